@@ -1,0 +1,1 @@
+"""broker: the only package that touches the world: sockets, clock, files, metrics."""

@@ -1,0 +1,27 @@
+"""What a handler knows of the one who asks."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class ConnectionInfo:
+    """One connection, from accept to close. The client's software is known after ApiVersions (KIP-511)."""
+
+    connection_id: int
+    listener: str
+    peer_host: str
+    peer_port: int
+    principal: str = "User:ANONYMOUS"
+    software_name: str = "unknown"
+    software_version: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """One request: who, through which listener, in which version."""
+
+    connection: ConnectionInfo
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None

@@ -1,0 +1,68 @@
+"""Where the broker reads the world: clock, randomness, threads. Nobody else does.
+
+A simulation brings its own `Environment` (and its own event loop), and a run is repeatable.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NewType, Protocol, TypeVar
+
+from storage.files import Files
+
+T = TypeVar("T")
+WallMs = NewType("WallMs", int)
+"""Milliseconds since 1970. May jump both ways; it is what records and coordinators carry."""
+MonotonicMs = NewType("MonotonicMs", int)
+"""Milliseconds of a clock that never goes back; it is what waits are measured with."""
+
+
+class Environment(Protocol):
+    """The world as the broker sees it."""
+
+    @property
+    def files(self) -> Files: ...
+
+    def wall_ms(self) -> WallMs: ...
+
+    def monotonic_ms(self) -> MonotonicMs: ...
+
+    def random_bytes(self, count: int) -> bytes: ...
+
+    def run_blocking(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """Run something that may block (a sync) off the loop."""
+
+    def boot_id(self) -> str:
+        """Changes when the machine has rebooted, that is when the page cache may have been lost."""
+
+
+class RealEnvironment:
+    """The real one: system clock, kernel randomness, a small pool of threads for syncs."""
+
+    def __init__(self, files: Files, *, sync_threads: int = 8) -> None:
+        self.files = files
+        self._pool = ThreadPoolExecutor(max_workers=sync_threads, thread_name_prefix="sync")
+
+    def wall_ms(self) -> WallMs:
+        return WallMs(time.time_ns() // 1_000_000)
+
+    def monotonic_ms(self) -> MonotonicMs:
+        return MonotonicMs(time.monotonic_ns() // 1_000_000)
+
+    def random_bytes(self, count: int) -> bytes:
+        return os.urandom(count)
+
+    def run_blocking(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        return asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def boot_id(self) -> str:
+        try:
+            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as source:
+                return source.read().strip()
+        except OSError:
+            return ""
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True)

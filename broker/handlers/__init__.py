@@ -1,0 +1,1 @@
+"""handlers: one module per API family, the names of protocol/messages."""

@@ -1,0 +1,1 @@
+"""partition: a partition as its leader sees it."""

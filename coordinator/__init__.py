@@ -1,0 +1,1 @@
+"""coordinator: deterministic state machines over logs."""

@@ -1,0 +1,1 @@
+"""cluster: topics, configs, producer-id blocks."""

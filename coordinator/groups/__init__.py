@@ -1,0 +1,1 @@
+"""groups: the group coordinator and its offsets."""

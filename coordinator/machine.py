@@ -1,0 +1,108 @@
+"""What a coordinator machine is: a replicated state machine over one log.
+
+Rule 1. An operation reads state and returns an `Outcome`: records to append, answers to release, and why.
+Rule 2. `replay` is the only thing that changes logged state, live and on load alike.
+Rule 3. What is not logged (a joining member, a heartbeat deadline) is soft state of its own class, lost on reload.
+Rule 4. Nothing here waits, reads a clock or draws a random number; the time and fresh ids come as arguments.
+
+`coordinator.runtime` appends an outcome's records, replays them at once, and releases the answers when everything
+they saw is durable.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from protocol.errors import ErrorCode
+
+
+class Ticket(Protocol):
+    """One request that waits for an answer. Exactly one of the two methods is called, once."""
+
+    def release(self, answer: Any) -> None: ...
+
+    def refuse(self, error: ErrorCode) -> None:
+        """The operation did not take place (append refused, shard going away)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record to append, as bytes. `value` None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerStamp:
+    """Whose transaction a batch belongs to."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The end of a transaction in one partition: what a control batch says, and how it is checked.
+
+    `transaction_version` >= 2 demands an epoch strictly above the producer's (KIP-1228).
+    """
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an operation decided.
+
+    `records` go into the log as one batch, of the transaction of `stamp` if that is given. `marker` is written
+    instead of records (WriteTxnMarkers on `__consumer_offsets`). `answers` are released when all that the
+    operation saw, its own records included, is durable. `reason` is for people: logs, timelines, `explain`.
+    """
+
+    records: Sequence[Record] = ()
+    stamp: ProducerStamp | None = None
+    marker: Marker | None = None
+    answers: list[tuple[Ticket, Any]] = field(default_factory=list)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedRecord:
+    """A record as it comes out of the log. `stamp` is set where its batch is transactional."""
+
+    offset: int
+    timestamp_ms: int
+    stamp: ProducerStamp | None
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedMarker:
+    """A control record as it comes out of the log."""
+
+    offset: int
+    timestamp_ms: int
+    stamp: ProducerStamp
+    commit: bool
+
+
+class Machine(Protocol):
+    """The part every coordinator machine has; its operations are plain methods of their own names."""
+
+    def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
+        """Take in what the log says. Unknown record types are skipped (KIP-915)."""
+
+    def loaded(self, now_ms: int) -> None:
+        """The whole log was replayed; the shard goes live."""
+
+    def next_deadline_ms(self) -> int | None:
+        """When `expire` has something to do, in wall-clock milliseconds; None for never."""
+
+    def expire(self, now_ms: int) -> Outcome:
+        """Act on deadlines that have passed. Called again while `next_deadline_ms` lies in the past."""

@@ -1,0 +1,1 @@
+"""transactions: the transaction coordinator."""

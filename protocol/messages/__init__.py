@@ -1,0 +1,1 @@
+"""messages: one module per API family; each message one table for all its versions."""

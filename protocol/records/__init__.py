@@ -1,0 +1,1 @@
+"""records: record batches, records, control records, compression."""

@@ -1,0 +1,228 @@
+"""The language in which messages are written down: tables of fields, in wire order.
+
+One class describes a message for all its versions. A field says from which version on it exists
+(`since`), until which (`until`), whether it may be null, and its default where a version does not
+carry it. `protocol.codec` compiles a table to specialised Python, once per (message, version).
+
+This file only describes. It neither encodes nor decodes, and knows nothing of a particular message.
+The same language declares what travels (requests, responses) and what coordinators write to disk.
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Annotated, Any, TypeVar, cast, dataclass_transform, overload
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+NEVER = 32767
+"""A version no message reaches: "not flexible in any version", "never nullable"."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Primitive:
+    """The wire type of a field; the Python type beside it in `Annotated` is what a reader sees."""
+
+    name: str
+    zero: object
+    """Kafka's default when a table names none."""
+
+
+Bool = Annotated[bool, Primitive("bool", False)]
+Int8 = Annotated[int, Primitive("int8", 0)]
+Int16 = Annotated[int, Primitive("int16", 0)]
+Int32 = Annotated[int, Primitive("int32", 0)]
+Int64 = Annotated[int, Primitive("int64", 0)]
+Uint16 = Annotated[int, Primitive("uint16", 0)]
+Uint32 = Annotated[int, Primitive("uint32", 0)]
+Float64 = Annotated[float, Primitive("float64", 0.0)]
+String = Annotated[str, Primitive("string", "")]
+Bytes = Annotated[bytes, Primitive("bytes", b"")]
+Uuid = Annotated[bytes, Primitive("uuid", bytes(16))]
+"""Sixteen raw bytes: cheap to decode, to hash and to compare. Text form: `protocol.primitives`."""
+Buffer = bytes | bytearray | memoryview
+Records = Annotated[Buffer | Sequence[Buffer], Primitive("records", b"")]
+"""Record batches, opaque. Decoding yields one `memoryview` of the frame (no copy); encoding also
+takes a sequence of buffers, which are handed to the transport as they are (no copy)."""
+
+
+class Kind(Enum):
+    """What a table describes, which decides how a version is put around it."""
+
+    REQUEST = "request"
+    RESPONSE = "response"
+    HEADER = "header"
+    DATA = "data"
+    """A record or part of one that is written to a log: nothing is put around it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """What `field` was told, kept in the dataclass metadata until the schema is read."""
+
+    since: int
+    until: int
+    nullable_since: int
+    nullable_until: int
+    tag: int | None
+    tag_since: int
+    never_flexible: bool
+
+
+@overload
+def field(
+    *,
+    since: int = ...,
+    until: int = ...,
+    nullable_since: int = ...,
+    nullable_until: int = ...,
+    tag: int | None = ...,
+    tag_since: int | None = ...,
+    never_flexible: bool = ...,
+) -> Any: ...
+@overload
+def field(
+    *,
+    default: T,
+    since: int = ...,
+    until: int = ...,
+    nullable_since: int = ...,
+    nullable_until: int = ...,
+    tag: int | None = ...,
+    tag_since: int | None = ...,
+    never_flexible: bool = ...,
+) -> T: ...
+@overload
+def field(
+    *,
+    default_factory: Callable[[], T],
+    since: int = ...,
+    until: int = ...,
+    nullable_since: int = ...,
+    nullable_until: int = ...,
+    tag: int | None = ...,
+    tag_since: int | None = ...,
+    never_flexible: bool = ...,
+) -> T: ...
+def field(
+    *,
+    since: int = 0,
+    until: int = NEVER,
+    nullable_since: int = NEVER,
+    nullable_until: int = NEVER,
+    tag: int | None = None,
+    tag_since: int | None = None,
+    never_flexible: bool = False,
+    default: Any = dataclasses.MISSING,
+    default_factory: Any = dataclasses.MISSING,
+) -> Any:
+    """One field that is not simply "there in every version".
+
+    `since`..`until` are the versions that carry it; `nullable_since` the first that may carry null;
+    `tag` its number where it is a tagged field (KIP-482), from version `tag_since` on;
+    `never_flexible` keeps the old string length in flexible versions (the request header's client id).
+    """
+    spec = FieldSpec(
+        since, until, nullable_since, nullable_until, tag, since if tag_since is None else tag_since, never_flexible
+    )
+    if default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=default_factory, metadata={"wire": spec})
+    if default is not dataclasses.MISSING:
+        return dataclasses.field(default=default, metadata={"wire": spec})
+    return dataclasses.field(metadata={"wire": spec})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FieldSchema:
+    """One field of a table. `element` is a `Primitive` or the nested struct's class."""
+
+    name: str
+    element: Primitive | type
+    is_array: bool
+    default: object
+    spec: FieldSpec
+
+    def in_version(self, version: int) -> bool:
+        """Whether this version carries the field at all (tagged or not)."""
+        return self.spec.since <= version <= self.spec.until
+
+    def nullable_in(self, version: int) -> bool:
+        """Whether null is a legal value in this version."""
+        return self.spec.nullable_since <= version <= self.spec.nullable_until
+
+    def tagged_in(self, version: int) -> bool:
+        """Whether this version carries the field among its tagged fields."""
+        return self.spec.tag is not None and version >= self.spec.tag_since
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MessageSchema:
+    """A whole table. `flexible_since` is the first version with compact types and tag sections (KIP-482)."""
+
+    name: str
+    kind: Kind
+    api_key: int
+    versions: range
+    flexible_since: int
+    fields: tuple[FieldSchema, ...]
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def message(*, kind: Kind, versions: range, flexible: int = NEVER, api_key: int = -1) -> Callable[[C], C]:
+    """Declare a top-level message. `versions` are all that the codec can read and write, which may be
+    more than a handler serves."""
+
+    def declare(cls: C) -> C:
+        made: Any = dataclasses.dataclass(slots=True, kw_only=True)(cls)
+        made.__wire__ = (kind, api_key, versions, flexible)
+        return cast(C, made)
+
+    return declare
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def struct(cls: C) -> C:
+    """Declare a struct that occurs inside messages; it takes version and flexibility from the outermost."""
+    return cast(C, dataclasses.dataclass(slots=True, kw_only=True)(cls))
+
+
+def schema_of(cls: type) -> MessageSchema:
+    """Read the table behind a class made with `message`."""
+    kind, api_key, versions, flexible = cls.__wire__  # type: ignore[attr-defined]
+    return MessageSchema(cls.__name__, kind, api_key, versions, flexible, fields_of(cls))
+
+
+def fields_of(cls: type) -> tuple[FieldSchema, ...]:
+    """The fields of a message or struct, in wire order."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return tuple(_field_schema(f, hints[f.name]) for f in dataclasses.fields(cls))
+
+
+_PLAIN = FieldSpec(0, NEVER, NEVER, NEVER, None, 0, False)
+
+
+def _field_schema(declared: "dataclasses.Field[Any]", hint: Any) -> FieldSchema:
+    spec = declared.metadata.get("wire", _PLAIN)
+    hint = _without_none(hint)
+    is_array = typing.get_origin(hint) is list
+    if is_array:
+        (hint,) = typing.get_args(hint)
+    element = hint.__metadata__[0] if typing.get_origin(hint) is Annotated else hint
+    if declared.default is not dataclasses.MISSING:
+        default = declared.default
+    elif declared.default_factory is not dataclasses.MISSING:
+        default = declared.default_factory()
+    else:
+        default = [] if is_array else element.zero if isinstance(element, Primitive) else None
+    return FieldSchema(declared.name, element, is_array, default, spec)
+
+
+def _without_none(hint: Any) -> Any:
+    """`X | None` → `X`; null is told by the spec, the hint only serves the type checker."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        parts = [part for part in typing.get_args(hint) if part is not type(None)]
+        return parts[0] if len(parts) == 1 else hint
+    return hint

@@ -1,0 +1,1 @@
+"""spark_connector: PySpark sources, sinks and pipelines."""

@@ -1,0 +1,1 @@
+"""storage: a log, and what can be known from its bytes."""

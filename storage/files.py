@@ -1,0 +1,71 @@
+"""The port through which storage reaches a disk: a few operations on named files.
+
+The one real implementation is `broker/local_files.py`; tests bring a simulated disk that loses what
+was not synced. Paths are relative to the data folder, parts joined by `/`. Every method may raise
+`OSError`; the caller decides what that means (a failed write or sync is fatal to the process).
+
+Nothing here waits on purpose. `sync` and `sync_folder` may take long and are the only methods that may be called
+from another thread than the event loop's.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from protocol.schema import Buffer
+
+
+class File(Protocol):
+    """An open file. Reading and writing do not move a shared position."""
+
+    def append(self, parts: Sequence[Buffer]) -> None:
+        """Write all parts at the end, in one system call where possible. On `OSError` the file may be longer
+        by a part of what was given: the caller truncates or stops."""
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position`; fewer at the end of the file."""
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        """Overwrite in place (index preallocation, header patches in tests)."""
+
+    def size(self) -> int: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """fdatasync: what was written is on the disk when this returns. Thread-safe."""
+
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    """A folder tree."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and appending; with `create`, make it where it is missing.
+
+        An implementation may close the descriptor of a file that has not been used for long and open it
+        again on the next use (a thousand partitions of three files each need not be open at once).
+        """
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, folder: str) -> list[str]:
+        """Names (not paths) in a folder, sorted; empty where the folder is missing."""
+
+    def make_folder(self, path: str) -> None:
+        """With its parents; no error where it is there already."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic; replaces the target."""
+
+    def delete(self, path: str) -> None:
+        """Delete a file; no error where it is missing."""
+
+    def delete_folder(self, path: str) -> None:
+        """Delete a folder with all that is in it; no error where it is missing."""
+
+    def sync_folder(self, path: str) -> None:
+        """Make creations, renames and deletions in a folder durable. Thread-safe."""
+
+    def write_whole(self, path: str, data: bytes) -> None:
+        """Replace a small file atomically and durably: temporary name, sync, rename, sync of the folder."""

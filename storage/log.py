@@ -1,0 +1,159 @@
+"""What a log is: an ordered sequence of record batches, addressed by offset.
+
+A log knows nothing of topics, groups or transactions, and never decodes records: it reads the
+61-byte header of a batch and treats the rest as bytes. `MemoryLog` is the oracle, `SegmentLog` the
+one on disk. All methods are called from one thread; none of them waits, but `wait_until_readable`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from protocol.schema import Buffer
+
+
+class OffsetOutOfRange(Exception):
+    """The offset lies before the start or after the end of the log."""
+
+
+class StorageFailed(Exception):
+    """The disk refused a write or a sync. The log takes no more writes and the process is to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """What of a topic's configuration concerns its logs. Kafka's names, units last; -1 is unlimited."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 86_400_000
+    segment_jitter_ms: int = 0
+    index_interval_bytes: int = 4096
+    segment_index_bytes: int = 10 << 20
+    retention_ms: int = 7 * 86_400_000
+    retention_bytes: int = -1
+    file_delete_delay_ms: int = 60_000
+    cleanup_delete: bool = True
+    cleanup_compact: bool = False
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = (1 << 63) - 1
+    delete_retention_ms: int = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampedOffset:
+    """The answer of a lookup by time."""
+
+    timestamp_ms: int
+    offset: int
+    leader_epoch: int
+
+
+class LogObserver(Protocol):
+    """Those who keep something beside a log that follows from its bytes (producer state, aborted index)."""
+
+    def segment_rolled(self, base_offset: int) -> None:
+        """A new active segment begins at `base_offset`; everything before is final."""
+
+    def truncated(self, end_offset: int) -> None:
+        """Everything from `end_offset` on is gone."""
+
+    def trimmed(self, start_offset: int) -> None:
+        """Everything before `start_offset` is gone for readers."""
+
+    def checkpoint_due(self, offset: int) -> None:
+        """64 MiB (or many batches) were appended since the last time: write down what recovery would otherwise
+        have to compute again."""
+
+
+class Flush(Protocol):
+    """One flush under way, between `Log.begin_flush` and `Log.finish_flush`."""
+
+    @property
+    def end_offset(self) -> int:
+        """Everything below is on the disk once `run` has returned."""
+
+    def run(self) -> None:
+        """Sync the files. May be called from another thread; touches nothing but files. Raises `OSError`."""
+
+
+class Log(Protocol):
+    """See the head of this file."""
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset a reader may ask for (Kafka's log start offset)."""
+
+    @property
+    def end_offset(self) -> int:
+        """The offset the next record gets (Kafka's log end offset)."""
+
+    @property
+    def durable_offset(self) -> int:
+        """Everything below survives a power cut. Never goes back, but by `truncate`."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def append(self, batches: Buffer, *, leader_epoch: int) -> int:
+        """Append one or several whole, already validated batches; returns the base offset of the first.
+
+        Writes base offsets and `leader_epoch` into the headers (both outside the CRC) without copying the
+        rest. The log does not keep `batches`. Durable only after a flush. Raises `StorageFailed`.
+        """
+
+    def append_exactly(self, batches: Buffer) -> None:
+        """Append batches that carry their offsets and epoch already; gaps are legal (compaction, copies)."""
+
+    def begin_flush(self) -> Flush | None:
+        """What is to be synced now, or None where everything is durable. At most one flush at a time."""
+
+    def finish_flush(self, flush: Flush) -> None:
+        """`flush.run()` succeeded: publish the new durable offset."""
+
+    def flush_now(self) -> int:
+        """begin, run, finish, in place; for shutdown and tests. Returns the durable offset."""
+
+    def read(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> list[Buffer]:
+        """Whole batches from the one that holds `offset` (which may lie inside it) up to, not including, the first
+        batch that reaches `end_offset` or beyond; at most `max_bytes`, but the first batch whole if
+        `at_least_one` (KIP-74). Empty at the end of the log. Raises `OffsetOutOfRange`.
+        The buffers are immutable to the log and stay valid as long as the caller holds them.
+        """
+
+    async def wait_until_readable(self, offset: int) -> None:
+        """Until `read(offset)` needs no slow fetch; returns at once for local logs."""
+
+    def next_batch_end(self, position: int) -> int:
+        """The offset just past the last batch `read` would return that ends the bytes read up to `position`: an upper
+        bound for the aborted-transaction lookup. `position` is an offset."""
+
+    def truncate(self, end_offset: int) -> None:
+        """Drop everything from `end_offset` on."""
+
+    def trim(self, start_offset: int) -> None:
+        """Move the start forward (DeleteRecords, retention); bytes may be freed later."""
+
+    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int) -> TimestampedOffset | None:
+        """The first record (not batch) below `end_offset` whose timestamp is >= `timestamp_ms`."""
+
+    def max_timestamp(self) -> TimestampedOffset | None:
+        """The record with the largest timestamp, the first of them (KIP-734)."""
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) for OffsetForLeaderEpoch: the largest known epoch <= the given one and the offset
+        where the next one begins; (-1, -1) where nothing is known or the epoch lies in the future."""
+
+    def latest_epoch(self) -> int:
+        """The epoch of the last batch, -1 in an empty log."""
+
+    def configure(self, config: LogConfig) -> None:
+        """Take a changed configuration from now on."""
+
+    def observe(self, observer: LogObserver) -> None: ...
+
+    def close(self) -> None:
+        """Flush and close; a clean shutdown leaves nothing to recover."""
+
+
+Batches = Sequence[Buffer]

@@ -1,0 +1,1 @@
+"""tallystick: the name people import and type."""
