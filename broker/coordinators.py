@@ -1,0 +1,281 @@
+"""Coordinator shards as the broker sees them: questions that are awaited, logs that are partitions.
+
+`Shards` holds the shards of one internal topic. Nothing in here decides anything; it connects machines
+(`coordinator.runtime`) with partitions, the event loop and the clock.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from broker.environment import Environment
+from broker.partition.partition import AppendError, Partition
+from coordinator.machine import Machine, Marker, Outcome, ProducerStamp, Record, Ticket
+from coordinator.ports import AppendRefused, Cancel, ShardLog
+from coordinator.runtime import NotReady, Shard, ShardState
+from protocol.errors import ErrorCode
+from protocol.records.record import NewRecord, build_batch
+from protocol.schema import Buffer
+
+logger = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Machine)
+
+LONGEST_TIMER_MS = 60_000
+"""A timer looks at the wall clock again at least this often, for the wall clock may jump."""
+
+
+class CoordinatorError(Exception):
+    """A coordinator did not take the request: 14, 15, 16, or what the log said."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
+def java_string_hash(text: str) -> int:
+    """Java's `String.hashCode`: over UTF-16 code units, in 32 bits, signed."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """Which partition of an internal topic a group or transactional id belongs to. abs(Int.MIN) is 0, as in Java."""
+    value = java_string_hash(key)
+    return (0 if value == -(1 << 31) else abs(value)) % partitions
+
+
+class FutureTicket:
+    """A ticket somebody awaits. One who went away (a closed connection) is not told."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def release(self, answer: Any) -> None:
+        if not self.future.done():
+            self.future.set_result(answer)
+
+    def refuse(self, error: ErrorCode) -> None:
+        if not self.future.done():
+            self.future.set_exception(CoordinatorError(error))
+
+
+class EnvironmentClock:
+    """The wall clock of the environment, as machines want it."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def now_ms(self) -> int:
+        return self._environment.wall_ms()
+
+
+class LoopTimer:
+    """Wall-clock alarms on the event loop. An alarm never comes early, whatever the clock does."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def at(self, wall_ms: int, callback: Callable[[], None]) -> Cancel:
+        return _LoopAlarm(self._environment, wall_ms, callback)
+
+
+class _LoopAlarm:
+    def __init__(self, environment: Environment, wall_ms: int, callback: Callable[[], None]) -> None:
+        self._environment = environment
+        self._wall_ms = wall_ms
+        self._callback = callback
+        self._loop = asyncio.get_running_loop()
+        self._handle = self._schedule()
+
+    def _schedule(self) -> asyncio.TimerHandle:
+        delay_ms = min(max(0, self._wall_ms - self._environment.wall_ms()), LONGEST_TIMER_MS)
+        return self._loop.call_later(delay_ms / 1000, self._ring)
+
+    def _ring(self) -> None:
+        if self._environment.wall_ms() >= self._wall_ms:
+            self._callback()
+        else:
+            self._handle = self._schedule()
+
+    def cancel(self) -> None:
+        self._handle.cancel()
+
+
+class PartitionShardLog:
+    """A partition of an internal topic as the log behind a shard."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+
+    @property
+    def start_offset(self) -> int:
+        return self.partition.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.partition.end_offset
+
+    @property
+    def durable_offset(self) -> int:
+        return self.partition.high_watermark
+
+    def append(self, records: Sequence[Record], *, stamp: ProducerStamp | None, now_ms: int) -> int:
+        made = [NewRecord(key=record.key, value=record.value, timestamp_ms=now_ms) for record in records]
+        if stamp is None:
+            batch = build_batch(made)
+        else:
+            # Transactional offsets always carry sequence 0; the append is exempt from sequence checks.
+            batch = build_batch(
+                made,
+                producer_id=stamp.producer_id,
+                producer_epoch=stamp.producer_epoch,
+                base_sequence=0,
+                transactional=True,
+            )
+        try:
+            return self.partition.append_records(batch, now_ms=now_ms)
+        except AppendError as refused:
+            raise AppendRefused(ErrorCode(refused.code)) from refused
+
+    def append_marker(self, marker: Marker, *, now_ms: int) -> int:
+        try:
+            return self.partition.append_marker(marker, now_ms)
+        except AppendError as refused:
+            raise AppendRefused(ErrorCode(refused.code)) from refused
+
+    def read(self, offset: int, max_bytes: int) -> list[Buffer]:
+        # To the end of the log, not only to the high watermark: what is there is there.
+        log = self.partition.log
+        return log.read(offset, max_bytes, end_offset=log.end_offset)
+
+    def when_durable(self, callback: Callable[[], None]) -> None:
+        self.partition.watch(callback)
+
+    def close(self, callback: Callable[[], None]) -> None:
+        """Stop watching."""
+        self.partition.unwatch(callback)
+
+
+class ShardOpened(Protocol):
+    """Called for each new shard before it loads (the transaction coordinator attaches its marker driver)."""
+
+    def __call__(self, index: int, shard: Shard[Any]) -> None: ...
+
+
+class Shards(Generic[M]):
+    """All shards of one internal topic in this node.
+
+    `make(index)` makes an empty machine for one partition. `partition_count` is what the topic has, or will have
+    when it is made. Until `open` was called there is no shard, and every question is answered NOT_COORDINATOR.
+    """
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        partition_count: Callable[[], int],
+        make: Callable[[int], M],
+        environment: Environment,
+        load_bytes: Callable[[], int] = lambda: 1 << 20,
+        opened: ShardOpened | None = None,
+    ) -> None:
+        self.topic = topic
+        self._partition_count = partition_count
+        self._make = make
+        self._clock = EnvironmentClock(environment)
+        self._timer = LoopTimer(environment)
+        self._load_bytes = load_bytes
+        self._opened = opened
+        self._shards: dict[int, Shard[M]] = {}
+        self._loading: dict[int, asyncio.Task[None]] = {}
+
+    def partition_for(self, key: str) -> int:
+        """The partition that a group id or transactional id belongs to."""
+        return partition_for(key, self._partition_count())
+
+    def all(self) -> list[Shard[M]]:
+        """Every shard, in partition order."""
+        return [self._shards[index] for index in sorted(self._shards)]
+
+    def shard_of(self, key: str) -> Shard[M] | None:
+        """The shard a key belongs to, if it is in this node."""
+        return self._shards.get(self.partition_for(key))
+
+    def shard(self, index: int) -> Shard[M] | None:
+        """The shard over one partition, if it is in this node."""
+        return self._shards.get(index)
+
+    # -- asking ----------------------------------------------------------------------------------------------
+
+    async def ask(self, key: str, operation: Callable[[M, Ticket, int], Outcome]) -> Any:
+        """Run an operation on the shard of `key`; returns its answer once all it saw is durable.
+
+        Cancelling the wait never cancels the operation. Raises `CoordinatorError`.
+        """
+        return await self.ask_partition(self.partition_for(key), operation)
+
+    async def ask_partition(self, index: int, operation: Callable[[M, Ticket, int], Outcome]) -> Any:
+        """As `ask`, for a shard by its partition."""
+        shard = self._shards.get(index)
+        if shard is None:
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+        ticket = FutureTicket()
+        try:
+            shard.submit(lambda machine, now_ms: operation(machine, ticket, now_ms), ticket)
+        except NotReady as not_ready:
+            raise CoordinatorError(not_ready.error) from not_ready
+        return await ticket.future
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def open(self, partitions: Sequence[Partition]) -> None:
+        """Start a shard over each partition. An empty log is loaded at once, the rest in the background."""
+        for partition in partitions:
+            if partition.index not in self._shards:
+                self._open_one(partition.index, PartitionShardLog(partition))
+
+    def _open_one(self, index: int, log: ShardLog) -> None:
+        shard = Shard(lambda: self._make(index), log, self._clock, self._timer, name=f"{self.topic}-{index}")
+        self._shards[index] = shard
+        shard.on_reload = lambda: self._load_in_background(index, shard)
+        if self._opened is not None:
+            self._opened(index, shard)
+        if log.start_offset == log.end_offset:
+            shard.load_slice(1)
+        else:
+            self._load_in_background(index, shard)
+
+    def _load_in_background(self, index: int, shard: Shard[M]) -> None:
+        task = self._loading.get(index)
+        if task is None or task.done():
+            self._loading[index] = asyncio.get_running_loop().create_task(self._load(shard))
+
+    async def _load(self, shard: Shard[M]) -> None:
+        while shard.state is ShardState.LOADING:
+            # Another turn of the loop before each slice, the first one too.
+            await asyncio.sleep(0)
+            shard.load_slice(self._load_bytes())
+        logger.debug("%s is loaded", shard.name)
+
+    async def wait_until_loaded(self) -> None:
+        """Until no shard is loading. Raises what a load raised (a log that contradicts itself)."""
+        while True:
+            tasks = [task for task in self._loading.values() if not task.done()]
+            if not tasks:
+                break
+            await asyncio.gather(*tasks)
+        for task in self._loading.values():
+            task.result()
+
+    def close(self) -> None:
+        """Close every shard; whoever waits is told NOT_COORDINATOR."""
+        for task in self._loading.values():
+            task.cancel()
+        for index in sorted(self._shards):
+            self._shards[index].close()
+        self._shards.clear()

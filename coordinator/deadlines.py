@@ -1,0 +1,74 @@
+"""Deadlines by key: when something is to happen next, and what is due.
+
+A heap with lazy deletion: moving a deadline costs a push, the old entry is skipped when it surfaces. Every machine
+that owns deadlines answers `Machine.next_deadline_ms` with one of these.
+"""
+
+import heapq
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+
+
+class Deadlines(Generic[K]):
+    """At most one deadline per key. Ties come out in the order in which they were set."""
+
+    def __init__(self) -> None:
+        self._at: dict[K, tuple[int, int]] = {}
+        self._heap: list[tuple[int, int, K]] = []
+        self._sequence = 0
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def set(self, key: K, at_ms: int) -> None:
+        """Set or move the deadline of `key`."""
+        known = self._at.get(key)
+        if known is not None and known[0] == at_ms:
+            return
+        self._sequence += 1
+        self._at[key] = (at_ms, self._sequence)
+        # The sequence number is unique, so keys are never compared.
+        heapq.heappush(self._heap, (at_ms, self._sequence, key))
+        if len(self._heap) > 64 and len(self._heap) > 4 * len(self._at):
+            self._heap = [(at, sequence, key) for key, (at, sequence) in self._at.items()]
+            heapq.heapify(self._heap)
+
+    def clear(self, key: K) -> None:
+        """Forget the deadline of `key`, if it has one."""
+        self._at.pop(key, None)
+
+    def get(self, key: K) -> int | None:
+        """The deadline of `key`."""
+        known = self._at.get(key)
+        return None if known is None else known[0]
+
+    def next_ms(self) -> int | None:
+        """The earliest deadline, None where there is none."""
+        self._drop_stale()
+        return self._heap[0][0] if self._heap else None
+
+    def due(self, now_ms: int) -> Iterator[K]:
+        """Keys whose deadline is not after `now_ms`, earliest first. Each is cleared as it is handed out."""
+        while True:
+            self._drop_stale()
+            if not self._heap or self._heap[0][0] > now_ms:
+                return
+            _, _, key = heapq.heappop(self._heap)
+            del self._at[key]
+            yield key
+
+    def peek(self, now_ms: int) -> K | None:
+        """The earliest key that is due, left in place; for those who clear a deadline only in `replay`."""
+        self._drop_stale()
+        return self._heap[0][2] if self._heap and self._heap[0][0] <= now_ms else None
+
+    def _drop_stale(self) -> None:
+        heap = self._heap
+        while heap:
+            _, sequence, key = heap[0]
+            known = self._at.get(key)
+            if known is not None and known[1] == sequence:
+                return
+            heapq.heappop(heap)

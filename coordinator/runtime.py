@@ -1,0 +1,314 @@
+"""Runs one machine over one log: append, replay, and release the answers when all they saw is durable.
+
+Rule 1. The records of an outcome are appended as one batch and replayed at once, before anyone else reads state.
+Rule 2. An append that is refused changes nothing: no replay, and every ticket of the outcome is refused.
+Rule 3. Answers leave in the order in which they were decided, when the log is durable up to where it ended at the time
+        of the decision; reads and errors too, for they may have seen what is not durable yet.
+Rule 4. Loading goes through the same `replay`. A machine that contradicts itself is dropped and loaded again.
+Rule 5. No asyncio here: whoever owns the shard calls `load_slice` until it is loaded. One thread; no `submit` from
+        within an operation or a replay.
+
+What a log raises besides `AppendRefused` (a failed disk) is not caught: the process is to end.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from coordinator.machine import (
+    Machine,
+    Marker,
+    Outcome,
+    ProducerStamp,
+    Record,
+    ReplayedMarker,
+    ReplayedRecord,
+    Ticket,
+)
+from coordinator.ports import AppendRefused, Cancel, Clock, ShardLog, Timer
+from protocol.errors import ErrorCode
+from protocol.records.batch import headers_in
+from protocol.records.control import read_end_transaction
+from protocol.records.record import records_of
+from protocol.schema import Buffer
+
+M = TypeVar("M", bound=Machine)
+
+RETRY_EXPIRY_MS = 100
+"""How long a shard waits before it acts again on a deadline whose record the log refused."""
+
+COORDINATOR_ERROR = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a client of a coordinator is told when the log behind it refuses. Everything else passes unchanged."""
+
+
+class ShardState(Enum):
+    """Where a shard is in its life."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    CLOSED = "closed"
+
+
+class NotReady(Exception):
+    """The shard takes no operations now: COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
+class Shard(Generic[M]):
+    """One machine over one `ShardLog`. See the head of this file."""
+
+    def __init__(self, make: Callable[[], M], log: ShardLog, clock: Clock, timer: Timer, *, name: str) -> None:
+        self.name = name
+        self.log = log
+        self.state = ShardState.LOADING
+        self.incarnation = 0
+        """Counts the machines this shard has had: whoever remembers work for an earlier one forgets it."""
+        self.on_reload: Callable[[], None] | None = None
+        """Called when the machine was dropped and `load_slice` has to be called again."""
+        self.machine = make()
+        self._make = make
+        self._clock = clock
+        self._timer = timer
+        self._load_offset = log.start_offset
+        self._listeners: list[Callable[[], None]] = []
+        self._waiting: deque[tuple[int, list[tuple[Ticket, Any]]]] = deque()
+        self._unanswered: dict[Ticket, None] = {}
+        self._deciding = False
+        self._settling = False
+        self._moved = False
+        self._alarm: Cancel | None = None
+        self._alarm_ms: int | None = None
+        log.when_durable(self._durable_moved)
+
+    # -- loading ---------------------------------------------------------------------------------------------
+
+    def load_slice(self, max_bytes: int) -> bool:
+        """Replay up to `max_bytes` of the log; True when everything was replayed and the shard is live.
+
+        Reads to the end of the log, not to what is durable: answers wait for that anyway. A read that returns
+        nothing before the end is a gap that compaction left, and the end of loading (KAFKA-9065).
+        """
+        if self.state is not ShardState.LOADING:
+            return True
+        try:
+            progressed = self._replay_from_log(max_bytes)
+            if progressed and self._load_offset < self.log.end_offset:
+                return False
+            self.machine.loaded(self._clock.now_ms())
+        except Exception:
+            self.close()
+            raise
+        self.state = ShardState.ACTIVE
+        self._moved = True
+        self._rearm()
+        self._settle()
+        return True
+
+    def _replay_from_log(self, max_bytes: int) -> bool:
+        if self._load_offset >= self.log.end_offset:
+            return False
+        progressed = False
+        for data in self.log.read(self._load_offset, max_bytes):
+            for entry, next_offset in entries_of(data):
+                if entry is not None and entry.offset >= self._load_offset:
+                    self.machine.replay(entry)
+                if next_offset is not None:
+                    progressed = True
+                    self._load_offset = max(self._load_offset, next_offset)
+        return progressed
+
+    def reload(self) -> None:
+        """Drop the machine and what waits for it, and load again from the log (NOT_COORDINATOR to all who wait)."""
+        self._drop()
+        if self.state is ShardState.CLOSED:
+            return
+        self.state = ShardState.LOADING
+        self.machine = self._make()
+        self._load_offset = self.log.start_offset
+        if self.on_reload is not None:
+            self.on_reload()
+
+    def close(self) -> None:
+        """Take no more operations; whoever still waits is told NOT_COORDINATOR."""
+        self.state = ShardState.CLOSED
+        self._drop()
+
+    def _drop(self) -> None:
+        self.incarnation += 1
+        self._disarm()
+        self._waiting.clear()
+        abandoned = list(self._unanswered)
+        self._unanswered.clear()
+        for ticket in abandoned:
+            ticket.refuse(ErrorCode.NOT_COORDINATOR)
+
+    # -- operations ------------------------------------------------------------------------------------------
+
+    def on_durable(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever the durable offset moved or the shard was loaded, before answers that became
+        durable are released. For follow-up work that is derived from state; it may submit."""
+        self._listeners.append(listener)
+
+    def submit(self, operation: Callable[[M, int], Outcome], *tickets: Ticket) -> None:
+        """Run one operation. Its answers are released when durable; `tickets` it does not answer stay with the
+        machine. Raises `NotReady`; after that nothing has happened and no ticket was touched."""
+        if self.state is ShardState.LOADING:
+            raise NotReady(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if self.state is ShardState.CLOSED:
+            raise NotReady(ErrorCode.NOT_COORDINATOR)
+        assert not self._deciding, "an operation or a replay submitted another operation"
+        for ticket in tickets:
+            self._unanswered[ticket] = None
+        self._decide(operation, tickets)
+        if self.state is ShardState.ACTIVE:
+            self._rearm()
+        self._settle()
+
+    def _decide(self, operation: Callable[[M, int], Outcome], tickets: tuple[Ticket, ...]) -> None:
+        now_ms = self._clock.now_ms()
+        outcome = Outcome()
+        self._deciding = True
+        try:
+            outcome = operation(self.machine, now_ms)
+            for entry in self._append(outcome, now_ms):
+                self.machine.replay(entry)
+        except AppendRefused as refusal:
+            self._deciding = False
+            self._refuse(refusal.error, tickets, outcome)
+        except Exception:
+            # A bug of ours. What is in memory cannot be trusted any more, the log can.
+            self.reload()
+            raise
+        else:
+            if outcome.answers:
+                self._waiting.append((self.log.end_offset, outcome.answers))
+        finally:
+            self._deciding = False
+
+    def _append(self, outcome: Outcome, now_ms: int) -> list[ReplayedRecord | ReplayedMarker]:
+        if outcome.marker is not None:
+            assert not outcome.records, "a marker is written alone"
+            marker = outcome.marker
+            offset = self.log.append_marker(marker, now_ms=now_ms)
+            return [ReplayedMarker(offset, now_ms, _stamp_of(marker), marker.commit)]
+        records = outcome.records
+        if not records:
+            return []
+        offset = self.log.append(records, stamp=outcome.stamp, now_ms=now_ms)
+        return _replayed(records, offset, now_ms, outcome.stamp)
+
+    def _refuse(self, error: ErrorCode, tickets: tuple[Ticket, ...], outcome: Outcome) -> None:
+        code = COORDINATOR_ERROR.get(error, error)
+        concerned = dict.fromkeys((*tickets, *(ticket for ticket, _ in outcome.answers)))
+        for ticket in concerned:
+            self._unanswered.pop(ticket, None)
+            ticket.refuse(code)
+        if error is ErrorCode.NOT_COORDINATOR:
+            # Somebody newer owns the log: what we know may be stale. It is all in the log.
+            self.reload()
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def _durable_moved(self) -> None:
+        self._moved = True
+        if not self._deciding:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Listeners first, then the answers that are due, until neither is left."""
+        if self._settling or self.state is not ShardState.ACTIVE:
+            return
+        self._settling = True
+        try:
+            while True:
+                if self._moved:
+                    self._moved = False
+                    for listener in self._listeners:
+                        listener()
+                elif self._waiting and self._waiting[0][0] <= self.log.durable_offset:
+                    for ticket, answer in self._waiting.popleft()[1]:
+                        self._unanswered.pop(ticket, None)
+                        ticket.release(answer)
+                else:
+                    return
+        finally:
+            self._settling = False
+
+    # -- deadlines -------------------------------------------------------------------------------------------
+
+    def _rearm(self) -> None:
+        wanted = self.machine.next_deadline_ms()
+        if wanted != self._alarm_ms:
+            self._arm(wanted)
+
+    def _arm(self, at_ms: int | None) -> None:
+        self._disarm()
+        if at_ms is not None:
+            self._alarm_ms = at_ms
+            self._alarm = self._timer.at(at_ms, self._expire)
+
+    def _disarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = None
+        self._alarm_ms = None
+
+    def _expire(self) -> None:
+        """One bounded step; a deadline that is still in the past afterwards is armed again, so the loop breathes."""
+        self._alarm = None
+        self._alarm_ms = None
+        if self.state is not ShardState.ACTIVE:
+            return
+        due = self.machine.next_deadline_ms()
+        now_ms = self._clock.now_ms()
+        if due is None or due > now_ms:
+            self._rearm()
+            return
+        end_offset = self.log.end_offset
+        self.submit(lambda machine, at_ms: machine.expire(at_ms))
+        if self.machine.next_deadline_ms() == due and self.log.end_offset == end_offset:
+            self._arm(now_ms + RETRY_EXPIRY_MS)
+
+
+def entries_of(data: Buffer) -> Iterator[tuple[ReplayedRecord | ReplayedMarker | None, int | None]]:
+    """What a run of batches says: each entry, and after each batch the offset of the next one.
+
+    Control batches other than the end of a transaction say nothing here; empty batches are legal (KAFKA-7467).
+    """
+    for position, header in headers_in(data):
+        stamp = ProducerStamp(header.producer_id, header.producer_epoch) if header.is_transactional else None
+        if header.is_control:
+            end = read_end_transaction(data, position) if header.records_count and stamp is not None else None
+            if end is not None and stamp is not None:
+                yield ReplayedMarker(header.base_offset, header.max_timestamp, stamp, end.commit), None
+        else:
+            for record in records_of(data, position):
+                assert record.key is not None, "a coordinator record without a key"
+                yield ReplayedRecord(record.offset, record.timestamp_ms, stamp, record.key, record.value), None
+        yield None, header.next_offset
+
+
+def _stamp_of(marker: Marker) -> ProducerStamp:
+    return ProducerStamp(marker.producer_id, marker.producer_epoch)
+
+
+def _replayed(
+    records: Sequence[Record], offset: int, now_ms: int, stamp: ProducerStamp | None
+) -> list[ReplayedRecord | ReplayedMarker]:
+    return [
+        ReplayedRecord(offset + index, now_ms, stamp, record.key, record.value) for index, record in enumerate(records)
+    ]
