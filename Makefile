@@ -1,0 +1,77 @@
+# Everything here makes what it needs: a Python ≥ 3.11 and make are enough to begin with.
+# Java 17+ is wanted only by Spark and where Apache Kafka is asked; without it those parts say so.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+FIND_PYTHON = for name in $(PYTHON) python3.11 python3.12 python3.13 python3.14 python3 python; do \
+	if command -v $$name >/dev/null && $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$name; exit 0; fi; \
+	done; echo "no Python 3.11 or newer found (set PYTHON=...)" >&2; exit 1
+COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help install demo serve test lint format bench jars jars-kafka docs lock clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+install: $(VENV)/.installed ## Make .venv from the lock, with the tallystick command in it
+
+demo: install ## Run the main job: exactly-once through kills, with a verdict (ARGS="--json --seed 7")
+	@$(BIN)/python -P -m tallystick demo $(ARGS)
+
+serve: install ## A broker on 127.0.0.1:9092, data under ./data (ARGS="--port 9093")
+	@exec $(BIN)/python -P -m tallystick serve --data-dir data $(ARGS)
+
+test: lint jars-kafka ## Lint, then every short test (ARGS="-k demo")
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+lint: install ## ruff, mypy --strict, the layers
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: install ## Put the code into form
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: install jars-kafka ## Measure beside Apache Kafka, write docs/benchmarks.md (ARGS="--rows produce,txn --rounds 3")
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+jars: $(VENV)/.spark ## Bring Apache Kafka's and Spark's jars into .jars (Java needed)
+	@$(BIN)/python -m tests.harness.jars kafka spark
+
+jars-kafka: install
+	@$(BIN)/python -m tests.harness.jars --best-effort kafka
+
+docs: install ## Write the generated pages anew (docs/compatibility.md)
+	@$(BIN)/python -m tests.harness.compatibility --write
+
+lock: install ## Compile the lock files anew from pyproject.toml
+	@$(COMPILE) --upgrade --extra test --output-file requirements/test.txt pyproject.toml requirements/build.in
+	@$(COMPILE) --upgrade --extra test --extra spark --constraint requirements/test.txt \
+		--output-file requirements/spark.txt pyproject.toml requirements/build.in
+
+clean: ## Remove what was made here; .jars stays
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@python=$$($(FIND_PYTHON)); echo "making $(VENV) with $$($$python --version)"; $$python -m venv $(VENV)
+
+$(VENV)/.installed: requirements/test.txt pyproject.toml | $(VENV)/bin/python
+	@echo "installing from the lock into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/test.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.spark: requirements/spark.txt | $(VENV)/.installed
+	@echo "installing PySpark from the lock into $(VENV) (about half a gigabyte)"
+	@$(PIP) install --require-hashes -r requirements/spark.txt
+	@touch $@

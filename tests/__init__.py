@@ -1,0 +1,1 @@
+"""tests: unit, property, conformance, real clients, benchmarks."""

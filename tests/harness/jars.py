@@ -1,0 +1,150 @@
+"""The jars of `ivy.xml`: Apache Kafka (oracle, rival, DumpLogSegments) and Spark's Kafka connector.
+
+`python -m tests.harness.jars kafka spark` brings them into `.jars/<set>`. A set is complete when every file of
+`jars.sha256` is there with its checksum; then nothing is asked of anybody. Resolving is done by the Ivy that ships inside
+PySpark's wheel; where PySpark is not installed but Maven is, Maven does it from the same list. A set is retrieved into a
+folder of its own and renamed, so that two runs may race.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+IVY_FILE = ROOT / "ivy.xml"
+CHECKSUMS = Path(__file__).with_name("jars.sha256")
+JARS = ROOT / ".jars"
+SETS = ("kafka", "spark")
+
+
+class JarsMissing(Exception):
+    """The jars cannot be had here, in a sentence that says why."""
+
+
+def expected(jar_set: str) -> dict[str, str]:
+    """File name → SHA-256 of one set."""
+    lines = [line.split() for line in CHECKSUMS.read_text().splitlines() if line and not line.startswith("#")]
+    return {path.split("/")[1]: digest for digest, path in lines if path.startswith(f"{jar_set}/")}
+
+
+def is_complete(jar_set: str) -> bool:
+    folder = JARS / jar_set
+    wanted = expected(jar_set)
+    return bool(wanted) and all((folder / name).is_file() for name in wanted) and not _wrong(folder, wanted)
+
+
+def class_path(jar_set: str) -> str:
+    """What to give to `java -cp`. JarsMissing where the set is not there."""
+    if java() is None:
+        raise JarsMissing("no Java found on PATH or in JAVA_HOME")
+    if not is_complete(jar_set):
+        raise JarsMissing(f"no jars in .jars/{jar_set}: run `make jars`")
+    return str(JARS / jar_set / "*")
+
+
+def java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        return str(Path(home) / "bin" / "java")
+    return shutil.which("java")
+
+
+def _wrong(folder: Path, wanted: dict[str, str]) -> list[str]:
+    return [name for name, digest in wanted.items() if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest]
+
+
+def resolve(jar_set: str) -> None:
+    """Bring one set into `.jars/<set>`, or say why not."""
+    if is_complete(jar_set):
+        return
+    JARS.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=JARS, prefix=f"{jar_set}-") as scratch:
+        arrived = Path(scratch) / "arrived"
+        arrived.mkdir()
+        _retrieve(jar_set, arrived, Path(scratch))
+        wanted = expected(jar_set)
+        missing = [name for name in wanted if not (arrived / name).is_file()]
+        if missing:
+            raise JarsMissing(f"not resolved: {', '.join(missing)}")
+        if wrong := _wrong(arrived, wanted):
+            raise JarsMissing(f"wrong checksum: {', '.join(wrong)}")
+        for surplus in [path for path in arrived.iterdir() if path.name not in wanted]:
+            surplus.unlink()
+        target = JARS / jar_set
+        if target.exists():
+            target.rename(Path(scratch) / "replaced")
+        arrived.rename(target)
+
+
+def _retrieve(jar_set: str, arrived: Path, scratch: Path) -> None:
+    if java() is None:
+        raise JarsMissing("no Java found on PATH or in JAVA_HOME")
+    ivy = _ivy_of_pyspark()
+    if ivy is not None:
+        _run(_ivy_command(ivy, jar_set, arrived))
+    elif shutil.which("mvn"):
+        pom = scratch / "pom.xml"
+        pom.write_text(pom_of(jar_set))
+        command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={arrived}"]
+        _run([*command, "-DincludeScope=runtime"])
+    else:
+        raise JarsMissing("neither PySpark (for its Ivy) nor Maven is installed: run `make jars`")
+
+
+def _ivy_of_pyspark() -> Path | None:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        return None
+    return next(iter(sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))), None)
+
+
+def _ivy_command(ivy: Path, jar_set: str, arrived: Path) -> list[str]:
+    pattern = f"{arrived}/[artifact]-[revision].[ext]"
+    program = [str(java()), "-jar", str(ivy), "-cache", str(JARS / "ivy-cache"), "-ivy", str(IVY_FILE)]
+    return [*program, "-confs", jar_set, "-types", "jar", "bundle", "-retrieve", pattern]
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    if done.returncode != 0:
+        raise JarsMissing(f"{command[0]} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+
+
+def pom_of(jar_set: str) -> str:
+    """The same list in Maven's words."""
+    tree = ElementTree.parse(IVY_FILE)
+    rows = []
+    for entry in tree.iter("dependency"):
+        if not entry.attrib["conf"].startswith(f"{jar_set}->"):
+            continue
+        lone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+        rows.append(
+            f"<dependency><groupId>{entry.attrib['org']}</groupId><artifactId>{entry.attrib['name']}</artifactId>"
+            f"<version>{entry.attrib['rev']}</version>{lone if jar_set == 'spark' else ''}</dependency>"
+        )
+    head = "<modelVersion>4.0.0</modelVersion><groupId>tallystick</groupId><artifactId>jars</artifactId><version>1</version>"
+    return f"<project>{head}<dependencies>{''.join(rows)}</dependencies></project>"
+
+
+def main(arguments: list[str]) -> int:
+    best_effort = "--best-effort" in arguments
+    for jar_set in [name for name in arguments if name in SETS] or list(SETS):
+        try:
+            resolve(jar_set)
+        except JarsMissing as reason:
+            print(f"jars {jar_set}: {reason}", file=sys.stderr)
+            if not best_effort:
+                return 1
+        else:
+            print(f"jars {jar_set}: {len(expected(jar_set))} files in .jars/{jar_set}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
