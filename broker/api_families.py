@@ -1,0 +1,21 @@
+"""The families of APIs this broker serves: importing them fills the catalogue."""
+
+from broker.catalogue import CATALOGUE, Entry
+from broker.handlers import (
+    configs,
+    fetch,
+    group_offsets,
+    groups,
+    metadata,
+    offsets,
+    produce,
+    topics,
+    transactions,
+)
+
+FAMILIES = (produce, fetch, offsets, metadata, topics, configs, transactions, groups, group_offsets)
+
+
+def load_handlers() -> dict[int, Entry]:
+    """The whole catalogue."""
+    return CATALOGUE

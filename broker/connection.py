@@ -1,0 +1,380 @@
+"""One client connection: bytes in, requests applied in order, answers out in order.
+
+Rule 1. Requests are applied in arrival order and answered in that order (I46). A Produce may be applied while an
+earlier Produce waits for its fsync; nothing else overlaps.
+Rule 2. Small frames are cut out of a receive buffer that all connections share; a frame that is not whole gets a
+buffer of its own and is received straight into it. An idle connection holds no buffer.
+Rule 3. What this client can make us hold is bounded: its queue, the one answer it does not read, and the budget
+all connections share. Past any of them its socket is not read.
+Rule 4. A client that goes away cancels its waits, never the work: futures are cancelled, tasks run to their end.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Coroutine
+from struct import Struct
+from typing import Any, Protocol, cast
+
+from broker.catalogue import NO_ANSWER, CloseConnection, Deferred
+from broker.context import ConnectionInfo
+from broker.dispatch import Call, Dispatcher, UnsupportedApiVersions
+from broker.logging import EventLog
+from broker.memory_budget import AnswerBudget, MemoryBudget
+from protocol.errors import ProtocolError
+from protocol.schema import Buffer
+
+FIRST_PIECE_BYTES = 1 << 20
+"""What a frame gets at first, however long it claims to be; doubled as it fills."""
+QUEUED_REQUESTS = 256
+QUEUED_BYTES = 4 << 20
+OPEN_ANSWERS = 1024
+WRITE_HIGH_WATER_BYTES = 256 << 10
+
+_LENGTH = Struct(">i")
+_log = EventLog("connection")
+
+
+class ConnectionHost(Protocol):
+    """What a connection needs of its server."""
+
+    dispatcher: Dispatcher
+    requests: MemoryBudget
+    answers: AnswerBudget
+    receive_buffer: bytearray
+    max_request_bytes: int
+    tick: int
+    """Coarse time: the number of the last sweep for idle connections."""
+
+    def connection_made(self, connection: "Connection") -> str | None:
+        """Take it in; a reason to refuse it, else None."""
+
+    def connection_lost(self, connection: "Connection") -> None: ...
+
+    def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Run work in a task that belongs to the broker and outlives the connection."""
+
+
+class _Answer:
+    """The place of one answer in the order. `parts` is None until it is known; empty for no answer."""
+
+    __slots__ = ("call", "parts")
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.parts: list[Buffer] | None = None
+
+
+class Connection(asyncio.BufferedProtocol):
+    """See the head of this file."""
+
+    def __init__(self, host: ConnectionHost, info: ConnectionInfo) -> None:
+        self._host = host
+        self.info = info
+        self.last_active = host.tick
+        self._transport: asyncio.Transport | None = None
+        self._receive = memoryview(host.receive_buffer)
+        self._length_start = b""
+        self._frame: bytearray | None = None
+        self._frame_length = 0
+        self._filled = 0
+        self._held_bytes = 0
+        self._queue: deque[Buffer] = deque()
+        self._queued_bytes = self._queued_held_bytes = 0
+        self._answers: deque[_Answer] = deque()
+        self._serial: _Answer | None = None
+        self._serial_wait: asyncio.Future[Any] | None = None
+        self._out: list[Buffer] = []
+        self._write_paused = False
+        self._held_answer_bytes = 0
+        self._reading = True
+        self._closing = False
+
+    # ------------------------------------------------------------------ what the transport tells us
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        peer = transport.get_extra_info("peername") or ("unknown", 0)
+        self.info.peer_host, self.info.peer_port = str(peer[0]), int(peer[1]) if len(peer) > 1 else 0
+        refusal = self._host.connection_made(self)
+        if refusal is not None:
+            self._refuse(refusal)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        host = self._host
+        if self._serial_wait is not None and not isinstance(self._serial_wait, asyncio.Task):
+            self._serial_wait.cancel()
+        host.requests.give_back(self._held_bytes)
+        host.requests.done_reading(self)
+        host.answers.release(self._held_answer_bytes)
+        self._held_bytes = self._held_answer_bytes = 0
+        self._queue.clear()
+        self._answers.clear()
+        self._frame = None
+        host.connection_lost(self)
+
+    def eof_received(self) -> None:
+        """Whoever has finished sending is gone for us, as for Kafka; returning None closes."""
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        frame = self._frame
+        if frame is None:
+            return self._receive
+        if self._filled == len(frame):  # here nobody else looks at the buffer, so that it may be moved
+            frame.extend(bytes(min(self._frame_length - len(frame), len(frame))))
+        return memoryview(frame)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._closing:
+            return
+        self.last_active = self._host.tick
+        if self._frame is not None:
+            self._hold(nbytes)
+            self._filled += nbytes
+            if self._filled == self._frame_length:
+                self._enqueue(memoryview(self._frame))
+                self._frame = None
+                self._release(self._filled)
+        elif self._length_start:
+            self._cut(memoryview(self._length_start + bytes(self._receive[:nbytes])))
+        else:
+            self._cut(self._receive[:nbytes])
+        self._advance()
+
+    def pause_writing(self) -> None:
+        """The client does not read as fast as we answer: stop reading from it until it does."""
+        self._write_paused = True
+        assert self._transport is not None
+        self._held_answer_bytes = self._transport.get_write_buffer_size()
+        self._host.answers.hold(self._held_answer_bytes)
+        self._check_reading()
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._host.answers.release(self._held_answer_bytes)
+        self._held_answer_bytes = 0
+        self._advance()
+
+    # ------------------------------------------------------------------ frames
+
+    def _cut(self, received: memoryview) -> None:
+        """Cut whole frames out of what came, and begin a buffer for the one that is not whole."""
+        position, size = 0, len(received)
+        limit = self._host.max_request_bytes
+        while size - position >= 4:
+            (length,) = _LENGTH.unpack_from(received, position)
+            if not 0 < length <= limit:
+                self._refuse(f"a request of {length} bytes; socket.request.max.bytes is {limit}")
+                return
+            end = position + 4 + length
+            if end > size:
+                self._begin_frame(length, received[position + 4 :])
+                position = size
+                break
+            self._enqueue(bytes(received[position + 4 : end]))
+            position = end
+        self._length_start = bytes(received[position:])
+
+    def _begin_frame(self, length: int, received: memoryview) -> None:
+        self._frame_length = length
+        self._filled = len(received)
+        self._frame = bytearray(min(length, max(FIRST_PIECE_BYTES, 2 * self._filled)))
+        self._frame[: self._filled] = received
+        self._hold(self._filled)
+
+    def _enqueue(self, frame: Buffer) -> None:
+        self._queue.append(frame)
+        self._queued_bytes += len(frame)
+
+    def _hold(self, size_bytes: int) -> None:
+        self._held_bytes += size_bytes
+        self._host.requests.take(size_bytes)
+
+    def _release(self, size_bytes: int) -> None:
+        self._held_bytes -= size_bytes
+        self._host.requests.give_back(size_bytes)
+        if not self._held_bytes:
+            self._host.requests.done_reading(self)
+
+    def _hold_queue(self) -> None:
+        """What waits in the queue counts; what was applied at once never did."""
+        more = self._queued_bytes - self._queued_held_bytes
+        self._queued_held_bytes = self._queued_bytes
+        if more > 0:
+            self._hold(more)
+        else:
+            self._release(-more)
+
+    # ------------------------------------------------------------------ requests
+
+    def _advance(self) -> None:
+        """Apply what may be applied now, send what is answered, read on if there is room."""
+        queue, answers = self._queue, self._answers
+        while queue and self._serial is None and not self._write_paused and not self._closing:
+            frame = queue[0]
+            if answers and (frame[:2] != b"\0\0" or len(answers) >= OPEN_ANSWERS):
+                break
+            queue.popleft()
+            self._queued_bytes -= len(frame)
+            self._apply(frame)
+        if self._out:
+            self._flush()
+        if self._queued_bytes != self._queued_held_bytes:
+            self._hold_queue()
+        if queue or self._held_bytes or not self._reading:
+            self._check_reading()
+
+    def _apply(self, frame: Buffer) -> None:
+        call: Call | None = None
+        dispatcher = self._host.dispatcher
+        try:
+            call = dispatcher.read(self.info, frame)
+            result = dispatcher.run(call)
+            if type(result) is call.entry.response:
+                self._out += call.encode(result)
+                return
+        except ProtocolError as error:
+            self._refuse(str(error))
+        except UnsupportedApiVersions as answer:
+            self._out += answer.parts
+        except CloseConnection as error:
+            self._refuse(str(error))
+        except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
+            self._failed(call, error)
+        else:
+            self._begin_answer(_Answer(call), result, len(frame))
+
+    def _begin_answer(self, answer: _Answer, result: Any, size_bytes: int) -> None:
+        if result is NO_ANSWER:
+            return
+        if isinstance(result, Deferred):
+            self._defer(answer, result.answer)
+            return
+        self._serial = answer
+        self._hold(size_bytes)
+        wait = self._as_future(result)
+        self._serial_wait = wait
+        wait.add_done_callback(lambda done: self._serial_done(answer, done, size_bytes))
+
+    def _as_future(self, awaitable: Awaitable[Any]) -> "asyncio.Future[Any]":
+        if isinstance(awaitable, asyncio.Future):
+            return awaitable
+        return self._host.own(cast(Coroutine[Any, Any, Any], awaitable))
+
+    def _serial_done(self, answer: _Answer, done: "asyncio.Future[Any]", size_bytes: int) -> None:
+        if self._closing:
+            _look_at_failure(answer, done)
+            return
+        self._serial = self._serial_wait = None
+        self._release(size_bytes)
+        result = self._result_of(answer, done)
+        if isinstance(result, Deferred):
+            self._defer(answer, result.answer)
+        elif answer.parts:
+            self._out += answer.parts
+        self._advance()
+
+    def _defer(self, answer: _Answer, awaitable: Awaitable[Any]) -> None:
+        wait = self._as_future(awaitable)
+        self._answers.append(answer)
+        wait.add_done_callback(lambda done: self._deferred_done(answer, done))
+
+    def _deferred_done(self, answer: _Answer, done: "asyncio.Future[Any]") -> None:
+        if self._closing:
+            _look_at_failure(answer, done)
+            return
+        self._result_of(answer, done)
+        answers = self._answers
+        while answers and answers[0].parts is not None:
+            self._out += answers.popleft().parts or ()
+        self._advance()
+
+    def _result_of(self, answer: _Answer, done: "asyncio.Future[Any]") -> Any:
+        """What a wait brought; encodes it where it is a response."""
+        answer.parts = []
+        try:
+            result = done.result()
+            if result is not NO_ANSWER and not isinstance(result, Deferred):
+                answer.parts = answer.call.encode(result)
+            elif result is not NO_ANSWER:
+                answer.parts = None
+        except CloseConnection as error:
+            self._refuse(str(error))
+        except asyncio.CancelledError:
+            self._refuse("the broker is stopping")
+        except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
+            answer.parts = self._failed(answer.call, error, send=False)
+        else:
+            return result
+        return None
+
+    def _failed(self, call: Call | None, error: Exception, *, send: bool = True) -> list[Buffer]:
+        """A bug of ours: one traceback in the log; the client gets UNKNOWN_SERVER_ERROR, or is disconnected."""
+        _log.bug("request failed", error, **self._who(), api=call.entry.name if call else "unreadable")
+        parts = call.encode_failure() if call is not None else None
+        if parts is None:
+            self.close()
+        elif send:
+            self._out += parts
+        return parts or []
+
+    # ------------------------------------------------------------------ the socket
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines(out)
+
+    def _check_reading(self) -> None:
+        """Read on, or not."""
+        if self._closing or self._transport is None or self._transport.is_closing():
+            return
+        wanted = (
+            not self._write_paused
+            and len(self._queue) < QUEUED_REQUESTS
+            and self._queued_bytes < QUEUED_BYTES
+            and (not self._held_bytes or self._host.requests.may_read(self, self._advance))
+        )
+        if wanted and not self._reading:
+            self._reading = True
+            self._transport.resume_reading()
+        elif not wanted and self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is being worked on, or an answer is on its way out."""
+        return self._serial is not None or bool(self._answers) or self._write_paused
+
+    @property
+    def frame_begun(self) -> bool:
+        """Whether the client owes us the rest of a frame."""
+        return self._frame is not None
+
+    def close(self) -> None:
+        self._closing = True
+        if self._transport is not None:
+            self._flush()
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close without waiting for a client that does not read."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _refuse(self, reason: str) -> None:
+        _log.warning("connection closed", **self._who(), reason=reason)
+        self.close()
+
+    def _who(self) -> dict[str, Any]:
+        info = self.info
+        return {"peer": f"{info.peer_host}:{info.peer_port}", "listener": info.listener}
+
+
+def _look_at_failure(answer: _Answer, done: "asyncio.Future[Any]") -> None:
+    """Nobody waits any more; a bug is still a bug."""
+    if not done.cancelled() and (error := done.exception()) is not None and not isinstance(error, CloseConnection):
+        _log.bug("request failed, its client is gone", error, api=answer.call.entry.name)

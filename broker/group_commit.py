@@ -1,0 +1,136 @@
+"""Group commit: one cycle of syncs serves every partition written meanwhile.
+
+Rule 1. A cycle syncs data partitions and `__consumer_offsets` in parallel, then `__transaction_state`: nothing that a
+PREPARE promises is younger on the disk than the PREPARE (transactions.md, order of durability).
+Rule 2. A partition written while a cycle runs is in the next one. A cycle runs whenever something is dirty.
+Rule 3. In page-cache mode nothing is synced (but topics with `flush.messages=1`): one turn of the loop gathers a
+burst, then everything written in it counts as committed.
+Rule 4. A sync that fails ends the process; nothing that waited for it is ever acknowledged.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from broker.environment import Environment
+from broker.logging import EventLog
+from storage.log import Flush, Log, StorageFailed
+
+TRANSACTION_STATE = "__transaction_state"
+
+_log = EventLog("group_commit")
+
+
+class CommittedConfig(Protocol):
+    """What of a topic's configuration decides whether it is synced in page-cache mode."""
+
+    @property
+    def flush_messages(self) -> int: ...
+
+
+class Committed(Protocol):
+    """A partition as a cycle sees it."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def config(self) -> CommittedConfig: ...
+
+    def committed_moved(self) -> None: ...
+
+
+class GroupCommit:
+    """Runs the cycles. `on_failure` is called once, with what the disk said."""
+
+    def __init__(
+        self, environment: Environment, *, page_cache: bool, on_failure: Callable[[BaseException], None]
+    ) -> None:
+        self._environment = environment
+        self._page_cache = page_cache
+        self._on_failure = on_failure
+        self._dirty: dict[Committed, None] = {}
+        self._cycle: asyncio.Task[None] | None = None
+        self._turn: asyncio.Handle | None = None
+        self._idle: list[asyncio.Future[None]] = []
+        self.failed = False
+
+    def wrote(self, partition: Committed) -> None:
+        """`partition` has grown; it will be committed in the next cycle."""
+        self._dirty[partition] = None
+        if self._turn is None and self._cycle is None and not self.failed:
+            self._turn = asyncio.get_running_loop().call_soon(self._begin)
+
+    async def wait_until_idle(self) -> None:
+        """Until nothing is dirty any more (shutdown)."""
+        if not self.failed and (self._dirty or self._cycle is not None or self._turn is not None):
+            wait: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(wait)
+            await wait
+
+    def _begin(self) -> None:
+        self._turn = None
+        dirty, self._dirty = self._dirty, {}
+        if self._page_cache:
+            unsynced = [partition for partition in dirty if partition.config.flush_messages != 1]
+            for partition in unsynced:
+                del dirty[partition]
+                partition.committed_moved()
+        if dirty:
+            self._cycle = asyncio.get_running_loop().create_task(self._run(list(dirty)))
+        else:
+            self._go_on()
+
+    async def _run(self, dirty: Sequence[Committed]) -> None:
+        try:
+            await self._sync(partition for partition in dirty if partition.topic != TRANSACTION_STATE)
+            await self._sync(partition for partition in dirty if partition.topic == TRANSACTION_STATE)
+        except (OSError, StorageFailed) as error:
+            self._fail(error)
+            return
+        finally:
+            self._cycle = None
+        self._go_on()
+
+    async def _sync(self, partitions: Iterable[Committed]) -> None:
+        chosen = list(partitions)
+        flushes: list[tuple[Log, Flush]] = []
+        for partition in chosen:
+            flush = partition.log.begin_flush()
+            if flush is not None:
+                flushes.append((partition.log, flush))
+        if flushes:
+            await self._run_all(flushes)
+        for log, flush in flushes:
+            log.finish_flush(flush)
+        for partition in chosen:
+            partition.committed_moved()
+
+    async def _run_all(self, flushes: Sequence[tuple[Log, Flush]]) -> None:
+        if len(flushes) == 1:
+            await self._environment.run_blocking(flushes[0][1].run)
+            return
+        runs = [self._environment.run_blocking(flush.run) for _, flush in flushes]
+        await asyncio.wait(runs)
+        for run in runs:
+            run.result()
+
+    def _go_on(self) -> None:
+        if self._dirty:
+            self._turn = asyncio.get_running_loop().call_soon(self._begin)
+            return
+        idle, self._idle = self._idle, []
+        for wait in idle:
+            if not wait.done():
+                wait.set_result(None)
+
+    def _fail(self, error: BaseException) -> None:
+        self.failed = True
+        _log.error("sync failed, the broker stops", error=error)
+        for wait in self._idle:
+            if not wait.done():
+                wait.set_result(None)
+        self._on_failure(error)
