@@ -9,7 +9,7 @@ Rule 4. A sync that fails ends the process; nothing that waited for it is ever a
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from broker.environment import Environment
@@ -86,8 +86,10 @@ class GroupCommit:
 
     async def _run(self, dirty: Sequence[Committed]) -> None:
         try:
-            await self._sync(partition for partition in dirty if partition.topic != TRANSACTION_STATE)
-            await self._sync(partition for partition in dirty if partition.topic == TRANSACTION_STATE)
+            await self._sync([partition for partition in dirty if partition.topic != TRANSACTION_STATE])
+            promises = [partition for partition in dirty if partition.topic == TRANSACTION_STATE]
+            if promises or any(partition.topic == TRANSACTION_STATE for partition in self._dirty):
+                await self._sync(self._with_what_came_meanwhile(promises))
         except (OSError, StorageFailed) as error:
             self._fail(error)
             return
@@ -95,8 +97,15 @@ class GroupCommit:
             self._cycle = None
         self._go_on()
 
-    async def _sync(self, partitions: Iterable[Committed]) -> None:
-        chosen = list(partitions)
+    def _with_what_came_meanwhile(self, promises: Sequence[Committed]) -> list[Committed]:
+        """The sync of `__transaction_state` takes in records appended since the cycle began: so whatever they may
+        promise is synced beside them, and published before them."""
+        late, self._dirty = self._dirty, {}
+        data = [partition for partition in late if partition.topic != TRANSACTION_STATE]
+        more = [partition for partition in late if partition.topic == TRANSACTION_STATE and partition not in promises]
+        return [*data, *promises, *more]
+
+    async def _sync(self, chosen: Sequence[Committed]) -> None:
         flushes: list[tuple[Log, Flush]] = []
         for partition in chosen:
             flush = partition.log.begin_flush()

@@ -73,8 +73,8 @@ def set_up_logging(level: str = "info", *, as_json: bool = False, stream: TextIO
     handler.setFormatter(JsonFormatter() if as_json else LineFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.WARNING)
-    logging.getLogger("tallystick").setLevel(LEVELS[level])
+    root.setLevel(LEVELS[level])
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
     logging.raiseExceptions = False
 
 
