@@ -4,8 +4,8 @@ The one real implementation is `broker/local_files.py`; tests bring a simulated 
 was not synced. Paths are relative to the data folder, parts joined by `/`. Every method may raise
 `OSError`; the caller decides what that means (a failed write or sync is fatal to the process).
 
-Nothing here waits on purpose. `sync` and `sync_folder` may take long and are the only methods that may be called
-from another thread than the event loop's.
+Nothing here waits on purpose. `sync`, `sync_folder` and `write_whole` may take long and are the only methods that
+may be called from another thread than the event loop's.
 """
 
 from collections.abc import Sequence
@@ -68,4 +68,5 @@ class Files(Protocol):
         """Make creations, renames and deletions in a folder durable. Thread-safe."""
 
     def write_whole(self, path: str, data: bytes) -> None:
-        """Replace a small file atomically and durably: temporary name, sync, rename, sync of the folder."""
+        """Replace a small file atomically and durably: temporary name, sync, rename, sync of the folder.
+        Thread-safe, two writers of one path excepted."""

@@ -5,11 +5,14 @@ A log knows nothing of topics, groups or transactions, and never decodes records
 one on disk. All methods are called from one thread; none of them waits, but `wait_until_readable`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from protocol.schema import Buffer
+
+if TYPE_CHECKING:
+    from protocol.records.batch import BatchHeader
 
 
 class OffsetOutOfRange(Exception):
@@ -47,6 +50,14 @@ class TimestampedOffset:
     timestamp_ms: int
     offset: int
     leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogSlice:
+    """What a read returned, and the offset just past its last batch (the one asked for where it is empty)."""
+
+    batches: list[Buffer]
+    next_offset: int
 
 
 class LogObserver(Protocol):
@@ -121,12 +132,14 @@ class Log(Protocol):
         The buffers are immutable to the log and stay valid as long as the caller holds them.
         """
 
+    def read_slice(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> LogSlice:
+        """As `read`, with the offset where the bytes end: the exact upper bound for the aborted-transaction lookup."""
+
     async def wait_until_readable(self, offset: int) -> None:
         """Until `read(offset)` needs no slow fetch; returns at once for local logs."""
 
     def next_batch_end(self, position: int) -> int:
-        """The offset just past the last batch `read` would return that ends the bytes read up to `position`: an upper
-        bound for the aborted-transaction lookup. `position` is an offset."""
+        """The offset just past the batch that holds the offset `position`; the end of the log where none does."""
 
     def truncate(self, end_offset: int) -> None:
         """Drop everything from `end_offset` on."""
@@ -146,6 +159,10 @@ class Log(Protocol):
 
     def latest_epoch(self) -> int:
         """The epoch of the last batch, -1 in an empty log."""
+
+    def replay(self, from_offset: int) -> Iterator[tuple["BatchHeader", Buffer | None]]:
+        """Every batch header from the batch that holds `from_offset` on, with the whole batch if it is a control batch:
+        what rebuilding the producer state needs. The log must not change meanwhile."""
 
     def configure(self, config: LogConfig) -> None:
         """Take a changed configuration from now on."""

@@ -1,0 +1,197 @@
+"""A log in memory: the oracle that `SegmentLog` is compared with, and the log of tests and simulations.
+
+As plain as it can be: a list of batches. It has the observable behaviour of the one on disk, flush
+included (what was not flushed is not durable), but nothing to recover.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from protocol.records.batch import BatchHeader, read_header
+from protocol.schema import Buffer
+from storage.epochs import EpochCache
+from storage.lookup import first_record_at_or_after
+from storage.log import LogConfig, LogObserver, LogSlice, OffsetOutOfRange, TimestampedOffset
+from storage.stamping import Placed, leader_epoch_at, placed_in, stamp
+
+CHECKPOINT_BYTES = 64 << 20
+CHECKPOINT_BATCHES = 50_000
+
+
+@dataclass(slots=True)
+class MemoryFlush:
+    """Nothing to sync: `run` returns at once."""
+
+    end_offset: int
+
+    def run(self) -> None:
+        """There is no disk."""
+
+
+class MemoryLog:
+    """See `storage.log.Log` for the contract of every method."""
+
+    def __init__(self, config: LogConfig | None = None) -> None:
+        self.config = config or LogConfig()
+        self.start_offset = 0
+        self.end_offset = 0
+        self.durable_offset = 0
+        self.size_bytes = 0
+        self._batches: list[bytes] = []
+        self._placed: list[Placed] = []
+        self._epochs = EpochCache()
+        self._observers: list[LogObserver] = []
+        self._flush: MemoryFlush | None = None
+        self._bytes_since_checkpoint = 0
+        self._batches_since_checkpoint = 0
+
+    def append(self, batches: Buffer, *, leader_epoch: int) -> int:
+        base_offset = self.end_offset
+        parts, placed = stamp(batches, base_offset, leader_epoch)
+        self._extend([b"".join(parts[i : i + 2]) for i in range(0, len(parts), 2)], placed)
+        return base_offset
+
+    def append_exactly(self, batches: Buffer) -> None:
+        placed = placed_in(batches)
+        position, whole = 0, bytes(batches)
+        pieces: list[bytes] = []
+        for batch in placed:
+            pieces.append(whole[position : position + batch.size_bytes])
+            position += batch.size_bytes
+        self._extend(pieces, placed)
+
+    def _extend(self, pieces: list[bytes], placed: list[Placed]) -> None:
+        if not placed:
+            return
+        assert placed[0].base_offset >= self.end_offset, "offsets only grow"
+        self._maybe_checkpoint()
+        for piece, batch in zip(pieces, placed, strict=True):
+            self._batches.append(piece)
+            self._placed.append(batch)
+            self._epochs.assign(leader_epoch_at(piece), batch.base_offset)
+            self.size_bytes += batch.size_bytes
+            self._bytes_since_checkpoint += batch.size_bytes
+        self._batches_since_checkpoint += len(placed)
+        self.end_offset = placed[-1].last_offset + 1
+
+    def _maybe_checkpoint(self) -> None:
+        if (
+            self._bytes_since_checkpoint >= CHECKPOINT_BYTES
+            or self._batches_since_checkpoint >= CHECKPOINT_BATCHES
+        ):
+            self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
+            for observer in self._observers:
+                observer.checkpoint_due(self.end_offset)
+
+    def begin_flush(self) -> MemoryFlush | None:
+        assert self._flush is None, "one flush at a time"
+        if self.durable_offset == self.end_offset:
+            return None
+        self._flush = MemoryFlush(self.end_offset)
+        return self._flush
+
+    def finish_flush(self, flush: MemoryFlush) -> None:
+        assert self._flush is flush
+        self._flush = None
+        self.durable_offset = max(self.durable_offset, flush.end_offset)
+
+    def flush_now(self) -> int:
+        if (flush := self.begin_flush()) is not None:
+            flush.run()
+            self.finish_flush(flush)
+        return self.durable_offset
+
+    def read(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> list[Buffer]:
+        return self.read_slice(offset, max_bytes, end_offset=end_offset, at_least_one=at_least_one).batches
+
+    def read_slice(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> LogSlice:
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange
+        found: list[Buffer] = []
+        size, next_offset = 0, offset
+        for index in range(self._first_at_or_after(offset), len(self._placed)):
+            batch = self._placed[index]
+            if batch.last_offset >= end_offset:
+                break
+            if size + batch.size_bytes > max_bytes and not (at_least_one and not found):
+                break
+            found.append(self._batches[index])
+            size += batch.size_bytes
+            next_offset = batch.last_offset + 1
+        return LogSlice(found, next_offset)
+
+    def _first_at_or_after(self, offset: int) -> int:
+        """The index of the first batch whose last offset is `offset` or more."""
+        return bisect_left(self._placed, offset, key=lambda batch: batch.last_offset)
+
+    async def wait_until_readable(self, offset: int) -> None:
+        """Everything is."""
+
+    def next_batch_end(self, position: int) -> int:
+        index = self._first_at_or_after(position)
+        return self._placed[index].last_offset + 1 if index < len(self._placed) else self.end_offset
+
+    def truncate(self, end_offset: int) -> None:
+        if end_offset >= self.end_offset:
+            return
+        index = self._first_at_or_after(end_offset)
+        if index < len(self._placed):
+            end_offset = min(end_offset, self._placed[index].base_offset)
+        del self._batches[index:], self._placed[index:]
+        self.size_bytes = sum(batch.size_bytes for batch in self._placed)
+        self.end_offset = end_offset
+        self.start_offset = min(self.start_offset, end_offset)
+        self.durable_offset = min(self.durable_offset, end_offset)
+        if self._flush is not None:
+            self._flush.end_offset = min(self._flush.end_offset, end_offset)
+        self._epochs.truncate_end(end_offset)
+        for observer in self._observers:
+            observer.truncated(end_offset)
+
+    def trim(self, start_offset: int) -> None:
+        if start_offset > self.end_offset:
+            raise OffsetOutOfRange
+        if start_offset <= self.start_offset:
+            return
+        self.start_offset = start_offset
+        self._epochs.truncate_start(start_offset)
+        for observer in self._observers:
+            observer.trimmed(start_offset)
+
+    def drop_unreachable(self) -> None:
+        """Forget batches that end before the start, as retention does on disk."""
+        keep = bisect_right(self._placed, self.start_offset - 1, key=lambda batch: batch.last_offset)
+        del self._batches[:keep], self._placed[:keep]
+        self.size_bytes = sum(batch.size_bytes for batch in self._placed)
+
+    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int) -> TimestampedOffset | None:
+        return first_record_at_or_after(
+            timestamp_ms, self._batches, start_offset=self.start_offset, end_offset=end_offset
+        )
+
+    def max_timestamp(self) -> TimestampedOffset | None:
+        first = self._first_at_or_after(self.start_offset)
+        largest = max((batch.max_timestamp_ms for batch in self._placed[first:]), default=-1)
+        return self.offset_for_timestamp(largest, end_offset=self.end_offset) if largest >= 0 else None
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
+        return self._epochs.end_of(leader_epoch, self.end_offset)
+
+    def latest_epoch(self) -> int:
+        return self._epochs.latest()
+
+    def configure(self, config: LogConfig) -> None:
+        self.config = config
+
+    def observe(self, observer: LogObserver) -> None:
+        self._observers.append(observer)
+
+    def replay(self, from_offset: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
+        """Headers from the batch that holds `from_offset` on; with a control batch, its bytes."""
+        for index in range(self._first_at_or_after(from_offset), len(self._batches)):
+            header = read_header(self._batches[index])
+            yield header, self._batches[index] if header.is_control else None
+
+    def close(self) -> None:
+        self.flush_now()

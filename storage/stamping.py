@@ -1,0 +1,66 @@
+"""What an append does to batches before they are written: give them their place in the log.
+
+Base offset and leader epoch stand in the first sixteen bytes and outside the CRC. Only those bytes are
+made anew; the rest of each batch is handed on as a slice, never copied.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from protocol.schema import Buffer
+from storage.segment_format import BATCH_EXTENT, BATCH_NEWS, BATCH_PLACE, LENGTH_END
+
+
+class Placed(NamedTuple):
+    """One batch that is about to be written: what indexes and epochs need to know of it."""
+
+    base_offset: int
+    last_offset: int
+    size_bytes: int
+    max_timestamp_ms: int
+
+
+def stamp(batches: Buffer, offset: int, leader_epoch: int) -> tuple[list[Buffer], list[Placed]]:
+    """Give each batch the next offsets and the epoch. Returns the parts to write and what they are."""
+    view = memoryview(batches)
+    total = len(view)
+    parts: list[Buffer] = []
+    placed: list[Placed] = []
+    position = 0
+    while position < total:
+        length, last_offset_delta, max_timestamp = BATCH_NEWS.unpack_from(view, position)
+        end = position + LENGTH_END + length
+        assert position < end <= total, "a batch is cut short"
+        assert last_offset_delta >= 0, "a batch holds at least one offset"
+        parts.append(BATCH_PLACE.pack(offset, length, leader_epoch))
+        parts.append(view[position + 16 : end])
+        placed.append(Placed(offset, offset + last_offset_delta, end - position, max_timestamp))
+        offset += last_offset_delta + 1
+        position = end
+    return parts, placed
+
+
+def placed_in(batches: Buffer) -> list[Placed]:
+    """The same knowledge of batches that carry their place already."""
+    placed: list[Placed] = []
+    for position, base_offset, end in extents(batches):
+        _, last_offset_delta, max_timestamp = BATCH_NEWS.unpack_from(batches, position)
+        placed.append(Placed(base_offset, base_offset + last_offset_delta, end - position, max_timestamp))
+    return placed
+
+
+def extents(batches: Buffer) -> Iterator[tuple[int, int, int]]:
+    """(position, base offset, end position) of every batch; the bytes hold whole batches only."""
+    position, total = 0, len(batches)
+    while position < total:
+        base_offset, length, _ = BATCH_EXTENT.unpack_from(batches, position)
+        end = position + LENGTH_END + length
+        assert position < end <= total, "a batch is cut short"
+        yield position, base_offset, end
+        position = end
+
+
+def leader_epoch_at(batches: Buffer, position: int = 0) -> int:
+    """The leader epoch of a batch."""
+    epoch: int = BATCH_PLACE.unpack_from(batches, position)[2]
+    return epoch
