@@ -3,7 +3,8 @@
 `python -m tests.harness.jars kafka spark` brings them into `.jars/<set>`. A set is complete when every file of
 `jars.sha256` is there with its checksum; then nothing is asked of anybody. Resolving is done by the Ivy that ships inside
 PySpark's wheel; where PySpark is not installed but Maven is, Maven does it from the same list. A set is retrieved into a
-folder of its own and renamed, so that two runs may race.
+folder of its own and renamed, so that two runs may race. After a pin was raised, `--record` retrieves anew and writes the
+checksums of what arrived.
 """
 
 import hashlib
@@ -59,15 +60,17 @@ def _wrong(folder: Path, wanted: dict[str, str]) -> list[str]:
     return [name for name, digest in wanted.items() if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest]
 
 
-def resolve(jar_set: str) -> None:
+def resolve(jar_set: str, *, record: bool = False) -> None:
     """Bring one set into `.jars/<set>`, or say why not."""
-    if is_complete(jar_set):
+    if is_complete(jar_set) and not record:
         return
     JARS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=JARS, prefix=f"{jar_set}-") as scratch:
         arrived = Path(scratch) / "arrived"
         arrived.mkdir()
         _retrieve(jar_set, arrived, Path(scratch))
+        if record:
+            _record(jar_set, arrived)
         wanted = expected(jar_set)
         missing = [name for name in wanted if not (arrived / name).is_file()]
         if missing:
@@ -80,6 +83,13 @@ def resolve(jar_set: str) -> None:
         if target.exists():
             target.rename(Path(scratch) / "replaced")
         arrived.rename(target)
+
+
+def _record(jar_set: str, arrived: Path) -> None:
+    lines = CHECKSUMS.read_text().splitlines()
+    kept = [line for line in lines if line.startswith("#") or f" {jar_set}/" not in line]
+    found = [f"{hashlib.sha256(path.read_bytes()).hexdigest()} {jar_set}/{path.name}" for path in sorted(arrived.iterdir())]
+    CHECKSUMS.write_text("\n".join([*kept, *found]) + "\n")
 
 
 def _retrieve(jar_set: str, arrived: Path, scratch: Path) -> None:
@@ -136,7 +146,7 @@ def main(arguments: list[str]) -> int:
     best_effort = "--best-effort" in arguments
     for jar_set in [name for name in arguments if name in SETS] or list(SETS):
         try:
-            resolve(jar_set)
+            resolve(jar_set, record="--record" in arguments)
         except JarsMissing as reason:
             print(f"jars {jar_set}: {reason}", file=sys.stderr)
             if not best_effort:

@@ -1,0 +1,103 @@
+"""A broker in a process of its own, to be killed and started again by pid.
+
+The demo and the tests stand on it. It starts the documented command line, waits for the ready file, and keeps port and data
+folder over restarts; it knows nothing of what the broker does.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+PACKAGES = Path(__file__).resolve().parents[1]
+"""The folder that holds the `tallystick` package; the broker is started from it, wherever the caller is."""
+
+
+class BrokerFailed(Exception):
+    """The broker's process ended, or did not serve in time. Carries the end of its log."""
+
+
+class BrokerProcess:
+    """One `tallystick serve`. Not started by the constructor; `close` is safe at any time."""
+
+    def __init__(self, folder: Path, *, options: Sequence[str] = (), port: int = 0, start_seconds: float = 30.0) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.log = folder / "broker.log"
+        self.options = list(options)
+        self.port = port
+        self.start_seconds = start_seconds
+        self.bootstrap = ""
+        self.starts = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> "BrokerProcess":
+        """Start it and wait until it serves. The first start picks the port, later ones keep it."""
+        assert not self.running
+        self.folder.mkdir(parents=True, exist_ok=True)
+        ready = self.folder / "ready"
+        ready.unlink(missing_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command(ready), cwd=PACKAGES, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+        self.starts += 1
+        self.bootstrap = self._wait_until_ready(ready)
+        self.port = int(self.bootstrap.split(",")[0].rsplit(":", 1)[1])
+        return self
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self, *, seconds: float = 20.0) -> int:
+        """SIGTERM; the exit status. Kills what does not stop in time, and says so."""
+        assert self._process is not None
+        self._process.terminate()
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise BrokerFailed(f"did not stop within {seconds} s of SIGTERM\n{self.log_end()}") from None
+
+    def freeze(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        self.kill()
+
+    def log_end(self, size_bytes: int = 4000) -> str:
+        return self.log.read_bytes()[-size_bytes:].decode(errors="replace") if self.log.exists() else ""
+
+    def _command(self, ready: Path) -> list[str]:
+        where = ["--data-dir", str(self.data), "--host", "127.0.0.1", "--port", str(self.port)]
+        return [sys.executable, "-m", "tallystick", "serve", *where, "--ready-file", str(ready), *self.options]
+
+    def _wait_until_ready(self, ready: Path) -> str:
+        assert self._process is not None
+        deadline = time.monotonic() + self.start_seconds
+        while time.monotonic() < deadline:
+            if ready.exists():
+                return ready.read_text().strip()
+            if self._process.poll() is not None:
+                raise BrokerFailed(f"ended with status {self._process.returncode} before it served\n{self.log_end()}")
+            time.sleep(0.005)
+        self.kill()
+        raise BrokerFailed(f"did not serve within {self.start_seconds} s\n{self.log_end()}")

@@ -1,0 +1,1 @@
+"""clients: unmodified clients against a server process, over TCP."""

@@ -1,0 +1,112 @@
+"""A TCP proxy that cuts connections in mid-flight.
+
+It stands between a client and a broker, forwards bytes both ways in a thread of its own, and on request resets every
+connection: sometimes after the broker has got a request whose answer then never arrives, which is what makes a producer retry.
+The broker must advertise the proxy's address, or clients go around it: so the proxy rewrites nothing, and the broker
+is started with `--advertised-listeners` naming it.
+"""
+
+import asyncio
+import socket
+import struct
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER with no time: close sends RST, so that nothing more is delivered."""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+class CuttingProxy:
+    """Listens on `port`, forwards to `target_port()`; `cut` drops all connections, `lose_answers` swallows what the broker says."""
+
+    def __init__(self, port: int, target_port: Callable[[], int]) -> None:
+        self.port = port
+        self._target_port = target_port
+        self._loop = asyncio.new_event_loop()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._losing = False
+        self.cuts = 0
+        self.swallowed_bytes = 0
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._server: asyncio.Server | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> "CuttingProxy":
+        self._thread.start()
+        self._call(self._listen())
+        return self
+
+    def stop(self) -> None:
+        self._call(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def cut(self, *, losing_answers: bool = False) -> None:
+        """Reset every connection. With `losing_answers`, swallow the broker's next answers first, then reset."""
+        self._call(self._cut(losing_answers))
+
+    def _call(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+
+    async def _close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        self._drop_all()
+        await asyncio.sleep(0)
+
+    async def _cut(self, losing_answers: bool) -> None:
+        self._losing = losing_answers
+        before = self.swallowed_bytes
+        for _ in range(50 if losing_answers else 0):
+            await asyncio.sleep(0.01)
+            if self.swallowed_bytes > before:
+                break
+        self._drop_all()
+        self._losing = False
+        self.cuts += 1
+
+    def _drop_all(self) -> None:
+        for writer in list(self._writers):
+            sock = writer.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target_port())
+        except OSError:
+            writer.transport.abort()
+            return
+        self._writers |= {writer, upstream_writer}
+        requests = asyncio.ensure_future(self._pump(reader, upstream_writer, answers=False))
+        answers = asyncio.ensure_future(self._pump(upstream_reader, writer, answers=True))
+        await asyncio.wait({requests, answers}, return_when=asyncio.FIRST_COMPLETED)
+        for end in (writer, upstream_writer):
+            end.transport.abort()
+            self._writers.discard(end)
+        await asyncio.gather(requests, answers)
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool) -> None:
+        try:
+            while part := await reader.read(65536):
+                if answers and self._losing:
+                    self.swallowed_bytes += len(part)
+                    continue
+                writer.write(part)
+                await writer.drain()
+        except (OSError, RuntimeError):
+            return
