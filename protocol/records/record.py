@@ -1,0 +1,249 @@
+"""The records inside a batch: reading them, and building batches of them.
+
+    length varint | attributes i8 | timestamp delta varlong | offset delta varint | key length varint (-1 null), key |
+    value length varint (-1 null), value | header count varint | per header: key length, key, value length, value
+
+All varints are zig-zag. Timestamps and offsets are relative to the base timestamp and base offset of the batch.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from protocol.errors import ProtocolError
+from protocol.primitives import append_varlong, read_varlong
+from protocol.records import compression
+from protocol.records.batch import (
+    COMPRESSION_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    CorruptRecords,
+    read_header,
+    seal,
+)
+from protocol.schema import Buffer
+
+Headers = tuple[tuple[str, bytes | None], ...]
+_SMALLEST_RECORD = 7
+
+
+class TimestampType(IntEnum):
+    """Who says when a record was made: its producer, or the broker that took it."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+@dataclass(slots=True)
+class Record:
+    """A record as it is read."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@dataclass(slots=True)
+class NewRecord:
+    """A record to be written. Its offset follows from its place in the batch."""
+
+    value: bytes | None
+    key: bytes | None = None
+    timestamp_ms: int = 0
+    headers: Headers = ()
+
+
+def records_of(batch: Buffer, position: int = 0, *, limit: int = compression.DEFAULT_LIMIT) -> Iterator[Record]:
+    """The records of the batch that begins at `position`, control records among them.
+
+    Raises `CorruptRecords` where they do not add up to what the header says; what was yielded before that is then
+    not to be trusted either.
+    """
+    header = read_header(batch, position)
+    body = bytes(memoryview(batch)[position + HEADER_SIZE : position + header.size])
+    if header.compression and body:
+        body = compression.decompress(header.compression, body, limit)
+    if header.records_count < 0 or header.records_count * _SMALLEST_RECORD > len(body):
+        raise CorruptRecords(f"{header.records_count} records in {len(body)} bytes")
+    try:
+        yield from _read_records(header, body)
+    except (IndexError, UnicodeDecodeError, ProtocolError) as error:
+        raise CorruptRecords(f"unreadable record: {error}") from error
+
+
+def _read_records(header: BatchHeader, body: bytes) -> Iterator[Record]:
+    """Varints of one byte, which most are, are read in place."""
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    append_time = header.max_timestamp if header.log_append_time else None
+    at = 0
+    for _ in range(header.records_count):
+        length, at = read_varlong(body, at)
+        end = at + length
+        if length < _SMALLEST_RECORD - 1 or end > len(body):
+            raise CorruptRecords(f"a record of {length} bytes")
+        at += 1
+        number = body[at]
+        if number < 128:
+            timestamp = base_timestamp + ((number >> 1) ^ -(number & 1))
+            at += 1
+        else:
+            number, at = read_varlong(body, at)
+            timestamp = base_timestamp + number
+        number = body[at]
+        if number < 128:
+            offset = base_offset + ((number >> 1) ^ -(number & 1))
+            at += 1
+        else:
+            number, at = read_varlong(body, at)
+            offset = base_offset + number
+        key, at = _read_bytes(body, at, end)
+        value, at = _read_bytes(body, at, end)
+        headers: Headers = ()
+        if body[at]:
+            headers, at = _read_headers(body, at, end)
+        else:
+            at += 1
+        if at != end:
+            raise CorruptRecords("a record is not as long as it says")
+        yield Record(offset, timestamp if append_time is None else append_time, key, value, headers)
+    if at != len(body):
+        raise CorruptRecords(f"{len(body) - at} bytes behind the last record")
+
+
+def _read_bytes(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    """A key or value; -1 is null."""
+    length = body[at]
+    if length < 128:
+        length = (length >> 1) ^ -(length & 1)
+        at += 1
+    else:
+        length, at = read_varlong(body, at)
+    if length < 0:
+        if length == -1:
+            return None, at
+        raise CorruptRecords(f"a length of {length}")
+    if length > end - at:
+        raise CorruptRecords(f"{length} bytes inside a record with {end - at} left")
+    return body[at : at + length], at + length
+
+
+def _read_headers(body: bytes, at: int, end: int) -> tuple[Headers, int]:
+    count, at = read_varlong(body, at)
+    if not 0 <= count <= (end - at) // 2:
+        raise CorruptRecords(f"{count} record headers")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        key, at = _read_bytes(body, at, end)
+        value, at = _read_bytes(body, at, end)
+        if key is None:
+            raise CorruptRecords("a record header without a key")
+        headers.append((key.decode(), value))
+    return tuple(headers), at
+
+
+def build_batch(
+    records: Sequence[NewRecord],
+    *,
+    base_offset: int = 0,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    compression: int = compression.NONE,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    leader_epoch: int = -1,
+) -> bytes:
+    """A whole batch, checksum included. Its first timestamp is the base, its largest the maximum."""
+    if not records:
+        raise ValueError("a batch that a producer writes holds at least one record")
+    attributes = (
+        compression
+        | (LOG_APPEND_TIME if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
+        | (TRANSACTIONAL if transactional else 0)
+        | (CONTROL if control else 0)
+    )
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=len(records) - 1,
+        base_timestamp=records[0].timestamp_ms,
+        max_timestamp=max(record.timestamp_ms for record in records),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        records_count=len(records),
+    )
+    body = bytearray()
+    base_timestamp = header.base_timestamp
+    for delta, record in enumerate(records):
+        _append_record(body, record.timestamp_ms - base_timestamp, delta, record)
+    return _assemble(header, body)
+
+
+def refill_batch(header: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None = None) -> bytes:
+    """The batch with fewer records: what compaction leaves of it. Offsets, sequences, producer and codec stay.
+
+    With `delete_horizon_ms`, that becomes the base timestamp, and the flag that says so is set (KIP-534).
+    """
+    attributes, base_timestamp = header.attributes, header.base_timestamp
+    if delete_horizon_ms is not None:
+        attributes, base_timestamp = attributes | DELETE_HORIZON, delete_horizon_ms
+    body = bytearray()
+    for record in records:
+        _append_record(body, record.timestamp_ms - base_timestamp, record.offset - header.base_offset, record)
+    max_timestamp = header.max_timestamp
+    if not header.log_append_time and records:
+        max_timestamp = max(record.timestamp_ms for record in records)
+    if not records:
+        attributes &= ~COMPRESSION_MASK
+    return _assemble(
+        header._replace(
+            attributes=attributes,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            records_count=len(records),
+        ),
+        body,
+    )
+
+
+def _assemble(header: BatchHeader, body: bytearray) -> bytes:
+    batch = bytearray(HEADER.pack(*header))
+    batch += compression.compress(header.compression, body) if header.compression else body
+    seal(batch)
+    return bytes(batch)
+
+
+def _append_record(out: bytearray, timestamp_delta: int, offset_delta: int, record: Record | NewRecord) -> None:
+    body = bytearray(1)
+    append_varlong(body, timestamp_delta)
+    append_varlong(body, offset_delta)
+    _append_bytes(body, record.key)
+    _append_bytes(body, record.value)
+    append_varlong(body, len(record.headers))
+    for key, value in record.headers:
+        _append_bytes(body, key.encode())
+        _append_bytes(body, value)
+    append_varlong(out, len(body))
+    out += body
+
+
+def _append_bytes(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        out.append(1)
+    else:
+        append_varlong(out, len(data))
+        out += data
