@@ -88,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held_answer_bytes = 0
         self._reading = True
         self._closing = False
+        self._stopping = False
 
     # ------------------------------------------------------------------ what the transport tells us
 
@@ -211,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
     def _advance(self) -> None:
         """Apply what may be applied now, send what is answered, read on if there is room."""
         queue, answers = self._queue, self._answers
-        while queue and self._serial is None and not self._write_paused and not self._closing:
+        while queue and self._serial is None and not (self._write_paused or self._closing or self._stopping):
             frame = queue[0]
             if answers and (frame[:2] != b"\0\0" or len(answers) >= OPEN_ANSWERS):
                 break
@@ -331,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing or self._transport is None or self._transport.is_closing():
             return
         wanted = (
-            not self._write_paused
+            not (self._write_paused or self._stopping)
             and len(self._queue) < QUEUED_REQUESTS
             and self._queued_bytes < QUEUED_BYTES
             and (not self._held_bytes or self._host.requests.may_read(self, self._advance))
@@ -352,6 +353,21 @@ class Connection(asyncio.BufferedProtocol):
     def frame_begun(self) -> bool:
         """Whether the client owes us the rest of a frame."""
         return self._frame is not None
+
+    @property
+    def working(self) -> bool:
+        """Whether it is our turn: a request is being worked on."""
+        return self._serial is not None or bool(self._answers)
+
+    def stop_reading(self) -> None:
+        """Take no more requests; those under way are answered."""
+        self._stopping = True
+        self._check_reading()
+
+    def expire(self, reason: str) -> None:
+        """Close a connection that is of no use any more, without waiting for it."""
+        _log.info("connection closed", **self._who(), reason=reason)
+        self.abort()
 
     def close(self) -> None:
         self._closing = True

@@ -1,0 +1,140 @@
+"""The node's front: listeners, all connections, and what they share.
+
+Rule 1. Serving begins when the node has started, so that nobody meets half a broker.
+Rule 2. Connections cost nothing while they are silent; too old, too many or too slow ones are closed with one line.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
+
+from broker.connection import Connection
+from broker.context import ConnectionInfo
+from broker.dispatch import Dispatcher
+from broker.listeners import Endpoint, advertised, bind
+from broker.logging import EventLog
+from broker.memory_budget import MemoryBudget
+from broker.node import Node
+
+RECEIVE_BUFFER_BYTES = 256 << 10
+REQUEST_BUDGET_BYTES = 256 << 20
+SWEEP_S = 1.0
+STUCK_FRAME_S = 30
+DRAIN_S = 5.0
+
+_log = EventLog("server")
+
+
+class Server:
+    """See the head of this file; it is the `ConnectionHost` of its connections."""
+
+    def __init__(self, node: Node, listeners: list[Endpoint], advertised_listeners: str = "") -> None:
+        self._node = node
+        self._listeners = listeners
+        self._advertised = advertised_listeners
+        self._servers: list[asyncio.Server] = []
+        self._connections: dict[Connection, None] = {}
+        self._per_host: Counter[str] = Counter()
+        self._accepted = 0
+        self._sweeping: asyncio.TimerHandle | None = None
+        config = node.config
+        limit = config.get_int("queued.max.request.bytes")
+        self.dispatcher = Dispatcher(node)
+        self.requests = MemoryBudget(limit if limit > 0 else REQUEST_BUDGET_BYTES)
+        self.answers = node.answer_budget
+        self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        self.max_request_bytes = config.get_int("socket.request.max.bytes")
+        self.tick = 0
+
+    # ------------------------------------------------------------------ life
+
+    async def start(self) -> list[Endpoint]:
+        """Bind and serve; returns where, by listener, with the real ports. Raises `BadListener`."""
+        loop = asyncio.get_running_loop()
+        backlog = self._node.config.get_int("socket.listen.backlog.size")
+        bound: list[Endpoint] = []
+        sockets = []
+        for listener in self._listeners:
+            made = bind(listener, backlog)
+            bound.append(Endpoint(listener.listener, listener.host, made[0].getsockname()[1]))
+            sockets.append((listener.listener, made))
+        self._node.endpoints = advertised(bound, self._advertised)
+        for name, made in sockets:
+            for one in made:
+                self._servers.append(await loop.create_server(self._factory(name), sock=one, backlog=backlog))
+        self._sweeping = loop.call_later(SWEEP_S, self._sweep)
+        return bound
+
+    def stop_accepting(self) -> None:
+        for server in self._servers:
+            server.close()
+
+    async def stop(self, drain_s: float = DRAIN_S) -> None:
+        """Take no more connections, let what is under way finish, close the rest."""
+        self.stop_accepting()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for connection in list(self._connections):
+            connection.stop_reading()
+        self._node.waiting.close()
+        deadline = asyncio.get_running_loop().time() + drain_s
+        while any(connection.busy for connection in self._connections):
+            if asyncio.get_running_loop().time() > deadline:
+                break
+            await asyncio.sleep(0.01)
+        for connection in list(self._connections):
+            connection.close()
+        await asyncio.sleep(0)
+        for connection in list(self._connections):
+            connection.abort()
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    # ------------------------------------------------------------------ for connections
+
+    def connection_made(self, connection: Connection) -> str | None:
+        self._connections[connection] = None
+        host = connection.info.peer_host
+        self._per_host[host] += 1
+        config = self._node.config
+        if len(self._connections) > config.get_int("max.connections"):
+            return "max.connections reached"
+        if self._per_host[host] > config.get_int("max.connections.per.ip"):
+            return "max.connections.per.ip reached"
+        return None
+
+    def connection_lost(self, connection: Connection) -> None:
+        if self._connections.pop(connection, self) is None:
+            host = connection.info.peer_host
+            self._per_host[host] -= 1
+            if not self._per_host[host]:
+                del self._per_host[host]
+
+    def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        return self._node.own(work)
+
+    # ------------------------------------------------------------------ details
+
+    def _factory(self, listener: str) -> Any:
+        def make() -> Connection:
+            self._accepted += 1
+            return Connection(self, ConnectionInfo(self._accepted, listener, "", 0))
+
+        return make
+
+    def _sweep(self) -> None:
+        """Once a second: close who has been silent for too long, or holds memory while others wait for it."""
+        self.tick += 1
+        idle_ms = self._node.config.get_int("connections.max.idle.ms")
+        oldest = self.tick - idle_ms / 1000 / SWEEP_S if idle_ms >= 0 else -1
+        stuck = self.tick - STUCK_FRAME_S / SWEEP_S
+        for connection in list(self._connections):
+            active = connection.last_active
+            if active < oldest and not connection.working:
+                connection.expire("idle for longer than connections.max.idle.ms")
+            elif active < stuck and connection.frame_begun and self.requests.exhausted:
+                connection.expire("a request that does not get on while memory is short")
+        self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)

@@ -1,0 +1,40 @@
+"""`python -P -m tallystick …`: the server when asked to serve, the command line otherwise."""
+
+import os
+import sys
+
+
+def main() -> int:
+    """Run one command; returns the exit status."""
+    if sys.argv[1:2] != ["serve"]:
+        from tallystick.cli import main as command_line
+
+        command_line()
+        return 0
+    guard = _load_guard()
+    if not guard.is_guarded():
+        guard.become_server(sys.argv[2:])
+    try:
+        guard.install()
+    except guard.Shadowed as problem:
+        sys.stderr.write(f"tallystick: {problem}\n")
+        return 2
+    from broker.__main__ import main as serve
+
+    return serve(sys.argv[2:])
+
+
+def _load_guard():  # type: ignore[no-untyped-def]
+    """Import the guard by its path: this file may run as a script, without its package on `sys.path`."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup_guard.py")
+    spec = spec_from_file_location("tallystick_startup_guard", path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+if __name__ == "__main__":
+    sys.exit(main())

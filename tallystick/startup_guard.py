@@ -1,0 +1,86 @@
+"""The way into the server process, guarded against shadowing.
+
+Our packages have generic names (`broker`, `storage` …), so a user's working folder or PYTHONPATH may hold others of the
+same name, and `python -P` alone does not keep PYTHONPATH out. Therefore:
+
+1. The server runs in a process of its own, started with `-P` and without PYTHONPATH.
+2. Before the first import, every sibling package is looked at: it must lie beside this one and begin with its marker.
+3. An import hook resolves exactly these names to exactly these folders, whatever `sys.path` says.
+
+This file imports nothing but what Python itself has already loaded, and the import machinery.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from typing import NoReturn
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SIBLINGS = ("protocol", "storage", "coordinator", "broker")
+
+
+class Shadowed(Exception):
+    """A package of ours is missing, or something else stands in its place."""
+
+
+def server_command(arguments: Sequence[str]) -> list[str]:
+    """The command line that runs the server, whatever folder and environment it is started from."""
+    return [sys.executable, "-P", os.path.join(ROOT, "tallystick", "__main__.py"), "serve", *arguments]
+
+
+def server_environment() -> dict[str, str]:
+    """Our environment without what would lead imports astray."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
+
+
+def become_server(arguments: Sequence[str]) -> NoReturn:
+    """Replace this process by the server: a signal sent to the command reaches the broker."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    command = server_command(arguments)
+    os.execve(command[0], command, server_environment())  # noqa: S606  that is the point
+
+
+def is_guarded() -> bool:
+    """Whether this process was started as the server is to be."""
+    return bool(sys.flags.safe_path) and "PYTHONPATH" not in os.environ
+
+
+def install(root: str = ROOT) -> None:
+    """Check the siblings and put the import hook in place. Raises `Shadowed`."""
+    for name in SIBLINGS:
+        _check(root, name)
+        loaded = sys.modules.get(name)
+        if loaded is not None and not _lies_in(root, name, getattr(loaded, "__file__", None)):
+            raise Shadowed(f"another package called {name!r} is already imported from {loaded.__file__}")
+    sys.meta_path.insert(0, _SiblingFinder(root))  # type: ignore[arg-type]
+
+
+def _check(root: str, name: str) -> None:
+    path = os.path.join(root, name, "__init__.py")
+    try:
+        with open(path, encoding="utf-8") as source:
+            start = source.read(len(name) + 5)
+    except (OSError, UnicodeDecodeError):
+        raise Shadowed(f"the package {name!r} of Tallystick is not beside it in {root}; install it again") from None
+    if start != f'"""{name}: ':
+        raise Shadowed(f"{path} is not part of Tallystick; something else of the same name has taken its place")
+
+
+def _lies_in(root: str, name: str, path: str | None) -> bool:
+    return path is not None and os.path.abspath(path) == os.path.join(root, name, "__init__.py")
+
+
+class _SiblingFinder:
+    """Resolves our own top-level names, and no others."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if path is not None or name not in (*SIBLINGS, "tallystick"):
+            return None
+        folder = os.path.join(self._root, name)
+        return spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
