@@ -1,6 +1,11 @@
-"""What the transaction coordinator writes to `__transaction_state`."""
+"""What the transaction coordinator writes to `__transaction_state`.
 
-from protocol.schema import Int8, Int16, Int32, Int64, Kind, String, field, message, struct
+Two fields are our own, tagged far above Kafka's, which every reader skips: the epoch before the last bump (Kafka
+forgets it, and a KIP-360 retry across a restart is fenced), and the id of each topic (so that a topic made again under
+the same name never gets the marker of the old one).
+"""
+
+from protocol.schema import Int8, Int16, Int32, Int64, Kind, String, Uuid, field, message, struct
 
 
 @message(kind=Kind.DATA, api_key=0, versions=range(0, 1))
@@ -12,6 +17,7 @@ class TransactionLogKey:
 class PartitionsSchema:
     topic: String
     partition_ids: list[Int32]
+    topic_id: Uuid = field(since=1, tag=10_000, default=bytes(16))
 
 
 @message(kind=Kind.DATA, api_key=0, versions=range(0, 2), flexible=1)
@@ -27,3 +33,4 @@ class TransactionLogValue:
     transaction_last_update_timestamp_ms: Int64
     transaction_start_timestamp_ms: Int64
     client_transaction_version: Int16 = field(since=1, tag=2, default=0)
+    last_producer_epoch: Int16 = field(since=1, tag=10_000, default=-1)

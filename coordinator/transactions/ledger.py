@@ -1,0 +1,124 @@
+"""What the log says of every transactional id of one partition, and what follows from it.
+
+`transactions` and what is derived from it (`completions`, deadlines) change in `replay` only. `write` makes the records
+of an operation and asserts that each may follow the one before it.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from coordinator.deadlines import Deadlines
+from coordinator.machine import Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
+from coordinator.transactions.states import (
+    NEVER_TIMES_OUT,
+    Transaction,
+    TransactionState,
+    check_transition,
+    each_partition,
+    key_bytes,
+    read_key,
+    read_value,
+    value_bytes,
+    value_version,
+)
+
+
+@dataclass(slots=True, eq=False)
+class Completion:
+    """A decided transaction whose markers are not all written. Its identity is the object: whoever holds one that is
+    not the machine's any more holds a stale one (I15, I16)."""
+
+    transactional_id: str
+    offset: int
+    """Where the PREPARE record is. No marker is written before it is durable (I04)."""
+    transaction: Transaction
+    remaining: dict[tuple[str, bytes, int], None] = field(default_factory=dict)
+    """Partitions that still lack their marker; soft, a reload begins with all of them again."""
+    finishing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unlogged:
+    """What a record of layout 0 cannot say. Kafka keeps it in memory, too, and loses it in a restart."""
+
+    value: bytes
+    after: Transaction
+
+
+class TransactionLedger:
+    """See the head of this file."""
+
+    def __init__(self) -> None:
+        self.transactions: dict[str, Transaction] = {}
+        self.completions: dict[str, Completion] = {}
+        self.undriven: deque[Completion] = deque()
+        """Completions nobody works on yet, in log order."""
+        self.timeouts: Deadlines[str] = Deadlines()
+        """When each open transaction times out, counted from its first partition, not from its last activity."""
+        self._unlogged: deque[Unlogged] = deque()
+
+    def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
+        """Take in what the log says; markers do not belong here, unknown record types are skipped (KIP-915)."""
+        if isinstance(entry, ReplayedMarker):
+            return
+        transactional_id = read_key(entry.key)
+        if transactional_id is None:
+            return
+        if entry.value is None:
+            self._follow(transactional_id, None, entry.offset)
+            return
+        transaction = read_value(entry.value)
+        if transaction is not None:
+            self._follow(transactional_id, self._with_unlogged(entry.value, transaction), entry.offset)
+
+    def _with_unlogged(self, value: bytes, transaction: Transaction) -> Transaction:
+        if value[1] != 0:
+            return transaction
+        while self._unlogged:
+            # What belongs to an append that was refused is skipped: its value is another object.
+            unlogged = self._unlogged.popleft()
+            if unlogged.value is value:
+                return unlogged.after
+        return transaction
+
+    def _follow(self, transactional_id: str, transaction: Transaction | None, offset: int) -> None:
+        self.completions.pop(transactional_id, None)
+        self.timeouts.clear(transactional_id)
+        if transaction is None:
+            self.transactions.pop(transactional_id, None)
+            return
+        self.transactions[transactional_id] = transaction
+        if transaction.state is TransactionState.ONGOING and transaction.timeout_ms != NEVER_TIMES_OUT:
+            self.timeouts.set(transactional_id, transaction.start_ms + transaction.timeout_ms + 1)
+        elif transaction.state.preparing:
+            remaining = dict.fromkeys(each_partition(transaction.partitions))
+            completion = Completion(transactional_id, offset, transaction, remaining)
+            self.completions[transactional_id] = completion
+            self.undriven.append(completion)
+
+    def loaded(self) -> None:
+        """Forget completions that the log itself finished; the driver takes on the others."""
+        self.undriven = deque(self.completions.values())
+
+    def write(
+        self,
+        transactional_id: str,
+        steps: list[Transaction],
+        answers: list[tuple[Ticket, object]],
+        *,
+        cluster_version: int,
+        reason: str,
+    ) -> Outcome:
+        """The outcome that takes an id through `steps`, in one batch."""
+        key = key_bytes(transactional_id)
+        before = self.transactions.get(transactional_id)
+        records = []
+        for after in steps:
+            check_transition(before, after)
+            version = value_version(after, cluster_version)
+            value = value_bytes(after, version)
+            if version == 0:
+                self._unlogged.append(Unlogged(value, after))
+            records.append(Record(key, value))
+            before = after
+        return Outcome(records=records, answers=list(answers), reason=reason)

@@ -1,0 +1,136 @@
+"""Finishes decided transactions: markers into every partition, then COMPLETE.
+
+What is to be done is derived from state: a transaction in a PREPARE state calls for markers in its partitions. So a
+restart goes the same way as normal running, and markers are written at least once.
+
+Rule 1. No marker before PREPARE is durable, no COMPLETE before every marker is (I04).
+Rule 2. A `Completion` is worked on by its identity: one that is not the machine's any more is let go, whatever comes
+        back for it (I15); COMPLETE is submitted by the one who finds nothing remaining (I16).
+Rule 3. Only a topic whose id is gone is passed over. What time cures is tried again, for ever: somebody waits.
+"""
+
+from collections.abc import Callable
+
+from coordinator.machine import Outcome
+from coordinator.ports import Clock, MarkerWriter, Timer
+from coordinator.runtime import NotReady, Shard
+from coordinator.transactions.coordinator import TransactionCoordinator
+from coordinator.transactions.ledger import Completion
+from coordinator.transactions.states import NO_TOPIC_ID
+from protocol.errors import ErrorCode
+
+RETRY_MS = 20
+LONGEST_RETRY_MS = 1_000
+
+WRITTEN = frozenset({ErrorCode.NONE})
+NOBODY_TO_TELL = frozenset(
+    {
+        # The topic is gone for good (not: has no leader just now, KAFKA-20734).
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        # Its log cannot hold markers.
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+        # The partition has seen a later epoch of this producer, which it could not while this transaction was open
+        # there: our marker arrived before. Kafka stops here and the id is stuck (KAFKA-19999).
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+)
+SOMEBODY_NEWER = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+"""Another coordinator owns this id by now and does the work."""
+
+Key = tuple[str, bytes, int]
+
+
+class MarkerDriver:
+    """Drives the completions of one shard. Attach with `Shard.on_durable(driver.drive)`, which `__init__` does."""
+
+    def __init__(
+        self,
+        shard: Shard[TransactionCoordinator],
+        writer: MarkerWriter,
+        clock: Clock,
+        timer: Timer,
+        *,
+        completed: Callable[[str], None] = lambda transactional_id: None,
+    ) -> None:
+        self._shard = shard
+        self._writer = writer
+        self._clock = clock
+        self._timer = timer
+        self._completed = completed
+        """Told the id when COMPLETE is appended: who was held may go on."""
+        shard.on_durable(self.drive)
+
+    def drive(self) -> None:
+        """Begin every completion whose PREPARE is durable, in log order."""
+        undriven = self._shard.machine.ledger.undriven
+        while undriven and undriven[0].offset < self._shard.log.durable_offset:
+            completion = undriven.popleft()
+            if not self._is_current(completion):
+                continue
+            if not completion.remaining:
+                self._finish(completion, RETRY_MS)
+            for key in list(completion.remaining):
+                self._write(completion, key, RETRY_MS)
+
+    def _is_current(self, completion: Completion) -> bool:
+        return self._shard.machine.completions.get(completion.transactional_id) is completion
+
+    def _write(self, completion: Completion, key: Key, retry_ms: int) -> None:
+        if not self._is_current(completion):
+            return
+        topic, topic_id, partition = key
+        marker = self._shard.machine.marker_of(completion)
+        known_id = None if topic_id == NO_TOPIC_ID else topic_id
+        self._writer.write(
+            topic, partition, known_id, marker, lambda error: self._written(completion, key, error, retry_ms)
+        )
+
+    def _written(self, completion: Completion, key: Key, error: ErrorCode, retry_ms: int) -> None:
+        if not self._is_current(completion) or error in SOMEBODY_NEWER:
+            return
+        if error in WRITTEN or error in NOBODY_TO_TELL:
+            completion.remaining.pop(key, None)
+            if not completion.remaining:
+                self._finish(completion, RETRY_MS)
+            return
+        self._later(retry_ms, lambda: self._write(completion, key, min(2 * retry_ms, LONGEST_RETRY_MS)))
+
+    def _finish(self, completion: Completion, retry_ms: int) -> None:
+        if completion.finishing or not self._is_current(completion):
+            return
+        completion.finishing = True
+        ticket = _CompleteTicket(lambda: self._refused(completion, retry_ms))
+
+        def complete(machine: TransactionCoordinator, now_ms: int) -> Outcome:
+            return machine.complete(ticket, now_ms, completion=completion)
+
+        try:
+            self._shard.submit(complete, ticket)
+        except NotReady:
+            return
+        if not self._is_current(completion) and not ticket.refused:
+            self._completed(completion.transactional_id)
+
+    def _refused(self, completion: Completion, retry_ms: int) -> None:
+        """The log did not take COMPLETE. It stays due for as long as the completion is current (KAFKA-5351)."""
+        completion.finishing = False
+        self._later(retry_ms, lambda: self._finish(completion, min(2 * retry_ms, LONGEST_RETRY_MS)))
+
+    def _later(self, delay_ms: int, work: Callable[[], None]) -> None:
+        self._timer.at(self._clock.now_ms() + delay_ms, work)
+
+
+class _CompleteTicket:
+    """Nobody waits for COMPLETE but the driver."""
+
+    def __init__(self, refused: Callable[[], None]) -> None:
+        self.refused = False
+        self._refused = refused
+
+    def release(self, answer: object) -> None:
+        """COMPLETE is durable; it took effect when it was appended."""
+
+    def refuse(self, error: ErrorCode) -> None:
+        self.refused = True
+        self._refused()

@@ -1,0 +1,241 @@
+"""What the log remembers of one transactional id, and which states may follow which.
+
+`TRANSITIONS` is the table; `check_transition` asserts it, with the conditions each step has to keep, before anything
+is written. Replay does not: compaction may have left out the steps between two records.
+
+There is no pending state. A record is replayed as soon as it is appended, so "on its way" and "there" are one; what
+answers CONCURRENT_TRANSACTIONS in its place is told in docs/decisions/0002-no-pending-state.md.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from coordinator.transactions.records import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from protocol.codec import decode, versioned
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+NO_TIMESTAMP = -1
+NO_TOPIC_ID = bytes(16)
+NEVER_TIMES_OUT = (1 << 31) - 1
+"""The timeout of a transaction that takes part in a two-phase commit (KIP-939): nobody ends it but its client."""
+
+
+class TransactionState(IntEnum):
+    """The states on disk, with Kafka's numbers. Dead and PrepareEpochFence (6, 7) are never written, nor needed."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+
+    @property
+    def wire_name(self) -> str:
+        """The name in Describe and List answers."""
+        return WIRE_NAMES[self]
+
+    @property
+    def preparing(self) -> bool:
+        """Decided, and markers are being written: nothing may touch the id until they are."""
+        return self in PREPARING
+
+
+WIRE_NAMES = {
+    TransactionState.EMPTY: "Empty",
+    TransactionState.ONGOING: "Ongoing",
+    TransactionState.PREPARE_COMMIT: "PrepareCommit",
+    TransactionState.PREPARE_ABORT: "PrepareAbort",
+    TransactionState.COMPLETE_COMMIT: "CompleteCommit",
+    TransactionState.COMPLETE_ABORT: "CompleteAbort",
+}
+KNOWN_STATE_NAMES = frozenset({*WIRE_NAMES.values(), "PrepareEpochFence"})
+"""What a state filter may name. Kafka has one more, which no id is ever in here."""
+
+PREPARING = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
+IDLE = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
+
+TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
+    # Target: what it may follow.                        Trigger:
+    TransactionState.EMPTY: IDLE,  #                     InitProducerId
+    TransactionState.ONGOING: IDLE | {TransactionState.ONGOING},  # a partition is added
+    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),  # EndTxn(commit)
+    TransactionState.PREPARE_ABORT: IDLE
+    | {TransactionState.ONGOING},  # EndTxn(abort), timeout, fencing; idle: TV2 only
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),  # all markers are written
+    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
+}
+"""Target state to the states it may follow. A new id begins with EMPTY; a tombstone may follow any of `IDLE`."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartitions:
+    """Partitions of one topic in a transaction. The topic id tells a topic from a later one of the same name (I17);
+    `NO_TOPIC_ID` where the log does not say (records of TV0)."""
+
+    topic: str
+    topic_id: bytes
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One transactional id, as its last record says. Epochs and ids are what Kafka's fields of the same names are."""
+
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TransactionState
+    last_update_ms: int
+    start_ms: int = NO_TIMESTAMP
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    last_producer_epoch: int = NO_EPOCH
+    client_version: int = 0
+    partitions: tuple[TopicPartitions, ...] = ()
+
+
+def each_partition(partitions: Iterable[TopicPartitions]) -> Iterator[tuple[str, bytes, int]]:
+    """(topic, topic id, partition), in a fixed order."""
+    for entry in partitions:
+        for partition in entry.partitions:
+            yield entry.topic, entry.topic_id, partition
+
+
+def contains(partitions: Iterable[TopicPartitions], topic: str, topic_id: bytes, partition: int) -> bool:
+    """Whether a partition is among them. An id that is not known, on either side, leaves the name to decide."""
+    return any(
+        entry.topic == topic
+        and (entry.topic_id == topic_id or NO_TOPIC_ID in (entry.topic_id, topic_id))
+        and partition in entry.partitions
+        for entry in partitions
+    )
+
+
+def united(known: tuple[TopicPartitions, ...], added: Iterable[TopicPartitions]) -> tuple[TopicPartitions, ...]:
+    """The union, sorted; `known` itself where nothing is new."""
+    fresh: dict[tuple[str, bytes], set[int]] = {}
+    for topic, topic_id, partition in each_partition(added):
+        if not contains(known, topic, topic_id, partition):
+            fresh.setdefault((topic, topic_id), set()).add(partition)
+    if not fresh:
+        return known
+    for entry in known:
+        fresh.setdefault((entry.topic, entry.topic_id), set()).update(entry.partitions)
+    return tuple(
+        TopicPartitions(topic, topic_id, tuple(sorted(partitions)))
+        for (topic, topic_id), partitions in sorted(fresh.items())
+    )
+
+
+def check_transition(before: Transaction | None, after: Transaction) -> None:
+    """Assert that `after` may follow `before`. No timestamp is compared: clocks go backwards (KAFKA-5415)."""
+    assert after.producer_id >= 0
+    assert 0 <= after.producer_epoch <= 32767
+    if before is None:
+        assert after.state is TransactionState.EMPTY
+        assert after.producer_epoch == 0
+        return
+    assert before.state in TRANSITIONS[after.state], f"{before.state.name} to {after.state.name}"
+    same_identity = (after.producer_id, after.producer_epoch) == (before.producer_id, before.producer_epoch)
+    if after.state is TransactionState.EMPTY:
+        _check_empty(before, after)
+        return
+    assert after.timeout_ms == before.timeout_ms
+    if after.state is TransactionState.ONGOING:
+        assert same_identity
+        assert after.start_ms != NO_TIMESTAMP
+        assert set(each_partition(before.partitions)) <= set(each_partition(after.partitions))
+    elif after.state.preparing:
+        assert after.producer_id == before.producer_id
+        assert after.producer_epoch - before.producer_epoch in (0, 1)
+        assert after.partitions == before.partitions
+        assert before.state is TransactionState.ONGOING or not after.partitions
+        assert after.start_ms != NO_TIMESTAMP
+    else:
+        rotated = before.next_producer_id != NO_PRODUCER_ID
+        assert same_identity or (rotated and (after.producer_id, after.producer_epoch) == (before.next_producer_id, 0))
+        assert not after.partitions
+        assert after.next_producer_id == NO_PRODUCER_ID
+
+
+def _check_empty(before: Transaction, after: Transaction) -> None:
+    bump = after.producer_epoch - before.producer_epoch
+    rotated = after.producer_id != before.producer_id and after.producer_epoch == 0
+    assert rotated or (after.producer_id == before.producer_id and bump in (0, 1))
+    assert not after.partitions
+    assert after.start_ms == NO_TIMESTAMP
+
+
+# -- records -----------------------------------------------------------------------------------------------------
+
+
+def key_bytes(transactional_id: str) -> bytes:
+    """The key of an id's records: the record type 0, then the id."""
+    return versioned(TransactionLogKey(transactional_id=transactional_id), 0)
+
+
+def read_key(key: bytes) -> str | None:
+    """The transactional id of a key; None for record types we do not know (KIP-915)."""
+    if int.from_bytes(key[:2], "big", signed=True) != 0:
+        return None
+    return decode(TransactionLogKey, 0, key, 2)[0].transactional_id
+
+
+def value_version(transaction: Transaction, cluster_version: int) -> int:
+    """Which layout to write. 0 only where the cluster's `transaction.version` is 0 and no field would be lost that a
+    recovery needs: a client may still end a TV2 transaction just after a downgrade."""
+    modern = transaction.client_version >= 2 or transaction.next_producer_id != NO_PRODUCER_ID
+    return 1 if cluster_version >= 1 or modern else 0
+
+
+def value_bytes(transaction: Transaction, version: int) -> bytes:
+    """A value in the given layout, with its version before it. An empty transaction has a null array."""
+    partitions = None
+    if transaction.state is not TransactionState.EMPTY:
+        partitions = [
+            PartitionsSchema(topic=entry.topic, partition_ids=list(entry.partitions), topic_id=entry.topic_id)
+            for entry in transaction.partitions
+        ]
+    return versioned(
+        TransactionLogValue(
+            producer_id=transaction.producer_id,
+            previous_producer_id=transaction.previous_producer_id,
+            next_producer_id=transaction.next_producer_id,
+            producer_epoch=transaction.producer_epoch,
+            last_producer_epoch=transaction.last_producer_epoch,
+            transaction_timeout_ms=transaction.timeout_ms,
+            transaction_status=int(transaction.state),
+            transaction_partitions=partitions,
+            transaction_last_update_timestamp_ms=transaction.last_update_ms,
+            transaction_start_timestamp_ms=transaction.start_ms,
+            client_transaction_version=transaction.client_version,
+        ),
+        version,
+    )
+
+
+def read_value(value: bytes) -> Transaction | None:
+    """What a value says; None for layouts we do not know."""
+    version = int.from_bytes(value[:2], "big", signed=True)
+    if version not in (0, 1):
+        return None
+    record, _ = decode(TransactionLogValue, version, value, 2)
+    return Transaction(
+        producer_id=record.producer_id,
+        producer_epoch=record.producer_epoch,
+        timeout_ms=record.transaction_timeout_ms,
+        state=TransactionState(record.transaction_status),
+        last_update_ms=record.transaction_last_update_timestamp_ms,
+        start_ms=record.transaction_start_timestamp_ms,
+        previous_producer_id=record.previous_producer_id,
+        next_producer_id=record.next_producer_id,
+        last_producer_epoch=record.last_producer_epoch,
+        client_version=record.client_transaction_version,
+        partitions=tuple(
+            TopicPartitions(entry.topic, entry.topic_id, tuple(entry.partition_ids))
+            for entry in record.transaction_partitions or ()
+        ),
+    )
