@@ -1,0 +1,1 @@
+"""Codecs that others wrote, as witnesses for ours."""

@@ -1,0 +1,1 @@
+"""Properties that hold for every input, generated from the tables."""
