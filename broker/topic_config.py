@@ -1,7 +1,9 @@
 """A topic's effective configuration, resolved once per change and read on the hot path as plain attributes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from coordinator.cluster.config_types import ConfigValue
 from storage.log import LogConfig
 
 
@@ -19,3 +21,45 @@ class TopicConfig:
     min_insync_replicas: int = 1
     flush_messages: int = (1 << 63) - 1
     """1: this topic is fsynced before it is acknowledged even in page-cache mode."""
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, ConfigValue]) -> "TopicConfig":
+        """From every topic key with the value that holds for it, synonyms already resolved."""
+        return cls(
+            log=_log_config(values),
+            max_message_bytes=_whole(values, "max.message.bytes"),
+            compression_type=str(values["compression.type"]),
+            log_append_time=values["message.timestamp.type"] == "LogAppendTime",
+            timestamp_before_max_ms=_whole(values, "message.timestamp.before.max.ms"),
+            timestamp_after_max_ms=_whole(values, "message.timestamp.after.max.ms"),
+            min_insync_replicas=_whole(values, "min.insync.replicas"),
+            flush_messages=_whole(values, "flush.messages"),
+        )
+
+
+def _log_config(values: Mapping[str, ConfigValue]) -> LogConfig:
+    policy = values["cleanup.policy"]
+    ratio = values["min.cleanable.dirty.ratio"]
+    assert isinstance(policy, tuple) and isinstance(ratio, int | float)
+    return LogConfig(
+        segment_bytes=_whole(values, "segment.bytes"),
+        segment_ms=_whole(values, "segment.ms"),
+        segment_jitter_ms=_whole(values, "segment.jitter.ms"),
+        index_interval_bytes=_whole(values, "index.interval.bytes"),
+        segment_index_bytes=_whole(values, "segment.index.bytes"),
+        retention_ms=_whole(values, "retention.ms"),
+        retention_bytes=_whole(values, "retention.bytes"),
+        file_delete_delay_ms=_whole(values, "file.delete.delay.ms"),
+        cleanup_delete="delete" in policy,
+        cleanup_compact="compact" in policy,
+        min_cleanable_dirty_ratio=float(ratio),
+        min_compaction_lag_ms=_whole(values, "min.compaction.lag.ms"),
+        max_compaction_lag_ms=_whole(values, "max.compaction.lag.ms"),
+        delete_retention_ms=_whole(values, "delete.retention.ms"),
+    )
+
+
+def _whole(values: Mapping[str, ConfigValue], name: str) -> int:
+    value = values[name]
+    assert isinstance(value, int), name
+    return value

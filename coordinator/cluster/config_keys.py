@@ -1,0 +1,119 @@
+"""Every configuration key, by name, and the questions asked of them together.
+
+`TOPIC_KEYS` come from `topic_keys`, `BROKER_KEYS` from `broker_keys` (with an effect) and `inert_keys` (without).
+Here: where a value that is not set comes from, which values contradict each other, what a change does to a list.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from coordinator.cluster.broker_keys import EFFECTIVE_KEYS
+from coordinator.cluster.config_types import ConfigKey, ConfigSource, ConfigType, InvalidConfig, Scope, render
+from coordinator.cluster.inert_keys import IGNORED_PREFIXES, INERT_KEYS
+from coordinator.cluster.topic_keys import TOPIC_KEYS
+
+__all__ = ["BROKER_KEYS", "TOPIC_KEYS", "Layers", "Resolved", "SynonymValue", "check_topic_values", "is_ignored"]
+
+BROKER_KEYS: dict[str, ConfigKey] = {key.name: key for key in (*EFFECTIVE_KEYS, *INERT_KEYS)}
+
+ValueLayer = tuple[ConfigSource, Mapping[str, str]]
+"""Texts by key, and where they come from."""
+
+
+def is_ignored(name: str) -> bool:
+    """A key of Kafka's that concerns what this broker does not have."""
+    return name.startswith(IGNORED_PREFIXES)
+
+
+@dataclass(frozen=True, slots=True)
+class SynonymValue:
+    """One place a value could come from, and what is said there."""
+
+    name: str
+    value: str
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What holds for a key: the first of its synonyms (KIP-226), or nothing."""
+
+    key: ConfigKey
+    value: str | None
+    source: ConfigSource
+    synonyms: tuple[SynonymValue, ...]
+
+
+class Layers:
+    """Broker values, the highest layer first; the defaults of the table are below all of them."""
+
+    def __init__(self, layers: tuple[ValueLayer, ...]) -> None:
+        self._layers = layers
+
+    def broker(self, key: ConfigKey) -> Resolved:
+        """What holds for a broker key."""
+        said = self._said(key, ((key.name, 1), *((one.name, one.factor) for one in key.synonyms)))
+        if said:
+            return Resolved(key, said[0][1], said[0][0].source, tuple(one for one, _ in said))
+        return Resolved(key, None, ConfigSource.DEFAULT, ())
+
+    def topic(self, key: ConfigKey, overrides: Mapping[str, str]) -> Resolved:
+        """What holds for a topic key, given the topic's own settings."""
+        said: list[tuple[SynonymValue, str]] = []
+        if key.name in overrides:
+            text = overrides[key.name]
+            said.append((SynonymValue(key.name, text, ConfigSource.DYNAMIC_TOPIC), text))
+        said += self._said(key, tuple((one.name, one.factor) for one in key.synonyms))
+        if said:
+            return Resolved(key, said[0][1], said[0][0].source, tuple(one for one, _ in said))
+        return Resolved(key, key.default, ConfigSource.DEFAULT, ())
+
+    def _said(self, key: ConfigKey, names: tuple[tuple[str, int], ...]) -> list[tuple[SynonymValue, str]]:
+        """Every place that says something, most binding first, with the value in the unit of `key`.
+
+        Names before layers: `log.retention.ms` in the file outweighs a dynamic `log.retention.minutes`.
+        """
+        said: list[tuple[SynonymValue, str]] = []
+        defaults: list[tuple[SynonymValue, str]] = []
+        for name, factor in names:
+            broker_key = BROKER_KEYS[name]
+            for source, values in self._layers:
+                if name in values:
+                    text = values[name]
+                    said.append((SynonymValue(name, text, source), _scaled(key, broker_key, text, factor)))
+            if broker_key.default is not None:
+                synonym = SynonymValue(name, broker_key.default, ConfigSource.DEFAULT)
+                defaults.append((synonym, _scaled(key, broker_key, broker_key.default, factor)))
+        return said + defaults
+
+
+def _scaled(key: ConfigKey, source: ConfigKey, text: str, factor: int) -> str:
+    value = source.parse(text)
+    if factor != 1 and isinstance(value, int) and value > 0:
+        value *= factor
+    return text.strip() if key.type in (ConfigType.PASSWORD, ConfigType.DOUBLE) else render(value)
+
+
+def check_topic_values(overrides: Mapping[str, str], layers: Layers) -> None:
+    """Refuse a topic's settings that are unknown, unreadable or contradict each other. Raises `InvalidConfig`."""
+    for name, text in overrides.items():
+        if name not in TOPIC_KEYS:
+            raise InvalidConfig(f"Unknown topic config name: {name}")
+        TOPIC_KEYS[name].parse(text)
+    shortest, longest = (
+        layers.topic(TOPIC_KEYS[name], overrides).value for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    )
+    if shortest is not None and longest is not None and int(shortest) > int(longest):
+        raise InvalidConfig(
+            f"conflict topic config setting min.compaction.lag.ms ({shortest}) > max.compaction.lag.ms ({longest})"
+        )
+    if overrides.get("remote.storage.enable", "false").strip().lower() == "true":
+        raise InvalidConfig(
+            "Tiered storage functionality is disabled in the broker. Topic cannot be configured with it."
+        )
+
+
+def broker_key_scope(name: str) -> Scope | None:
+    """How a broker key may be changed at run time; None where it is unknown."""
+    key = BROKER_KEYS.get(name)
+    return None if key is None else key.scope

@@ -1,0 +1,189 @@
+"""The kinds of configuration values: how a text is read, checked and written back.
+
+Values travel and are stored as text; this file says what a text means. Sentences of refusal are Kafka's own, for
+tools show them and people search for them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+ConfigValue = bool | int | float | str | tuple[str, ...]
+Check = Callable[[ConfigValue], str | None]
+"""Tells what is wrong with a value, or None."""
+
+
+class ConfigType(IntEnum):
+    """Numbers as DescribeConfigs sends them."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from; numbers as DescribeConfigs sends them."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_GROUP = 8
+
+
+class Scope(Enum):
+    """How a broker key may be changed while the broker runs."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+class InvalidConfig(Exception):
+    """A value that cannot be what its key asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """Another key that says the same, in a unit `factor` times as large."""
+
+    name: str
+    factor: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key. `default` is text; None means "not set". `synonyms` are asked, in order, where it is not set itself."""
+
+    name: str
+    type: ConfigType
+    default: str | None
+    documentation: str
+    check: Check | None = None
+    scope: Scope = Scope.READ_ONLY
+    synonyms: tuple[Synonym, ...] = ()
+    effective: bool = True
+    """False: understood, and without effect in this broker."""
+
+    @property
+    def sensitive(self) -> bool:
+        return self.type is ConfigType.PASSWORD
+
+    def parse(self, text: str) -> ConfigValue:
+        """Read and check a value. Raises `InvalidConfig` with Kafka's sentence."""
+        value = parse(self.name, self.type, text)
+        problem = self.check(value) if self.check is not None else None
+        if problem is not None:
+            shown = problem.partition("\0")
+            culprit, sentence = (shown[0], shown[2]) if shown[1] else (render(value), problem)
+            raise InvalidConfig(f"Invalid value {culprit} for configuration {self.name}: {sentence}")
+        return value
+
+
+LIMITS = {ConfigType.INT: 31, ConfigType.SHORT: 15, ConfigType.LONG: 63}
+"""How many bits a positive number may have."""
+
+
+def parse(name: str, kind: ConfigType, text: str) -> ConfigValue:
+    """Read a text as a value of `kind`, without the checks of a key."""
+    if kind is ConfigType.BOOLEAN:
+        lowered = text.strip().lower()
+        if lowered not in ("true", "false"):
+            raise InvalidConfig(
+                f"Invalid value {text} for configuration {name}: Expected value to be either true or false"
+            )
+        return lowered == "true"
+    if kind is ConfigType.LIST:
+        parts = (part.strip() for part in text.split(","))
+        return tuple(part for part in parts if part)
+    if kind in LIMITS:
+        return _whole_number(name, kind, text)
+    if kind is ConfigType.DOUBLE:
+        try:
+            return float(text)
+        except ValueError:
+            raise InvalidConfig(f"Invalid value {text} for configuration {name}: Not a number of type DOUBLE") from None
+    return text if kind is ConfigType.PASSWORD else text.strip()
+
+
+def _whole_number(name: str, kind: ConfigType, text: str) -> int:
+    stripped = text.strip()
+    digits = stripped[1:] if stripped[:1] in ("-", "+") else stripped
+    # Python would also take "1_000" and digits of other scripts.
+    if digits.isascii() and digits.isdigit() and len(digits) < 20:
+        number = int(stripped)
+        bound = 1 << LIMITS[kind]
+        if -bound <= number < bound:
+            return number
+    raise InvalidConfig(f"Invalid value {text} for configuration {name}: Not a number of type {kind.name}")
+
+
+def render(value: ConfigValue) -> str:
+    """A value as DescribeConfigs shows it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
+
+
+def between(low: float, high: float) -> Check:
+    """A number in `low`..`high`, both included."""
+
+    def check(value: ConfigValue) -> str | None:
+        assert isinstance(value, int | float)
+        if value < low:
+            return f"Value must be at least {low}"
+        return f"Value must be no more than {high}" if value > high else None
+
+    return check
+
+
+def at_least(low: int) -> Check:
+    """A number not below `low`."""
+    return between(low, float("inf"))
+
+
+def one_of(*allowed: str) -> Check:
+    """One of a few words."""
+
+    def check(value: ConfigValue) -> str | None:
+        return None if value in allowed else f"String must be one of: {', '.join(allowed)}"
+
+    return check
+
+
+def each_of(*allowed: str, empty: bool = True) -> Check:
+    """A list of some of a few words."""
+
+    def check(value: ConfigValue) -> str | None:
+        assert isinstance(value, tuple)
+        for word in value:
+            if word not in allowed:
+                return f"{word}\0String must be one of: {', '.join(allowed)}"
+        return None if value or empty else "Configuration must not be empty"
+
+    return check
+
+
+def not_empty(value: ConfigValue) -> str | None:
+    """A text or list with something in it."""
+    return None if value else "Value must not be empty"
+
+
+def zero_or_between(low: int, high: int) -> Check:
+    """0 (the codec's own default) or a number in a range."""
+    inner = between(low, high)
+
+    def check(value: ConfigValue) -> str | None:
+        return None if value == 0 else inner(value)
+
+    return check
