@@ -1,7 +1,7 @@
 """A broker in a process of its own, to be killed and started again by pid.
 
-The demo and the tests stand on it. It starts the documented command line, waits for the ready file, and keeps port and data
-folder over restarts; it knows nothing of what the broker does.
+The demo and the tests stand on it. It starts the documented command line, waits for the ready file, and keeps port
+and data folder over restarts; it knows nothing of what the broker does.
 """
 
 import os
@@ -23,7 +23,9 @@ class BrokerFailed(Exception):
 class BrokerProcess:
     """One `tallystick serve`. Not started by the constructor; `close` is safe at any time."""
 
-    def __init__(self, folder: Path, *, options: Sequence[str] = (), port: int = 0, start_seconds: float = 30.0) -> None:
+    def __init__(
+        self, folder: Path, *, options: Sequence[str] = (), port: int = 0, start_seconds: float = 30.0
+    ) -> None:
         self.folder = folder
         self.data = folder / "data"
         self.log = folder / "broker.log"
@@ -50,7 +52,7 @@ class BrokerProcess:
         ready = self.folder / "ready"
         ready.unlink(missing_ok=True)
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - our own command line
                 self._command(ready), cwd=PACKAGES, stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
         self.starts += 1

@@ -1,4 +1,6 @@
-"""A real Apache Kafka, one node, with the life of `BrokerProcess`: the oracle of client tests and the rival of benchmarks."""
+"""A real Apache Kafka, one node, with the life of `BrokerProcess`: the oracle of client tests and the rival of
+benchmarks.
+"""
 
 import shutil
 import socket
@@ -52,7 +54,9 @@ def answers_api_versions(port: int) -> bool:
 class ApacheKafka(BrokerProcess):
     """One KRaft node in a temporary folder. Needs `.jars/kafka` and a Java; `JarsMissing` says which is not there."""
 
-    def __init__(self, folder: Path, *, settings: Mapping[str, str] | None = None, heap: str = "1g", port: int = 0) -> None:
+    def __init__(
+        self, folder: Path, *, settings: Mapping[str, str] | None = None, heap: str = "1g", port: int = 0
+    ) -> None:
         super().__init__(folder, port=port or free_port(), start_seconds=90)
         self._class_path = jars.class_path("kafka")
         self._heap = heap

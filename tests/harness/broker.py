@@ -1,7 +1,8 @@
 """The broker that client tests talk to.
 
-`TALLYSTICK_TEST_BROKER=apache-kafka` puts a real Apache Kafka in our place in every test, which proves that a test is a right test.
-`TALLYSTICK_TEST_BOOTSTRAP=host:port` points at a broker that runs already; tests that kill it or read its files skip then.
+`TALLYSTICK_TEST_BROKER=apache-kafka` puts a real Apache Kafka in our place in every test, which proves that a test
+is a right test. `TALLYSTICK_TEST_BOOTSTRAP=host:port` points at a broker that runs already; tests that kill it or
+read its files skip then.
 """
 
 import os

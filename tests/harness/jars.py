@@ -1,10 +1,10 @@
 """The jars of `ivy.xml`: Apache Kafka (oracle, rival, DumpLogSegments) and Spark's Kafka connector.
 
 `python -m tests.harness.jars kafka spark` brings them into `.jars/<set>`. A set is complete when every file of
-`jars.sha256` is there with its checksum; then nothing is asked of anybody. Resolving is done by the Ivy that ships inside
-PySpark's wheel; where PySpark is not installed but Maven is, Maven does it from the same list. A set is retrieved into a
-folder of its own and renamed, so that two runs may race. After a pin was raised, `--record` retrieves anew and writes the
-checksums of what arrived.
+`jars.sha256` is there with its checksum; then nothing is asked of anybody. Resolving is done by the Ivy that ships
+inside PySpark's wheel; where PySpark is not installed but Maven is, Maven does it from the same list. A set is
+retrieved into a folder of its own and renamed, so that two runs may race. After a pin was raised, `--record`
+retrieves anew and writes the checksums of what arrived.
 """
 
 import hashlib
@@ -57,7 +57,9 @@ def java() -> str | None:
 
 
 def _wrong(folder: Path, wanted: dict[str, str]) -> list[str]:
-    return [name for name, digest in wanted.items() if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest]
+    return [
+        name for name, digest in wanted.items() if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest
+    ]
 
 
 def resolve(jar_set: str, *, record: bool = False) -> None:
@@ -88,7 +90,9 @@ def resolve(jar_set: str, *, record: bool = False) -> None:
 def _record(jar_set: str, arrived: Path) -> None:
     lines = CHECKSUMS.read_text().splitlines()
     kept = [line for line in lines if line.startswith("#") or f" {jar_set}/" not in line]
-    found = [f"{hashlib.sha256(path.read_bytes()).hexdigest()} {jar_set}/{path.name}" for path in sorted(arrived.iterdir())]
+    found = [
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()} {jar_set}/{path.name}" for path in sorted(arrived.iterdir())
+    ]
     CHECKSUMS.write_text("\n".join([*kept, *found]) + "\n")
 
 
@@ -138,8 +142,8 @@ def pom_of(jar_set: str) -> str:
             f"<dependency><groupId>{entry.attrib['org']}</groupId><artifactId>{entry.attrib['name']}</artifactId>"
             f"<version>{entry.attrib['rev']}</version>{lone if jar_set == 'spark' else ''}</dependency>"
         )
-    head = "<modelVersion>4.0.0</modelVersion><groupId>tallystick</groupId><artifactId>jars</artifactId><version>1</version>"
-    return f"<project>{head}<dependencies>{''.join(rows)}</dependencies></project>"
+    name = "<groupId>tallystick</groupId><artifactId>jars</artifactId><version>1</version>"
+    return f"<project><modelVersion>4.0.0</modelVersion>{name}<dependencies>{''.join(rows)}</dependencies></project>"
 
 
 def main(arguments: list[str]) -> int:

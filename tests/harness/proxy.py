@@ -1,9 +1,9 @@
 """A TCP proxy that cuts connections in mid-flight.
 
 It stands between a client and a broker, forwards bytes both ways in a thread of its own, and on request resets every
-connection: sometimes after the broker has got a request whose answer then never arrives, which is what makes a producer retry.
-The broker must advertise the proxy's address, or clients go around it: so the proxy rewrites nothing, and the broker
-is started with `--advertised-listeners` naming it.
+connection: sometimes after the broker has got a request whose answer then never arrives, which is what makes a
+producer retry. The broker must advertise the proxy's address, or clients go around it: so the proxy rewrites
+nothing, and the broker is started with `--advertised-listeners` naming it.
 """
 
 import asyncio
@@ -23,7 +23,9 @@ def free_port() -> int:
 
 
 class CuttingProxy:
-    """Listens on `port`, forwards to `target_port()`; `cut` drops all connections, `lose_answers` swallows what the broker says."""
+    """Listens on `port`, forwards to `target_port()`; `cut` drops all connections, `lose_answers` swallows what
+    the broker says.
+    """
 
     def __init__(self, port: int, target_port: Callable[[], int]) -> None:
         self.port = port
