@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from broker.environment import Environment
-from broker.partition.partition import AppendError, Partition
+from broker.partition.errors import AppendError
+from broker.partition.partition import Partition
 from coordinator.machine import Machine, Marker, Outcome, ProducerStamp, Record, Ticket
 from coordinator.ports import AppendRefused, Cancel, ShardLog
 from coordinator.runtime import NotReady, Shard, ShardState
@@ -140,13 +141,13 @@ class PartitionShardLog:
         try:
             return self.partition.append_records(batch, now_ms=now_ms)
         except AppendError as refused:
-            raise AppendRefused(ErrorCode(refused.code)) from refused
+            raise AppendRefused(refused.code) from refused
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> int:
         try:
             return self.partition.append_marker(marker, now_ms)
         except AppendError as refused:
-            raise AppendRefused(ErrorCode(refused.code)) from refused
+            raise AppendRefused(refused.code) from refused
 
     def read(self, offset: int, max_bytes: int) -> list[Buffer]:
         # To the end of the log, not only to the high watermark: what is there is there.
@@ -155,10 +156,6 @@ class PartitionShardLog:
 
     def when_durable(self, callback: Callable[[], None]) -> None:
         self.partition.watch(callback)
-
-    def close(self, callback: Callable[[], None]) -> None:
-        """Stop watching."""
-        self.partition.unwatch(callback)
 
 
 class ShardOpened(Protocol):
