@@ -1,1 +1,1 @@
-"""partition: a partition as its leader sees it."""
+"""partition: one log with what follows from it (producers, aborted transactions), its checks, and what is visible."""

@@ -1,0 +1,45 @@
+"""How a partition refuses: with Kafka's code, and what Kafka says beside it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from protocol.errors import ErrorCode
+
+
+class RecordError(NamedTuple):
+    """One record that was at fault (KIP-467)."""
+
+    batch_index: int
+    message: str | None
+
+
+class PartitionError(Exception):
+    """The partition does not do what was asked. Nothing has been changed.
+
+    `str(error)` is for people and logs; `message` is what a response carries, and null wherever Kafka's is.
+    """
+
+    def __init__(self, code: ErrorCode, reason: str, *, message: str | None = None) -> None:
+        super().__init__(f"{code.name}: {reason}")
+        self.code = code
+        self.message = message
+
+
+class AppendError(PartitionError):
+    """A batch that may not be appended. Nothing has been written.
+
+    `log_start_offset` is -1 where Kafka refuses before it asks the log (damaged or oversized batches).
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        reason: str,
+        *,
+        message: str | None = None,
+        record_errors: Sequence[RecordError] = (),
+        log_start_offset: int = -1,
+    ) -> None:
+        super().__init__(code, reason, message=message)
+        self.record_errors = tuple(record_errors)
+        self.log_start_offset = log_start_offset

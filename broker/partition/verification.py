@@ -1,0 +1,77 @@
+"""The gap between asking the transaction coordinator and appending, kept shut (KIP-890).
+
+Before the first transactional batch of a producer, the coordinator is asked whether the partition belongs to its
+transaction. The answer takes time, and in that time a marker may end the very transaction. So the question leaves a
+guard here, any transactional batch or marker takes it away, and the append is refused where its guard is no longer the
+current one (KAFKA-14884).
+"""
+
+from dataclasses import dataclass
+
+from storage.producer_state import EndMarker, Tentative
+
+
+class Guard:
+    """Known by its identity alone."""
+
+    __slots__ = ()
+
+
+ALREADY_VERIFIED = Guard()
+"""The transaction is under way here already: there is nothing to ask. Never matches an entry."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    guard: Guard
+    lowest_sequence: int
+    epoch: int
+    supports_epoch_bump: bool
+    since_ms: int
+
+
+class Verifications:
+    """The questions that are being asked, by producer id. Soft state: a restart forgets it."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, _Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def begin(self, producer_id: int, epoch: int, sequence: int, *, supports_epoch_bump: bool, now_ms: int) -> Guard:
+        """The guard to come back with. Of several questions at once, the lowest sequence must be first in."""
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            entry = self._entries[producer_id] = _Entry(Guard(), sequence, epoch, supports_epoch_bump, now_ms)
+        elif epoch > entry.epoch:
+            entry.epoch, entry.lowest_sequence = epoch, sequence
+        elif epoch == entry.epoch and sequence < entry.lowest_sequence:
+            entry.lowest_sequence = sequence
+        return entry.guard
+
+    def is_current(self, producer_id: int, guard: Guard | None) -> bool:
+        entry = self._entries.get(producer_id)
+        return entry is not None and entry.guard is guard
+
+    def tentative(self, producer_id: int) -> Tentative | None:
+        """What is known of a producer whose first batch is still to come."""
+        entry = self._entries.get(producer_id)
+        return None if entry is None else Tentative(entry.lowest_sequence, entry.supports_epoch_bump)
+
+    def data_appended(self, producer_id: int) -> None:
+        """A transactional batch is in the log: from now on the log itself knows of the transaction."""
+        self._entries.pop(producer_id, None)
+
+    def marker_appended(self, marker: EndMarker) -> None:
+        """A transaction ended. With transaction version 2, a question for the epoch that the marker brings comes from
+        the *next* transaction, and stays (KAFKA-18654)."""
+        entry = self._entries.get(marker.producer_id)
+        if entry is not None and not (marker.transaction_version >= 2 and entry.epoch == marker.producer_epoch):
+            del self._entries[marker.producer_id]
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget questions that nobody came back with."""
+        late = [key for key, entry in self._entries.items() if now_ms - entry.since_ms >= expiration_ms]
+        for producer_id in late:
+            del self._entries[producer_id]

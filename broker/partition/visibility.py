@@ -1,0 +1,63 @@
+"""What readers may see: the high watermark, and those who wait for it to move.
+
+The high watermark is what a power cut cannot take back (or, in page-cache mode, what has been published). It is moved
+by one call of the group-commit cycle and never by an append, and never goes back.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+
+Watcher = Callable[[], None]
+
+
+class Visibility:
+    """The high watermark of one partition, its watchers, and the futures of appends that wait to be committed."""
+
+    def __init__(self, high_watermark: int) -> None:
+        self.high_watermark = high_watermark
+        self._watchers: dict[Watcher, None] = {}
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._tickets = 0
+
+    def committed(self, offset: int) -> "asyncio.Future[None] | None":
+        """None where everything below `offset` is committed; else a future that ends when it is."""
+        if offset <= self.high_watermark:
+            return None
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tickets += 1
+        heapq.heappush(self._waiting, (offset, self._tickets, future))
+        return future
+
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """No error where it does not watch (any more)."""
+        self._watchers.pop(watcher, None)
+
+    def advance(self, high_watermark: int) -> None:
+        """Publish a new high watermark."""
+        assert high_watermark >= self.high_watermark, "the high watermark never goes back"
+        self.high_watermark = high_watermark
+
+    def wake(self) -> None:
+        """Something a reader can see has changed: wake those who wait for their own append, then the watchers.
+
+        A watcher may unwatch itself or others meanwhile.
+        """
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= self.high_watermark:
+            future = heapq.heappop(waiting)[2]
+            if not future.done():
+                future.set_result(None)
+        for watcher in list(self._watchers):
+            if watcher in self._watchers:
+                watcher()
+
+    def fail(self, error: Exception) -> None:
+        """Nothing more will be committed: whoever waits learns why."""
+        waiting, self._waiting = self._waiting, []
+        for _, _, future in waiting:
+            if not future.done():
+                future.set_exception(error)

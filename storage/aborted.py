@@ -1,0 +1,235 @@
+"""Which transactions of a log were aborted, so that read_committed readers can leave their records out.
+
+One entry per aborted transaction, in the segment that holds its marker: `<base offset>.txnindex`, Kafka's format,
+made when the first entry comes.
+
+    version i16 = 0 | producer id i64 | first offset i64 | last offset i64 (the marker) | last stable offset i64
+
+The last stable offset is the one that held once the marker was written: every later entry begins at or after it. Last
+offsets grow strictly. An entry too many does a reader no harm; one whose marker lies before the fetch offset would
+make it drop committed records of the same producer, and a missing one shows it aborted records.
+"""
+
+import struct
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from storage.files import File, Files
+from storage.producer_state import CompletedTransaction
+
+INDEX_SUFFIX = ".txnindex"
+_ENTRY = struct.Struct(">hqqqq")
+_LAST_OFFSET = struct.Struct(">q")
+_LAST_OFFSET_AT = 18
+_AT_ONCE = 256
+
+
+class AbortedTransaction(NamedTuple):
+    """One entry."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+    def pack(self) -> bytes:
+        return _ENTRY.pack(0, *self)
+
+
+class AbortedIndex:
+    """The aborted transactions of one log. Without `files`, everything is kept in memory."""
+
+    def __init__(self, files: Files | None, folder: str, segment_bases: Iterable[int]) -> None:
+        self._files = files
+        self._folder = folder
+        self._bases: list[int] = []
+        self._sections: dict[int, _Section] = {}
+        self._dirty: set[int] = set()
+        self.last_offset = -1
+        """The newest marker in the index: a reader beyond it needs no look-up."""
+        self._load(segment_bases)
+
+    def append(self, transaction: CompletedTransaction) -> None:
+        """Take in an aborted transaction. Raises `OSError`; then the transaction must stay open for readers."""
+        assert transaction.aborted and transaction.last_offset > self.last_offset
+        base = self._base_of(transaction.last_offset)
+        section = self._sections.get(base)
+        if section is None:
+            section = self._sections[base] = _Section(self._open(base))
+        section.append(
+            AbortedTransaction(
+                transaction.producer_id,
+                transaction.first_offset,
+                transaction.last_offset,
+                transaction.last_stable_offset,
+            ).pack()
+        )
+        self._dirty.add(base)
+        self.last_offset = transaction.last_offset
+
+    def collect(self, fetch_offset: int, upper_bound: int) -> list[AbortedTransaction]:
+        """The aborted transactions that overlap what was read from `fetch_offset` up to `upper_bound`."""
+        found: list[AbortedTransaction] = []
+        if fetch_offset > self.last_offset:
+            return found
+        for base in self._bases[max(0, bisect_right(self._bases, fetch_offset) - 1) :]:
+            section = self._sections.get(base)
+            if section is not None and section.collect(fetch_offset, upper_bound, found):
+                break
+        return found
+
+    def entries(self, base: int) -> list[AbortedTransaction]:
+        """All entries of one segment, for compaction and for people."""
+        section = self._sections.get(base)
+        return [] if section is None else section.entries(0, section.count)
+
+    def segment_rolled(self, base: int) -> None:
+        """Markers from `base` on belong to a new segment."""
+        insort(self._bases, base)
+
+    def truncate(self, end_offset: int) -> None:
+        """Forget markers at and after `end_offset`."""
+        for base, section in self._sections.items():
+            if section.truncate(end_offset):
+                self._dirty.add(base)
+        self._find_last_offset()
+
+    def forget_segments(self, bases: Sequence[int]) -> None:
+        """The segments are gone, with their indexes."""
+        for base in bases:
+            self._drop(base)
+        self._bases = [base for base in self._bases if base not in bases]
+
+    def trimmed(self, start_offset: int) -> None:
+        """No reader begins before `start_offset`: segments that end there are forgotten."""
+        ended = [base for base, end in zip(self._bases, self._bases[1:], strict=False) if end <= start_offset]
+        if ended:
+            self.forget_segments(ended)
+
+    def reload(self, segment_bases: Iterable[int]) -> None:
+        """Segments were replaced, with their index files (compaction, truncation)."""
+        self.discard()
+        self._sections.clear()
+        self._load(segment_bases)
+        self._dirty.intersection_update(self._sections)
+
+    def sync(self) -> None:
+        """What was appended is on the disk when this returns; the folder is synced by whoever writes the snapshot."""
+        for base in sorted(self._dirty):
+            self._sections[base].sync()
+        self._dirty.clear()
+
+    def close(self) -> None:
+        self.sync()
+        self.discard()
+
+    def discard(self) -> None:
+        """Close the files as they are."""
+        for section in self._sections.values():
+            section.close()
+
+    def _load(self, segment_bases: Iterable[int]) -> None:
+        self._bases = sorted(segment_bases) or [0]
+        names = set(self._files.list(self._folder)) if self._files is not None else set()
+        for base in self._bases:
+            if f"{base:020d}{INDEX_SUFFIX}" in names:
+                self._sections[base] = _Section(self._open(base))
+        self._find_last_offset()
+
+    def _find_last_offset(self) -> None:
+        self.last_offset = max((section.last_offset() for section in self._sections.values()), default=-1)
+
+    def _open(self, base: int) -> File | None:
+        if self._files is None:
+            return None
+        return self._files.open(f"{self._folder}/{base:020d}{INDEX_SUFFIX}", create=True)
+
+    def _base_of(self, offset: int) -> int:
+        return self._bases[max(0, bisect_right(self._bases, offset) - 1)]
+
+    def _drop(self, base: int) -> None:
+        section = self._sections.pop(base, None)
+        self._dirty.discard(base)
+        if section is not None:
+            section.close()
+            if self._files is not None:
+                self._files.delete(f"{self._folder}/{base:020d}{INDEX_SUFFIX}")
+
+
+class _Section:
+    """The entries of one segment: in a file, or in memory where there is none."""
+
+    def __init__(self, file: File | None) -> None:
+        self._file = file
+        self._memory = bytearray()
+        self.count = 0
+        if file is not None:
+            self.count = file.size() // _ENTRY.size
+            if file.size() != self.count * _ENTRY.size:
+                file.truncate(self.count * _ENTRY.size)  # Torn by a crash; replay appends the entry again.
+
+    def append(self, packed: bytes) -> None:
+        if self._file is None:
+            self._memory += packed
+        else:
+            self._file.append([packed])
+        self.count += 1
+
+    def collect(self, fetch_offset: int, upper_bound: int, found: list[AbortedTransaction]) -> bool:
+        """Add what overlaps to `found`; True when no later entry can."""
+        index = self._first_ending_at(fetch_offset)
+        while index < self.count:
+            for entry in self.entries(index, _AT_ONCE):
+                if entry.first_offset < upper_bound:
+                    found.append(entry)
+                if entry.last_stable_offset >= upper_bound:
+                    return True
+            index += _AT_ONCE
+        return False
+
+    def entries(self, index: int, count: int) -> list[AbortedTransaction]:
+        return [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(self._read(index, count))]
+
+    def last_offset(self) -> int:
+        return self._last_offset_at(self.count - 1) if self.count else -1
+
+    def truncate(self, end_offset: int) -> bool:
+        kept = self._first_ending_at(end_offset)
+        if kept == self.count:
+            return False
+        self.count = kept
+        if self._file is None:
+            del self._memory[kept * _ENTRY.size :]
+        else:
+            self._file.truncate(kept * _ENTRY.size)
+        return True
+
+    def sync(self) -> None:
+        if self._file is not None:
+            self._file.sync()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _first_ending_at(self, offset: int) -> int:
+        """The index of the first entry whose marker is at `offset` or later."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self._last_offset_at(middle) < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _last_offset_at(self, index: int) -> int:
+        last_offset: int = _LAST_OFFSET.unpack_from(self._read(index, 1), _LAST_OFFSET_AT)[0]
+        return last_offset
+
+    def _read(self, index: int, count: int) -> bytes:
+        position, size = index * _ENTRY.size, min(count, self.count - index) * _ENTRY.size
+        if self._file is None:
+            return bytes(self._memory[position : position + size])
+        return self._file.read(position, size)

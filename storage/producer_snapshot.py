@@ -1,0 +1,196 @@
+"""Producer state on disk: what a restart would otherwise have to compute from the whole log.
+
+`<offset>.snapshot` is Kafka's: the state before that offset, the last batch of each producer only.
+
+    version i16 = 1 | crc32c u32 of all that follows | count i32 | count times:
+    producer id i64, epoch i16, last sequence i32, last offset i64, offset delta i32, timestamp i64,
+    coordinator epoch i32, first offset of the open transaction i64
+
+`<offset>.producers` is ours and lies beside it: the whole packed entries, so that a retry of any of the last five
+batches is still recognised after a restart. It names the checksum of the snapshot it belongs to; where the two do not
+match (another program wrote the snapshot), it is ignored.
+
+    version i16 = 1 | crc32c u32 of all that follows | snapshot crc u32 | count i32 | count times:
+    producer id i64, length u8, packed entry
+"""
+
+import struct
+
+from crc32c import crc32c
+
+from storage.files import Files
+from storage.producer_entry import NO_OFFSET, CachedBatch, ProducerEntry
+from storage.producer_state import ProducerState
+
+SNAPSHOT_SUFFIX = ".snapshot"
+SIDECAR_SUFFIX = ".producers"
+KEPT_SNAPSHOTS = 3
+"""The newest, and two to fall back on where it cannot be read."""
+
+_VERSION = 1
+_HEAD = struct.Struct(">hI")
+_COUNT = struct.Struct(">i")
+_ENTRY = struct.Struct(">qhiqiqiq")
+_SIDECAR_COUNT = struct.Struct(">Ii")
+_SIDECAR_ENTRY = struct.Struct(">qB")
+
+
+class SnapshotUnreadable(Exception):
+    """A snapshot is damaged, or of a version we do not know."""
+
+
+def encode_snapshot(entries: dict[int, bytes]) -> bytes:
+    """Kafka's snapshot of packed entries."""
+    parts = [_COUNT.pack(len(entries))]
+    for producer_id, packed in entries.items():
+        entry = ProducerEntry.unpack(packed)
+        last = entry.batches[-1] if entry.batches else CachedBatch(-1, NO_OFFSET, 0, entry.last_timestamp_ms)
+        parts.append(
+            _ENTRY.pack(
+                producer_id,
+                entry.epoch,
+                last.last_sequence,
+                last.last_offset,
+                last.offset_delta,
+                entry.last_timestamp_ms,
+                entry.coordinator_epoch,
+                entry.transaction_first_offset,
+            )
+        )
+    return _with_checksum(b"".join(parts))
+
+
+def decode_snapshot(data: bytes) -> dict[int, bytes]:
+    """The packed entries of Kafka's snapshot, each with at most one batch. Raises `SnapshotUnreadable`."""
+    body = _checked_body(data)
+    if len(body) < _COUNT.size or len(body) != _COUNT.size + _COUNT.unpack_from(body)[0] * _ENTRY.size:
+        raise SnapshotUnreadable("the size does not fit the number of entries")
+    entries = {}
+    for fields in _ENTRY.iter_unpack(body[_COUNT.size :]):
+        producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator_epoch, first_offset = fields
+        # An entry of which only a marker is known carries no batch, and must not gain one.
+        batches = (CachedBatch(sequence, offset, delta, timestamp_ms),) if offset >= 0 else ()
+        entry = ProducerEntry(epoch, coordinator_epoch, timestamp_ms, timestamp_ms, first_offset, batches)
+        entries[producer_id] = entry.pack()
+    return entries
+
+
+def encode_sidecar(entries: dict[int, bytes], snapshot: bytes) -> bytes:
+    parts = [_SIDECAR_COUNT.pack(_HEAD.unpack_from(snapshot)[1], len(entries))]
+    for producer_id, packed in entries.items():
+        parts += (_SIDECAR_ENTRY.pack(producer_id, len(packed)), packed)
+    return _with_checksum(b"".join(parts))
+
+
+def decode_sidecar(data: bytes, snapshot: bytes) -> dict[int, bytes]:
+    """The packed entries of a sidecar that belongs to `snapshot`. Raises `SnapshotUnreadable`."""
+    body = _checked_body(data)
+    snapshot_crc, count = _SIDECAR_COUNT.unpack_from(body)
+    if snapshot_crc != _HEAD.unpack_from(snapshot)[1]:
+        raise SnapshotUnreadable("the sidecar belongs to another snapshot")
+    entries = {}
+    position = _SIDECAR_COUNT.size
+    for _ in range(count):
+        producer_id, length = _SIDECAR_ENTRY.unpack_from(body, position)
+        position += _SIDECAR_ENTRY.size
+        entries[producer_id] = bytes(body[position : position + length])
+        position += length
+    return entries
+
+
+class SnapshotFiles:
+    """The snapshots in the folder of one log."""
+
+    def __init__(self, files: Files, folder: str) -> None:
+        self._files = files
+        self._folder = folder
+
+    def offsets(self) -> list[int]:
+        """Of which offsets there are snapshots, oldest first."""
+        names = self._files.list(self._folder)
+        return sorted(_offset_of(name) for name in names if _is_snapshot(name))
+
+    def write(self, state: ProducerState) -> None:
+        """Write down `state`; durable when this returns. Old snapshots leave."""
+        entries = state.packed_entries()
+        snapshot = encode_snapshot(entries)
+        if entries:
+            self._files.write_whole(self._path(state.offset, SIDECAR_SUFFIX), encode_sidecar(entries, snapshot))
+        else:
+            self._files.delete(self._path(state.offset, SIDECAR_SUFFIX))
+        self._files.write_whole(self._path(state.offset, SNAPSHOT_SUFFIX), snapshot)
+        for offset in self.offsets()[:-KEPT_SNAPSHOTS]:
+            self._delete(offset)
+
+    def load(self, *, start_offset: int, end_offset: int, now_ms: int, expiration_ms: int) -> ProducerState | None:
+        """The newest usable state within the log; unusable snapshots are deleted. None: replay from the start.
+
+        A snapshot from before the log start is useless: what came after it may be gone from the log.
+        """
+        for offset in reversed(self.offsets()):
+            entries = self._read(offset) if start_offset <= offset <= end_offset else None
+            if entries is None:
+                self._delete(offset)
+                continue
+            state = ProducerState(offset)
+            state.restore(entries, now_ms, expiration_ms)
+            return state
+        return None
+
+    def truncate(self, end_offset: int) -> None:
+        """The log was cut: what describes more than is left goes."""
+        for offset in self.offsets():
+            if offset > end_offset:
+                self._delete(offset)
+
+    def _read(self, offset: int) -> dict[int, bytes] | None:
+        snapshot = self._contents(self._path(offset, SNAPSHOT_SUFFIX))
+        try:
+            entries = decode_snapshot(snapshot)
+        except SnapshotUnreadable:
+            return None
+        path = self._path(offset, SIDECAR_SUFFIX)
+        if not self._files.exists(path):
+            return entries
+        try:
+            return decode_sidecar(self._contents(path), snapshot)
+        except SnapshotUnreadable:
+            return entries
+
+    def _contents(self, path: str) -> bytes:
+        file = self._files.open(path)
+        try:
+            return file.read(0, file.size())
+        finally:
+            file.close()
+
+    def _delete(self, offset: int) -> None:
+        self._files.delete(self._path(offset, SNAPSHOT_SUFFIX))
+        self._files.delete(self._path(offset, SIDECAR_SUFFIX))
+
+    def _path(self, offset: int, suffix: str) -> str:
+        return f"{self._folder}/{offset:020d}{suffix}"
+
+
+def _with_checksum(body: bytes) -> bytes:
+    return _HEAD.pack(_VERSION, crc32c(body)) + body
+
+
+def _checked_body(data: bytes) -> memoryview:
+    if len(data) < _HEAD.size:
+        raise SnapshotUnreadable("too short")
+    version, crc = _HEAD.unpack_from(data)
+    body = memoryview(data)[_HEAD.size :]
+    if version != _VERSION:
+        raise SnapshotUnreadable(f"version {version}")
+    if crc != crc32c(body):
+        raise SnapshotUnreadable("the checksum is wrong")
+    return body
+
+
+def _is_snapshot(name: str) -> bool:
+    return name.endswith(SNAPSHOT_SUFFIX) and name[: -len(SNAPSHOT_SUFFIX)].isdigit()
+
+
+def _offset_of(name: str) -> int:
+    return int(name[: -len(SNAPSHOT_SUFFIX)])
