@@ -8,7 +8,8 @@ takes effect; a parsed value is remembered until the next change.
 from collections.abc import Callable, Iterable, Mapping
 
 from broker.config_sources import ConfigError, read_environment, read_properties, read_settings
-from broker.listeners import Endpoint, advertised_for, check_protocols, read_endpoints, read_protocol_map
+from broker.listeners import Endpoint
+from broker.security_protocols import check_advertised, check_protocols, read_endpoints, read_protocol_map
 from broker.topic_config import TopicConfig
 from coordinator.cluster.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, Resolved, is_ignored
 from coordinator.cluster.config_types import ConfigSource, ConfigValue, InvalidConfig, Scope
@@ -124,18 +125,16 @@ class BrokerConfig:
     @property
     def listeners(self) -> tuple[Endpoint, ...]:
         """Where to listen: the configured listeners without those of a controller quorum."""
-        quorum = {name.upper() for name in self.get_list("controller.listener.names")}
-        endpoints = read_endpoints("listeners", self.get_list("listeners"))
-        return tuple(endpoint for endpoint in endpoints if endpoint.name not in quorum)
+        return self._for_clients("listeners")
 
     @property
     def advertised_listeners(self) -> tuple[Endpoint, ...]:
-        """What is advertised by configuration; may lack listeners, whose real address is advertised instead."""
+        """What clients are told; a listener that is not among them is told as it is bound."""
+        return () if self.get("advertised.listeners") is None else self._for_clients("advertised.listeners")
+
+    def _for_clients(self, key: str) -> tuple[Endpoint, ...]:
         quorum = {name.upper() for name in self.get_list("controller.listener.names")}
-        if self.get("advertised.listeners") is None:
-            return ()
-        endpoints = read_endpoints("advertised.listeners", self.get_list("advertised.listeners"))
-        return advertised_for(self.listeners, tuple(one for one in endpoints if one.name not in quorum))
+        return tuple(one for one in read_endpoints(key, self.get_list(key)) if one.listener not in quorum)
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """What partitions of a topic with these settings obey now."""
@@ -184,9 +183,8 @@ class BrokerConfig:
             raise ConfigError("log.dirs: exactly one data folder is supported.")
         if not self.listeners:
             raise ConfigError("listeners: there is none for clients.")
-        protocols = read_protocol_map("listener.security.protocol.map", self.get_str("listener.security.protocol.map"))
-        check_protocols(self.listeners, protocols)
-        _ = self.advertised_listeners
+        check_protocols(self.listeners, read_protocol_map(self.get_str("listener.security.protocol.map")))
+        check_advertised(self.listeners, self.advertised_listeners)
 
 
 def _dynamic(values: Mapping[str, str]) -> dict[str, str]:

@@ -14,11 +14,22 @@ class ConfigError(Exception):
 
 
 NOT_SETTINGS = frozenset(
-    """
-    KAFKA_HEAP_OPTS KAFKA_OPTS KAFKA_JMX_OPTS KAFKA_JVM_PERFORMANCE_OPTS KAFKA_GC_LOG_OPTS KAFKA_LOG4J_OPTS
-    KAFKA_LOG4J_LOGGERS KAFKA_LOG4J_ROOT_LOGLEVEL KAFKA_TOOLS_LOG4J_LOGLEVEL KAFKA_VERSION KAFKA_HOME KAFKA_DEBUG
-    KAFKA_JMX_PORT KAFKA_JMX_HOSTNAME
-    """.split()
+    (
+        "KAFKA_HEAP_OPTS",
+        "KAFKA_OPTS",
+        "KAFKA_JMX_OPTS",
+        "KAFKA_JVM_PERFORMANCE_OPTS",
+        "KAFKA_GC_LOG_OPTS",
+        "KAFKA_LOG4J_OPTS",
+        "KAFKA_LOG4J_LOGGERS",
+        "KAFKA_LOG4J_ROOT_LOGLEVEL",
+        "KAFKA_TOOLS_LOG4J_LOGLEVEL",
+        "KAFKA_VERSION",
+        "KAFKA_HOME",
+        "KAFKA_DEBUG",
+        "KAFKA_JMX_PORT",
+        "KAFKA_JMX_HOSTNAME",
+    )
 )
 """Variables of the official image that are about the Java process, not about the broker."""
 

@@ -1,73 +1,92 @@
-"""Listeners: where the broker listens and what it tells clients to connect to (KIP-103's names)."""
+"""Listeners: where the broker listens, and which address it tells its clients to come back to.
 
-import re
-from collections.abc import Iterable, Mapping
+Written as Kafka writes them: `PLAINTEXT://127.0.0.1:9092,INTERNAL://0.0.0.0:9093`.
+"""
+
+import socket
 from dataclasses import dataclass
 
-from broker.config_sources import ConfigError
+ANY_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104  names for "every address", not a binding
 
-ENDPOINT = re.compile(
-    r"^(?P<name>[A-Za-z0-9_-]+)://(?:\[(?P<six>[0-9A-Fa-f:.%a-z]*)\]|(?P<host>[^:/\[\]]*)):(?P<port>\d+)$"
-)
+
+class BadListener(Exception):
+    """A listener that cannot be understood or bound; the message is for the one who configured it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One listener: its name, a host (empty: every address), a port (0: any free one)."""
+    """An address by the name of its listener."""
 
-    name: str
+    listener: str
     host: str
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def read_endpoints(key: str, texts: Iterable[str]) -> tuple[Endpoint, ...]:
-    """Read a list of endpoints. Raises `ConfigError`."""
+def parse_listeners(text: str) -> list[Endpoint]:
+    """`NAME://host:port,…` in order; names are upper-cased, as Kafka does. Raises `BadListener`."""
     endpoints: list[Endpoint] = []
-    for text in texts:
-        found = ENDPOINT.match(text)
-        if found is None or int(found["port"]) > 65535:
-            raise ConfigError(f"{key}: {text!r} is not of the form NAME://host:port.")
-        endpoints.append(Endpoint(found["name"].upper(), found["six"] or found["host"] or "", int(found["port"])))
-    names = [endpoint.name for endpoint in endpoints]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"{key}: the listener name {name} is used twice.")
-    return tuple(endpoints)
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, separator, address = part.partition("://")
+        host, colon, port = address.rpartition(":")
+        if not name or not separator or not colon or not port.isdecimal() or int(port) > 65535:
+            raise BadListener(f"{part!r} is not a listener; it should look like PLAINTEXT://127.0.0.1:9092")
+        endpoints.append(Endpoint(name.upper(), host.removeprefix("[").removesuffix("]"), int(port)))
+    names = [endpoint.listener for endpoint in endpoints]
+    if len(set(names)) != len(names):
+        raise BadListener(f"each listener needs a name of its own: {text}")
+    return endpoints
 
 
-def read_protocol_map(key: str, text: str) -> dict[str, str]:
-    """Read `NAME:PROTOCOL,…`. Raises `ConfigError`."""
-    protocols: dict[str, str] = {}
-    for pair in filter(None, (part.strip() for part in text.split(","))):
-        name, colon, protocol = pair.partition(":")
-        if not colon or not name.strip():
-            raise ConfigError(f"{key}: {pair!r} is not of the form NAME:PROTOCOL.")
-        protocols[name.strip().upper()] = protocol.strip().upper()
-    return protocols
+def bind(endpoint: Endpoint, backlog: int) -> list[socket.socket]:
+    """Listening sockets for every address of the host, all on one port. Raises `BadListener`."""
+    sockets: list[socket.socket] = []
+    port = endpoint.port
+    try:
+        found = socket.getaddrinfo(
+            endpoint.host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_ADDRCONFIG
+        )
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            if sockets and family not in (socket.AF_INET, socket.AF_INET6):
+                continue
+            made = _listen(family, kind, protocol, (address[0], port, *address[2:]), backlog)
+            sockets.append(made)
+            port = made.getsockname()[1]
+    except OSError as error:
+        for made in sockets:
+            made.close()
+        raise BadListener(f"cannot listen on {endpoint}: {error.strerror or error}") from error
+    return sockets
 
 
-def check_protocols(endpoints: Iterable[Endpoint], protocols: Mapping[str, str]) -> None:
-    """Refuse listeners that speak what this broker does not. Raises `ConfigError`."""
-    for endpoint in endpoints:
-        protocol = protocols.get(endpoint.name)
-        if protocol is None:
-            raise ConfigError(f"listener.security.protocol.map says nothing of the listener {endpoint.name}.")
-        if protocol != "PLAINTEXT":
-            raise ConfigError(
-                f"listeners: {endpoint} would have to speak {protocol}; only PLAINTEXT is supported so far."
-            )
+def _listen(
+    family: socket.AddressFamily, kind: socket.SocketKind, protocol: int, address: tuple[object, ...], backlog: int
+) -> socket.socket:
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(address)
+        made.listen(backlog)
+        made.setblocking(False)
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
-def advertised_for(listeners: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-    """The advertised endpoints, checked against the listeners. Raises `ConfigError`."""
-    known = {endpoint.name for endpoint in listeners}
-    for endpoint in advertised:
-        if endpoint.name not in known:
-            raise ConfigError(f"advertised.listeners: there is no listener called {endpoint.name}.")
-        if endpoint.host in ("", "0.0.0.0", "::"):  # noqa: S104
-            raise ConfigError(f"advertised.listeners: {endpoint} is no address a client can connect to.")
-    return advertised
+def advertised(bound: list[Endpoint], configured: str) -> dict[str, Endpoint]:
+    """Listener name → what clients are told: as configured, else where we listen. Port 0 means the bound port."""
+    told = {endpoint.listener: endpoint for endpoint in parse_listeners(configured)}
+    unknown = [name for name in told if name not in {endpoint.listener for endpoint in bound}]
+    if unknown:
+        raise BadListener(f"advertised listener {unknown[0]} is not among the listeners")
+    addresses: dict[str, Endpoint] = {}
+    for endpoint in bound:
+        wanted = told.get(endpoint.listener, endpoint)
+        host = socket.gethostname() if wanted.host in ANY_HOSTS else wanted.host
+        addresses[endpoint.listener] = Endpoint(endpoint.listener, host, wanted.port or endpoint.port)
+    return addresses
