@@ -1,8 +1,9 @@
 """The disk: `storage.files.Files` over one data folder of the local file system.
 
 Rules. Descriptors are a cache: a file that has not been used for long may have none, and gets one on its next use.
-Everything but syncs and whole-file writes happens on one thread. A sync runs on a duplicate of the descriptor, so that the
-loop may meanwhile close, rename or evict the file; the lock is held only while a descriptor is closed or duplicated.
+Everything but syncs and whole-file writes happens on one thread. A sync runs on a duplicate of the descriptor, so
+that the loop may meanwhile close, rename or evict the file; the lock is held only while a descriptor is closed or
+duplicated.
 No path leads out of the data folder.
 """
 

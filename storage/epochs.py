@@ -5,6 +5,7 @@ reading them again.
 """
 
 from bisect import bisect_right
+from itertools import pairwise
 
 from storage.files import Files
 
@@ -54,7 +55,7 @@ class EpochCache:
     def truncate_start(self, start_offset: int) -> bool:
         """Forget epochs that end before `start_offset`; the one that spans it now begins there."""
         following = bisect_right(self.entries, start_offset, key=lambda entry: entry[1])
-        if following == 0 or self.entries[following - 1][1] == start_offset and following == 1:
+        if following == 0 or (following == 1 and self.entries[0][1] == start_offset):
             return False
         self.entries = [(self.entries[following - 1][0], start_offset), *self.entries[following:]]
         return True
@@ -81,5 +82,5 @@ def read_epochs(files: Files, folder: str) -> EpochCache | None:
             return None
     except ValueError:
         return None
-    rising = all(a[0] < b[0] and a[1] < b[1] for a, b in zip(entries, entries[1:], strict=False))
+    rising = all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(entries))
     return EpochCache(entries) if rising else None

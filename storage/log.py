@@ -7,12 +7,10 @@ one on disk. All methods are called from one thread; none of them waits, but `wa
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
-
-if TYPE_CHECKING:
-    from protocol.records.batch import BatchHeader
 
 
 class OffsetOutOfRange(Exception):
@@ -160,7 +158,7 @@ class Log(Protocol):
     def latest_epoch(self) -> int:
         """The epoch of the last batch, -1 in an empty log."""
 
-    def replay(self, from_offset: int) -> Iterator[tuple["BatchHeader", Buffer | None]]:
+    def replay(self, from_offset: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
         """Every batch header from the batch that holds `from_offset` on, with the whole batch if it is a control batch:
         what rebuilding the producer state needs. The log must not change meanwhile."""
 

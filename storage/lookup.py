@@ -1,11 +1,14 @@
-"""Finding a record by its time. The one place where a log looks inside a batch."""
+"""Finding records by time, in a list of batches or in segments. The one place where a log looks inside a batch."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from protocol.records.batch import read_header
 from protocol.records.record import records_of
 from protocol.schema import Buffer
 from storage.log import TimestampedOffset
+from storage.segment import Segment
+
+LOOKUP_BYTES = 64 << 10
 
 
 def first_record_at_or_after(
@@ -22,3 +25,39 @@ def first_record_at_or_after(
             if record.timestamp_ms >= timestamp_ms and start_offset <= record.offset < end_offset:
                 return TimestampedOffset(record.timestamp_ms, record.offset, header.leader_epoch)
     return None
+
+
+def find_in_segments(
+    timestamp_ms: int, segments: Sequence[Segment], *, start_offset: int, end_offset: int
+) -> TimestampedOffset | None:
+    """The same, passing over what the time indexes say is older."""
+    for segment in segments:
+        if segment.base_offset >= end_offset:
+            return None
+        if segment.largest_timestamp[0] < timestamp_ms:
+            continue
+        entry = segment.time_index.floor(0, timestamp_ms)
+        # Everything up to the batch of this entry is older, or is this batch.
+        offset = segment.base_offset + entry[1] if entry is not None else segment.base_offset
+        position = segment.locate(max(offset, start_offset))
+        batches = (batch for _, _, batch in segment.batches(position, read_bytes=LOOKUP_BYTES))
+        found = first_record_at_or_after(timestamp_ms, batches, start_offset=start_offset, end_offset=end_offset)
+        if found is not None:
+            return found
+    return None
+
+
+def newest_in_segments(segments: Sequence[Segment], *, start_offset: int, end_offset: int) -> TimestampedOffset | None:
+    """The record with the largest timestamp, the first of them (KIP-734)."""
+    largest = max(segment.largest_timestamp[0] for segment in segments[1:]) if len(segments) > 1 else -1
+    first = segments[0]
+    if first.largest_timestamp[0] >= largest:
+        # Its largest timestamp may belong to a record that was deleted from its beginning.
+        newest = first.largest_timestamp[0]
+        if start_offset > first.base_offset:
+            headers = first.batches(first.locate(start_offset))
+            newest = max((header.max_timestamp for _, header, _ in headers), default=-1)
+        largest = max(largest, newest)
+    if largest < 0:
+        return None
+    return find_in_segments(largest, segments, start_offset=start_offset, end_offset=end_offset)

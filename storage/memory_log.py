@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from protocol.records.batch import BatchHeader, read_header
 from protocol.schema import Buffer
 from storage.epochs import EpochCache
-from storage.lookup import first_record_at_or_after
 from storage.log import LogConfig, LogObserver, LogSlice, OffsetOutOfRange, TimestampedOffset
+from storage.lookup import first_record_at_or_after
 from storage.stamping import Placed, leader_epoch_at, placed_in, stamp
 
 CHECKPOINT_BYTES = 64 << 20
@@ -76,10 +76,7 @@ class MemoryLog:
         self.end_offset = placed[-1].last_offset + 1
 
     def _maybe_checkpoint(self) -> None:
-        if (
-            self._bytes_since_checkpoint >= CHECKPOINT_BYTES
-            or self._batches_since_checkpoint >= CHECKPOINT_BATCHES
-        ):
+        if self._bytes_since_checkpoint >= CHECKPOINT_BYTES or self._batches_since_checkpoint >= CHECKPOINT_BATCHES:
             self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
             for observer in self._observers:
                 observer.checkpoint_due(self.end_offset)

@@ -1,0 +1,113 @@
+"""What of a log is not on the disk yet, and one flush that puts it there.
+
+`Unsynced` belongs to the loop's thread. A `SegmentFlush` carries all it needs, so that `run` may happen on another
+thread while the log goes on: it syncs files, and touches nothing else.
+"""
+
+from collections.abc import Sequence
+
+from storage.epochs import EPOCHS_FILE, EpochCache
+from storage.files import File, Files
+from storage.segment import Segment
+from storage.sparse_index import SparseIndex
+
+
+class SegmentFlush:
+    """One flush under way; see `storage.log.Flush`."""
+
+    __slots__ = ("_epochs", "_files", "_folders", "_indexes", "_logs", "end_offset", "failed", "is_checkpoint")
+
+    def __init__(
+        self,
+        files: Files,
+        end_offset: int,
+        *,
+        logs: Sequence[File],
+        folders: Sequence[str],
+        indexes: Sequence[SparseIndex],
+        epochs: tuple[str, bytes] | None,
+        is_checkpoint: bool,
+    ) -> None:
+        self._files = files
+        self._logs = logs
+        self._folders = folders
+        self._indexes = indexes
+        self._epochs = epochs
+        self.end_offset = end_offset
+        self.is_checkpoint = is_checkpoint
+        self.failed = False
+
+    def run(self) -> None:
+        try:
+            for log in self._logs:
+                log.sync()
+            for index in self._indexes:
+                index.sync()
+            if self._epochs is not None:
+                self._files.write_whole(*self._epochs)
+            for folder in self._folders:
+                self._files.sync_folder(folder)
+        except OSError:
+            self.failed = True
+            raise
+
+
+class Unsynced:
+    """Segments, indexes, epochs and folder entries that a power cut might take away."""
+
+    def __init__(self, segments: Sequence[Segment], folders: Sequence[str]) -> None:
+        self._segments = dict.fromkeys(segments)
+        self._indexes = dict.fromkeys(segments)
+        self._folders = list(folders)
+        self.epochs = bool(segments)
+        self.checkpoint = bool(segments)
+        """The next flush syncs indexes and epochs as well and moves the recovery point."""
+
+    def __bool__(self) -> bool:
+        return bool(self._segments)
+
+    def wrote(self, segment: Segment) -> None:
+        self._segments[segment] = None
+
+    def rolled(self, segment: Segment, folder: str) -> None:
+        """`segment` is final, and a new one stands beside it."""
+        self._segments[segment] = self._indexes[segment] = None
+        self.touched(folder)
+        self.checkpoint = True
+
+    def touched(self, folder: str) -> None:
+        """Something was created, renamed or deleted in there."""
+        if folder not in self._folders:
+            self._folders.append(folder)
+
+    def indexed(self, segment: Segment) -> None:
+        self._indexes[segment] = None
+
+    def forget(self, segment: Segment) -> None:
+        self._segments.pop(segment, None)
+        self._indexes.pop(segment, None)
+
+    def take(self, files: Files, folder: str, end_offset: int, active: Segment, epochs: EpochCache) -> SegmentFlush:
+        """Everything that is unsynced now, as one flush. Nothing is unsynced afterwards."""
+        indexes: list[SparseIndex] = []
+        saved: tuple[str, bytes] | None = None
+        is_checkpoint = self.checkpoint
+        if is_checkpoint:
+            active.write_out_indexes()
+            self._indexes[active] = None
+            indexes = [index for segment in self._indexes for index in segment.indexes()]
+            if self.epochs:
+                saved = (f"{folder}/{EPOCHS_FILE}", epochs.to_bytes())
+            self._indexes = {}
+            self.epochs = self.checkpoint = False
+        flush = SegmentFlush(
+            files,
+            end_offset,
+            logs=[segment.log for segment in self._segments],
+            folders=self._folders,
+            indexes=indexes,
+            epochs=saved,
+            is_checkpoint=is_checkpoint,
+        )
+        self._segments, self._folders = {}, []
+        return flush

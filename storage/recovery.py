@@ -1,0 +1,207 @@
+"""Opening a log: which files are segments, what of them may be believed, and where the log ends.
+
+What is read depends on what happened before (`Recovery`):
+- after a clean shutdown, or a kill on a machine that has not rebooted since, the page cache holds all that was written:
+  only the tail behind the last index entry is checked, for a write that was cut short;
+- otherwise everything behind the recovery point is read, checked and indexed anew; what lies before it was synced, its
+  indexes included, and is believed.
+The log ends before the first batch that is torn or corrupt; segments behind that are dropped.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from storage.epochs import EpochCache, read_epochs
+from storage.files import Files
+from storage.log import LogConfig
+from storage.segment import Segment
+from storage.segment_format import (
+    BATCH_EXTENT,
+    CLEANED,
+    DELETED,
+    INDEX,
+    LENGTH_END,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SWAP,
+    TIME_INDEX,
+    base_offset_of,
+    file_name,
+)
+
+BEYOND_ALL_OFFSETS = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What is known about the last run, for one partition."""
+
+    recovery_point: int = 0
+    """Everything below was on the disk, indexes and epochs included (Kafka's recovery-point-offset-checkpoint)."""
+    clean: bool = False
+    """The last run said goodbye (`.kafka_cleanshutdown`)."""
+    same_boot: bool = False
+    """The machine has not rebooted since."""
+    log_start_offset: int = 0
+    """Kafka's log-start-offset-checkpoint."""
+    sync: bool = True
+    """Sync what was found before serving it. Without (page-cache durability), it is durable after the first flush."""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A log as it was found."""
+
+    segments: list[Segment]
+    epochs: EpochCache
+    start_offset: int
+    end_offset: int
+    durable_offset: int
+    unsynced: list[Segment]
+    """Segments whose bytes or indexes may not be on the disk yet."""
+    is_new: bool
+    notes: list[str] = field(default_factory=list)
+    """What was repaired, in sentences for the broker's log."""
+
+
+def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], int], recovery: Recovery) -> Loaded:
+    """Open the log in `folder`, making it where it is missing."""
+    files.make_folder(folder)
+    notes = _tidy(files, folder, config, now_ms)
+    bases = sorted(base for name in files.list(folder) if (base := base_offset_of(name)) is not None)
+    segments = [Segment(files, folder, base, config, created_ms=now_ms()) for base in bases]
+    if not segments:
+        return _fresh(files, folder, config, now_ms, recovery.log_start_offset, notes)
+    loaded = Loaded(segments, read_epochs(files, folder) or EpochCache(), bases[0], 0, 0, [], False, notes)
+    believed = recovery.clean or recovery.same_boot
+    if not loaded.epochs.entries:
+        _read_all_epochs(loaded, len(segments) - 1)
+    first = len(segments) - 1 if believed else max(0, bisect_right(bases, recovery.recovery_point) - 1)
+    _check(files, folder, loaded, first, BEYOND_ALL_OFFSETS if believed else recovery.recovery_point)
+    if not recovery.clean:
+        unsure = max(0, bisect_right(bases, recovery.recovery_point) - 1)
+        if loaded.end_offset > recovery.recovery_point or notes:
+            loaded.unsynced = loaded.segments[unsure:]
+    loaded.durable_offset = min(loaded.end_offset, recovery.recovery_point) if loaded.unsynced else loaded.end_offset
+    if recovery.log_start_offset > loaded.end_offset:
+        # The disk has forgotten more than DeleteRecords had deleted: nothing of it may be read again.
+        notes.append(f"{folder}: the log ended at {loaded.end_offset}, before its start {recovery.log_start_offset}")
+        for segment in loaded.segments:
+            _delete_segment(files, folder, segment)
+        return _fresh(files, folder, config, now_ms, recovery.log_start_offset, notes)
+    loaded.start_offset = max(loaded.segments[0].base_offset, recovery.log_start_offset)
+    loaded.epochs.truncate_start(loaded.start_offset)
+    return loaded
+
+
+def _fresh(
+    files: Files, folder: str, config: LogConfig, now_ms: Callable[[], int], start_offset: int, notes: list[str]
+) -> Loaded:
+    segment = Segment(files, folder, start_offset, config, created_ms=now_ms())
+    segment.open_indexes()
+    return Loaded([segment], EpochCache(), start_offset, start_offset, start_offset, [], True, notes)
+
+
+def _read_all_epochs(loaded: Loaded, count: int) -> None:
+    """The file is gone: read every header before the part that is checked anyway."""
+    for segment in loaded.segments[:count]:
+        for _, header, _ in segment.batches(0):
+            loaded.epochs.assign(header.leader_epoch, header.base_offset)
+    for _, header, _ in loaded.segments[count].batches(0):
+        loaded.epochs.assign(header.leader_epoch, header.base_offset)
+
+
+def _check(files: Files, folder: str, loaded: Loaded, first: int, from_offset: int) -> None:
+    """Check segments from the `first` on; find the end of the log; drop what follows the first tear."""
+    segments, epochs = loaded.segments, loaded.epochs
+    for index in range(first, len(segments)):
+        segment = segments[index]
+        found = segment.log.size()
+        loaded.end_offset = segment.base_offset
+        forget = True
+        for header in segment.recover(from_offset):
+            if forget:
+                epochs.truncate_end(header.base_offset)
+                forget = False
+            epochs.assign(header.leader_epoch, header.base_offset)
+            loaded.end_offset = header.next_offset
+        epochs.truncate_end(loaded.end_offset)
+        if segment.size_bytes < found:
+            lost = found - segment.size_bytes
+            loaded.notes.append(f"{segment.path}{LOG}: cut {lost} bytes that are no whole batch at {loaded.end_offset}")
+            for later in reversed(segments[index + 1 :]):
+                loaded.notes.append(f"{later.path}{LOG}: dropped, it lies behind the cut")
+                _delete_segment(files, folder, later)
+            del segments[index + 1 :]
+            return
+        if index + 1 < len(segments):
+            segment.finish()
+
+
+def _delete_segment(files: Files, folder: str, segment: Segment) -> None:
+    segment.close()
+    for suffix in SEGMENT_SUFFIXES:
+        files.delete(f"{segment.path}{suffix}")
+    files.sync_folder(folder)
+
+
+def _tidy(files: Files, folder: str, config: LogConfig, now_ms: Callable[[], int]) -> list[str]:
+    """Finish what a crash interrupted: deletions, half-made compactions, replacements, indexes without a log."""
+    notes: list[str] = []
+    names = files.list(folder)
+    for name in names:
+        if name.endswith((DELETED, CLEANED)):
+            files.delete(f"{folder}/{name}")
+    for name in names:
+        if (base := base_offset_of(name, LOG + SWAP)) is not None:
+            notes.append(f"{folder}/{name}: a replacement by compaction was finished")
+            _finish_swap(files, folder, base, config, now_ms)
+    for name in files.list(folder):
+        if name.endswith(SWAP):
+            files.delete(f"{folder}/{name}")
+        for suffix in (INDEX, TIME_INDEX):
+            base = base_offset_of(name, suffix)
+            if base is not None and not files.exists(f"{folder}/{file_name(base, LOG)}"):
+                files.delete(f"{folder}/{name}")
+    return notes
+
+
+def _finish_swap(files: Files, folder: str, base: int, config: LogConfig, now_ms: Callable[[], int]) -> None:
+    """A complete replacement stands ready: remove what it replaces and give it its name.
+
+    It replaces every segment that begins within its offsets. Of one that began later nothing was kept, and it stays
+    until the next compaction, which is harmless: its records are still right, only superfluous.
+    """
+    swap = f"{folder}/{file_name(base, LOG)}{SWAP}"
+    trial = f"{folder}/{file_name(base, LOG)}"
+    end_offset = _end_of_file(files, swap, base)
+    for name in files.list(folder):
+        other = base_offset_of(name)
+        if other is not None and base < other < end_offset:
+            for suffix in SEGMENT_SUFFIXES[:-1]:
+                files.delete(f"{folder}/{file_name(other, suffix)}")
+    for suffix in (INDEX, TIME_INDEX):
+        files.delete(f"{folder}/{file_name(base, suffix)}")
+    aborted = f"{folder}/{file_name(base, SEGMENT_SUFFIXES[3])}"
+    if files.exists(aborted + SWAP):
+        files.rename(aborted + SWAP, aborted)
+    files.rename(swap, trial)
+    files.sync_folder(folder)
+    segment = Segment(files, folder, base, config, created_ms=now_ms())
+    segment.open_indexes()
+    segment.close()
+
+
+def _end_of_file(files: Files, path: str, base: int) -> int:
+    """The offset behind the last batch of a file of batches that is no segment yet."""
+    file = files.open(path)
+    try:
+        position, end = 0, base
+        while len(raw := file.read(position, BATCH_EXTENT.size)) == BATCH_EXTENT.size:
+            base_offset, length, last_offset_delta = BATCH_EXTENT.unpack(raw)
+            position += LENGTH_END + length
+            end = base_offset + last_offset_delta + 1
+        return end
+    finally:
+        file.close()

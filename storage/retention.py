@@ -1,0 +1,56 @@
+"""Which segments of a log have had their time, and giving them up in slices.
+
+Kafka's three rules: older than retention.ms, more than retention.bytes, or wholly before the log's start (DeleteRecords).
+The first two hold only where cleanup.policy includes `delete`. Segments go from the oldest on and never beyond the high
+watermark; the active segment goes too, once its time has come: a new one is begun first.
+"""
+
+from storage.segment_log import SegmentLog
+
+SEGMENTS_PER_SLICE = 16
+
+
+def enforce_retention(log: SegmentLog, now_ms: int, high_watermark: int) -> bool:
+    """Delete what is due, at most `SEGMENTS_PER_SLICE` segments of it. True if there is more to do."""
+    if log.failed:
+        return False
+    if not log.is_flushing:
+        log.disposal.unlink_due(now_ms)
+    due = _segments_due(log, now_ms, high_watermark)
+    if due == 0:
+        return False
+    if due == len(log.segments):
+        log.roll()
+    count = min(due, SEGMENTS_PER_SLICE)
+    log.remove_oldest(count)
+    if log.config.file_delete_delay_ms == 0 and not log.is_flushing:
+        log.disposal.unlink_due(now_ms)
+    return due > count
+
+
+def _segments_due(log: SegmentLog, now_ms: int, high_watermark: int) -> int:
+    """How many segments, counted from the oldest, may go."""
+    config, segments = log.config, log.segments
+    by_time = config.cleanup_delete and config.retention_ms >= 0
+    excess_bytes = (
+        log.size_bytes - config.retention_bytes if config.cleanup_delete and config.retention_bytes >= 0 else 0
+    )
+    for count, segment in enumerate(segments):
+        is_last = count + 1 == len(segments)
+        end_offset = log.end_offset if is_last else segments[count + 1].base_offset
+        if end_offset > high_watermark or segment.size_bytes == 0:
+            return count
+        excess_bytes -= segment.size_bytes
+        breaches = (
+            (by_time and now_ms - _newest_ms(segment.largest_timestamp[0], segment.created_ms) > config.retention_ms)
+            or excess_bytes >= 0
+            or (end_offset <= log.start_offset and not is_last)
+        )
+        if not breaches:
+            return count
+    return len(segments)
+
+
+def _newest_ms(largest_ms: int, created_ms: int) -> int:
+    """Records without timestamps are as old as their segment."""
+    return largest_ms if largest_ms >= 0 else created_ms

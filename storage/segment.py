@@ -1,0 +1,318 @@
+"""One segment: a file of batches with its offset index and its time index.
+
+It knows what is in its bytes and where; which segment is active, what is durable and what readers may see is the
+log's affair. Positions are bytes in the `.log` file. Indexes are looked at, and rebuilt where they cannot be right, on
+first use.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
+from protocol.schema import Buffer
+from storage.files import File, Files
+from storage.log import LogConfig, LogSlice
+from storage.segment_format import (
+    BATCH_EXTENT,
+    INDEX,
+    LARGEST_RELATIVE_OFFSET,
+    LENGTH_END,
+    LOG,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    TIME_INDEX,
+    file_name,
+)
+from storage.sparse_index import SparseIndex
+from storage.stamping import Placed
+
+SCAN_BYTES = 1 << 20
+LOCATE_BYTES = 8192
+MANY_BATCHES = 64
+"""From how many batches on a read asks the index where it may end, instead of stepping over each."""
+INDEX_BEHIND_BYTES = 1 << 20
+"""How much of the log may be ahead of the index files: what has to be checked after a kill."""
+EXTENT = BATCH_EXTENT.size
+OFFSET, POSITION = 0, 1
+"""Columns of the offset index."""
+
+
+class Segment:
+    """See the head of this file."""
+
+    def __init__(self, files: Files, folder: str, base_offset: int, config: LogConfig, *, created_ms: int) -> None:
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.path = f"{folder}/{file_name(base_offset, '')}"
+        self.log: File = files.open(self.path + LOG, create=True)
+        self.size_bytes = self.log.size()
+        self._files = files
+        self._config = config
+        self._offset_index: SparseIndex | None = None
+        self._time_index: SparseIndex | None = None
+        self._bytes_since_entry = 0
+        self._bytes_since_written_out = 0
+        self._newest: tuple[int, int] | None = None
+        self._first_timestamp_ms: int | None = None
+
+    def open_indexes(self) -> None:
+        """Open both index files and rebuild them if one is missing or cannot be right."""
+        missing = not (self._files.exists(self.path + INDEX) and self._files.exists(self.path + TIME_INDEX))
+        limit = self._config.segment_index_bytes
+        opened = [self._files.open(self.path + suffix, create=True) for suffix in (INDEX, TIME_INDEX)]
+        self._offset_index = SparseIndex(opened[0], OFFSET_ENTRY, max_bytes=limit)
+        self._time_index = SparseIndex(opened[1], TIME_ENTRY, max_bytes=limit)
+        if (missing and self.size_bytes > 0) or not self._indexes_are_sane():
+            self.rebuild_indexes()
+
+    def _indexes_are_sane(self) -> bool:
+        offsets, times = self.offset_index, self.time_index
+        if offsets.is_torn or times.is_torn:
+            return False
+        if times.last is not None and (times.last[0] < 0 or times.last[1] < 0):
+            return False
+        if len(times) > 1 and times.last == (0, 0):
+            return False
+        if offsets.last is None:
+            return True
+        relative, position = offsets.last
+        # Kafka preallocates its indexes with zeros: after a kill the last entry is one of them.
+        if relative <= 0 or not 0 < position <= self.size_bytes - HEADER_SIZE:
+            return False
+        base_offset, _, last_offset_delta = BATCH_EXTENT.unpack(self.log.read(position, EXTENT))
+        return bool(base_offset + last_offset_delta == self.base_offset + relative)
+
+    @property
+    def offset_index(self) -> SparseIndex:
+        if self._offset_index is None:
+            self.open_indexes()
+        assert self._offset_index is not None
+        return self._offset_index
+
+    @property
+    def time_index(self) -> SparseIndex:
+        if self._time_index is None:
+            self.open_indexes()
+        assert self._time_index is not None
+        return self._time_index
+
+    @property
+    def largest_timestamp(self) -> tuple[int, int]:
+        """(timestamp, last offset of the batch that brought it); (-1, base offset) while there is none."""
+        if self._newest is None:
+            entry = self.time_index.last
+            self._newest = (-1, self.base_offset) if entry is None else (entry[0], self.base_offset + entry[1])
+        return self._newest
+
+    @property
+    def first_timestamp_ms(self) -> int:
+        """The first batch's largest timestamp, by which the segment's age is told; -1 while it is empty."""
+        if self._first_timestamp_ms is None:
+            if self.size_bytes < HEADER_SIZE:
+                return -1
+            self._first_timestamp_ms = read_header(self.log.read(0, HEADER_SIZE)).max_timestamp
+        return self._first_timestamp_ms
+
+    def has_room(self, size_bytes: int, last_offset: int, timestamp_ms: int, now_ms: int, roll_after_ms: int) -> bool:
+        """Whether an append still belongs here: Kafka's `LogSegment.shouldRoll`, the other way round."""
+        if last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET:
+            return False
+        if self.size_bytes == 0:
+            return True
+        if self.size_bytes + size_bytes > self._config.segment_bytes:
+            return False
+        if self.offset_index.is_full or self.time_index.is_full:
+            return False
+        first = self.first_timestamp_ms
+        age_ms = timestamp_ms - first if first >= 0 else now_ms - self.created_ms
+        return age_ms <= roll_after_ms
+
+    def append(self, parts: Sequence[Buffer], placed: Sequence[Placed]) -> None:
+        """Write, then index. On `OSError` nothing is indexed and the file may be longer than `size_bytes`."""
+        self.log.append(parts)
+        for batch in placed:
+            self.note(batch)
+        if self._bytes_since_written_out >= INDEX_BEHIND_BYTES:
+            self.write_out_indexes()
+
+    def note(self, batch: Placed) -> None:
+        """A batch stands at the end of the file: index it and count it in."""
+        if batch.max_timestamp_ms > self.largest_timestamp[0]:
+            self._newest = (batch.max_timestamp_ms, batch.last_offset)
+        if self._bytes_since_entry > self._config.index_interval_bytes:
+            self.offset_index.append(batch.last_offset - self.base_offset, self.size_bytes)
+            self._note_time()
+            self._bytes_since_entry = 0
+        self.size_bytes += batch.size_bytes
+        self._bytes_since_entry += batch.size_bytes
+        self._bytes_since_written_out += batch.size_bytes
+
+    def _note_time(self) -> None:
+        timestamp_ms, offset = self.largest_timestamp
+        last = self.time_index.last
+        if timestamp_ms >= 0 and (last is None or timestamp_ms > last[0]):
+            self.time_index.append(timestamp_ms, offset - self.base_offset)
+
+    def write_out_indexes(self) -> None:
+        # The time index first: recovery starts at the last offset entry and takes earlier timestamps as known.
+        self.time_index.write_out()
+        self.offset_index.write_out()
+        self._bytes_since_written_out = 0
+
+    def finish(self) -> None:
+        """No longer the active segment: the time index gets the final word, so that it need not be searched for."""
+        self._note_time()
+        self.write_out_indexes()
+
+    def locate(self, offset: int) -> int:
+        """The position of the first batch whose last offset is `offset` or more; the end where there is none."""
+        entry = self.offset_index.floor(OFFSET, offset - self.base_offset)
+        position = entry[1] if entry is not None else 0
+        while position < self.size_bytes:
+            block = self.log.read(position, min(LOCATE_BYTES, self.size_bytes - position))
+            at = 0
+            while at + EXTENT <= len(block):
+                base_offset, length, last_offset_delta = BATCH_EXTENT.unpack_from(block, at)
+                if base_offset + last_offset_delta >= offset:
+                    return position + at
+                at += LENGTH_END + length
+            assert at > 0, "the log ends within a batch"
+            position += at
+        return self.size_bytes
+
+    def read(
+        self, position: int, max_bytes: int, *, offset: int, own_end: int, end_offset: int, at_least_one: bool
+    ) -> tuple[LogSlice, int]:
+        """Whole batches from a position on, and the position after them. `own_end`: where the segment's offsets end."""
+        size = min(max_bytes, self.size_bytes - position)
+        block = self.log.read(position, max(size, min(HEADER_SIZE, self.size_bytes - position)))
+        base_offset, length, last_offset_delta = BATCH_EXTENT.unpack_from(block)
+        if base_offset + last_offset_delta >= end_offset:
+            return LogSlice([], offset), position
+        first_size = LENGTH_END + length
+        if first_size > max_bytes:
+            if not at_least_one:
+                return LogSlice([], offset), position
+            block = self.log.read(position, first_size)
+            assert len(block) == first_size, "the log ends within a batch"
+            return LogSlice([block], base_offset + last_offset_delta + 1), position + first_size
+        if position + len(block) == self.size_bytes and own_end <= end_offset:
+            return LogSlice([block], own_end), self.size_bytes
+        at, next_offset = self._jump(position, len(block), first_size, end_offset, block, offset)
+        while at + EXTENT <= len(block):
+            base_offset, length, last_offset_delta = BATCH_EXTENT.unpack_from(block, at)
+            end, last_offset = at + LENGTH_END + length, base_offset + last_offset_delta
+            if end > len(block) or last_offset >= end_offset:
+                break
+            at, next_offset = end, last_offset + 1
+        whole = block if at == len(block) else memoryview(block)[:at]
+        return LogSlice([whole], next_offset), position + at
+
+    def _jump(
+        self, position: int, size: int, first_size: int, end_offset: int, block: bytes, offset: int
+    ) -> tuple[int, int]:
+        """A batch start near the end of what was read, by the index, so that not every small batch is stepped over."""
+        if size < MANY_BATCHES * first_size:
+            return 0, offset
+        by_position = self.offset_index.floor(POSITION, position + size - EXTENT)
+        by_offset = self.offset_index.floor(OFFSET, end_offset - 1 - self.base_offset)
+        if by_position is None or by_offset is None:
+            return 0, offset
+        at = min(by_position[1], by_offset[1]) - position
+        if at <= 0:
+            return 0, offset
+        return at, BATCH_EXTENT.unpack_from(block, at)[0]
+
+    def batches(
+        self, position: int, *, check: bool = False, read_bytes: int = SCAN_BYTES
+    ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """(position, header, bytes) of each batch, with few large reads. Stops before what is no whole batch or goes
+        back in offsets; with `check`, before the first that fails its CRC as well."""
+        size, expected = self.log.size(), self.base_offset
+        block, start = b"", position
+        while position + HEADER_SIZE <= size:
+            at = position - start
+            if at + HEADER_SIZE > len(block):
+                block, start, at = self.log.read(position, read_bytes), position, 0
+                if len(block) < HEADER_SIZE:
+                    return
+            header = read_header(block, at)
+            batch_size = LENGTH_END + header.batch_length
+            if batch_size < HEADER_SIZE or position + batch_size > size:
+                return
+            if at + batch_size > len(block):
+                block, start, at = self.log.read(position, max(read_bytes, batch_size)), position, 0
+            if header.magic != 2 or header.base_offset < expected or header.last_offset_delta < 0:
+                return
+            if check and not check_crc(block, at, header):
+                return
+            yield position, header, memoryview(block)[at : at + batch_size]
+            position += batch_size
+            expected = header.base_offset + header.last_offset_delta + 1
+
+    def rebuild_indexes(self) -> None:
+        """Make both indexes again from the batches."""
+        self._restart(0)
+        for _, header, _ in self.batches(0):
+            self.note(placed_by(header))
+        self.finish()
+
+    def recover(self, from_offset: int) -> Iterator[BatchHeader]:
+        """Check every batch from the last index entry below `from_offset` on, index it, cut off what is torn.
+
+        Yields the headers. Once exhausted, size and indexes are those of the batches that were yielded or skipped.
+        """
+        entry = self.offset_index.floor(OFFSET, from_offset - self.base_offset)
+        position = entry[1] if entry is not None else 0
+        if position and next(self.batches(position, check=True), None) is None:
+            # The very batch the index leads to is damaged: only the beginning of the file is left to go by.
+            position = 0
+        self._restart(position)
+        for _, header, _ in self.batches(position, check=True):
+            self.note(placed_by(header))
+            yield header
+        self.write_out_indexes()
+        if self.log.size() > self.size_bytes:
+            self.log.truncate(self.size_bytes)
+
+    def _restart(self, position: int) -> None:
+        """Take the batches from `position` on as not yet noted."""
+        if position == 0:
+            self.offset_index.clear()
+            self.time_index.clear()
+        else:
+            first_offset = BATCH_EXTENT.unpack(self.log.read(position, EXTENT))[0]
+            self.offset_index.keep_below(OFFSET, first_offset - self.base_offset)
+            self.time_index.keep_below(1, first_offset - self.base_offset)
+        entry = self.offset_index.last
+        # As if the batch at `position` were the first after an entry was due: it gets its entry back.
+        self._bytes_since_entry = 0 if position == 0 else self._config.index_interval_bytes + 1
+        assert entry is None or entry[1] < position
+        self._newest = None
+        self._first_timestamp_ms = None
+        self.size_bytes = position
+
+    def truncate(self, position: int) -> None:
+        """Cut the file at a batch boundary."""
+        end = self.offset_index.floor(POSITION, position - 1) if position else None
+        self.log.truncate(position)
+        self._restart(end[1] if end is not None else 0)
+        for _, header, _ in self.batches(self.size_bytes):
+            self.note(placed_by(header))
+
+    def indexes(self) -> list[SparseIndex]:
+        return [self.offset_index, self.time_index]
+
+    def configure(self, config: LogConfig) -> None:
+        self._config = config
+
+    def close(self) -> None:
+        self.log.close()
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.close()
+
+
+def placed_by(header: BatchHeader) -> Placed:
+    """What a header says of its batch, in the form that an append has it."""
+    last_offset = header.base_offset + header.last_offset_delta
+    return Placed(header.base_offset, last_offset, LENGTH_END + header.batch_length, header.max_timestamp)

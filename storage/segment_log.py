@@ -1,0 +1,387 @@
+"""The log on disk: segments in Kafka's files, one of them active, the others final.
+
+Rules. The active segment is the last one; only it is written. What was appended is readable at once and durable after
+a flush. A write or sync that failed is final: the log takes no more writes (`StorageFailed`) and the process is to end.
+The recovery point follows the durable offset from checkpoint to checkpoint (64 MiB, many batches, a roll, a close),
+when indexes and epochs are synced too.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from typing import NoReturn
+from zlib import crc32
+
+from protocol.records.batch import BatchHeader
+from protocol.schema import Buffer
+from storage.disposal import Disposal
+from storage.epochs import EPOCHS_FILE
+from storage.files import Files
+from storage.flushing import SegmentFlush, Unsynced
+from storage.log import LogConfig, LogObserver, LogSlice, OffsetOutOfRange, StorageFailed, TimestampedOffset
+from storage.lookup import find_in_segments, newest_in_segments
+from storage.memory_log import CHECKPOINT_BATCHES, CHECKPOINT_BYTES
+from storage.recovery import Loaded, Recovery, load
+from storage.segment import Segment
+from storage.segment_format import BATCH_EXTENT
+from storage.stamping import Placed, leader_epoch_at, placed_in, stamp
+
+HINTS = 256
+
+
+class SegmentLog:
+    """See `storage.log.Log` for the contract of every method."""
+
+    def __init__(self, files: Files, folder: str, config: LogConfig, now_ms: Callable[[], int], found: Loaded) -> None:
+        self.files = files
+        self.folder = folder
+        self.config = config
+        self.segments = found.segments
+        self.start_offset = found.start_offset
+        self.end_offset = found.end_offset
+        self.durable_offset = self.recovery_point = found.durable_offset
+        self.recovery_notes = found.notes
+        self.failed = False
+        self.disposal = Disposal(files)
+        self._now_ms = now_ms
+        self._bases = [segment.base_offset for segment in found.segments]
+        self._epochs = found.epochs
+        self._observers: list[LogObserver] = []
+        self._flush: SegmentFlush | None = None
+        self._unsynced = Unsynced(found.unsynced, [folder.rpartition("/")[0], folder] if found.is_new else [])
+        self._bytes_since_checkpoint = 0
+        self._batches_since_checkpoint = 0
+        self._roll_after_ms = self._roll_age_ms()
+        self._hints: dict[int, tuple[int, int]] = {}
+
+    @classmethod
+    def open(
+        cls, files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], int], recovery: Recovery
+    ) -> "SegmentLog":
+        """Open or make the log of a folder. What was found is durable when this returns, if `recovery.sync`."""
+        log = cls(files, folder, config, now_ms, load(files, folder, config, now_ms=now_ms, recovery=recovery))
+        if log._unsynced and recovery.sync:
+            log.flush_now()
+        return log
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def active(self) -> Segment:
+        return self.segments[-1]
+
+    @property
+    def checkpoint_wanted(self) -> bool:
+        """The next flush moves the recovery point. A broker that does not sync on its own does so when this is true."""
+        return self._unsynced.checkpoint
+
+    def append(self, batches: Buffer, *, leader_epoch: int) -> int:
+        base_offset = self.end_offset
+        parts, placed = stamp(batches, base_offset, leader_epoch)
+        if placed:
+            self._write(parts, placed)
+            if leader_epoch > self._epochs.latest():
+                self._assign_epochs([(leader_epoch, base_offset)])
+        return base_offset
+
+    def append_exactly(self, batches: Buffer) -> None:
+        placed = placed_in(batches)
+        if not placed:
+            return
+        assert placed[0].base_offset >= self.end_offset, "offsets only grow"
+        self._write([batches], placed)
+        position, epochs = 0, []
+        for batch in placed:
+            epochs.append((leader_epoch_at(batches, position), batch.base_offset))
+            position += batch.size_bytes
+        self._assign_epochs(epochs)
+
+    def _write(self, parts: list[Buffer], placed: list[Placed]) -> None:
+        if self.failed:
+            raise StorageFailed("an earlier write or sync failed")
+        if self._bytes_since_checkpoint >= CHECKPOINT_BYTES or self._batches_since_checkpoint >= CHECKPOINT_BATCHES:
+            self._checkpoint()
+        size_bytes = sum([batch.size_bytes for batch in placed])
+        last_offset = placed[-1].last_offset
+        newest_ms = max([batch.max_timestamp_ms for batch in placed])
+        if not self.active.has_room(size_bytes, last_offset, newest_ms, self._now_ms(), self._roll_after_ms):
+            self.roll(placed[0].base_offset)
+        active = self.segments[-1]
+        before = active.size_bytes
+        try:
+            active.append(parts, placed)
+        except OSError as error:
+            self._fail(error, active, before)
+        self._unsynced.wrote(active)
+        self.end_offset = last_offset + 1
+        self._bytes_since_checkpoint += size_bytes
+        self._batches_since_checkpoint += len(placed)
+
+    def _fail(self, error: OSError, segment: Segment | None = None, size_bytes: int = 0) -> NoReturn:
+        self.failed = True
+        if segment is not None:
+            try:
+                segment.log.truncate(size_bytes)
+            except OSError:
+                # The tear stays; recovery cuts it off.
+                segment.size_bytes = size_bytes
+        raise StorageFailed(f"{self.folder}: {error}") from error
+
+    def _checkpoint(self) -> None:
+        self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
+        self._unsynced.checkpoint = True
+        for observer in self._observers:
+            observer.checkpoint_due(self.end_offset)
+
+    def roll(self, base_offset: int | None = None) -> None:
+        """Begin a new active segment. Compaction asks for it too: it never touches the active one."""
+        base = self.end_offset if base_offset is None else base_offset
+        old = self.active
+        if base == old.base_offset:
+            return
+        try:
+            old.finish()
+            segment = Segment(self.files, self.folder, base, self.config, created_ms=self._now_ms())
+            segment.open_indexes()
+        except OSError as error:
+            self._fail(error)
+        self._unsynced.rolled(old, self.folder)
+        self.segments.append(segment)
+        self._bases.append(base)
+        self._roll_after_ms = self._roll_age_ms()
+        for observer in self._observers:
+            observer.segment_rolled(base)
+        self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
+
+    def _roll_age_ms(self) -> int:
+        """segment.ms less a share of segment.jitter.ms, so that a thousand partitions do not roll together."""
+        jitter_ms = self.config.segment_jitter_ms
+        share = crc32(f"{self.folder}/{self._bases[-1]}".encode()) % jitter_ms if jitter_ms > 0 else 0
+        return self.config.segment_ms - share
+
+    def _assign_epochs(self, epochs: list[tuple[int, int]]) -> None:
+        news = [self._epochs.assign(epoch, offset) for epoch, offset in epochs]
+        if any(news):
+            self._write_epochs()
+
+    def _write_epochs(self) -> None:
+        """To the page cache; the next checkpoint syncs it. Losing it costs a walk over the headers, nothing else."""
+        path = f"{self.folder}/{EPOCHS_FILE}"
+        self._unsynced.epochs = True
+        try:
+            file = self.files.open(path + ".new", create=True)
+            try:
+                file.truncate(0)
+                file.append([self._epochs.to_bytes()])
+            finally:
+                file.close()
+            self.files.rename(path + ".new", path)
+        except OSError as error:
+            self._fail(error)
+
+    def begin_flush(self) -> SegmentFlush | None:
+        if self.failed or (self._flush is not None and self._flush.failed):
+            self.failed = True
+            raise StorageFailed("an earlier write or sync failed")
+        assert self._flush is None, "one flush at a time"
+        if not self._unsynced and self.durable_offset == self.end_offset:
+            return None
+        try:
+            flush = self._unsynced.take(self.files, self.folder, self.end_offset, self.active, self._epochs)
+        except OSError as error:
+            self._fail(error)
+        self._flush = flush
+        return flush
+
+    def finish_flush(self, flush: SegmentFlush) -> None:
+        assert self._flush is flush, "this flush is not the one under way"
+        self._flush = None
+        self.durable_offset = max(self.durable_offset, flush.end_offset)
+        if flush.is_checkpoint:
+            self.recovery_point = max(self.recovery_point, flush.end_offset)
+
+    def flush_now(self) -> int:
+        if (flush := self.begin_flush()) is not None:
+            try:
+                flush.run()
+            except OSError as error:
+                self._fail(error)
+            self.finish_flush(flush)
+        return self.durable_offset
+
+    @property
+    def is_flushing(self) -> bool:
+        return self._flush is not None
+
+    def read(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> list[Buffer]:
+        return self.read_slice(offset, max_bytes, end_offset=end_offset, at_least_one=at_least_one).batches
+
+    def read_slice(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> LogSlice:
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange
+        end_offset = min(end_offset, self.end_offset)
+        if offset >= end_offset:
+            return LogSlice([], offset)
+        index, position = self._hints.get(offset) or self._locate(offset)
+        found: list[Buffer] = []
+        next_offset, left = offset, max_bytes
+        last = len(self.segments) - 1
+        while True:
+            segment = self.segments[index]
+            if position < segment.size_bytes:
+                part, position = segment.read(
+                    position,
+                    left,
+                    offset=next_offset,
+                    own_end=self._bases[index + 1] if index < last else self.end_offset,
+                    end_offset=end_offset,
+                    at_least_one=at_least_one and not found,
+                )
+                found += part.batches
+                left -= sum(map(len, part.batches))
+                next_offset = part.next_offset
+            if position < segment.size_bytes or index == last or left <= 0:
+                break
+            index, position = index + 1, 0
+        self._hint(next_offset, index, position)
+        return LogSlice(found, next_offset)
+
+    def _hint(self, offset: int, index: int, position: int) -> None:
+        """Where a reader that goes on will go on: it needs no index lookup then."""
+        if index == len(self.segments) - 1 or position < self.segments[index].size_bytes:
+            if len(self._hints) >= HINTS:
+                self._hints.clear()
+            self._hints[offset] = (index, position)
+
+    def _locate(self, offset: int) -> tuple[int, int]:
+        """(index of the segment, position) of the first batch that ends behind `offset`."""
+        index = max(0, bisect_right(self._bases, offset) - 1)
+        return index, self.segments[index].locate(offset)
+
+    async def wait_until_readable(self, offset: int) -> None:
+        """Everything is."""
+
+    def next_batch_end(self, position: int) -> int:
+        if position >= self.end_offset:
+            return self.end_offset
+        index, place = self._locate(position)
+        while place >= self.segments[index].size_bytes:
+            index, place = index + 1, 0
+        base_offset, _, last_offset_delta = BATCH_EXTENT.unpack(self.segments[index].log.read(place, BATCH_EXTENT.size))
+        return int(base_offset + last_offset_delta + 1)
+
+    def truncate(self, end_offset: int) -> None:
+        if end_offset >= self.end_offset:
+            return
+        if self.failed:
+            raise StorageFailed("an earlier write or sync failed")
+        try:
+            end_offset = self._cut(end_offset)
+        except OSError as error:
+            self._fail(error)
+        self.end_offset = end_offset
+        self.start_offset = min(self.start_offset, end_offset)
+        self.durable_offset = min(self.durable_offset, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        if self._flush is not None:
+            self._flush.end_offset = min(self._flush.end_offset, end_offset)
+        if self._epochs.truncate_end(end_offset):
+            self._write_epochs()
+        for observer in self._observers:
+            observer.truncated(end_offset)
+
+    def _cut(self, end_offset: int) -> int:
+        """Drop whole segments from the last on, then cut the one that is left. On the disk when this returns."""
+        keep = bisect_left(self._bases, end_offset)
+        self._remove(range(keep, len(self.segments)))
+        if not self.segments:
+            segment = Segment(self.files, self.folder, end_offset, self.config, created_ms=self._now_ms())
+            segment.open_indexes()
+            self.segments.append(segment)
+            self._bases.append(end_offset)
+        active = self.active
+        position = active.locate(end_offset)
+        if position < active.size_bytes:
+            end_offset = min(end_offset, BATCH_EXTENT.unpack(active.log.read(position, BATCH_EXTENT.size))[0])
+            active.truncate(position)
+        active.log.sync()
+        self.files.sync_folder(self.folder)
+        self._unsynced.indexed(active)
+        return end_offset
+
+    def _remove(self, which: range) -> None:
+        """Take segments out of the log and give their files to the disposal; the last ones go first."""
+        now_ms = self._now_ms()
+        for index in reversed(which):
+            segment = self.segments.pop(index)
+            del self._bases[index]
+            self._unsynced.forget(segment)
+            self.disposal.take(segment, now_ms + self.config.file_delete_delay_ms)
+        self._hints.clear()
+
+    def remove_oldest(self, count: int) -> None:
+        """Give up the first `count` segments; retention decided it. At least one remains."""
+        assert 0 < count < len(self.segments)
+        try:
+            for _ in range(count):
+                self._remove(range(0, 1))
+        except OSError as error:
+            self._fail(error)
+        self._unsynced.touched(self.folder)
+        self.trim(self._bases[0])
+
+    def trim(self, start_offset: int) -> None:
+        if start_offset > self.end_offset:
+            raise OffsetOutOfRange
+        if start_offset <= self.start_offset:
+            return
+        self.start_offset = start_offset
+        if self._epochs.truncate_start(start_offset):
+            self._write_epochs()
+        for observer in self._observers:
+            observer.trimmed(start_offset)
+
+    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int) -> TimestampedOffset | None:
+        return find_in_segments(timestamp_ms, self.segments, start_offset=self.start_offset, end_offset=end_offset)
+
+    def max_timestamp(self) -> TimestampedOffset | None:
+        return newest_in_segments(self.segments, start_offset=self.start_offset, end_offset=self.end_offset)
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
+        return self._epochs.end_of(leader_epoch, self.end_offset)
+
+    def latest_epoch(self) -> int:
+        return self._epochs.latest()
+
+    def replay(self, from_offset: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
+        if from_offset >= self.end_offset:
+            return
+        index, position = self._locate(max(from_offset, self._bases[0]))
+        for segment in self.segments[index:]:
+            for _, header, batch in segment.batches(position):
+                yield header, batch if header.is_control else None
+            position = 0
+
+    def configure(self, config: LogConfig) -> None:
+        self.config = config
+        self._roll_after_ms = self._roll_age_ms()
+        for segment in self.segments:
+            segment.configure(config)
+
+    def observe(self, observer: LogObserver) -> None:
+        self._observers.append(observer)
+
+    def close(self) -> None:
+        if not self.failed and self._flush is None:
+            self._unsynced.checkpoint = True
+            self._unsynced.wrote(self.active)
+            self.flush_now()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the files as they are: the log failed, or its folder is about to be deleted."""
+        self.failed = True
+        self.disposal.close()
+        for segment in self.segments:
+            segment.close()
