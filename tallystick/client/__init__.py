@@ -1,0 +1,8 @@
+"""client: a thin client over `protocol`, for our own tests and tools.
+
+`connection` one TCP connection, pipelined, answers in order; versions are negotiated
+`client` metadata, coordinators, routing to leaders, and the few requests that tests and tools live by
+`blocking` the same without asyncio
+`transactional` a transactional producer, request by request, that may be told to misbehave
+`errors` an error code as an exception
+"""

@@ -1,0 +1,177 @@
+"""One connection to a broker: requests go out as they are asked, answers come back in that order.
+
+Rule 1. Nothing is retried here, and no error code is looked at but the one of ApiVersions.
+Rule 2. Whoever waits when the connection ends gets `ConnectionLost`.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any, NamedTuple
+
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.framing import API_VERSIONS, LENGTH, REQUESTS, read_response, request_parts
+from protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
+from protocol.schema import schema_of
+from tallystick.client.errors import ConnectionLost, UnsupportedByBroker, check
+
+_FIRST_TRY = 4
+"""The version of ApiVersions to begin with; a broker that does not know it says so (KIP-511)."""
+_ERROR_CODE = slice(4, 6)
+"""Where the error code of an ApiVersions response stands, in any version."""
+
+
+class _Waiting(NamedTuple):
+    correlation_id: int
+    api_key: int
+    version: int
+    answer: "asyncio.Future[Any]"
+
+
+class Connection(asyncio.Protocol):
+    """See the head of this file. Make one with `Connection.connect`."""
+
+    def __init__(self, client_id: str | None) -> None:
+        self.client_id = client_id
+        self.versions: dict[int, range] = {}
+        """What the broker lists, by API key; empty before `negotiate`."""
+        self.features: dict[str, int] = {}
+        """Finalised features, such as `transaction.version`."""
+        self._transport: asyncio.Transport | None = None
+        self._received = bytearray()
+        self._waiting: deque[_Waiting] = deque()
+        self._next_correlation_id = 0
+        self._lost = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def connect(
+        cls, host: str, port: int, *, client_id: str | None = "tallystick", negotiate: bool = True
+    ) -> "Connection":
+        """Open a connection and, unless told otherwise, ask for the broker's versions."""
+        loop = asyncio.get_running_loop()
+        _transport, connection = await loop.create_connection(lambda: cls(client_id), host, port)
+        if negotiate:
+            await connection.negotiate()
+        return connection
+
+    async def negotiate(self) -> ApiVersionsResponse:
+        """Learn what the broker speaks."""
+        request = ApiVersionsRequest(client_software_name="tallystick", client_software_version="0.1.0")
+        answer: ApiVersionsResponse = await self.ask(request, _FIRST_TRY)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            known = [key.max_version for key in answer.api_keys if key.api_key == API_VERSIONS]
+            answer = await self.ask(request, min(_FIRST_TRY, max(known, default=0)))
+        check(answer.error_code)
+        self.versions = {key.api_key: range(key.min_version, key.max_version + 1) for key in answer.api_keys}
+        self.features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+        return answer
+
+    def version_for(self, request: type) -> int:
+        """The highest version that both sides know. Raises `UnsupportedByBroker`."""
+        schema = schema_of(request)
+        theirs = self.versions.get(schema.api_key, range(0))
+        common = [version for version in schema.versions if version in theirs]
+        if not common:
+            raise UnsupportedByBroker(f"{schema.name}: we know {schema.versions}, the broker {theirs}")
+        return common[-1]
+
+    def ask(self, request: object, version: int | None = None) -> "asyncio.Future[Any]":
+        """Send a request; its answer (the response of the same API) can be awaited. The request is under way when this
+        returns, so that several may be.
+
+        Typed as `Any` because which class it is follows from the request by table, not by type.
+        """
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        api_key = schema_of(type(request)).api_key
+        chosen = self.version_for(type(request)) if version is None else version
+        correlation_id = self._send(request, chosen)
+        self._waiting.append(_Waiting(correlation_id, api_key, chosen, answer))
+        return answer
+
+    def tell(self, request: object, version: int | None = None) -> None:
+        """Send a request that is not answered: a Produce with acks=0."""
+        self._send(request, self.version_for(type(request)) if version is None else version)
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send whatever you like; for tests of what a broker does with it."""
+        self._live_transport().write(data)
+
+    async def wait_until_lost(self) -> None:
+        """Until the connection has ended, from either side."""
+        await asyncio.shield(self._lost)
+
+    @property
+    def is_lost(self) -> bool:
+        return self._lost.done()
+
+    async def close(self) -> None:
+        """End the connection in an orderly way."""
+        if self._transport is not None:
+            self._transport.close()
+            await self.wait_until_lost()
+
+    def abort(self) -> None:
+        """End the connection at once, unsent bytes and all."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _live_transport(self) -> asyncio.Transport:
+        if self._transport is None or self.is_lost or self._transport.is_closing():
+            raise ConnectionLost("the connection has ended")
+        return self._transport
+
+    def _send(self, request: object, version: int) -> int:
+        transport = self._live_transport()
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        transport.writelines(request_parts(request, version, correlation_id, self.client_id))
+        return correlation_id
+
+    # Called by asyncio.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        position = 0
+        while len(self._received) - position >= LENGTH.size:
+            (length,) = LENGTH.unpack_from(self._received, position)
+            begin = position + LENGTH.size
+            if len(self._received) - begin < length:
+                break
+            self._answer(bytes(self._received[begin : begin + length]))
+            position = begin + length
+        del self._received[:position]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._lost.done():
+            self._lost.set_result(None)
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.answer.done():
+                name = REQUESTS[waiting.api_key].__name__
+                waiting.answer.set_exception(
+                    ConnectionLost(f"{name} was not answered: {error or 'closed by the broker'}")
+                )
+
+    def _answer(self, frame: bytes) -> None:
+        """Give a frame to the one who has waited longest. What cannot be read ends the connection."""
+        if not self._waiting:
+            self.abort()
+            return
+        waiting = self._waiting.popleft()
+        version = waiting.version
+        if waiting.api_key == API_VERSIONS and int.from_bytes(frame[_ERROR_CODE]) == ErrorCode.UNSUPPORTED_VERSION:
+            version = 0
+        try:
+            correlation_id, message = read_response(waiting.api_key, version, frame)
+            if correlation_id != waiting.correlation_id:
+                raise ProtocolError(f"answer {correlation_id} where {waiting.correlation_id} was due")
+        except ProtocolError as error:
+            if not waiting.answer.done():
+                waiting.answer.set_exception(error)
+            self.abort()
+            return
+        if not waiting.answer.done():
+            waiting.answer.set_result(message)

@@ -1,0 +1,26 @@
+"""What a client raises."""
+
+from protocol.errors import ErrorCode
+
+
+class ConnectionLost(Exception):
+    """The connection ended before the answer came."""
+
+
+class UnsupportedByBroker(Exception):
+    """The broker does not list the API, or no version of it that we know."""
+
+
+class KafkaError(Exception):
+    """The broker answered with an error code."""
+
+    def __init__(self, code: int, message: str | None = None) -> None:
+        self.code = code
+        self.name = ErrorCode(code).name if code in ErrorCode.__members__.values() else f"error {code}"
+        super().__init__(f"{self.name}: {message}" if message else self.name)
+
+
+def check(code: int, message: str | None = None) -> None:
+    """Raise where a code is an error."""
+    if code != ErrorCode.NONE:
+        raise KafkaError(code, message)
