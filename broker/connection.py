@@ -233,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
             call = dispatcher.read(self.info, frame)
             result = dispatcher.run(call)
             if type(result) is call.entry.response:
-                self._out += call.encode(result)
+                self._answer(call.encode(result))
                 return
         except ProtocolError as error:
             self._refuse(str(error))
@@ -273,7 +273,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(result, Deferred):
             self._defer(answer, result.answer)
         elif answer.parts:
-            self._out += answer.parts
+            self._answer(answer.parts)
         self._advance()
 
     def _defer(self, answer: _Answer, awaitable: Awaitable[Any]) -> None:
@@ -321,6 +321,12 @@ class Connection(asyncio.BufferedProtocol):
         return parts or []
 
     # ------------------------------------------------------------------ the socket
+
+    def _answer(self, parts: list[Buffer]) -> None:
+        """Small answers leave together at the end of a turn; one with records at once, so that only one is held."""
+        self._out += parts
+        if len(parts) > 1:
+            self._flush()
 
     def _flush(self) -> None:
         out, self._out = self._out, []

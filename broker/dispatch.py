@@ -5,10 +5,10 @@ A frame is a request without its length. What cannot be read, an unknown key and
 oldest form whatever was asked (KIP-511), for it is how a client finds out.
 """
 
+from collections.abc import Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from broker.api_families import load_handlers
 from broker.catalogue import Entry
 from broker.context import ConnectionInfo, RequestContext
 from protocol.codec import decode
@@ -58,10 +58,10 @@ class UnsupportedApiVersions(Exception):
 class Dispatcher:
     """Reads requests against the catalogue and calls handlers."""
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: "Node", catalogue: Mapping[int, Entry]) -> None:
         self._node = node
         self._entries: dict[int, tuple[Entry, int]] = {
-            key: (entry, schema_of(entry.request).flexible_since) for key, entry in load_handlers().items()
+            key: (entry, schema_of(entry.request).flexible_since) for key, entry in catalogue.items()
         }
 
     def read(self, connection: ConnectionInfo, frame: Buffer) -> Call:

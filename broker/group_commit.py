@@ -3,8 +3,8 @@
 Rule 1. A cycle syncs data partitions and `__consumer_offsets` in parallel, then `__transaction_state`: nothing that a
 PREPARE promises is younger on the disk than the PREPARE (transactions.md, order of durability).
 Rule 2. A partition written while a cycle runs is in the next one. A cycle runs whenever something is dirty.
-Rule 3. In page-cache mode nothing is synced (but topics with `flush.messages=1`): one turn of the loop gathers a
-burst, then everything written in it counts as committed.
+Rule 3. A partition that is not to be durable (page-cache mode) counts as committed after one turn of the loop, which
+gathers a burst; it is synced beside that only when its log wants a checkpoint, so that recovery stays short.
 Rule 4. A sync that fails ends the process; nothing that waited for it is ever acknowledged.
 """
 
@@ -21,13 +21,6 @@ TRANSACTION_STATE = "__transaction_state"
 _log = EventLog("group_commit")
 
 
-class CommittedConfig(Protocol):
-    """What of a topic's configuration decides whether it is synced in page-cache mode."""
-
-    @property
-    def flush_messages(self) -> int: ...
-
-
 class Committed(Protocol):
     """A partition as a cycle sees it."""
 
@@ -38,7 +31,12 @@ class Committed(Protocol):
     def log(self) -> Log: ...
 
     @property
-    def config(self) -> CommittedConfig: ...
+    def is_durable(self) -> bool:
+        """Whether an append must be on the disk before it counts as committed."""
+
+    @property
+    def discarded(self) -> bool:
+        """Whether its topic is deleted: its files are nobody's any more."""
 
     def committed_moved(self) -> None: ...
 
@@ -46,11 +44,8 @@ class Committed(Protocol):
 class GroupCommit:
     """Runs the cycles. `on_failure` is called once, with what the disk said."""
 
-    def __init__(
-        self, environment: Environment, *, page_cache: bool, on_failure: Callable[[BaseException], None]
-    ) -> None:
+    def __init__(self, environment: Environment, *, on_failure: Callable[[BaseException], None]) -> None:
         self._environment = environment
-        self._page_cache = page_cache
         self._on_failure = on_failure
         self._dirty: dict[Committed, None] = {}
         self._cycle: asyncio.Task[None] | None = None
@@ -74,11 +69,13 @@ class GroupCommit:
     def _begin(self) -> None:
         self._turn = None
         dirty, self._dirty = self._dirty, {}
-        if self._page_cache:
-            unsynced = [partition for partition in dirty if partition.config.flush_messages != 1]
-            for partition in unsynced:
+        for partition in list(dirty):
+            if partition.discarded:
                 del dirty[partition]
+            elif not partition.is_durable:
                 partition.committed_moved()
+                if not getattr(partition.log, "checkpoint_wanted", False):
+                    del dirty[partition]
         if dirty:
             self._cycle = asyncio.get_running_loop().create_task(self._run(list(dirty)))
         else:
@@ -107,6 +104,7 @@ class GroupCommit:
 
     async def _sync(self, chosen: Sequence[Committed]) -> None:
         flushes: list[tuple[Log, Flush]] = []
+        chosen = [partition for partition in chosen if not partition.discarded]
         for partition in chosen:
             flush = partition.log.begin_flush()
             if flush is not None:
@@ -116,7 +114,8 @@ class GroupCommit:
         for log, flush in flushes:
             log.finish_flush(flush)
         for partition in chosen:
-            partition.committed_moved()
+            if not partition.discarded:
+                partition.committed_moved()
 
     async def _run_all(self, flushes: Sequence[tuple[Log, Flush]]) -> None:
         if len(flushes) == 1:

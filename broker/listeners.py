@@ -4,6 +4,7 @@ Written as Kafka writes them: `PLAINTEXT://127.0.0.1:9092,INTERNAL://0.0.0.0:909
 """
 
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 ANY_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104  names for "every address", not a binding
@@ -78,12 +79,9 @@ def _listen(
     return made
 
 
-def advertised(bound: list[Endpoint], configured: str) -> dict[str, Endpoint]:
+def advertised(bound: Iterable[Endpoint], configured: Iterable[Endpoint]) -> dict[str, Endpoint]:
     """Listener name → what clients are told: as configured, else where we listen. Port 0 means the bound port."""
-    told = {endpoint.listener: endpoint for endpoint in parse_listeners(configured)}
-    unknown = [name for name in told if name not in {endpoint.listener for endpoint in bound}]
-    if unknown:
-        raise BadListener(f"advertised listener {unknown[0]} is not among the listeners")
+    told = {endpoint.listener: endpoint for endpoint in configured}
     addresses: dict[str, Endpoint] = {}
     for endpoint in bound:
         wanted = told.get(endpoint.listener, endpoint)

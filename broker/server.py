@@ -18,7 +18,6 @@ from broker.memory_budget import MemoryBudget
 from broker.node import Node
 
 RECEIVE_BUFFER_BYTES = 256 << 10
-REQUEST_BUDGET_BYTES = 256 << 20
 SWEEP_S = 1.0
 STUCK_FRAME_S = 30
 DRAIN_S = 5.0
@@ -29,10 +28,8 @@ _log = EventLog("server")
 class Server:
     """See the head of this file; it is the `ConnectionHost` of its connections."""
 
-    def __init__(self, node: Node, listeners: list[Endpoint], advertised_listeners: str = "") -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
-        self._listeners = listeners
-        self._advertised = advertised_listeners
         self._servers: list[asyncio.Server] = []
         self._connections: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
@@ -40,8 +37,8 @@ class Server:
         self._sweeping: asyncio.TimerHandle | None = None
         config = node.config
         limit = config.get_int("queued.max.request.bytes")
-        self.dispatcher = Dispatcher(node)
-        self.requests = MemoryBudget(limit if limit > 0 else REQUEST_BUDGET_BYTES)
+        self.dispatcher = Dispatcher(node, node.catalogue)
+        self.requests = MemoryBudget(limit if limit > 0 else config.get_int("tallystick.request.memory.bytes"))
         self.answers = node.answer_budget
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
         self.max_request_bytes = config.get_int("socket.request.max.bytes")
@@ -55,11 +52,11 @@ class Server:
         backlog = self._node.config.get_int("socket.listen.backlog.size")
         bound: list[Endpoint] = []
         sockets = []
-        for listener in self._listeners:
+        for listener in self._node.config.listeners:
             made = bind(listener, backlog)
             bound.append(Endpoint(listener.listener, listener.host, made[0].getsockname()[1]))
             sockets.append((listener.listener, made))
-        self._node.endpoints = advertised(bound, self._advertised)
+        self._node.endpoints = advertised(bound, self._node.config.advertised_listeners)
         for name, made in sockets:
             for one in made:
                 self._servers.append(await loop.create_server(self._factory(name), sock=one, backlog=backlog))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from broker.catalogue import handles
 from broker.context import RequestContext
 from broker.fetch_sessions import FetchView, Wanted
-from broker.partition.partition import FetchedData, Partition
+from broker.partition.partition import Partition
+from broker.partition.read import FetchedData
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
     AbortedTransaction,
@@ -132,7 +133,7 @@ class _Attempt:
             reading.errors = True
             reading.told.append((wanted, _error(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)))
             return
-        reading.size_bytes += sum(map(len, data.records))
+        reading.size_bytes += data.size_bytes
         reading.told.append((wanted, _data(wanted, data)))
 
     def _leader(self, partition: Partition) -> LeaderIdAndEpoch:
@@ -211,10 +212,7 @@ def _data(wanted: Wanted, data: FetchedData) -> PartitionData:
         log_start_offset=data.log_start_offset,
         aborted_transactions=None
         if aborted is None
-        else [
-            AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
-            for producer_id, first_offset in aborted
-        ],
+        else [AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset) for entry in aborted],
         records=data.records,
     )
 

@@ -55,6 +55,7 @@ class Partition:
         self._producer_expiration_ms = producer_expiration_ms
         self._on_written = on_written
         self._durable_appends = durable_appends
+        self.discarded = False
         self._name = f"{topic}-{index}"
         self._verifications = Verifications()
         self.derived = DerivedState(
@@ -374,4 +375,7 @@ class Partition:
 
     def discard(self) -> None:
         """The topic was deleted or the log has failed: close the files as they are, write nothing."""
+        self.discarded = True
         self.derived.discard()
+        self._visibility.fail(PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._name} is gone"))
+        self._visibility.wake()
