@@ -1,0 +1,187 @@
+"""Changing settings of topics and brokers: AlterConfigs replaces all, IncrementalAlterConfigs changes some (KIP-339).
+
+Pure: reads an image, returns an answer per resource and the records that make it true. A resource changes whole or
+not at all.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from coordinator.cluster.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, check_topic_values, is_ignored
+from coordinator.cluster.config_types import ConfigKey, ConfigType, InvalidConfig, Scope, render
+from coordinator.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
+from coordinator.cluster.records import ConfigRecord
+from coordinator.cluster.topic_rules import Refused
+from coordinator.cluster.topics import Decided, Rules
+from protocol.errors import ErrorCode
+
+
+class Operation(IntEnum):
+    """What an incremental change does to one key."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """One key of one resource. `operation` as it came in."""
+
+    name: str
+    value: str | None
+    operation: int = Operation.SET
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredResource:
+    """A resource to change; `replace` drops what is not named (AlterConfigs)."""
+
+    resource_type: int
+    name: str
+    alterations: tuple[Alteration, ...]
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterationResult:
+    """What became of one resource."""
+
+    resource: AlteredResource
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+def alter(
+    image: ClusterImage, resources: Sequence[AlteredResource], rules: Rules, decided: Decided
+) -> list[AlterationResult]:
+    """Decide all resources of a request, each on its own."""
+    counts = Counter((one.resource_type, one.name) for one in resources)
+    results: list[AlterationResult] = []
+    for resource in resources:
+        try:
+            if counts[resource.resource_type, resource.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            decided.records.extend(_alter_one(image, resource, rules))
+            results.append(AlterationResult(resource))
+        except Refused as refused:
+            results.append(AlterationResult(resource, refused.error, refused.message))
+    return results
+
+
+def _alter_one(image: ClusterImage, resource: AlteredResource, rules: Rules) -> list[ConfigRecord]:
+    if resource.resource_type == TOPIC_RESOURCE:
+        before = _topic_configs(image, resource.name)
+    elif resource.resource_type == BROKER_RESOURCE:
+        before = _broker_configs(image, resource.name, rules.node_id)
+    else:
+        message = f"Configurations of resource type {resource.resource_type} cannot be altered here."
+        raise Refused(ErrorCode.INVALID_REQUEST, message)
+    names = Counter(one.name for one in resource.alterations)
+    if any(count > 1 for count in names.values()):
+        raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    after = _altered(before, resource, rules.layers)
+    if resource.resource_type == TOPIC_RESOURCE:
+        try:
+            check_topic_values(
+                {name: after[name] for name in after if name in names or name in TOPIC_KEYS}, rules.layers
+            )
+        except InvalidConfig as problem:
+            raise Refused(ErrorCode.INVALID_CONFIG, str(problem)) from None
+    else:
+        _check_broker_values({name: after.get(name) for name in (*names, *before)}, before, resource.name)
+    return [
+        ConfigRecord(
+            resource_type=resource.resource_type, resource_name=resource.name, name=name, value=after.get(name)
+        )
+        for name in dict.fromkeys((*before, *after))
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _topic_configs(image: ClusterImage, name: str) -> Mapping[str, str]:
+    if not name:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    topic = image.topics.get(name)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return topic.configs
+
+
+def _broker_configs(image: ClusterImage, name: str, node_id: int) -> Mapping[str, str]:
+    check_broker_name(name, node_id)
+    return image.broker_configs.get(name, {})
+
+
+def check_broker_name(name: str, node_id: int) -> None:
+    """The id of this broker, or nothing for all brokers. Raises `Refused`."""
+    if not name:
+        return
+    if not (name.isascii() and name.removeprefix("-").isdigit()):
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if name != str(node_id):
+        message = f"Unexpected broker id, expected {node_id}, but received {name}"
+        raise Refused(ErrorCode.INVALID_REQUEST, message)
+
+
+def _altered(before: Mapping[str, str], resource: AlteredResource, layers: Layers) -> dict[str, str]:
+    after = {} if resource.replace else dict(before)
+    keys = TOPIC_KEYS if resource.resource_type == TOPIC_RESOURCE else BROKER_KEYS
+    for one in resource.alterations:
+        if one.operation == Operation.DELETE:
+            after.pop(one.name, None)
+            continue
+        if one.value is None:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {one.name}")
+        if one.operation == Operation.SET:
+            after[one.name] = one.value
+        elif one.operation in (Operation.APPEND, Operation.SUBTRACT):
+            after[one.name] = _list_altered(one, one.value, keys.get(one.name), after, layers)
+        else:
+            message = f"Unknown operation type {one.operation} is specified for config key {one.name}."
+            raise Refused(ErrorCode.INVALID_REQUEST, message)
+    return after
+
+
+def _list_altered(one: Alteration, value: str, key: ConfigKey | None, after: Mapping[str, str], layers: Layers) -> str:
+    if key is None or key.type is not ConfigType.LIST:
+        message = f"Can't {Operation(one.operation).name} to key {one.name} because its type is not LIST."
+        raise Refused(ErrorCode.INVALID_CONFIG, message)
+    current = after.get(one.name)
+    if current is None:
+        resolved = layers.topic(key, {}) if key is TOPIC_KEYS.get(one.name) else layers.broker(key)
+        current = resolved.value or ""
+    parts = [part.strip() for part in value.split(",") if part.strip()]
+    words = [part.strip() for part in current.split(",") if part.strip()]
+    if one.operation == Operation.APPEND:
+        return render(tuple(dict.fromkeys((*words, *parts))))
+    return render(tuple(word for word in words if word not in parts))
+
+
+def _check_broker_values(named: Mapping[str, str | None], before: Mapping[str, str], resource: str) -> None:
+    """Broker settings: only what can change while the broker runs, and only readable values."""
+    touched = [name for name, value in named.items() if value != before.get(name) or value is not None]
+    fixed = [name for name in touched if name in BROKER_KEYS and BROKER_KEYS[name].scope is Scope.READ_ONLY]
+    if fixed:
+        message = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
+        raise Refused(ErrorCode.INVALID_REQUEST, message)
+    own = [name for name in touched if name in BROKER_KEYS and BROKER_KEYS[name].scope is Scope.PER_BROKER]
+    if own and not resource:
+        message = (
+            f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(own)}]"
+        )
+        raise Refused(ErrorCode.INVALID_REQUEST, message)
+    for name, value in named.items():
+        if value is None or is_ignored(name):
+            continue
+        key = BROKER_KEYS.get(name)
+        if key is None:
+            # Kafka stores it silently, for plug-ins. Here nothing could ever read it: a typing error, most likely.
+            raise Refused(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}")
+        try:
+            key.parse(value)
+        except InvalidConfig as problem:
+            raise Refused(ErrorCode.INVALID_REQUEST, str(problem)) from None

@@ -1,0 +1,172 @@
+"""The cluster coordinator: the machine over `__cluster_metadata-0`.
+
+It decides which topics there are, what is configured, which producer ids are handed out, and which epoch a start of
+this node gets. Its log holds Kafka's own records, framed as Kafka frames them, so Kafka's tools read it. Who follows
+it (`broker.topics`, the broker's configuration) takes `image.changes` away.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from coordinator.cluster.configs import AlteredResource, alter
+from coordinator.cluster.image import ClusterImage
+from coordinator.cluster.records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    FeatureLevelRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+)
+from coordinator.cluster.topics import Decided, Rules, create, delete, grow
+from coordinator.machine import Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
+from protocol.codec import metadata_frame
+from protocol.errors import ErrorCode
+from protocol.messages.topics import CreatableTopic, CreatePartitionsTopic, DeleteTopicState
+
+PRODUCER_ID_BLOCK = 1000
+LAST_PRODUCER_ID = (1 << 63) - 1
+
+SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {"metadata.version": (7, 29), "transaction.version": (0, 2)}
+"""Feature levels this broker can speak. 29 is Kafka 4.2."""
+FINALIZED_FEATURES: dict[str, int] = {"metadata.version": 29, "transaction.version": 2}
+"""What a new cluster begins with (KIP-584). `transaction.version` never goes down again at run time."""
+
+_RECORD_VERSIONS: dict[type, int] = {RegisterBrokerRecord: 3, PartitionRecord: 0}
+"""The version a record is written in, where it is not 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a node says of itself when it starts."""
+
+    node_id: int
+    incarnation: bytes
+    epoch: int
+    rack: str | None
+    endpoints: tuple[tuple[str, str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
+    """Ids that were never handed out before: `first` and the `count - 1` behind it."""
+
+    first: int
+    count: int
+
+
+def framed(messages: Iterable[object]) -> list[Record]:
+    """Records as they stand in the log. Their keys are empty: the metadata log is not compacted by key."""
+    return [
+        Record(key=b"", value=metadata_frame(message, _RECORD_VERSIONS.get(type(message), 0))) for message in messages
+    ]
+
+
+class ClusterCoordinator:
+    """See the head of this file. Every operation answers one ticket."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+
+    # -- the machine -----------------------------------------------------------------------------------------
+
+    def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
+        if isinstance(entry, ReplayedRecord) and entry.value is not None:
+            self.image.replay(entry.offset, entry.value)
+
+    def loaded(self, now_ms: int) -> None:
+        """Nothing but the log matters here."""
+
+    def next_deadline_ms(self) -> int | None:
+        return None
+
+    def expire(self, now_ms: int) -> Outcome:
+        return Outcome(reason="nothing expires")
+
+    # -- operations ------------------------------------------------------------------------------------------
+
+    def next_epoch(self) -> int:
+        """The epoch of a start: above every earlier one."""
+        return self.image.broker_epoch + 1
+
+    def register(self, ticket: Ticket, registration: Registration) -> Outcome:
+        """Write down a start of the node with its epoch, and the features of a new cluster. Answers the epoch."""
+        assert registration.epoch > self.image.broker_epoch, "an epoch is used once"
+        messages: list[object] = [
+            FeatureLevelRecord(name=name, feature_level=level)
+            for name, level in FINALIZED_FEATURES.items()
+            if name not in self.image.features
+        ]
+        messages.append(
+            RegisterBrokerRecord(
+                broker_id=registration.node_id,
+                incarnation_id=registration.incarnation,
+                broker_epoch=registration.epoch,
+                end_points=[
+                    BrokerEndpoint(name=name, host=host, port=port, security_protocol=0)
+                    for name, host, port in registration.endpoints
+                ],
+                features=[
+                    BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                    for name, (low, high) in SUPPORTED_FEATURES.items()
+                ],
+                rack=registration.rack,
+                fenced=False,
+            )
+        )
+        return _decided(ticket, messages, registration.epoch, f"node {registration.node_id} starts")
+
+    def create_topics(
+        self,
+        ticket: Ticket,
+        topics: Sequence[CreatableTopic],
+        rules: Rules,
+        *,
+        fresh_id: Callable[[], bytes],
+        validate_only: bool = False,
+    ) -> Outcome:
+        """Answers a list of `CreatableTopicResult`, one for each name."""
+        decided = Decided()
+        results = create(self.image, topics, rules, fresh_id, decided)
+        if validate_only:
+            for result in results:
+                result.topic_id = bytes(16)
+        return _decided(ticket, [] if validate_only else decided.records, results, "create topics")
+
+    def delete_topics(self, ticket: Ticket, topics: Sequence[DeleteTopicState], rules: Rules) -> Outcome:
+        """Answers a list of `DeletableTopicResult`."""
+        decided = Decided()
+        results = delete(self.image, topics, rules, decided)
+        return _decided(ticket, decided.records, results, "delete topics")
+
+    def create_partitions(
+        self, ticket: Ticket, topics: Sequence[CreatePartitionsTopic], rules: Rules, *, validate_only: bool = False
+    ) -> Outcome:
+        """Answers a list of `CreatePartitionsTopicResult`."""
+        decided = Decided()
+        results = grow(self.image, topics, rules, decided)
+        return _decided(ticket, [] if validate_only else decided.records, results, "create partitions")
+
+    def alter_configs(
+        self, ticket: Ticket, resources: Sequence[AlteredResource], rules: Rules, *, validate_only: bool = False
+    ) -> Outcome:
+        """Answers a list of `AlterationResult`."""
+        decided = Decided()
+        results = alter(self.image, resources, rules, decided)
+        return _decided(ticket, [] if validate_only else decided.records, results, "alter configs")
+
+    def take_producer_ids(self, ticket: Ticket, node_id: int, epoch: int) -> Outcome:
+        """Answers a `ProducerIdBlock`; UNKNOWN_SERVER_ERROR when the last id of all is gone."""
+        first = self.image.next_producer_id
+        if first > LAST_PRODUCER_ID - PRODUCER_ID_BLOCK:
+            return Outcome(answers=[(ticket, ErrorCode.UNKNOWN_SERVER_ERROR)], reason="no producer ids are left")
+        record = ProducerIdsRecord(broker_id=node_id, broker_epoch=epoch, next_producer_id=first + PRODUCER_ID_BLOCK)
+        return _decided(ticket, [record], ProducerIdBlock(first, PRODUCER_ID_BLOCK), "a block of producer ids")
+
+    def look(self, ticket: Ticket) -> Outcome:
+        """Answers the image, once all that it shows is durable."""
+        return _decided(ticket, [], self.image, "look")
+
+
+def _decided(ticket: Ticket, messages: Iterable[object], answer: object, reason: str) -> Outcome:
+    return Outcome(records=framed(messages), answers=[(ticket, answer)], reason=reason)

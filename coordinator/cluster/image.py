@@ -1,0 +1,152 @@
+"""What the metadata log says, as tables: topics, settings, features, the next producer id, the last registration.
+
+`ClusterImage.replay` is the only thing that writes them. Records of a kind that is not known are passed over (KIP-915).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from coordinator.cluster.records import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from protocol.codec import decode, read_metadata_frame
+from protocol.schema import schema_of
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+
+
+@dataclass(slots=True)
+class TopicImage:
+    """One topic. Its identity is the id; the name may come back with another one."""
+
+    name: str
+    topic_id: bytes
+    partition_count: int = 0
+    configs: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that the log said and that others follow. `offset` is where it stands in the log."""
+
+    offset: int
+    topic: TopicImage | None = None
+    """Created, grown or configured anew; None where broker settings changed."""
+    removed: bool = False
+
+
+class ClusterImage:
+    """See the head of this file."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicImage] = {}
+        self.by_id: dict[bytes, TopicImage] = {}
+        self.broker_configs: dict[str, dict[str, str]] = {}
+        """By broker id as text; the empty name is for all brokers."""
+        self.features: dict[str, int] = {}
+        self.next_producer_id = 0
+        self.broker_epoch = -1
+        self.last_offset = -1
+        self.changes: list[Change] = []
+        """What followers have not been told yet; they take it away."""
+        self._canonical: dict[str, dict[str, None]] = {}
+        """Names with `.` written as `_`: two topics whose names collide would share metric names."""
+
+    def collision(self, name: str) -> str | None:
+        """A topic whose name differs from `name` only by `.` against `_`."""
+        return next(iter(self._canonical.get(name.replace(".", "_"), ())), None)
+
+    def replay(self, offset: int, frame: bytes) -> None:
+        """Take in one record."""
+        api_key, version, position = read_metadata_frame(frame)
+        known = _KNOWN.get(api_key)
+        if known is not None:
+            cls, take = known
+            record: object = decode(cls, version, frame, position)[0]
+            take(self, record, offset)
+        self.last_offset = offset
+
+    def _topic(self, record: TopicRecord, offset: int) -> None:
+        assert record.name not in self.topics, "a topic was created twice"
+        topic = TopicImage(record.name, record.topic_id)
+        self.topics[record.name] = topic
+        self.by_id[record.topic_id] = topic
+        self._canonical.setdefault(record.name.replace(".", "_"), {})[record.name] = None
+        self._tell(offset, topic)
+
+    def _partition(self, record: PartitionRecord, offset: int) -> None:
+        topic = self.by_id[record.topic_id]
+        assert record.partition_id == topic.partition_count, "partitions come in order"
+        topic.partition_count += 1
+        self._tell(offset, topic)
+
+    def _partition_change(self, record: PartitionChangeRecord, offset: int) -> None:
+        assert record.topic_id in self.by_id, "a partition of no topic changed"
+
+    def _remove_topic(self, record: RemoveTopicRecord, offset: int) -> None:
+        topic = self.by_id.pop(record.topic_id)
+        del self.topics[topic.name]
+        same = self._canonical[topic.name.replace(".", "_")]
+        del same[topic.name]
+        if not same:
+            del self._canonical[topic.name.replace(".", "_")]
+        self.changes.append(Change(offset, topic, removed=True))
+
+    def _config(self, record: ConfigRecord, offset: int) -> None:
+        if record.resource_type == TOPIC_RESOURCE:
+            topic = self.topics[record.resource_name]
+            _set(topic.configs, record)
+            self._tell(offset, topic)
+        elif record.resource_type == BROKER_RESOURCE:
+            _set(self.broker_configs.setdefault(record.resource_name, {}), record)
+            self.changes.append(Change(offset))
+
+    def _feature(self, record: FeatureLevelRecord, offset: int) -> None:
+        self.features[record.name] = record.feature_level
+        if record.feature_level == 0:
+            del self.features[record.name]
+
+    def _producer_ids(self, record: ProducerIdsRecord, offset: int) -> None:
+        assert record.next_producer_id > self.next_producer_id, "producer ids only grow"
+        self.next_producer_id = record.next_producer_id
+
+    def _register(self, record: RegisterBrokerRecord, offset: int) -> None:
+        assert record.broker_epoch > self.broker_epoch, "epochs only grow"
+        self.broker_epoch = record.broker_epoch
+
+    def _tell(self, offset: int, topic: TopicImage) -> None:
+        """One change per topic and batch is enough: the image is what followers read."""
+        if self.changes and self.changes[-1].topic is topic and not self.changes[-1].removed:
+            self.changes.pop()
+        self.changes.append(Change(offset, topic))
+
+
+def _set(configs: dict[str, str], record: ConfigRecord) -> None:
+    if record.value is None:
+        configs.pop(record.name, None)
+    else:
+        configs[record.name] = record.value
+
+
+_KNOWN: dict[int, tuple[type, Callable[[ClusterImage, Any, int], None]]] = {
+    schema_of(cls).api_key: (cls, take)
+    for cls, take in (
+        (TopicRecord, ClusterImage._topic),
+        (PartitionRecord, ClusterImage._partition),
+        (PartitionChangeRecord, ClusterImage._partition_change),
+        (RemoveTopicRecord, ClusterImage._remove_topic),
+        (ConfigRecord, ClusterImage._config),
+        (FeatureLevelRecord, ClusterImage._feature),
+        (ProducerIdsRecord, ClusterImage._producer_ids),
+        (RegisterBrokerRecord, ClusterImage._register),
+    )
+}

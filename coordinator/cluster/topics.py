@@ -1,0 +1,287 @@
+"""Creating, deleting and growing topics: each entry of a request is decided on its own, and every entry is answered.
+
+Pure: reads an image, returns answers and the records that make them true.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from coordinator.cluster.config_keys import TOPIC_KEYS, Layers, check_topic_values
+from coordinator.cluster.config_types import InvalidConfig
+from coordinator.cluster.image import TOPIC_RESOURCE, ClusterImage
+from coordinator.cluster.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from coordinator.cluster.topic_rules import (
+    INTERNAL_TOPICS,
+    METADATA_TOPIC,
+    MOST_PARTITIONS_PER_REQUEST,
+    Refused,
+    check_name,
+    check_replicas,
+    check_replication,
+)
+from protocol.errors import ErrorCode
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+    DeletableTopicResult,
+    DeleteTopicState,
+)
+
+NO_ID = bytes(16)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What of the broker's configuration and identity these decisions depend on."""
+
+    node_id: int
+    leader_epoch: int
+    layers: Layers
+    num_partitions: int = 1
+    strict: bool = False
+    deletion_enabled: bool = True
+    internal_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    """What internal topics are made with, by name; a request may add to it, but cannot change it."""
+
+
+@dataclass(slots=True)
+class Decided:
+    """Records, as messages, in order."""
+
+    records: list[object] = field(default_factory=list[object])
+
+
+# -- creating ------------------------------------------------------------------------------------------------------
+
+
+def create(
+    image: ClusterImage, topics: Sequence[CreatableTopic], rules: Rules, fresh_id: Callable[[], bytes], decided: Decided
+) -> list[CreatableTopicResult]:
+    """Decide a CreateTopics. A name that is there twice is answered once, with INVALID_REQUEST."""
+    counts = Counter(topic.name for topic in topics)
+    wanted = sum(len(topic.assignments) or max(topic.num_partitions, 0) or rules.num_partitions for topic in topics)
+    results: list[CreatableTopicResult] = []
+    for topic in {topic.name: topic for topic in topics}.values():
+        try:
+            if counts[topic.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            if wanted > MOST_PARTITIONS_PER_REQUEST:
+                message = "Excessively large number of partitions per request."
+                raise Refused(ErrorCode.POLICY_VIOLATION, message)
+            results.append(_create_one(image, topic, rules, fresh_id, decided))
+        except Refused as refused:
+            code = refused.error
+            results.append(
+                CreatableTopicResult(name=topic.name, error_code=code, error_message=refused.message, configs=[])
+            )
+    return results
+
+
+def _create_one(
+    image: ClusterImage, topic: CreatableTopic, rules: Rules, fresh_id: Callable[[], bytes], decided: Decided
+) -> CreatableTopicResult:
+    _check_new_name(image, topic.name)
+    count = _partition_count(topic, rules)
+    configs = _configs(topic, rules)
+    topic_id = fresh_id()
+    while topic_id == NO_ID or topic_id in image.by_id:
+        topic_id = fresh_id()
+    decided.records.append(TopicRecord(name=topic.name, topic_id=topic_id))
+    decided.records.extend(
+        ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
+        for name, value in configs.items()
+    )
+    decided.records.extend(_partition_records(topic_id, range(count), rules))
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=count,
+        replication_factor=1,
+        configs=_described(configs, rules.layers),
+    )
+
+
+def _check_new_name(image: ClusterImage, name: str) -> None:
+    check_name(name)
+    if name in image.topics or name == METADATA_TOPIC:
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    collision = image.collision(name)
+    if collision is not None:
+        message = f"Topic '{name}' collides with existing topic: {collision}"
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+
+
+def _partition_count(topic: CreatableTopic, rules: Rules) -> int:
+    if not topic.assignments:
+        check_replication(topic.replication_factor, strict=rules.strict)
+        if topic.num_partitions == 0 or topic.num_partitions < -1:
+            message = "Number of partitions was set to an invalid non-positive value."
+            raise Refused(ErrorCode.INVALID_PARTITIONS, message)
+        return rules.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+    for value, what in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):
+        if value != -1:
+            message = f"A manual partition assignment was specified, but {what} was not set to -1."
+            raise Refused(ErrorCode.INVALID_REQUEST, message)
+    by_index: dict[int, Sequence[int]] = {}
+    for assignment in topic.assignments:
+        if assignment.partition_index in by_index:
+            message = f"Found multiple manual partition assignments for partition {assignment.partition_index}"
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        by_index[assignment.partition_index] = assignment.broker_ids
+    check_replicas(list(by_index.values()), rules.node_id, strict=rules.strict)
+    if sorted(by_index) != list(range(len(by_index))):
+        message = "partitions should be a consecutive 0-based integer sequence"
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    return len(by_index)
+
+
+def _configs(topic: CreatableTopic, rules: Rules) -> dict[str, str]:
+    """The settings the topic is made with; where a key is there twice, the last one holds, as in Kafka."""
+    missing = [config.name for config in topic.configs if config.value is None]
+    if missing:
+        message = f"Null value not supported for topic configs: {','.join(missing)}"
+        raise Refused(ErrorCode.INVALID_CONFIG, message)
+    configs = {config.name: config.value for config in topic.configs if config.value is not None}
+    configs |= rules.internal_configs.get(topic.name, {})
+    try:
+        check_topic_values(configs, rules.layers)
+    except InvalidConfig as problem:
+        raise Refused(ErrorCode.INVALID_CONFIG, str(problem)) from None
+    return configs
+
+
+def _described(configs: Mapping[str, str], layers: Layers) -> list[CreatableTopicConfigs]:
+    resolved = (layers.topic(key, configs) for key in TOPIC_KEYS.values())
+    return [
+        CreatableTopicConfigs(
+            name=one.key.name, value=one.value, read_only=False, config_source=one.source, is_sensitive=False
+        )
+        for one in resolved
+    ]
+
+
+def _partition_records(topic_id: bytes, indexes: range, rules: Rules) -> Iterable[PartitionRecord]:
+    for index in indexes:
+        yield PartitionRecord(
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=[rules.node_id],
+            isr=[rules.node_id],
+            removing_replicas=[],
+            adding_replicas=[],
+            leader=rules.node_id,
+            leader_epoch=rules.leader_epoch,
+            partition_epoch=0,
+        )
+
+
+# -- deleting ------------------------------------------------------------------------------------------------------
+
+
+def delete(
+    image: ClusterImage, topics: Sequence[DeleteTopicState], rules: Rules, decided: Decided
+) -> list[DeletableTopicResult]:
+    """Decide a DeleteTopics, by name or by id. Every entry is answered; a topic named twice is not deleted."""
+    named = Counter(_name_of(image, state) for state in topics)
+    results: list[DeletableTopicResult] = []
+    answered: set[str] = set()
+    for state in topics:
+        name = _name_of(image, state)
+        try:
+            if name is not None and named[name] > 1:
+                if name in answered:
+                    continue
+                answered.add(name)
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            results.append(_delete_one(image, state, rules, decided))
+        except Refused as refused:
+            results.append(
+                DeletableTopicResult(
+                    name=state.name, topic_id=state.topic_id, error_code=refused.error, error_message=refused.message
+                )
+            )
+    return results
+
+
+def _name_of(image: ClusterImage, state: DeleteTopicState) -> str | None:
+    if state.name is not None:
+        return state.name if state.topic_id == NO_ID else None
+    found = image.by_id.get(state.topic_id)
+    return None if found is None else found.name
+
+
+def _delete_one(image: ClusterImage, state: DeleteTopicState, rules: Rules, decided: Decided) -> DeletableTopicResult:
+    if state.name is not None and state.topic_id != NO_ID:
+        raise Refused(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if state.name is None and state.topic_id == NO_ID:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if not rules.deletion_enabled:
+        raise Refused(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+    if state.name is None:
+        topic = image.by_id.get(state.topic_id)
+        if topic is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    else:
+        topic = image.topics.get(state.name)
+        if topic is None:
+            message = "This server does not host this topic-partition."
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    if topic.name in INTERNAL_TOPICS:
+        message = f"{topic.name} is internal: its coordinators are running on it."
+        raise Refused(ErrorCode.INVALID_REQUEST, message)
+    decided.records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+    return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+
+
+# -- growing -------------------------------------------------------------------------------------------------------
+
+
+def grow(
+    image: ClusterImage, topics: Sequence[CreatePartitionsTopic], rules: Rules, decided: Decided
+) -> list[CreatePartitionsTopicResult]:
+    """Decide a CreatePartitions."""
+    counts = Counter(topic.name for topic in topics)
+    results: list[CreatePartitionsTopicResult] = []
+    for topic in {topic.name: topic for topic in topics}.values():
+        try:
+            if counts[topic.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            _grow_one(image, topic, rules, decided)
+            results.append(CreatePartitionsTopicResult(name=topic.name))
+        except Refused as refused:
+            code = refused.error
+            results.append(CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=refused.message))
+    return results
+
+
+def _grow_one(image: ClusterImage, wanted: CreatePartitionsTopic, rules: Rules, decided: Decided) -> None:
+    topic = image.topics.get(wanted.name)
+    if topic is None:
+        message = "This server does not host this topic-partition."
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    have = topic.partition_count
+    if wanted.count == have:
+        raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
+    if wanted.count < have:
+        message = f"The topic {topic.name} currently has {have} partition(s); {wanted.count} would not be an increase."
+        raise Refused(ErrorCode.INVALID_PARTITIONS, message)
+    additional = wanted.count - have
+    if additional > MOST_PARTITIONS_PER_REQUEST:
+        raise Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    if topic.name in INTERNAL_TOPICS:
+        # The partition of a group or transactional id follows from the number of partitions.
+        raise Refused(ErrorCode.INVALID_REQUEST, f"The number of partitions of {topic.name} cannot change.")
+    if wanted.assignments is not None:
+        if len(wanted.assignments) != additional:
+            message = (
+                f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} "
+                "assignment(s) were specified."
+            )
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        check_replicas([one.broker_ids for one in wanted.assignments], rules.node_id, strict=rules.strict)
+    decided.records.extend(_partition_records(topic.topic_id, range(have, wanted.count), rules))
