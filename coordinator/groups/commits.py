@@ -1,0 +1,193 @@
+"""Committing, fetching and deleting offsets: what is allowed when, and the records or answers that follow.
+
+Who may commit is KIP-447's table. A transactional commit is judged here too, after its transaction was verified and
+in the same step that writes it (I43); a member may still be fenced before the transaction ends, which does no harm, for
+its offsets stay unstable until then.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coordinator.groups.answers import validate_member
+from coordinator.groups.group import Group, GroupState
+from coordinator.groups.log_entries import committed_offset, offset_tombstone
+from coordinator.groups.offsets import NO_TOPIC_ID, OffsetStore
+from coordinator.groups.settings import GroupSettings
+from coordinator.machine import ProducerStamp, Record
+from protocol.errors import ErrorCode
+
+GROUP_ID_NOT_FOUND_SINCE = 9
+NO_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetToCommit:
+    """One partition of an OffsetCommit or TxnOffsetCommit."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit, plain or (with a stamp) as part of a transaction."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    api_version: int
+    offsets: Sequence[OffsetToCommit]
+    retention_ms: int = -1
+    stamp: ProducerStamp | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTopic:
+    """A topic of an OffsetFetch or OffsetDelete."""
+
+    topic: str
+    topic_id: bytes
+    partitions: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedOffset:
+    """The answer for one partition."""
+
+    partition: int
+    offset: int = NO_OFFSET
+    leader_epoch: int = -1
+    metadata: str = ""
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedTopic:
+    """The answer for one topic."""
+
+    topic: str
+    topic_id: bytes
+    partitions: list[FetchedOffset]
+
+
+def validate_commit(group: Group | None, commit: Commit) -> ErrorCode:
+    """KIP-447's table, for classic groups and groups nobody has heard of (I41)."""
+    transactional = commit.stamp is not None
+    if group is None:
+        if commit.generation < 0:
+            # A group that only stores offsets; the record makes it.
+            return ErrorCode.NONE
+        old = transactional or commit.api_version < GROUP_ID_NOT_FOUND_SINCE
+        return ErrorCode.ILLEGAL_GENERATION if old else ErrorCode.GROUP_ID_NOT_FOUND
+    if commit.generation < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE
+    if commit.generation >= 0 or commit.member_id or commit.instance_id is not None:
+        error = validate_member(group, commit.member_id, commit.instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        if commit.generation != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+    elif not transactional:
+        # Old transactional producers name neither member nor generation and are let through.
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not transactional and group.state is GroupState.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def records_of_commit(commit: Commit, settings: GroupSettings, now_ms: int) -> tuple[list[Record], list[ErrorCode]]:
+    """What to write, and the answer for each partition in the order of the request."""
+    expires_ms = -1 if commit.retention_ms == -1 else now_ms + commit.retention_ms
+    records = []
+    errors = []
+    for wanted in commit.offsets:
+        if _length(wanted.metadata) > settings.offset_metadata_max_size:
+            errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            continue
+        errors.append(ErrorCode.NONE)
+        records.append(
+            committed_offset(
+                commit.group_id,
+                wanted.topic,
+                wanted.partition,
+                offset=wanted.offset,
+                leader_epoch=wanted.leader_epoch,
+                metadata=wanted.metadata,
+                commit_timestamp_ms=now_ms,
+                expire_timestamp_ms=expires_ms,
+                topic_id=wanted.topic_id,
+            )
+        )
+    return records, errors
+
+
+def _length(metadata: str) -> int:
+    """In UTF-16 code units, as Java counts."""
+    return len(metadata) + sum(character > "\uffff" for character in metadata)
+
+
+def fetch(
+    store: OffsetStore, group_id: str, wanted: Sequence[WantedTopic], *, require_stable: bool
+) -> list[FetchedTopic]:
+    """What is committed for these partitions; UNSTABLE_OFFSET_COMMIT where a transaction is open and that matters."""
+    return [
+        FetchedTopic(
+            topic.topic,
+            topic.topic_id,
+            [_fetch_one(store, group_id, topic, partition, require_stable) for partition in topic.partitions],
+        )
+        for topic in wanted
+    ]
+
+
+def fetch_all(store: OffsetStore, group_id: str, *, require_stable: bool) -> list[FetchedTopic]:
+    """Everything that is committed. What is only staged is not listed."""
+    partitions: dict[str, list[int]] = {}
+    for topic, partition in store.committed.get(group_id, {}):
+        partitions.setdefault(topic, []).append(partition)
+    wanted = [WantedTopic(topic, NO_TOPIC_ID, sorted(partitions[topic])) for topic in partitions]
+    return fetch(store, group_id, wanted, require_stable=require_stable)
+
+
+def _fetch_one(
+    store: OffsetStore, group_id: str, topic: WantedTopic, partition: int, require_stable: bool
+) -> FetchedOffset:
+    if require_stable and store.is_unstable(group_id, topic.topic, partition):
+        return FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    stored = store.get(group_id, topic.topic, partition)
+    if stored is None or not stored.is_of(topic.topic_id):
+        return FetchedOffset(partition)
+    return FetchedOffset(partition, stored.offset, stored.leader_epoch, stored.metadata)
+
+
+def validate_delete_offsets(group: Group | None) -> ErrorCode:
+    """Offsets of a live group can be deleted only where we know its topics."""
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is GroupState.EMPTY or group.uses_consumer_protocol:
+        return ErrorCode.NONE
+    return ErrorCode.NON_EMPTY_GROUP
+
+
+def records_of_delete(
+    store: OffsetStore, group: Group, wanted: Sequence[WantedTopic]
+) -> tuple[list[Record], list[list[ErrorCode]]]:
+    """Tombstones for what is there, committed or staged; the answer for each partition of each topic."""
+    records: dict[tuple[str, int], Record] = {}
+    errors = []
+    for topic in wanted:
+        if group.is_subscribed_to(topic.topic):
+            errors.append([ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC for _ in topic.partitions])
+            continue
+        errors.append([ErrorCode.NONE for _ in topic.partitions])
+        for partition in topic.partitions:
+            known = store.get(group.group_id, topic.topic, partition) is not None
+            if known or store.is_unstable(group.group_id, topic.topic, partition):
+                tombstone = offset_tombstone(group.group_id, topic.topic, partition)
+                records[topic.topic, partition] = tombstone
+    return list(records.values()), errors

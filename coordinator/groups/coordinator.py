@@ -1,0 +1,254 @@
+"""The group coordinator: the machine behind one partition of `__consumer_offsets`.
+
+Logged: generations with their assignments, and offsets. They change in `replay` only, live and on load alike.
+Soft state (see `group`): who is joining, who waits, every deadline. After a reload those who waited have been told
+NOT_COORDINATOR, and loaded members have a session's time to heartbeat.
+
+Operations take a ticket and the time, and return an `Outcome`. Fresh ids for members come as arguments.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from coordinator.groups.classic import ClassicProtocol
+from coordinator.groups.commits import (
+    Commit,
+    FetchedTopic,
+    WantedTopic,
+    fetch,
+    fetch_all,
+    records_of_commit,
+    records_of_delete,
+    validate_commit,
+    validate_delete_offsets,
+)
+from coordinator.groups.deadline import DeadlineKey, DeadlineKind, GroupDeadlines
+from coordinator.groups.group import Group, GroupState
+from coordinator.groups.joining import Caller
+from coordinator.groups.listing import described, listed
+from coordinator.groups.offsets import OffsetStore
+from coordinator.groups.rebalance import Rebalance
+from coordinator.groups.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from coordinator.groups.retention import records_of_deletion, records_of_retention, records_of_topic_deletion
+from coordinator.groups.settings import GroupSettings
+from coordinator.machine import Marker, Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
+from protocol.codec import read_key, read_version, read_versioned
+from protocol.errors import ErrorCode
+from protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+
+DEADLINES_AT_ONCE = 64
+GROUPS_AT_ONCE = 64
+TOMBSTONES_AT_ONCE = 500
+"""Bounds of one step of work, so that the loop breathes in between."""
+
+_RETENTION = DeadlineKey(DeadlineKind.RETENTION)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedOffsets:
+    """The answer to OffsetDelete: an error for all, or one per partition per topic."""
+
+    error: ErrorCode
+    errors: list[list[ErrorCode]]
+
+
+class GroupCoordinator:
+    """Groups and their offsets, of one partition of `__consumer_offsets`."""
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self._settings = settings
+        self._groups: dict[str, Group] = {}
+        self._offsets = OffsetStore()
+        self._deadlines = GroupDeadlines()
+        self._rebalance = Rebalance(settings, self._deadlines)
+        self._classic = ClassicProtocol(settings, self._groups, self._rebalance)
+        self._live = False
+        self._to_check: list[str] = []
+        """Groups whose offsets the current round of retention has yet to look at."""
+
+    # -- membership ------------------------------------------------------------------------------------------
+
+    def join(self, request: JoinGroupRequest, caller: Caller, fresh_id: str, ticket: Ticket, now_ms: int) -> Outcome:
+        """JoinGroup. Answers JoinGroupResponse, perhaps later. `fresh_id` becomes part of a new member's id."""
+        return self._classic.join(request, caller, fresh_id, ticket, now_ms)
+
+    def sync(self, request: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
+        """SyncGroup. Answers SyncGroupResponse, perhaps later."""
+        return self._classic.sync(request, ticket, now_ms)
+
+    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome:
+        """Heartbeat. Answers HeartbeatResponse."""
+        return self._classic.heartbeat(request, ticket, now_ms)
+
+    def leave(self, request: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
+        """LeaveGroup in the form of v3 and later. Answers LeaveGroupResponse."""
+        return self._classic.leave(request, ticket, now_ms)
+
+    # -- administration --------------------------------------------------------------------------------------
+
+    def list_groups(self, states: Sequence[str], types: Sequence[str], ticket: Ticket, now_ms: int) -> Outcome:
+        """Answers a list of ListedGroup."""
+        known = [group for group in self._groups.values() if group.logged]
+        return Outcome(answers=[(ticket, listed(known, states, types))])
+
+    def describe_group(self, group_id: str, ticket: Ticket, now_ms: int) -> Outcome:
+        """Answers a DescribedGroup."""
+        return Outcome(answers=[(ticket, described(group_id, self._find(group_id)))])
+
+    def delete_group(self, group_id: str, ticket: Ticket, now_ms: int) -> Outcome:
+        """Answers an ErrorCode. Only a group without members can be deleted; its offsets go with it."""
+        group = self._find(group_id)
+        if group is None:
+            return Outcome(answers=[(ticket, ErrorCode.GROUP_ID_NOT_FOUND)])
+        if group.state is not GroupState.EMPTY:
+            return Outcome(answers=[(ticket, ErrorCode.NON_EMPTY_GROUP)])
+        records = records_of_deletion(group, self._offsets)
+        return Outcome(records, answers=[(ticket, ErrorCode.NONE)], reason=f"group {group_id} deleted")
+
+    # -- offsets ---------------------------------------------------------------------------------------------
+
+    def commit_offsets(self, commit: Commit, ticket: Ticket, now_ms: int) -> Outcome:
+        """OffsetCommit, or TxnOffsetCommit once its transaction is verified (I43). Answers an ErrorCode for each
+        offset; a wrong member or generation fails them all and leaves nothing staged (I41)."""
+        group = self._find(commit.group_id)
+        error = validate_commit(group, commit)
+        if error is not ErrorCode.NONE:
+            return Outcome(answers=[(ticket, [error for _ in commit.offsets])])
+        if group is not None and commit.stamp is None and commit.member_id in group.members:
+            # A plain commit is as good as a heartbeat.
+            self._rebalance.beat(group, group.members[commit.member_id], now_ms)
+        records, errors = records_of_commit(commit, self._settings, now_ms)
+        stamp = commit.stamp if records else None
+        return Outcome(records, stamp, answers=[(ticket, errors)])
+
+    def fetch_offsets(
+        self,
+        group_id: str,
+        wanted: Sequence[WantedTopic] | None,
+        *,
+        require_stable: bool,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Outcome:
+        """OffsetFetch; None wants everything. Answers a list of FetchedTopic, durable when it arrives (I37)."""
+        answer: list[FetchedTopic]
+        if wanted is None:
+            answer = fetch_all(self._offsets, group_id, require_stable=require_stable)
+        else:
+            answer = fetch(self._offsets, group_id, wanted, require_stable=require_stable)
+        return Outcome(answers=[(ticket, answer)])
+
+    def delete_offsets(self, group_id: str, wanted: Sequence[WantedTopic], ticket: Ticket, now_ms: int) -> Outcome:
+        """OffsetDelete. Answers DeletedOffsets."""
+        group = self._find(group_id)
+        error = validate_delete_offsets(group)
+        if error is not ErrorCode.NONE or group is None:
+            return Outcome(answers=[(ticket, DeletedOffsets(error, []))])
+        records, errors = records_of_delete(self._offsets, group, wanted)
+        return Outcome(records, answers=[(ticket, DeletedOffsets(ErrorCode.NONE, errors))])
+
+    def forget_topic(self, topic: str, topic_id: bytes, ticket: Ticket, now_ms: int) -> Outcome:
+        """A topic was deleted: so are its offsets, some at a time. Answers whether to call again."""
+        records = records_of_topic_deletion(self._offsets, topic, topic_id, TOMBSTONES_AT_ONCE)
+        return Outcome(records, answers=[(ticket, len(records) == TOMBSTONES_AT_ONCE)])
+
+    def write_marker(self, marker: Marker, ticket: Ticket, now_ms: int) -> Outcome:
+        """The end of a transaction. Answers NONE when the offsets are materialised and that is durable (I42)."""
+        return Outcome(marker=marker, answers=[(ticket, ErrorCode.NONE)])
+
+    # -- the machine -----------------------------------------------------------------------------------------
+
+    def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
+        """Take in what the log says. Unknown record types are skipped (KIP-915), unknown versions of known ones
+        are refused: to skip them would lose offsets (KAFKA-18672)."""
+        if isinstance(entry, ReplayedMarker):
+            self._offsets.end_transaction(entry.stamp.producer_id, commit=entry.commit)
+            return
+        match read_version(entry.key):
+            case 2:
+                self._replay_group(entry)
+            case 1:
+                key = read_key(OffsetCommitKey, entry.key)
+                self._replay_offset(key.group, key.topic, key.partition, entry)
+            case 0:
+                old = read_key(LegacyOffsetCommitKey, entry.key)
+                self._replay_offset(old.group, old.topic, old.partition, entry)
+            case _:
+                return
+
+    def _replay_group(self, entry: ReplayedRecord) -> None:
+        group_id = read_key(GroupMetadataKey, entry.key).group
+        group = self._groups.get(group_id)
+        if entry.value is None:
+            if group is not None:
+                self._rebalance.forget_group(group)
+                del self._groups[group_id]
+            return
+        value = read_versioned(GroupMetadataValue, entry.value)
+        if not self._live:
+            self._groups[group_id] = Group.restored(group_id, value)
+            return
+        assert group is not None, "a live record of a group nobody has"
+        group.settle(value, entry.timestamp_ms)
+        self._rebalance.settled(group)
+
+    def _replay_offset(self, group_id: str, topic: str, partition: int, entry: ReplayedRecord) -> None:
+        value = None if entry.value is None else read_versioned(OffsetCommitValue, entry.value)
+        if value is not None and group_id not in self._groups:
+            # Somebody stores offsets without being a member: a simple group.
+            self._groups[group_id] = Group(group_id, logged=True)
+        self._offsets.replay(
+            group_id,
+            topic,
+            partition,
+            value,
+            record_offset=entry.offset,
+            producer_id=None if entry.stamp is None else entry.stamp.producer_id,
+        )
+
+    def loaded(self, now_ms: int) -> None:
+        """The whole log was replayed: sessions begin."""
+        self._live = True
+        for group in self._groups.values():
+            self._classic.restore(group, now_ms)
+        self._deadlines.set(_RETENTION, now_ms + self._settings.offsets_retention_check_interval_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        return self._deadlines.next_ms()
+
+    def expire(self, now_ms: int) -> Outcome:
+        """Act on deadlines that have passed; stops after the first that writes, for the next may need its replay."""
+        outcome = Outcome()
+        for key in islice(self._deadlines.due(now_ms), DEADLINES_AT_ONCE):
+            if key.kind is DeadlineKind.RETENTION:
+                outcome.records = self._check_retention(now_ms)
+            else:
+                self._classic.expire(key, now_ms, outcome)
+            if outcome.records:
+                break
+        return outcome
+
+    def _check_retention(self, now_ms: int) -> list[Record]:
+        """A slice of a round over all groups; the next slice is due at once, the next round after the interval."""
+        if not self._to_check:
+            self._to_check = list(self._groups)
+        records: list[Record] = []
+        for _ in range(min(GROUPS_AT_ONCE, len(self._to_check))):
+            group = self._find(self._to_check.pop())
+            if group is not None:
+                records += records_of_retention(group, self._offsets, self._settings, now_ms)
+            if len(records) >= TOMBSTONES_AT_ONCE:
+                break
+        pause_ms = 0 if self._to_check else self._settings.offsets_retention_check_interval_ms
+        self._deadlines.set(_RETENTION, now_ms + pause_ms)
+        return records
+
+    def _find(self, group_id: str) -> Group | None:
+        return self._classic.find(group_id)

@@ -1,0 +1,281 @@
+"""One classic consumer group as it lives in memory: its members, their votes, and who waits for what.
+
+The log knows less: a generation once its leader has handed out the assignment, or that the group is empty. The rest
+(members that are joining, a generation without an assignment yet, who has synced) is soft state. After a reload the
+group is back at what the log says; members of an unlogged generation get ILLEGAL_GENERATION and join again.
+
+This file keeps the books. What happens when is decided in `rebalance`, `joining` and `classic`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from coordinator.groups.records import GroupMetadataValue
+from coordinator.groups.subscriptions import subscribed_topics
+from coordinator.machine import Ticket
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+"""The one protocol type whose metadata we may read; every other is opaque (Connect, Schema Registry, Streams)."""
+
+
+class GroupState(Enum):
+    """The states of a classic group, under the names that clients see."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+    """Said of groups that do not exist; a deleted group is gone from memory at once."""
+
+
+@dataclass(slots=True)
+class Member:
+    """One member. `joining` and `syncing` are the requests of it that wait for the others."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: dict[str, bytes]
+    """Name → metadata, in the order of the member's preference."""
+    assignment: bytes = b""
+    is_new: bool = False
+    """Never told of a generation yet. It cannot heartbeat, so its session runs even while it waits."""
+    joining: Ticket | None = None
+    syncing: Ticket | None = None
+
+    def vote(self, candidates: Iterable[str]) -> str:
+        """The candidate this member likes best."""
+        allowed = set(candidates)
+        return next(name for name in self.protocols if name in allowed)
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """What the member says under the protocol the group has chosen."""
+        return self.protocols.get(protocol, b"") if protocol is not None else b""
+
+
+@dataclass(slots=True)
+class Group:
+    """One group. Members stand in the order in which they came; the first becomes leader."""
+
+    group_id: str
+    state: GroupState = GroupState.EMPTY
+    previous_state: GroupState = GroupState.EMPTY
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    state_timestamp_ms: int = -1
+    members: dict[str, Member] = field(default_factory=dict)
+    static_ids: dict[str, str] = field(default_factory=dict)
+    """Instance id → member id (KIP-345)."""
+    pending: dict[str, None] = field(default_factory=dict)
+    """Ids handed out with MEMBER_ID_REQUIRED whose owners have not come back yet (KIP-394)."""
+    unsynced: dict[str, None] = field(default_factory=dict)
+    """Members of this generation that have not asked for their assignment yet."""
+    supporters: dict[str, int] = field(default_factory=dict)
+    """Protocol → how many members can speak it."""
+    initial_delay_ms: int = 0
+    initial_remaining_ms: int = 0
+    """How much longer the first rebalance may be put off while new members keep coming (KIP-134)."""
+    member_came: bool = False
+    subscribed: frozenset[str] | None = None
+    """Topics of all members, where they are known."""
+    logged: bool = False
+    """Whether the log knows of this group. False after its first record was refused: then it never existed."""
+
+    # -- states ----------------------------------------------------------------------------------------------
+
+    def enter(self, state: GroupState, now_ms: int) -> None:
+        """Change the state, remembering the one before."""
+        self.previous_state = self.state
+        self.state = state
+        self.state_timestamp_ms = now_ms
+
+    @property
+    def is_initial(self) -> bool:
+        """Whether this is the rebalance that begins with an empty group."""
+        return self.state is GroupState.PREPARING_REBALANCE and self.previous_state is GroupState.EMPTY
+
+    @property
+    def is_simple(self) -> bool:
+        """A group that only stores offsets and never had members."""
+        return self.protocol_type is None and not self.members and not self.pending
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that any member asks for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # -- members ---------------------------------------------------------------------------------------------
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """Take a new member in; the first one decides the protocol type and leads."""
+        assert member.member_id not in self.members
+        if not self.members:
+            self.protocol_type = protocol_type
+        assert self.protocol_type == protocol_type
+        if member.instance_id is not None:
+            assert member.instance_id not in self.static_ids
+            self.static_ids[member.instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self._count(member, 1)
+        self.pending.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> None:
+        """Forget a member or a pending id. Its waiting requests must have been answered."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            assert member.joining is None
+            assert member.syncing is None
+            self._count(member, -1)
+            if member.instance_id is not None:
+                del self.static_ids[member.instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.pending.pop(member_id, None)
+        self.unsynced.pop(member_id, None)
+
+    def replace_static(self, instance_id: str, new_id: str) -> Member:
+        """A static member came back without its id: it goes on under a new one, with its place and assignment."""
+        old_id = self.static_ids[instance_id]
+        # Rebuilt, so that the member keeps its place in the order.
+        self.members = {
+            (new_id if member_id == old_id else member_id): member for member_id, member in self.members.items()
+        }
+        member = self.members[new_id]
+        member.member_id = new_id
+        self.static_ids[instance_id] = new_id
+        if self.leader == old_id:
+            self.leader = new_id
+        self.unsynced.pop(old_id, None)
+        return member
+
+    def update(self, member: Member, protocols: dict[str, bytes]) -> None:
+        """A known member joins with other protocols or metadata."""
+        self._count(member, -1)
+        member.protocols = protocols
+        self._count(member, 1)
+
+    def _count(self, member: Member, change: int) -> None:
+        for name in member.protocols:
+            count = self.supporters.get(name, 0) + change
+            if count:
+                self.supporters[name] = count
+            else:
+                self.supporters.pop(name, None)
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether nobody is missing for the next generation."""
+        return not self.pending and all(member.joining is not None for member in self.members.values())
+
+    @property
+    def joining_count(self) -> int:
+        return sum(member.joining is not None for member in self.members.values())
+
+    def elect(self) -> bool:
+        """Make sure that the leader is one who has joined; False where nobody has."""
+        if self.leader is not None and self.members[self.leader].joining is not None:
+            return True
+        for member in self.members.values():
+            if member.joining is not None:
+                self.leader = member.member_id
+                return True
+        return False
+
+    # -- protocols -------------------------------------------------------------------------------------------
+
+    def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
+        """Whether one who speaks these could be a member together with those who are there."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and any(True for _ in protocols)
+        everyone = len(self.members)
+        return protocol_type == self.protocol_type and any(
+            self.supporters.get(name, 0) == everyone for name in protocols
+        )
+
+    def select_protocol(self) -> str:
+        """The protocol with the most votes among those that all members can speak."""
+        assert self.members
+        everyone = len(self.members)
+        candidates = [name for name, count in self.supporters.items() if count == everyone]
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = member.vote(candidates)
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=lambda name: votes[name])
+
+    def learn_subscriptions(self) -> None:
+        """Read which topics the members want, where the protocol is one we may read."""
+        if not self.uses_consumer_protocol:
+            self.subscribed = None
+        elif not self.members:
+            self.subscribed = frozenset()
+        else:
+            self.subscribed = subscribed_topics(member.metadata(self.protocol) for member in self.members.values())
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether offsets of `topic` are in use. Where we cannot know, a consumer group is taken to use them all."""
+        return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed
+
+    # -- what the log says -----------------------------------------------------------------------------------
+
+    @classmethod
+    def restored(cls, group_id: str, value: GroupMetadataValue) -> "Group":
+        """The group as its last record tells it."""
+        group = cls(
+            group_id,
+            state=GroupState.STABLE if value.members else GroupState.EMPTY,
+            generation=value.generation,
+            protocol_type=value.protocol_type or None,
+            protocol=value.protocol,
+            leader=value.leader,
+            state_timestamp_ms=value.current_state_timestamp,
+            logged=True,
+        )
+        for logged in value.members:
+            timeout_ms = logged.rebalance_timeout
+            member = Member(
+                logged.member_id,
+                logged.group_instance_id,
+                logged.client_id,
+                logged.client_host,
+                logged.session_timeout if timeout_ms == -1 else timeout_ms,
+                logged.session_timeout,
+                {value.protocol or "": bytes(logged.subscription)},
+                bytes(logged.assignment),
+            )
+            group.add(member, value.protocol_type)
+        return group
+
+    def settle(self, value: GroupMetadataValue, now_ms: int) -> None:
+        """A record of this live group went into the log: it is empty now, or stable with these assignments.
+
+        The very first record of a group says "empty" while its first member may already be joining.
+        """
+        self.logged = True
+        if value.members:
+            assert value.generation == self.generation
+            for logged in value.members:
+                self.members[logged.member_id].assignment = bytes(logged.assignment)
+            if self.leader is not None:
+                self.unsynced.pop(self.leader, None)
+            if self.state is not GroupState.STABLE:
+                self.enter(GroupState.STABLE, now_ms)
+        elif not self.members:
+            self.generation = value.generation
+            self.protocol = None
+            self.leader = None
+            self.learn_subscriptions()
+            self.enter(GroupState.EMPTY, value.current_state_timestamp)

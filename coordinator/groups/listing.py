@@ -1,0 +1,62 @@
+"""What administrators see of groups: ListGroups and DescribeGroups."""
+
+from collections.abc import Iterable, Sequence
+
+from coordinator.groups.group import Group, GroupState, Member
+from protocol.errors import ErrorCode
+from protocol.messages.groups import DescribedGroup, DescribedGroupMember, ListedGroup
+
+GROUP_TYPE = "Classic"
+
+
+def listed(groups: Iterable[Group], states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+    """The groups that pass both filters; an empty filter lets everything pass, case does not matter."""
+    wanted_states = {state.lower() for state in states}
+    if types and GROUP_TYPE.lower() not in {wanted.lower() for wanted in types}:
+        return []
+    return [
+        ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state.value,
+            group_type=GROUP_TYPE,
+        )
+        for group in groups
+        if not wanted_states or group.state.value.lower() in wanted_states
+    ]
+
+
+def described(group_id: str, group: Group | None) -> DescribedGroup:
+    """One group. Metadata and assignments are shown of stable groups only; a group nobody knows is Dead.
+
+    The code GROUP_ID_NOT_FOUND for the latter is of version 6; the handler takes it back for older ones.
+    """
+    if group is None:
+        return DescribedGroup(
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} not found.",
+            group_id=group_id,
+            group_state=GroupState.DEAD.value,
+            protocol_type="",
+            protocol_data="",
+            members=[],
+        )
+    stable = group.state is GroupState.STABLE
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if stable else "",
+        members=[_member(group, member, stable) for member in group.members.values()],
+    )
+
+
+def _member(group: Group, member: Member, stable: bool) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(group.protocol) if stable else b"",
+        member_assignment=member.assignment if stable else b"",
+    )
