@@ -24,12 +24,12 @@ def make_topic(bootstrap: str, topic: str, partitions: int = 1, **config: str) -
 
 def producer(bootstrap: str, **settings: Any) -> Producer:
     named = {key.replace("__", "."): value for key, value in settings.items()}
-    return Producer({"bootstrap.servers": bootstrap, "linger.ms": 2} | named)
+    return Producer({"bootstrap.servers": bootstrap, "linger.ms": 2, "log_level": 2} | named)
 
 
 def consumer(bootstrap: str, **settings: Any) -> Consumer:
     named = {key.replace("__", "."): value for key, value in settings.items()}
-    defaults = {"group.id": "reader", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    defaults = {"group.id": "reader", "enable.auto.commit": False, "auto.offset.reset": "earliest", "log_level": 2}
     return Consumer({"bootstrap.servers": bootstrap} | defaults | named)
 
 
