@@ -180,6 +180,7 @@ class FakeLog:
         self.end_offset = self.durable_offset = 0
         self.broken = False
         self.flushing = False
+        self.checkpoint_wanted = False
 
     def begin_flush(self) -> FakeFlush | None:
         if self.broken and self.flushing:
@@ -191,29 +192,26 @@ class FakeLog:
         return FakeFlush(self)
 
     def finish_flush(self, flush: FakeFlush) -> None:
-        self.flushing = False
+        self.flushing = self.checkpoint_wanted = False
         self.durable_offset = flush.end_offset
-
-
-class FakePartitionConfig:
-    def __init__(self, flush_messages: int) -> None:
-        self.flush_messages = flush_messages
 
 
 class FakePartition:
     """A partition as group commit sees it."""
 
-    def __init__(self, topic: str, events: list[str], *, flush_messages: int = 1 << 62) -> None:
+    def __init__(self, topic: str, events: list[str], *, durable: bool = True) -> None:
         self.topic = topic
         self.events = events
         self.log: Any = FakeLog(topic, events)
-        self.config = FakePartitionConfig(flush_messages)
+        self.is_durable = durable
+        self.discarded = False
 
     def write(self) -> None:
         self.log.end_offset += 1
 
     def committed_moved(self) -> None:
-        self.events.append(f"committed {self.topic} {self.log.durable_offset}/{self.log.end_offset}")
+        end = self.log.durable_offset if self.is_durable else self.log.end_offset
+        self.events.append(f"committed {self.topic} {end}")
 
 
 class InlineEnvironment:

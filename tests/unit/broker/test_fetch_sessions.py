@@ -1,0 +1,132 @@
+"""Fetch sessions (KIP-227), every rule of them."""
+
+import itertools
+
+import pytest
+
+from broker.fetch_sessions import FetchSessions, FetchView
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+TOPIC_ID = bytes(range(16))
+
+
+class Client:
+    """Speaks the session protocol towards a cache, with a clock of its own."""
+
+    def __init__(self, *, slots: int = 10, eviction_ms: int = 1000, version: int = 12) -> None:
+        ids = itertools.count(1)
+        self.sessions = FetchSessions(draw_id=lambda: next(ids), slots=lambda: slots, eviction_ms=lambda: eviction_ms)
+        self.now_ms = 0
+        self.version = version
+
+    def fetch(
+        self, session_id: int, epoch: int, asked: dict[int, int], forgotten: tuple[int, ...] = (), version: int = 0
+    ) -> FetchView:
+        partitions = [
+            FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=100)
+            for index, offset in asked.items()
+        ]
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            session_id=session_id,
+            session_epoch=epoch,
+            topics=[FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=partitions)] if asked else [],
+            forgotten_topics_data=[ForgottenTopic(topic="t", topic_id=TOPIC_ID, partitions=list(forgotten))],
+        )
+        return self.sessions.view(request, version or self.version, self.now_ms)
+
+
+def offsets(view: FetchView) -> dict[int, int]:
+    return {wanted.index: wanted.fetch_offset for wanted in view.wanted}
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_session_remembers_what_was_asked_and_takes_changes(version: int) -> None:
+    client = Client(version=version)
+    first = client.fetch(0, 0, {0: 10, 1: 20})
+    assert first.session_id != 0 and not first.incremental
+    second = client.fetch(first.session_id, 1, {})
+    assert second.incremental and offsets(second) == {0: 10, 1: 20}
+    assert offsets(client.fetch(first.session_id, 2, {1: 25, 2: 0})) == {0: 10, 1: 25, 2: 0}
+    assert offsets(client.fetch(first.session_id, 3, {}, forgotten=(0, 2))) == {1: 25}
+
+
+def test_a_fetch_without_session_leaves_nothing_behind() -> None:
+    client = Client()
+    view = client.fetch(0, -1, {0: 10})
+    assert view.session_id == 0 and offsets(view) == {0: 10}
+    assert len(client.sessions) == 0
+
+
+def test_an_unknown_session_is_an_error_of_the_whole_fetch() -> None:
+    assert Client().fetch(77, 1, {}).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_wrong_epoch_is_an_error_and_does_not_move_the_session() -> None:
+    client = Client()
+    session_id = client.fetch(0, 0, {0: 10}).session_id
+    assert client.fetch(session_id, 5, {}).error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert client.fetch(session_id, 1, {}).error is ErrorCode.NONE
+    assert client.fetch(session_id, 1, {}).error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_names_and_topic_ids_do_not_mix_in_one_session() -> None:
+    client = Client()
+    session_id = client.fetch(0, 0, {0: 10}, version=12).session_id
+    assert client.fetch(session_id, 1, {}, version=13).error is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_the_final_epoch_ends_a_session() -> None:
+    client = Client()
+    session_id = client.fetch(0, 0, {0: 10}).session_id
+    assert client.fetch(session_id, -1, {0: 10}).session_id == 0
+    assert client.fetch(session_id, 1, {}).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_new_session_replaces_the_old_one_of_the_same_client() -> None:
+    client = Client()
+    session_id = client.fetch(0, 0, {0: 10}).session_id
+    assert client.fetch(session_id, 0, {0: 11}).session_id not in (0, session_id)
+    assert len(client.sessions) == 1
+
+
+def test_forgetting_the_last_partition_ends_the_session() -> None:
+    client = Client()
+    session_id = client.fetch(0, 0, {0: 10}).session_id
+    view = client.fetch(session_id, 1, {}, forgotten=(0,))
+    assert view.session_id == 0 and view.error is ErrorCode.NONE
+    assert len(client.sessions) == 0
+
+
+def test_the_epoch_wraps_to_one() -> None:
+    client = Client()
+    view = client.fetch(0, 0, {0: 10})
+    assert view.session is not None
+    view.session.epoch = 0x7FFFFFFF
+    assert client.fetch(view.session_id, 0x7FFFFFFF, {}).error is ErrorCode.NONE
+    assert client.fetch(view.session_id, 1, {}).error is ErrorCode.NONE
+
+
+def test_a_full_cache_gives_no_session_until_one_has_grown_old() -> None:
+    client = Client(slots=2)
+    old, young = client.fetch(0, 0, {0: 1}), client.fetch(0, 0, {0: 2})
+    assert client.fetch(0, 0, {0: 3}).session_id == 0
+    client.now_ms = 1500
+    client.fetch(young.session_id, 1, {})
+    assert client.fetch(0, 0, {0: 3}).session_id != 0
+    assert client.fetch(old.session_id, 1, {}).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert client.fetch(young.session_id, 2, {}).error is ErrorCode.NONE
+
+
+def test_with_no_slots_there_are_no_sessions() -> None:
+    assert Client(slots=0).fetch(0, 0, {0: 1}).session_id == 0
+
+
+def test_partitions_that_had_records_go_behind_those_that_had_none() -> None:
+    client = Client()
+    view = client.fetch(0, 0, {0: 1, 1: 1, 2: 1})
+    assert view.session is not None
+    view.session.had_records(view.wanted[0])
+    assert list(offsets(client.fetch(view.session_id, 1, {}))) == [1, 2, 0]

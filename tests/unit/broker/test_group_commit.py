@@ -1,0 +1,143 @@
+"""Group commit: one cycle for all, in the one order that transactions need."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from broker.group_commit import TRANSACTION_STATE, GroupCommit
+from tests.unit.broker.doubles import FakePartition, InlineEnvironment
+
+
+class Bench:
+    """A group commit with everything around it faked."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.failures: list[BaseException] = []
+        self.environment: Any = InlineEnvironment()
+        self.commit = GroupCommit(self.environment, on_failure=self.failures.append)
+
+    def partition(self, topic: str, *, durable: bool = True) -> FakePartition:
+        return FakePartition(topic, self.events, durable=durable)
+
+    def write(self, *partitions: FakePartition) -> None:
+        for partition in partitions:
+            partition.write()
+            self.commit.wrote(partition)
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+def test_transactions_become_durable_after_what_they_promise() -> None:
+    """I04, and 8.2: in one cycle `__transaction_state` is synced after everything else is."""
+
+    async def story() -> None:
+        bench = Bench()
+        state, offsets, data = (bench.partition(t) for t in (TRANSACTION_STATE, "__consumer_offsets", "data"))
+        bench.write(state, offsets, data)
+        await bench.commit.wait_until_idle()
+        assert bench.events == [
+            "sync __consumer_offsets",
+            "sync data",
+            "committed __consumer_offsets 1",
+            "committed data 1",
+            f"sync {TRANSACTION_STATE}",
+            f"committed {TRANSACTION_STATE} 1",
+        ]
+
+    run(story())
+
+
+def test_a_promise_made_during_a_cycle_is_not_published_before_what_it_rests_on() -> None:
+    """I04: data and PREPARE that come while the first syncs run are synced together, the data published first."""
+
+    async def story() -> None:
+        bench = Bench()
+        state, first, second = (bench.partition(t) for t in (TRANSACTION_STATE, "first", "second"))
+        bench.environment.before_each = lambda: bench.write(second, state)
+        bench.write(first)
+        await bench.commit.wait_until_idle()
+        published = [event for event in bench.events if event.startswith("committed")]
+        assert published == ["committed first 1", "committed second 1", f"committed {TRANSACTION_STATE} 1"]
+        assert bench.events.index("sync second") < bench.events.index(f"committed {TRANSACTION_STATE} 1")
+
+    run(story())
+
+
+def test_what_is_written_during_a_sync_waits_for_the_next_one() -> None:
+    async def story() -> None:
+        bench = Bench()
+        data = bench.partition("data")
+        bench.environment.before_each = lambda: bench.write(data)
+        bench.write(data)
+        await bench.commit.wait_until_idle()
+        assert bench.events == ["sync data", "committed data 1", "sync data", "committed data 2"]
+
+    run(story())
+
+
+def test_a_burst_shares_one_cycle() -> None:
+    async def story() -> None:
+        bench = Bench()
+        data = bench.partition("data")
+        bench.write(*[data] * 100)
+        await bench.commit.wait_until_idle()
+        assert bench.events == ["sync data", "committed data 100"]
+
+    run(story())
+
+
+def test_in_page_cache_mode_nothing_is_synced_but_what_asks_for_it() -> None:
+    async def story() -> None:
+        bench = Bench()
+        relaxed, strict = bench.partition("relaxed", durable=False), bench.partition("strict")
+        bench.write(relaxed, strict)
+        await bench.commit.wait_until_idle()
+        assert bench.events == ["committed relaxed 1", "sync strict", "committed strict 1"]
+
+    run(story())
+
+
+def test_in_page_cache_mode_a_checkpoint_is_synced_in_the_background() -> None:
+    async def story() -> None:
+        bench = Bench()
+        relaxed = bench.partition("relaxed", durable=False)
+        relaxed.log.checkpoint_wanted = True
+        bench.write(relaxed)
+        await bench.commit.wait_until_idle()
+        assert bench.events[:2] == ["committed relaxed 1", "sync relaxed"]
+        bench.write(relaxed)
+        await bench.commit.wait_until_idle()
+        assert bench.events.count("sync relaxed") == 1
+
+    run(story())
+
+
+def test_a_failed_sync_is_final_and_nothing_is_published() -> None:
+    async def story() -> None:
+        bench = Bench()
+        data, other = bench.partition("data"), bench.partition("other")
+        data.log.broken = True
+        bench.write(data, other)
+        await bench.commit.wait_until_idle()
+        assert [type(error) for error in bench.failures] == [OSError]
+        assert not [event for event in bench.events if event.startswith("committed")]
+        bench.write(other)
+        await bench.commit.wait_until_idle()
+        assert bench.commit.failed and not [event for event in bench.events if event.startswith("committed")]
+
+    run(story())
+
+
+def test_a_deleted_partition_is_left_alone() -> None:
+    async def story() -> None:
+        bench = Bench()
+        gone, data = bench.partition("gone"), bench.partition("data")
+        bench.write(gone, data)
+        gone.discarded = True
+        await bench.commit.wait_until_idle()
+        assert bench.events == ["sync data", "committed data 1"]
+
+    run(story())
