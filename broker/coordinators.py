@@ -7,7 +7,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from broker.environment import Environment
 from broker.partition.errors import AppendError
@@ -158,17 +158,12 @@ class PartitionShardLog:
         self.partition.watch(callback)
 
 
-class ShardOpened(Protocol):
-    """Called for each new shard before it loads (the transaction coordinator attaches its marker driver)."""
-
-    def __call__(self, index: int, shard: Shard[Any]) -> None: ...
-
-
 class Shards(Generic[M]):
     """All shards of one internal topic in this node.
 
     `make(index)` makes an empty machine for one partition. `partition_count` is what the topic has, or will have
-    when it is made. Until `open` was called there is no shard, and every question is answered NOT_COORDINATOR.
+    when it is made. `opened(index, shard)` is called for each new shard before it loads. Until `open` was called there
+    is no shard, and every question is answered NOT_COORDINATOR.
     """
 
     def __init__(
@@ -179,13 +174,13 @@ class Shards(Generic[M]):
         make: Callable[[int], M],
         environment: Environment,
         load_bytes: Callable[[], int] = lambda: 1 << 20,
-        opened: ShardOpened | None = None,
+        opened: Callable[[int, Shard[M]], None] | None = None,
     ) -> None:
         self.topic = topic
         self._partition_count = partition_count
         self._make = make
-        self._clock = EnvironmentClock(environment)
-        self._timer = LoopTimer(environment)
+        self.clock = EnvironmentClock(environment)
+        self.timer = LoopTimer(environment)
         self._load_bytes = load_bytes
         self._opened = opened
         self._shards: dict[int, Shard[M]] = {}
@@ -198,6 +193,10 @@ class Shards(Generic[M]):
     def all(self) -> list[Shard[M]]:
         """Every shard, in partition order."""
         return [self._shards[index] for index in sorted(self._shards)]
+
+    def indexed(self) -> list[tuple[int, Shard[M]]]:
+        """Every shard with its partition, in order."""
+        return [(index, self._shards[index]) for index in sorted(self._shards)]
 
     def shard_of(self, key: str) -> Shard[M] | None:
         """The shard a key belongs to, if it is in this node."""
@@ -237,7 +236,7 @@ class Shards(Generic[M]):
                 self._open_one(partition.index, PartitionShardLog(partition))
 
     def _open_one(self, index: int, log: ShardLog) -> None:
-        shard = Shard(lambda: self._make(index), log, self._clock, self._timer, name=f"{self.topic}-{index}")
+        shard = Shard(lambda: self._make(index), log, self.clock, self.timer, name=f"{self.topic}-{index}")
         self._shards[index] = shard
         shard.on_reload = lambda: self._load_in_background(index, shard)
         if self._opened is not None:

@@ -1,0 +1,91 @@
+"""WriteTxnMarkers: a coordinator, or an operator, ends a transaction in given partitions."""
+
+from typing import TYPE_CHECKING
+
+from broker.catalogue import handles
+from broker.context import RequestContext
+from broker.coordinators import CoordinatorError
+from broker.transactions import HOLD_MS, write_marker
+from coordinator.machine import Marker
+from coordinator.transactions.fencing import Producer
+from coordinator.transactions.states import NO_TOPIC_ID, Transaction, TransactionState, contains
+from protocol.errors import ErrorCode
+from protocol.messages.transactions import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+
+@handles(WriteTxnMarkersRequest, WriteTxnMarkersResponse, versions=range(1, 3))
+async def write_txn_markers(
+    node: "Node", context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse:
+    """Append a marker to each partition; answered when all are durable. v2 the transaction version (KIP-1228).
+
+    Where the transaction is open at the coordinator of this node, an abort (`kafka-transactions --abort`) ends it
+    there, in all its partitions; Kafka writes just the marker, and the client may go on and commit half a
+    transaction. A commit of such a transaction is refused.
+    """
+    results = []
+    for marker in request.markers:
+        owner = node.transactions.owner_of(marker.producer_id)
+        through_owner: ErrorCode | None = None
+        topics = []
+        for topic in marker.topics:
+            partitions = []
+            for index in topic.partition_indexes:
+                if owner is not None and contains(owner[1].partitions, topic.name, NO_TOPIC_ID, index):
+                    if through_owner is None:
+                        through_owner = await _end_through_coordinator(node, owner[0], owner[1], marker)
+                    error = through_owner
+                else:
+                    error = await _write(node, marker, topic.name, index)
+                partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=error))
+            topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+        results.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
+    return WriteTxnMarkersResponse(markers=results)
+
+
+async def _write(node: "Node", asked: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
+    marker = Marker(
+        producer_id=asked.producer_id,
+        producer_epoch=asked.producer_epoch,
+        commit=asked.transaction_result,
+        coordinator_epoch=asked.coordinator_epoch,
+        transaction_version=asked.transaction_version,
+    )
+    error = await write_marker(node, topic, index, marker)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is ErrorCode.UNKNOWN_TOPIC_ID else error
+
+
+async def _end_through_coordinator(
+    node: "Node", transactional_id: str, transaction: Transaction, asked: WritableTxnMarker
+) -> ErrorCode:
+    if transaction.state.preparing:
+        # Decided already, and on its way: it ends as it was decided.
+        decided_so = (transaction.state is TransactionState.PREPARE_COMMIT) == asked.transaction_result
+        return ErrorCode.NONE if decided_so else ErrorCode.INVALID_TXN_STATE
+    if asked.transaction_result:
+        return ErrorCode.INVALID_TXN_STATE
+    try:
+        error: ErrorCode = await node.transactions.ask(
+            transactional_id,
+            lambda machine, ticket, now_ms: machine.abort_by_operator(
+                ticket,
+                now_ms,
+                transactional_id=transactional_id,
+                claimed=Producer(asked.producer_id, asked.producer_epoch),
+            ),
+        )
+    except CoordinatorError:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if error is ErrorCode.NONE:
+        await node.transactions.wait_until_completed(transactional_id, HOLD_MS / 1000)
+    return ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error

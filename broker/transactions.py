@@ -1,0 +1,293 @@
+"""The transaction coordinator in this node: its shards, who is held for them, and its markers' way to partitions.
+
+`make_transaction_shards(node, ...)` makes `node.transactions`; `reconcile(node)` is called once, when all is loaded.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from broker.config import BrokerConfig
+from broker.coordinators import CoordinatorError, FutureTicket, Shards
+from broker.environment import Environment
+from broker.partition.errors import AppendError
+from broker.partition.partition import Partition
+from coordinator.machine import Marker, Outcome, Ticket
+from coordinator.ports import ProducerIds
+from coordinator.runtime import NotReady, Shard
+from coordinator.transactions.coordinator import TransactionCoordinator
+from coordinator.transactions.fencing import LAST_EPOCH
+from coordinator.transactions.markers import MarkerDriver
+from coordinator.transactions.states import Transaction, TransactionState, contains
+from protocol.errors import ErrorCode
+from storage.producer_entry import NO_OFFSET, ProducerEntry
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+logger = logging.getLogger(__name__)
+
+TRANSACTION_STATE = "__transaction_state"
+CONSUMER_OFFSETS = "__consumer_offsets"
+HOLD_MS = 100
+"""The longest a request is held for a completion in this node; after that CONCURRENT_TRANSACTIONS, as Kafka at once."""
+
+TransactionOperation = Callable[[TransactionCoordinator, Ticket, int], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredTransactions:
+    """`TransactionSettings` out of the broker's configuration, read each time."""
+
+    config: BrokerConfig
+    transaction_version: Callable[[], int]
+
+    @property
+    def expiration_ms(self) -> int:
+        return self.config.get_int("transactional.id.expiration.ms")
+
+    @property
+    def expiry_scan_ms(self) -> int:
+        return self.config.get_int("transaction.remove.expired.transaction.cleanup.interval.ms")
+
+    @property
+    def abort_retry_ms(self) -> int:
+        return self.config.get_int("transaction.abort.timed.out.transaction.cleanup.interval.ms")
+
+    @property
+    def cluster_version(self) -> int:
+        return self.transaction_version()
+
+
+class TransactionShards(Shards[TransactionCoordinator]):
+    """The shards of `__transaction_state`, and those who wait for a completion (hold, do not bounce)."""
+
+    def __init__(
+        self,
+        *,
+        partition_count: Callable[[], int],
+        make: Callable[[int], TransactionCoordinator],
+        environment: Environment,
+        load_bytes: Callable[[], int],
+        opened: Callable[[int, Shard[TransactionCoordinator]], None],
+    ) -> None:
+        super().__init__(
+            topic=TRANSACTION_STATE,
+            partition_count=partition_count,
+            make=make,
+            environment=environment,
+            load_bytes=load_bytes,
+            opened=opened,
+        )
+        self._held: dict[str, list[asyncio.Future[None]]] = {}
+
+    async def ask_held(self, transactional_id: str, operation: TransactionOperation) -> Any:
+        """As `ask`; but where the answer is 51 because a transaction completes in this node, wait for that and run
+        the operation again, as the client's own retry would. After `HOLD_MS` the 51 goes out."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_MS / 1000
+        while True:
+            answer = await self.ask(transactional_id, operation)
+            if getattr(answer, "error", answer) is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                return answer
+            left = deadline - loop.time()
+            if left <= 0 or not await self.wait_until_completed(transactional_id, left):
+                return answer
+
+    async def wait_until_completed(self, transactional_id: str, timeout: float) -> bool:
+        """Until the markers of an id are written and COMPLETE is appended; False if that took longer."""
+        shard = self.shard_of(transactional_id)
+        if shard is None:
+            return False
+        if transactional_id not in shard.machine.completions:
+            return True
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        held = self._held.setdefault(transactional_id, [])
+        held.append(done)
+        try:
+            await asyncio.wait_for(done, timeout)
+        except TimeoutError:
+            return False
+        finally:
+            if done in held:
+                held.remove(done)
+            if not held and self._held.get(transactional_id) is held:
+                del self._held[transactional_id]
+        return True
+
+    def completed(self, transactional_id: str) -> None:
+        """A transaction is complete: whoever was held for it goes on, in the order of arrival."""
+        for waiting in self._held.pop(transactional_id, ()):
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def transaction_of(self, transactional_id: str) -> Transaction | None:
+        """What is known of an id right now, durable or not; for checks that must not wait."""
+        shard = self.shard_of(transactional_id)
+        return None if shard is None else shard.machine.transactions.get(transactional_id)
+
+    def owner_of(self, producer_id: int) -> tuple[str, Transaction] | None:
+        """The id whose current producer this is. Looks at all ids: for operators and start-up, not for requests."""
+        for shard in self.all():
+            for transactional_id, transaction in shard.machine.transactions.items():
+                if transaction.producer_id == producer_id:
+                    return transactional_id, transaction
+        return None
+
+
+def make_transaction_shards(
+    node: "Node", *, producer_ids: ProducerIds, transaction_version: Callable[[], int]
+) -> TransactionShards:
+    """`node.transactions`. `transaction_version` is the finalised level of the feature of that name."""
+    settings = ConfiguredTransactions(node.config, transaction_version)
+    writer = LocalMarkerWriter(node)
+
+    def make(index: int) -> TransactionCoordinator:
+        return TransactionCoordinator(producer_ids, settings, lambda: node.epoch)
+
+    def opened(index: int, shard: Shard[TransactionCoordinator]) -> None:
+        MarkerDriver(shard, writer, shards.clock, shards.timer, completed=shards.completed)
+
+    shards = TransactionShards(
+        partition_count=lambda: node.config.get_int("transaction.state.log.num.partitions"),
+        make=make,
+        environment=node.environment,
+        load_bytes=lambda: node.config.get_int("transaction.state.log.load.buffer.size"),
+        opened=opened,
+    )
+    return shards
+
+
+class LocalMarkerWriter:
+    """`MarkerWriter` for partitions that this node leads, which are all there are."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    def write(
+        self, topic: str, partition: int, topic_id: bytes | None, marker: Marker, done: Callable[[ErrorCode], None]
+    ) -> None:
+        """See `MarkerWriter.write`. A topic whose id is gone answers UNKNOWN_TOPIC_ID; one without an id in the record
+        (TV0) is taken by its name."""
+        topics = self._node.topics
+        found = topics.by_name(topic) if topic_id is None else topics.by_id(topic_id)
+        if found is None:
+            done(ErrorCode.UNKNOWN_TOPIC_ID)
+        elif found.name == CONSUMER_OFFSETS:
+            self._write_to_group_shard(partition, marker, done)
+        else:
+            leader = topics.partition_by_id(found.topic_id, partition)
+            if leader is None:
+                done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                self._write_to_partition(leader, marker, done)
+
+    def _write_to_partition(self, partition: Partition, marker: Marker, done: Callable[[ErrorCode], None]) -> None:
+        try:
+            offset = partition.append_marker(marker, self._node.environment.wall_ms())
+        except AppendError as refused:
+            done(refused.code)
+            return
+        committed = partition.committed(offset + 1)
+        if committed is None:
+            done(ErrorCode.NONE)
+        else:
+            committed.add_done_callback(lambda future: done(_outcome_of(future)))
+
+    def _write_to_group_shard(self, index: int, marker: Marker, done: Callable[[ErrorCode], None]) -> None:
+        """Through the machine, so that the offsets are there when the marker is (KAFKA-17507)."""
+        shard = self._node.groups.shard(index)
+        if shard is None:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        ticket = _MarkerTicket(done)
+        try:
+            shard.submit(lambda machine, now_ms: machine.write_marker(marker, ticket, now_ms), ticket)
+        except NotReady:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+class _MarkerTicket:
+    def __init__(self, done: Callable[[ErrorCode], None]) -> None:
+        self._done = done
+
+    def release(self, answer: Any) -> None:
+        self._done(ErrorCode.NONE)
+
+    def refuse(self, error: ErrorCode) -> None:
+        retriable = (
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.NOT_COORDINATOR,
+        )
+        self._done(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in retriable else error)
+
+
+def _outcome_of(future: "asyncio.Future[None]") -> ErrorCode:
+    failed = future.cancelled() or future.exception() is not None
+    return ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.NONE
+
+
+async def write_marker(node: "Node", topic: str, partition: int, marker: Marker) -> ErrorCode:
+    """One marker, awaited: what the handler of WriteTxnMarkers needs."""
+    ticket = FutureTicket()
+    LocalMarkerWriter(node).write(topic, partition, None, marker, ticket.release)
+    error: ErrorCode = await ticket.future
+    return error
+
+
+# -- start-up ----------------------------------------------------------------------------------------------------
+
+
+async def reconcile(node: "Node") -> int:
+    """End every open transaction that no transactional id answers for; returns how many there were.
+
+    Nobody would ever end it: it would hold the last stable offset for good. If the order of syncs is kept there are
+    none after any crash (I50), so each is logged loudly. Needs all shards loaded.
+    """
+    owners = {
+        transaction.producer_id: transaction
+        for shard in node.transactions.all()
+        for transaction in shard.machine.transactions.values()
+    }
+    orphans = 0
+    for topic in node.topics.all():
+        for partition in topic.partitions:
+            for producer_id, entry in partition.describe_producers():
+                open_here = entry.transaction_first_offset != NO_OFFSET
+                if open_here and not _is_answered_for(owners.get(producer_id), entry, partition):
+                    orphans += 1
+                    await _end_orphan(node, partition, producer_id, entry)
+        await asyncio.sleep(0)
+    return orphans
+
+
+def _is_answered_for(owner: Transaction | None, entry: ProducerEntry, partition: Partition) -> bool:
+    if owner is None or not (owner.state is TransactionState.ONGOING or owner.state.preparing):
+        return False
+    if owner.state is TransactionState.ONGOING and owner.producer_epoch != entry.epoch:
+        return False
+    return contains(owner.partitions, partition.topic, partition.topic_id, partition.index)
+
+
+async def _end_orphan(node: "Node", partition: Partition, producer_id: int, entry: ProducerEntry) -> None:
+    logger.error(
+        "%s-%d: the transaction of producer %d, epoch %d, open since offset %d, belongs to nobody; aborted",
+        partition.topic,
+        partition.index,
+        producer_id,
+        entry.epoch,
+        entry.transaction_first_offset,
+    )
+    marker = Marker(
+        producer_id=producer_id,
+        producer_epoch=min(entry.epoch + 1, LAST_EPOCH),
+        commit=False,
+        coordinator_epoch=node.epoch,
+        transaction_version=2,
+    )
+    error = await write_marker(node, partition.topic, partition.index, marker)
+    if error is not ErrorCode.NONE:
+        raise CoordinatorError(error)
