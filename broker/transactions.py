@@ -1,4 +1,4 @@
-"""The transaction coordinator in this node: its shards, who is held for them, and its markers' way to partitions.
+"""The transaction coordinator in this node: its shards, who is held for them, and what a start has to put right.
 
 `make_transaction_shards(node, ...)` makes `node.transactions`; `reconcile(node)` is called once, when all is loaded.
 """
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from broker.config import BrokerConfig
-from broker.coordinators import CoordinatorError, FutureTicket, Shards
+from broker.coordinators import CoordinatorError, Shards
 from broker.environment import Environment
-from broker.partition.errors import AppendError
+from broker.marker_writer import LocalMarkerWriter, write_marker
 from broker.partition.partition import Partition
 from coordinator.machine import Marker, Outcome, Ticket
 from coordinator.ports import ProducerIds
-from coordinator.runtime import NotReady, Shard
+from coordinator.runtime import Shard
 from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.transactions.fencing import LAST_EPOCH
 from coordinator.transactions.markers import MarkerDriver
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TRANSACTION_STATE = "__transaction_state"
-CONSUMER_OFFSETS = "__consumer_offsets"
 HOLD_MS = 100
 """The longest a request is held for a completion in this node; after that CONCURRENT_TRANSACTIONS, as Kafka at once."""
 
@@ -158,84 +157,6 @@ def make_transaction_shards(
         opened=opened,
     )
     return shards
-
-
-class LocalMarkerWriter:
-    """`MarkerWriter` for partitions that this node leads, which are all there are."""
-
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-
-    def write(
-        self, topic: str, partition: int, topic_id: bytes | None, marker: Marker, done: Callable[[ErrorCode], None]
-    ) -> None:
-        """See `MarkerWriter.write`. A topic whose id is gone answers UNKNOWN_TOPIC_ID; one without an id in the record
-        (TV0) is taken by its name."""
-        topics = self._node.topics
-        found = topics.by_name(topic) if topic_id is None else topics.by_id(topic_id)
-        if found is None:
-            done(ErrorCode.UNKNOWN_TOPIC_ID)
-        elif found.name == CONSUMER_OFFSETS:
-            self._write_to_group_shard(partition, marker, done)
-        else:
-            leader = topics.partition_by_id(found.topic_id, partition)
-            if leader is None:
-                done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            else:
-                self._write_to_partition(leader, marker, done)
-
-    def _write_to_partition(self, partition: Partition, marker: Marker, done: Callable[[ErrorCode], None]) -> None:
-        try:
-            offset = partition.append_marker(marker, self._node.environment.wall_ms())
-        except AppendError as refused:
-            done(refused.code)
-            return
-        committed = partition.committed(offset + 1)
-        if committed is None:
-            done(ErrorCode.NONE)
-        else:
-            committed.add_done_callback(lambda future: done(_outcome_of(future)))
-
-    def _write_to_group_shard(self, index: int, marker: Marker, done: Callable[[ErrorCode], None]) -> None:
-        """Through the machine, so that the offsets are there when the marker is (KAFKA-17507)."""
-        shard = self._node.groups.shard(index)
-        if shard is None:
-            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            return
-        ticket = _MarkerTicket(done)
-        try:
-            shard.submit(lambda machine, now_ms: machine.write_marker(marker, ticket, now_ms), ticket)
-        except NotReady:
-            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-
-class _MarkerTicket:
-    def __init__(self, done: Callable[[ErrorCode], None]) -> None:
-        self._done = done
-
-    def release(self, answer: Any) -> None:
-        self._done(ErrorCode.NONE)
-
-    def refuse(self, error: ErrorCode) -> None:
-        retriable = (
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            ErrorCode.NOT_COORDINATOR,
-        )
-        self._done(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in retriable else error)
-
-
-def _outcome_of(future: "asyncio.Future[None]") -> ErrorCode:
-    failed = future.cancelled() or future.exception() is not None
-    return ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.NONE
-
-
-async def write_marker(node: "Node", topic: str, partition: int, marker: Marker) -> ErrorCode:
-    """One marker, awaited: what the handler of WriteTxnMarkers needs."""
-    ticket = FutureTicket()
-    LocalMarkerWriter(node).write(topic, partition, None, marker, ticket.release)
-    error: ErrorCode = await ticket.future
-    return error
 
 
 # -- start-up ----------------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from broker.catalogue import handles
 from broker.context import RequestContext
 from broker.coordinators import CoordinatorError
-from broker.transactions import HOLD_MS, write_marker
+from broker.marker_writer import write_marker
+from broker.transactions import HOLD_MS
 from coordinator.machine import Marker
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.states import NO_TOPIC_ID, Transaction, TransactionState, contains

@@ -1,0 +1,141 @@
+"""The way of a marker to a partition that this node leads, which are all there are."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from broker.coordinators import FutureTicket
+from broker.partition.errors import AppendError
+from broker.partition.partition import Partition
+from coordinator.machine import Marker
+from coordinator.runtime import NotReady
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+LOOK_FOR_DELETED_SECONDS = 1.0
+
+Done = Callable[[ErrorCode], None]
+
+_NOT_NOW = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+class LocalMarkerWriter:
+    """`coordinator.ports.MarkerWriter`."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._uncommitted = UncommittedMarkers()
+
+    def write(self, topic: str, partition: int, topic_id: bytes | None, marker: Marker, done: Done) -> None:
+        """A topic whose id is gone answers UNKNOWN_TOPIC_ID; one without an id in the record (TV0) goes by its name."""
+        topics = self._node.topics
+        found = topics.by_name(topic) if topic_id is None else topics.by_id(topic_id)
+        if found is None:
+            done(ErrorCode.UNKNOWN_TOPIC_ID)
+        elif found.name == CONSUMER_OFFSETS:
+            self._write_to_group_shard(partition, marker, done)
+        else:
+            leader = topics.partition_by_id(found.topic_id, partition)
+            if leader is None:
+                done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                self._write_to_partition(leader, marker, done)
+
+    def _write_to_partition(self, partition: Partition, marker: Marker, done: Done) -> None:
+        try:
+            offset = partition.append_marker(marker, self._node.environment.wall_ms())
+        except AppendError as refused:
+            done(refused.code)
+            return
+        self._uncommitted.wait(partition, offset + 1, done)
+
+    def _write_to_group_shard(self, index: int, marker: Marker, done: Done) -> None:
+        """Through the machine, so that the offsets are there when the marker is (KAFKA-17507)."""
+        shard = self._node.groups.shard(index)
+        if shard is None:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        ticket = _MarkerTicket(done)
+        try:
+            shard.submit(lambda machine, now_ms: machine.write_marker(marker, ticket, now_ms), ticket)
+        except NotReady:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+class UncommittedMarkers:
+    """Markers that are appended and not yet durable, by partition.
+
+    Watches instead of awaiting: COMPLETE is then appended in the very turn in which the markers became durable, and the
+    same cycle of syncs takes it along. A partition that is deleted meanwhile never moves again; it is looked for.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[Partition, deque[tuple[int, Done]]] = {}
+        self._watchers: dict[Partition, Callable[[], None]] = {}
+        self._look: asyncio.TimerHandle | None = None
+
+    def wait(self, partition: Partition, end_offset: int, done: Done) -> None:
+        """Call `done` when everything below `end_offset` is committed, or the topic is gone."""
+        if partition.high_watermark >= end_offset:
+            done(ErrorCode.NONE)
+            return
+        if partition not in self._waiting:
+            self._waiting[partition] = deque()
+            self._watchers[partition] = lambda: self._moved(partition)
+            partition.watch(self._watchers[partition])
+        self._waiting[partition].append((end_offset, done))
+        if self._look is None:
+            self._look = asyncio.get_running_loop().call_later(LOOK_FOR_DELETED_SECONDS, self._look_for_deleted)
+
+    def _moved(self, partition: Partition) -> None:
+        waiting = self._waiting[partition]
+        ready = []
+        while waiting and waiting[0][0] <= partition.high_watermark:
+            ready.append(waiting.popleft()[1])
+        if not waiting:
+            self._forget(partition)
+        for done in ready:
+            done(ErrorCode.NONE)
+
+    def _forget(self, partition: Partition) -> None:
+        del self._waiting[partition]
+        partition.unwatch(self._watchers.pop(partition))
+
+    def _look_for_deleted(self) -> None:
+        self._look = None
+        for partition in [partition for partition in self._waiting if partition.discarded]:
+            waiting = self._waiting[partition]
+            self._forget(partition)
+            for _, done in waiting:
+                done(ErrorCode.UNKNOWN_TOPIC_ID)
+        if self._waiting and self._look is None:
+            self._look = asyncio.get_running_loop().call_later(LOOK_FOR_DELETED_SECONDS, self._look_for_deleted)
+
+
+class _MarkerTicket:
+    def __init__(self, done: Done) -> None:
+        self._done = done
+
+    def release(self, answer: Any) -> None:
+        self._done(ErrorCode.NONE)
+
+    def refuse(self, error: ErrorCode) -> None:
+        self._done(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _NOT_NOW else error)
+
+
+async def write_marker(node: "Node", topic: str, partition: int, marker: Marker) -> ErrorCode:
+    """One marker, awaited: for those who are not a `MarkerDriver` (operators, start-up)."""
+    ticket = FutureTicket()
+    LocalMarkerWriter(node).write(topic, partition, None, marker, ticket.release)
+    error: ErrorCode = await ticket.future
+    return error
