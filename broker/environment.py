@@ -41,9 +41,14 @@ class Environment(Protocol):
 class RealEnvironment:
     """The real one: system clock, kernel randomness, a small pool of threads for syncs."""
 
-    def __init__(self, files: Files, *, sync_threads: int = 8) -> None:
-        self.files = files
+    def __init__(self, files: Files | None, *, sync_threads: int = 8) -> None:
+        self._files = files
         self._pool = ThreadPoolExecutor(max_workers=sync_threads, thread_name_prefix="sync")
+
+    @property
+    def files(self) -> Files:
+        assert self._files is not None, "a broker in memory has no files"
+        return self._files
 
     def wall_ms(self) -> WallMs:
         return WallMs(time.time_ns() // 1_000_000)

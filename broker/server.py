@@ -67,19 +67,20 @@ class Server:
         for server in self._servers:
             server.close()
 
-    async def stop(self, drain_s: float = DRAIN_S) -> None:
-        """Take no more connections, let what is under way finish, close the rest."""
+    async def stop(self, drain_s: float = DRAIN_S, hurry: asyncio.Event | None = None) -> None:
+        """Take no more connections, let what is under way finish (unless in a hurry), close the rest."""
         self.stop_accepting()
         if self._sweeping is not None:
             self._sweeping.cancel()
         for connection in list(self._connections):
             connection.stop_reading()
         self._node.waiting.close()
-        deadline = asyncio.get_running_loop().time() + drain_s
-        while any(connection.busy for connection in self._connections):
-            if asyncio.get_running_loop().time() > deadline:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + drain_s
+        while any(connection.busy for connection in self._connections) and loop.time() < deadline:
+            if hurry is not None and hurry.is_set():
                 break
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.005)
         for connection in list(self._connections):
             connection.close()
         await asyncio.sleep(0)

@@ -3,8 +3,8 @@
     with tallystick.Broker() as broker:
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap})
 
-Nothing of the broker is imported here. It listens on a free port, which it keeps across `restart`, and is stopped when the
-block ends or the program does.
+Nothing of the broker is imported here. It listens on a free port, which it keeps across `restart`, and is stopped
+when the block ends or the program does.
 """
 
 import atexit

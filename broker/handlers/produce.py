@@ -132,11 +132,11 @@ def _to_be_admitted(transactional: list[_Write]) -> list[tuple[_Write, ProduceBa
     for write in transactional:
         assert write.partition is not None
         try:
-            header = write.partition.needs_verification(write.records)
+            needed = write.partition.needs_verification(write.records) is not None
         except AppendError:
             continue
-        if header is not None:
-            found.append((write, ProduceBatch(write.partition, header)))
+        if needed:
+            found.append((write, ProduceBatch(write.partition, write.records)))
     return found
 
 

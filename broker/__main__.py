@@ -1,0 +1,166 @@
+"""The server process: flags, signals, an orderly end.
+
+Started through `python -P -m tallystick serve`, which makes sure that the packages imported here are ours. Exit status:
+0 after an orderly end, 1 after a failure of the disk or a bug, 2 where the broker could not start as it was told to.
+"""
+
+import argparse
+import asyncio
+import gc
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from broker.config import BrokerConfig, ConfigError
+from broker.environment import RealEnvironment
+from broker.listeners import BadListener, Endpoint
+from broker.local_files import DataFolderLocked, LocalFiles
+from broker.logging import LEVELS, EventLog, set_up_logging
+from broker.node import Node, NodeFailed
+from broker.server import Server
+from storage.checkpoints import UnreadableDataFolder
+from storage.log import StorageFailed
+
+OK, FAILED, NOT_STARTED = 0, 1, 2
+HURRIED_DRAIN_S = 0.1
+
+_log = EventLog("main")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a broker until a signal or a failure ends it."""
+    options = _parser().parse_args(arguments)
+    set_up_logging(options.log_level, as_json=options.log_format == "json")
+    try:
+        config = _configuration(options)
+        for sentence in config.warnings:
+            _log.warning(sentence)
+        return _run(config, options)
+    except (ConfigError, BadListener, DataFolderLocked, UnreadableDataFolder, NodeFailed) as problem:
+        sys.stderr.write(f"tallystick: {problem}\n")
+        return NOT_STARTED
+    except (StorageFailed, OSError) as problem:
+        sys.stderr.write(f"tallystick: the disk failed: {problem}\n")
+        return FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tallystick serve", description="Run a broker.", allow_abbrev=False, add_help=True
+    )
+    add = parser.add_argument
+    add("--data-dir", metavar="DIR", help="where the data is (default ./data)")
+    add("--host", help="address to listen on (default 127.0.0.1)")
+    add("--port", type=int, help="port to listen on (default 9092; 0 picks a free one)")
+    add("--listeners", help="NAME://host:port,… instead of --host and --port")
+    add("--advertised-listeners", help="what clients are told to connect to, where it differs")
+    add("--config", metavar="FILE", help="a server.properties file")
+    add("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be given many times")
+    add("--durability", choices=("fsync", "page-cache"), help="what an acknowledgement means (default fsync)")
+    add("--in-memory", action="store_true", help="keep everything in memory; nothing is left afterwards")
+    add("--ready-file", metavar="PATH", help="written when requests are served; holds the bootstrap address")
+    add("--log-level", choices=tuple(LEVELS), default="info")
+    add("--log-format", choices=("text", "json"), default="text")
+    return parser
+
+
+def _configuration(options: argparse.Namespace) -> BrokerConfig:
+    """Flags over --set over environment over file."""
+    properties = None
+    if options.config is not None:
+        try:
+            with open(options.config, encoding="utf-8") as source:
+                properties = source.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{options.config} cannot be read: {error}") from error
+    flags = {
+        "log.dirs": options.data_dir,
+        "tallystick.durability": options.durability,
+        "tallystick.in.memory": "true" if options.in_memory else None,
+        "listeners": options.listeners,
+        "advertised.listeners": options.advertised_listeners,
+    }
+    if options.listeners is None and (options.host is not None or options.port is not None):
+        host = options.host if options.host is not None else "127.0.0.1"
+        host = f"[{host}]" if ":" in host else host
+        flags["listeners"] = f"PLAINTEXT://{host}:{9092 if options.port is None else options.port}"
+    return BrokerConfig.from_sources(
+        properties=properties,
+        properties_path=options.config or "",
+        environment=os.environ,
+        settings=options.set,
+        flags={name: value for name, value in flags.items() if value is not None},
+    )
+
+
+def _run(config: BrokerConfig, options: argparse.Namespace) -> int:
+    import uvloop
+
+    files = None if config.in_memory else LocalFiles(config.data_folder)
+    environment = RealEnvironment(files)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_serve(config, environment, options.ready_file))
+    finally:
+        environment.close()
+        if files is not None:
+            files.close()
+
+
+async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file: str | None) -> int:
+    stop, hurry = asyncio.Event(), asyncio.Event()
+    _catch_signals(stop, hurry)
+    node = Node(config, environment, on_failure=lambda _: stop.set())
+    await node.start()
+    server = Server(node)
+    try:
+        bound = await server.start()
+    except BadListener:
+        await node.stop()
+        raise
+    gc.collect()
+    gc.freeze()
+    _announce(config, node, bound, ready_file)
+    await stop.wait()
+    if node.failure is not None:
+        sys.stderr.write(f"tallystick: stopped, because storage failed: {node.failure}\n")
+        await server.stop(HURRIED_DRAIN_S)
+        node.abandon()
+        return FAILED
+    _log.info("stopping", connections=server.connection_count)
+    await server.stop(hurry=hurry)
+    await node.stop()
+    _log.info("stopped")
+    return OK
+
+
+def _catch_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
+    """The first signal asks for an orderly end; the second for one that waits for nobody."""
+
+    def caught() -> None:
+        if stop.is_set():
+            hurry.set()
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, caught)
+
+
+def _announce(config: BrokerConfig, node: Node, bound: Sequence[Endpoint], ready_file: str | None) -> None:
+    """One line for people, and the ready file for programs."""
+    addresses = ",".join(str(endpoint) for endpoint in bound)
+    where = "memory" if config.in_memory else os.path.abspath(config.data_folder)
+    durability = "page-cache" if config.page_cache else "fsync"
+    sys.stdout.write(f"tallystick listens on {addresses}; data in {where}; durability {durability}\n")
+    sys.stdout.flush()
+    if ready_file is not None:
+        bootstrap = ",".join(str(node.endpoint(endpoint.listener)) for endpoint in bound)
+        with open(ready_file + ".new", "w", encoding="ascii") as target:
+            target.write(bootstrap + "\n")
+        os.replace(ready_file + ".new", ready_file)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
