@@ -119,8 +119,7 @@ class SnapshotFiles:
         else:
             self._files.delete(self._path(state.offset, SIDECAR_SUFFIX))
         self._files.write_whole(self._path(state.offset, SNAPSHOT_SUFFIX), snapshot)
-        for offset in self.offsets()[:-KEPT_SNAPSHOTS]:
-            self._delete(offset)
+        self._keep(self.offsets()[-KEPT_SNAPSHOTS:])
 
     def load(self, *, start_offset: int, end_offset: int, now_ms: int, expiration_ms: int) -> ProducerState | None:
         """The newest usable state within the log; unusable snapshots are deleted. None: replay from the start.
@@ -137,11 +136,10 @@ class SnapshotFiles:
             return state
         return None
 
-    def truncate(self, end_offset: int) -> None:
-        """The log was cut: what describes more than is left goes."""
-        for offset in self.offsets():
-            if offset > end_offset:
-                self._delete(offset)
+    def forget_before(self, offset: int) -> None:
+        """The log below `offset` is about to be compacted. A marker may be gone then whose transaction is still open in
+        an older snapshot: such a snapshot must not be replayed from."""
+        self._keep([kept for kept in self.offsets() if kept >= offset])
 
     def _read(self, offset: int) -> dict[int, bytes] | None:
         snapshot = self._contents(self._path(offset, SNAPSHOT_SUFFIX))
@@ -163,6 +161,13 @@ class SnapshotFiles:
             return file.read(0, file.size())
         finally:
             file.close()
+
+    def _keep(self, offsets: list[int]) -> None:
+        """Delete all other snapshots and sidecars; retention takes away snapshots, but knows of no sidecars."""
+        for name in self._files.list(self._folder):
+            stem, _, suffix = name.partition(".")
+            if "." + suffix in (SNAPSHOT_SUFFIX, SIDECAR_SUFFIX) and stem.isdigit() and int(stem) not in offsets:
+                self._files.delete(f"{self._folder}/{name}")
 
     def _delete(self, offset: int) -> None:
         self._files.delete(self._path(offset, SNAPSHOT_SUFFIX))

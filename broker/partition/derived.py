@@ -94,6 +94,15 @@ class DerivedState:
         if isinstance(self._log, FolderLog):
             self._log.abandon()
 
+    def compaction_begins(self, end_offset: int) -> None:
+        """Segments below `end_offset` are about to be replaced: no older snapshot may be replayed from any more."""
+        assert self._snapshots is not None
+        self.snapshot()
+        try:
+            self._snapshots.forget_before(end_offset)
+        except OSError as error:
+            raise StorageFailed(f"old snapshots could not be deleted: {error}") from error
+
     def segments_replaced(self) -> None:
         """Truncation or compaction left other segments, with their indexes."""
         if isinstance(self._log, FolderLog):

@@ -7,9 +7,10 @@ Rule 3. High watermark and last stable offset of one read come from one moment, 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from broker.partition.append import Appended, CheckedBatch, check_batch, the_only_batch
+from broker.partition.compacting import Compactor
 from broker.partition.derived import DerivedState
 from broker.partition.errors import AppendError, PartitionError
 from broker.partition.read import FetchedData, read_committed_part
@@ -24,6 +25,7 @@ from protocol.schema import Buffer
 from storage.log import Log, OffsetOutOfRange, TimestampedOffset
 from storage.producer_entry import ProducerEntry
 from storage.producer_state import EndMarker, ProducerRefused
+from storage.segment_log import SegmentLog
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class Partition:
         self.derived = DerivedState(
             log, now_ms=now_ms(), expiration_ms=producer_expiration_ms(), on_trimmed=self._trimmed
         )
+        self._compactor = Compactor(log, self.derived) if isinstance(log, SegmentLog) else None
         if self.is_durable:
             log.flush_now()  # What recovery kept is on the disk before anybody reads it.
         self._visibility = Visibility(self._committed_end())
@@ -346,6 +349,14 @@ class Partition:
         if target > self.log.start_offset:
             self.log.trim(target)
         return self.log.start_offset
+
+    def compact(self, now_ms: int) -> Iterator[Callable[[], None] | None]:
+        """One pass of compaction, where one is due. Between two steps the loop may do anything else; a step that is not
+        None is blocking work on files, to be run off the loop before going on. Raises `StorageFailed`."""
+        planned = None if self._compactor is None else self._compactor.due(self.last_stable_offset, now_ms)
+        if self._compactor is None or planned is None:
+            return iter(())
+        return self._compactor.run(planned, now_ms)
 
     def describe_producers(self) -> list[tuple[int, ProducerEntry]]:
         """(producer id, what is known of it) of all producers (KIP-664)."""
