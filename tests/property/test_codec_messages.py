@@ -1,6 +1,7 @@
 """What holds for every message of every table."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -45,7 +46,7 @@ def test_no_byte_of_a_message_can_upset_the_decoder(pair: tuple[type, int]) -> N
             decode(cls, version, data[:end])
 
 
-def assert_refused_or_a_message(cls: type, version: int, data: bytes) -> None:
+def assert_refused_or_a_message(cls: type[Any], version: int, data: bytes) -> None:
     try:
         message, end = decode(cls, version, data)
     except ProtocolError:

@@ -20,7 +20,7 @@ from protocol.messages.fetch import FetchableTopicResponse, FetchResponse, Parti
 from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.metadata import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.produce import ProduceRequest
-from protocol.schema import schema_of
+from protocol.schema import Buffer, schema_of
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
@@ -91,7 +91,7 @@ def test_the_answer_to_api_versions_never_has_tags_in_its_header(version: int) -
 
 
 def test_the_length_counts_the_records_that_are_handed_on() -> None:
-    records = [bytes(100), memoryview(bytes(50))]
+    records: list[Buffer] = [bytes(100), memoryview(bytes(50))]
     data = PartitionData(partition_index=0, high_watermark=1, aborted_transactions=None, records=records)
     answer = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
     parts = response_parts(1, 12, 1, answer)
