@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.coordinators import CoordinatorError
+from broker.marker_writer import CONSUMER_OFFSETS
 from broker.partition.errors import AppendError
 from broker.partition.partition import Partition
 from broker.partition.verification import ALREADY_VERIFIED, Guard
-from broker.marker_writer import CONSUMER_OFFSETS
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.states import NO_TOPIC_ID, TopicPartitions, TransactionState, contains
 from protocol.errors import ErrorCode
