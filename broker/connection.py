@@ -22,6 +22,7 @@ from broker.logging import EventLog
 from broker.memory_budget import AnswerBudget, MemoryBudget
 from protocol.errors import ProtocolError
 from protocol.schema import Buffer
+from storage.log import StorageFailed
 
 FIRST_PIECE_BYTES = 1 << 20
 """What a frame gets at first, however long it claims to be; doubled as it fills."""
@@ -52,6 +53,9 @@ class ConnectionHost(Protocol):
 
     def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run work in a task that belongs to the broker and outlives the connection."""
+
+    def storage_failed(self, error: StorageFailed) -> None:
+        """A disk refused a write: the process is to end."""
 
 
 class _Answer:
@@ -241,6 +245,9 @@ class Connection(asyncio.BufferedProtocol):
             self._out += answer.parts
         except CloseConnection as error:
             self._refuse(str(error))
+        except StorageFailed as error:
+            self._host.storage_failed(error)
+            self.close()
         except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
             self._failed(call, error)
         else:
@@ -304,6 +311,9 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(str(error))
         except asyncio.CancelledError:
             self._refuse("the broker is stopping")
+        except StorageFailed as error:
+            self._host.storage_failed(error)
+            self.close()
         except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
             answer.parts = self._failed(answer.call, error, send=False)
         else:

@@ -16,6 +16,7 @@ from broker.listeners import Endpoint, advertised, bind
 from broker.logging import EventLog
 from broker.memory_budget import MemoryBudget
 from broker.node import Node
+from storage.log import StorageFailed
 
 RECEIVE_BUFFER_BYTES = 256 << 10
 SWEEP_S = 1.0
@@ -113,6 +114,9 @@ class Server:
 
     def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         return self._node.own(work)
+
+    def storage_failed(self, error: StorageFailed) -> None:
+        self._node.fail(error)
 
     # ------------------------------------------------------------------ details
 

@@ -114,6 +114,7 @@ class FakeHost:
         self.tick = 0
         self.lost: list[Connection] = []
         self.tasks: list[asyncio.Task[Any]] = []
+        self.failures: list[StorageFailed] = []
 
     def connection_made(self, connection: Connection) -> str | None:
         return None
@@ -124,6 +125,9 @@ class FakeHost:
     def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         self.tasks.append(asyncio.get_running_loop().create_task(work))
         return self.tasks[-1]
+
+    def storage_failed(self, error: StorageFailed) -> None:
+        self.failures.append(error)
 
     def connect(self) -> tuple[Connection, FakeTransport]:
         connection, transport = Connection(self, ConnectionInfo(1, "PLAINTEXT", "", 0)), FakeTransport()

@@ -9,6 +9,7 @@ import pytest
 
 from broker.catalogue import NO_ANSWER, CloseConnection, Deferred
 from broker.connection import FIRST_PIECE_BYTES, QUEUED_REQUESTS
+from storage.log import StorageFailed
 from tests.unit.broker.doubles import PRODUCE, FakeCall, FakeHost, answers, deliver, numbers, request
 
 
@@ -261,5 +262,25 @@ def test_idle_connections_hold_no_buffers() -> None:
         host = FakeHost()
         connections = [host.connect()[0] for _ in range(3)]
         assert len({id(connection.get_buffer(-1).obj) for connection in connections}) == 1
+
+    run(story())
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_failed_disk_is_told_to_the_host_and_to_no_client_as_success(late: bool) -> None:
+    async def story() -> None:
+        async def broken() -> bytes:
+            raise StorageFailed("no space left")
+
+        def behave(call: FakeCall) -> Any:
+            if late:
+                return broken()
+            raise StorageFailed("no space left")
+
+        host = FakeHost(behave)
+        connection, transport = host.connect()
+        deliver(connection, request(1))
+        await turns()
+        assert len(host.failures) == 1 and transport.closed and not transport.written
 
     run(story())

@@ -1,0 +1,36 @@
+"""Whose data folder it is: cluster id and node id, in Kafka's `meta.properties`.
+
+A folder of another cluster or another node is refused: its offsets and epochs would be taken for ours.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+
+from storage.checkpoints import MetaProperties, UnreadableDataFolder, read_meta_properties, write_meta_properties
+from storage.files import Files
+
+
+def draw_id(random_bytes: Callable[[int], bytes]) -> str:
+    """A fresh id in Kafka's form: 16 random bytes in 22 characters, none of which begins with a dash."""
+    while True:
+        drawn = urlsafe_b64encode(random_bytes(16)).decode().rstrip("=")
+        if not drawn.startswith("-"):
+            return drawn
+
+
+def identify(
+    files: Files, *, node_id: int, cluster_id: str | None, random_bytes: Callable[[int], bytes]
+) -> MetaProperties:
+    """Read or make the identity of a data folder. Raises `UnreadableDataFolder` where it is another's."""
+    found = read_meta_properties(files)
+    if found is None:
+        made = MetaProperties(cluster_id or draw_id(random_bytes), node_id, draw_id(random_bytes))
+        write_meta_properties(files, made)
+        return made
+    if cluster_id is not None and cluster_id != found.cluster_id:
+        raise UnreadableDataFolder(
+            f"The data folder belongs to the cluster {found.cluster_id}, but cluster.id is {cluster_id}."
+        )
+    if node_id != found.node_id:
+        raise UnreadableDataFolder(f"The data folder belongs to node {found.node_id}, but node.id is {node_id}.")
+    return found

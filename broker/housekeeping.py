@@ -1,0 +1,106 @@
+"""What a node does every so often: retention, compaction, forgetting idle producers, checkpoints.
+
+Rule 1. Everything goes in bounded slices with a turn of the loop between them; clients do not notice.
+Rule 2. Intervals are read before each wait, so that a dynamic change takes effect with the next round.
+Rule 3. A round that fails is logged and the next one comes; a failure of the disk ends the process.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+from broker.logging import EventLog
+from broker.partition.partition import Partition
+from storage.log import StorageFailed
+from storage.retention import enforce_retention
+from storage.segment_log import SegmentLog
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+_log = EventLog("housekeeping")
+
+
+class Housekeeping:
+    """The recurring work of one node."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        rounds: tuple[tuple[str, str, Callable[[], Awaitable[None]]], ...] = (
+            ("retention", "log.retention.check.interval.ms", self.enforce_retention),
+            ("compaction", "log.cleaner.backoff.ms", self.compact),
+            ("producer expiry", "producer.id.expiration.check.interval.ms", self.expire_producers),
+            ("checkpoint", "log.flush.offset.checkpoint.interval.ms", self.checkpoint),
+        )
+        for name, interval, work in rounds:
+            self._tasks.append(asyncio.get_running_loop().create_task(self._again(name, interval, work)))
+
+    async def stop(self) -> None:
+        """Stop between two slices."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    async def _again(self, name: str, interval: str, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(max(1, self._node.config.get_int(interval)) / 1000)
+            try:
+                await work()
+            except (StorageFailed, OSError) as error:
+                self._node.fail(error)
+                return
+            except Exception as error:  # noqa: BLE001  one kind of work is not to end the others
+                _log.bug(f"{name} failed", error)
+
+    def _partitions(self) -> Iterable[Partition]:
+        """All there are at the start of a round; whoever is discarded meanwhile is passed over."""
+        for partition in self._node.all_partitions():
+            if not partition.discarded:
+                yield partition
+
+    async def enforce_retention(self) -> None:
+        """Give up segments that have had their time."""
+        for partition in self._partitions():
+            log = partition.log
+            while isinstance(log, SegmentLog) and not partition.discarded:
+                if not enforce_retention(log, self._node.environment.wall_ms(), partition.high_watermark):
+                    break
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    async def compact(self) -> None:
+        """Keep the latest record of each key, where the topic asks for it."""
+        if not self._node.config.get_bool("log.cleaner.enable"):
+            return
+        for partition in self._partitions():
+            if partition.config.log.cleanup_compact:
+                await self._compact_one(partition)
+            await asyncio.sleep(0)
+
+    async def _compact_one(self, partition: Partition) -> None:
+        """One pass; its steps say what is to be run off the loop."""
+        for step in partition.compact(self._node.environment.wall_ms()):
+            if step is None:
+                await asyncio.sleep(0)
+            else:
+                await self._node.environment.run_blocking(step)
+
+    async def expire_producers(self) -> None:
+        """Forget producers that have been silent for long (KIP-854)."""
+        for partition in self._partitions():
+            while not partition.discarded and not partition.expire_producers(self._node.environment.wall_ms()):
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    async def checkpoint(self) -> None:
+        """Write down recovery points and log starts; the writing is done off the loop."""
+        folder = self._node.data_folder
+        if folder is None:
+            return
+        recovery_points, start_offsets = self._node.offsets_to_checkpoint()
+        await self._node.environment.run_blocking(lambda: folder.checkpoint(recovery_points, start_offsets))
+

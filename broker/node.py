@@ -1,0 +1,211 @@
+"""A node: everything a broker is but its sockets. Tests and simulations run it without any.
+
+Start, in this order: whose data folder it is; the metadata log; a new epoch, durable before anything else happens; the
+topics, opened with that epoch; the coordinators, which load in the background and answer 14 meanwhile.
+Stop, in this order: housekeeping; coordinators; what is dirty is synced; logs are closed; the mark of a clean end.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from broker.api_families import load_handlers
+from broker.cluster import METADATA_CONFIG, Cluster
+from broker.config import BrokerConfig
+from broker.data_identity import draw_id, identify
+from broker.environment import Environment
+from broker.fetch_sessions import FetchSessions
+from broker.group_commit import GroupCommit
+from broker.groups import make_group_shards
+from broker.housekeeping import Housekeeping
+from broker.listeners import Endpoint
+from broker.logging import EventLog
+from broker.memory_budget import AnswerBudget
+from broker.partition.partition import Partition
+from broker.partition_store import FolderStore, MemoryStore, PartitionStore
+from broker.producer_ids import ProducerIdSource
+from broker.topics import TopicDirectory
+from broker.transactions import make_transaction_shards, reconcile
+from broker.waiting import WaitingRoom
+from coordinator.cluster.topic_rules import METADATA_TOPIC, METADATA_TOPIC_ID
+from storage.data_folder import DataFolder
+from storage.log import StorageFailed
+
+SESSION_EVICTION_MS = 120_000
+"""Kafka's `min.incremental.fetch.session.eviction.ms`."""
+FINISH_WORK_S = 5.0
+
+_log = EventLog("node")
+
+
+class Node:
+    """See the head of this file. `on_failure` is called once when storage has failed: the process is to end."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        environment: Environment,
+        *,
+        on_failure: Callable[[BaseException], None] = lambda error: None,
+    ) -> None:
+        self.config = config
+        self.environment = environment
+        self.node_id = config.node_id
+        self.cluster_id = ""
+        self.catalogue = load_handlers()
+        self.endpoints: dict[str, Endpoint] = {}
+        """What clients are told of each listener; filled by the server."""
+        self.failure: BaseException | None = None
+        self.data_folder: DataFolder | None = None
+        self.group_commit = GroupCommit(environment, on_failure=self.fail)
+        self.waiting = WaitingRoom()
+        self.answer_budget = AnswerBudget(config.get_int("tallystick.request.memory.bytes"))
+        self.fetch_sessions = FetchSessions(
+            draw_id=lambda: int.from_bytes(environment.random_bytes(4), "big") & 0x7FFFFFFF,
+            slots=lambda: config.get_int("max.incremental.fetch.session.cache.slots"),
+            eviction_ms=lambda: SESSION_EVICTION_MS,
+        )
+        self._on_failure = on_failure
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._housekeeping = Housekeeping(self)
+        self._store: PartitionStore
+
+    # ------------------------------------------------------------------ life
+
+    async def start(self) -> None:
+        """Everything a client may ask for is there when this returns; coordinators may still be loading."""
+        asyncio.get_running_loop().set_exception_handler(self._loop_exception)
+        self._store = self._open_store()
+        log = self._store.open(METADATA_TOPIC, METADATA_TOPIC_ID, 0, METADATA_CONFIG.log)
+        self.cluster = Cluster(log, self.environment, on_written=self.group_commit.wrote)
+        await self.cluster.wait_until_loaded()
+        await self.cluster.register(self.node_id, self.config.rack)
+        self.producer_ids = ProducerIdSource(self.cluster, self.node_id)
+        self.producer_ids.prefetch()
+        self.topics = TopicDirectory(self, self._store)
+        self.transactions = make_transaction_shards(
+            self,
+            producer_ids=self.producer_ids,
+            transaction_version=lambda: self.cluster.image.features.get("transaction.version", 0),
+        )
+        self.groups = make_group_shards(self)
+        self.topics.start()
+        self.own(self._reconcile())
+        self._housekeeping.start()
+        _log.info("started", node=self.node_id, cluster=self.cluster_id, epoch=self.epoch)
+
+    def _open_store(self) -> PartitionStore:
+        cluster_id = self.config.get("cluster.id")
+        assert cluster_id is None or isinstance(cluster_id, str)
+        random_bytes = self.environment.random_bytes
+        if self.config.in_memory:
+            self.cluster_id = cluster_id or draw_id(random_bytes)
+            return MemoryStore()
+        files = self.environment.files
+        identity = identify(files, node_id=self.node_id, cluster_id=cluster_id, random_bytes=random_bytes)
+        self.cluster_id = identity.cluster_id
+        self.data_folder = DataFolder(files, boot_id=self.environment.boot_id())
+        return FolderStore(
+            files,
+            now_ms=self.environment.wall_ms,
+            recovery=self.data_folder.recovery_of,
+            delete_delay_ms=lambda: self.config.get_int("log.segment.delete.delay.ms"),
+        )
+
+    async def _reconcile(self) -> None:
+        """Once every coordinator is loaded: end transactions that nobody answers for."""
+        await self.transactions.wait_until_loaded()
+        await self.groups.wait_until_loaded()
+        orphans = await reconcile(self)
+        if orphans:
+            _log.error("orphaned transactions were aborted", count=orphans)
+
+    async def stop(self) -> None:
+        """An orderly end. Nothing is to be recovered at the next start."""
+        await self._housekeeping.stop()
+        self.waiting.close()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=FINISH_WORK_S)
+        self.transactions.close()
+        self.groups.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await self.group_commit.wait_until_idle()
+        if self.failure is not None:
+            self.abandon()
+            return
+        for partition in self.topics.partitions():
+            partition.close()
+        self.cluster.close()
+        if self.data_folder is not None:
+            self.data_folder.checkpoint(*self.offsets_to_checkpoint())
+            self.data_folder.close_cleanly()
+
+    def abandon(self) -> None:
+        """After a failure: touch nothing any more. The next start recovers."""
+        for task in list(self._tasks):
+            task.cancel()
+
+    # ------------------------------------------------------------------ what others ask for
+
+    @property
+    def epoch(self) -> int:
+        """This start's epoch: leader epoch of all partitions, coordinator epoch of all shards."""
+        return self.cluster.epoch
+
+    def endpoint(self, listener: str) -> Endpoint:
+        """Where a client of this listener is to come back to."""
+        return self.endpoints[listener]
+
+    def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Run work in a task of the node's own: it outlives whoever asked for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+        return task
+
+    def all_partitions(self) -> Iterator[Partition]:
+        """Those of topics, and that of the metadata log."""
+        yield self.cluster.partition
+        yield from self.topics.partitions()
+
+    def offsets_to_checkpoint(self) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        """(recovery points, log start offsets) of all partitions; starts at 0 are not worth a line."""
+        recovery_points: dict[tuple[str, int], int] = {}
+        start_offsets: dict[tuple[str, int], int] = {}
+        for partition in self.all_partitions():
+            log, name = partition.log, (partition.topic, partition.index)
+            recovery_points[name] = getattr(log, "recovery_point", 0)
+            if log.start_offset > 0:
+                start_offsets[name] = log.start_offset
+        return recovery_points, start_offsets
+
+    # ------------------------------------------------------------------ failures
+
+    def fail(self, error: BaseException) -> None:
+        """Storage has failed: whoever waits is told, and the process is to end."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        _log.error("storage failed, the broker stops", error=error)
+        reason = error if isinstance(error, StorageFailed) else StorageFailed(str(error))
+        for partition in self.all_partitions():
+            partition.fail(reason)
+        self._on_failure(error)
+
+    def _task_done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), StorageFailed):
+            self.fail(error)
+
+    def _loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What no task and no caller caught: a failed disk in a timer, or a bug."""
+        error = context.get("exception")
+        if isinstance(error, StorageFailed):
+            self.fail(error)
+        elif isinstance(error, ConnectionError | TimeoutError):
+            _log.debug("connection lost", reason=error)
+        elif error is not None:
+            _log.bug(str(context.get("message", "unhandled")), error)
+        else:
+            _log.error("unhandled", what=context.get("message", ""))
