@@ -41,6 +41,8 @@ class Change:
     offset: int
     topic: TopicImage | None = None
     """Created, grown or configured anew; None where broker settings changed."""
+    partition_count: int = 0
+    """How many partitions the topic has as of this record; the image may be ahead of what is durable."""
     removed: bool = False
 
 
@@ -52,6 +54,8 @@ class ClusterImage:
         self.by_id: dict[bytes, TopicImage] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By broker id as text; the empty name is for all brokers."""
+        self.removed: set[bytes] = set()
+        """Ids of topics that were there once: whatever still bears one of them belongs to nobody."""
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.broker_epoch = -1
@@ -95,6 +99,7 @@ class ClusterImage:
     def _remove_topic(self, record: RemoveTopicRecord, offset: int) -> None:
         topic = self.by_id.pop(record.topic_id)
         del self.topics[topic.name]
+        self.removed.add(topic.topic_id)
         same = self._canonical[topic.name.replace(".", "_")]
         del same[topic.name]
         if not same:
@@ -124,10 +129,7 @@ class ClusterImage:
         self.broker_epoch = record.broker_epoch
 
     def _tell(self, offset: int, topic: TopicImage) -> None:
-        """One change per topic and batch is enough: the image is what followers read."""
-        if self.changes and self.changes[-1].topic is topic and not self.changes[-1].removed:
-            self.changes.pop()
-        self.changes.append(Change(offset, topic))
+        self.changes.append(Change(offset, topic, topic.partition_count))
 
 
 def _set(configs: dict[str, str], record: ConfigRecord) -> None:

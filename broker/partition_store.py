@@ -1,0 +1,138 @@
+"""Where the logs of partitions live: folders in the data folder, or memory.
+
+A folder is called `topic-partition`, as Kafka calls it, and says in `partition.metadata` which topic id it belongs
+to; a folder of a deleted topic is renamed at once (`topic-partition.<id>-delete`) and deleted later, a folder of no
+topic that we know is set aside (`-stray`), never deleted.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Protocol, cast
+
+from storage.checkpoints import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from storage.files import Files
+from storage.log import Log, LogConfig
+from storage.memory_log import MemoryLog
+from storage.recovery import Recovery
+from storage.segment_log import SegmentLog
+
+PARTITION_FOLDER = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<index>\d+)$")
+DELETED = "-delete"
+STRAY = "-stray"
+
+
+class PartitionStore(Protocol):
+    """Makes, opens and removes logs."""
+
+    def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig) -> Log:
+        """The log of a partition, made where there is none."""
+
+    def release(self, log: Log) -> bool:
+        """Close a log whose partition is going away; False while a sync still uses its files (try again)."""
+
+    def remove(self, topic: str, topic_id: bytes, index: int) -> None:
+        """Put the log of a deleted partition out of the way; cheap, and final after a crash too."""
+
+    def sweep(self) -> bool:
+        """Free the space of one removed log whose time has come; False where there is nothing to do."""
+
+
+class MemoryStore:
+    """Logs in memory; nothing is left of a removed one."""
+
+    def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig) -> Log:
+        return cast(Log, MemoryLog(config))
+
+    def release(self, log: Log) -> bool:
+        log.close()
+        return True
+
+    def remove(self, topic: str, topic_id: bytes, index: int) -> None:
+        return
+
+    def sweep(self) -> bool:
+        return False
+
+
+class FolderStore:
+    """Logs in folders. `recovery` tells what is known of the last run of a partition."""
+
+    def __init__(
+        self,
+        files: Files,
+        *,
+        now_ms: Callable[[], int],
+        recovery: Callable[[str, int], Recovery],
+        delete_delay_ms: Callable[[], int],
+    ) -> None:
+        self._files = files
+        self._now_ms = now_ms
+        self._recovery = recovery
+        self._delete_delay_ms = delete_delay_ms
+        self._doomed: list[tuple[int, str]] = []
+
+    def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig) -> Log:
+        folder = f"{topic}-{index}"
+        found = read_partition_metadata(self._files, folder)
+        recovery = self._recovery(topic, index)
+        if found is not None and found != topic_id:
+            # The topic was deleted and made again, and a crash came before the old folder was out of the way.
+            self.remove(topic, found, index)
+            recovery = Recovery(clean=True)
+        log = SegmentLog.open(self._files, folder, config, now_ms=self._now_ms, recovery=recovery)
+        if found != topic_id:
+            write_partition_metadata(self._files, folder, topic_id)
+        return cast(Log, log)
+
+    def release(self, log: Log) -> bool:
+        segments = cast(SegmentLog, log)
+        if segments.is_flushing:
+            return False
+        segments.abandon()
+        return True
+
+    def remove(self, topic: str, topic_id: bytes, index: int) -> None:
+        folder = f"{topic}-{index}"
+        if not self._files.exists(folder):
+            return
+        # Kafka cuts the name so that it stays a legal file name.
+        doomed = f"{folder[:210]}.{topic_id.hex()}{DELETED}"
+        if self._files.exists(doomed):
+            self._files.delete_folder(doomed)
+        self._files.rename(folder, doomed)
+        self._doomed.append((self._now_ms() + self._delete_delay_ms(), doomed))
+
+    def sweep(self) -> bool:
+        for position, (due_ms, folder) in enumerate(self._doomed):
+            if due_ms <= self._now_ms():
+                del self._doomed[position]
+                self._files.delete_folder(folder)
+                return True
+        return False
+
+    def tidy(self, owner: Callable[[str, int, bytes | None], bool | None]) -> Iterator[str]:
+        """At start: take up deletions that were under way, and look for folders of no topic.
+
+        `owner(topic, index, topic_id)` says whether a folder belongs to a topic (True), to a deleted one (False), or
+        to none that the metadata log ever knew (None); the latter are set aside, and yielded.
+        """
+        for name in self._files.list(""):
+            if name.endswith(DELETED) and self._files.exists(f"{name}/{PARTITION_METADATA}"):
+                self._doomed.append((self._now_ms(), name))
+                continue
+            matched = PARTITION_FOLDER.match(name)
+            if matched is None or not self._is_partition(name):
+                continue
+            topic, index = matched["topic"], int(matched["index"])
+            topic_id = read_partition_metadata(self._files, name)
+            owned = owner(topic, index, topic_id)
+            if owned is False:
+                self.remove(topic, topic_id or bytes(16), index)
+            elif owned is None:
+                aside = f"{name[:210]}.{(topic_id or bytes(16)).hex()}{STRAY}"
+                self._files.rename(name, aside)
+                yield aside
+
+    def _is_partition(self, folder: str) -> bool:
+        """Whether a folder looks like ours: nothing else is ever touched."""
+        return any(name == PARTITION_METADATA or name.endswith(".log") for name in self._files.list(folder))
