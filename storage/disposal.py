@@ -6,7 +6,7 @@ unlinked while a flush may still be syncing it.
 
 from storage.files import Files
 from storage.segment import Segment
-from storage.segment_format import DELETED, SEGMENT_SUFFIXES
+from storage.segment_format import DELETED, SEGMENT_SUFFIXES, SNAPSHOT
 
 
 class Disposal:
@@ -19,9 +19,12 @@ class Disposal:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def take(self, segment: Segment, due_ms: int) -> None:
-        """Rename everything that bears the segment's base offset, producer snapshot and aborted index included."""
+    def take(self, segment: Segment, due_ms: int, *, with_snapshot: bool) -> None:
+        """Rename everything that bears the segment's base offset, aborted index included. The producer snapshot stays
+        where the offsets stay (compaction)."""
         for suffix in SEGMENT_SUFFIXES:
+            if suffix == SNAPSHOT and not with_snapshot:
+                continue
             path = segment.path + suffix
             if self._files.exists(path):
                 self._files.rename(path, path + DELETED)

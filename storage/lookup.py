@@ -1,5 +1,6 @@
 """Finding records by time, in a list of batches or in segments. The one place where a log looks inside a batch."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from protocol.records.batch import read_header
@@ -27,6 +28,14 @@ def first_record_at_or_after(
     return None
 
 
+def largest_timestamp(batch: Buffer, start_offset: int) -> int:
+    """The largest timestamp in a batch of the records that are still there."""
+    header = read_header(batch)
+    if header.base_offset >= start_offset:
+        return header.max_timestamp
+    return max((record.timestamp_ms for record in records_of(batch) if record.offset >= start_offset), default=-1)
+
+
 def find_in_segments(
     timestamp_ms: int, segments: Sequence[Segment], *, start_offset: int, end_offset: int
 ) -> TimestampedOffset | None:
@@ -49,14 +58,17 @@ def find_in_segments(
 
 def newest_in_segments(segments: Sequence[Segment], *, start_offset: int, end_offset: int) -> TimestampedOffset | None:
     """The record with the largest timestamp, the first of them (KIP-734)."""
+    following = [segment.base_offset for segment in segments[1:]]
+    # Segments that end before the start wait for retention; nothing of them counts.
+    segments = segments[bisect_right(following, start_offset) :]
     largest = max(segment.largest_timestamp[0] for segment in segments[1:]) if len(segments) > 1 else -1
     first = segments[0]
     if first.largest_timestamp[0] >= largest:
         # Its largest timestamp may belong to a record that was deleted from its beginning.
         newest = first.largest_timestamp[0]
         if start_offset > first.base_offset:
-            headers = first.batches(first.locate(start_offset))
-            newest = max((header.max_timestamp for _, header, _ in headers), default=-1)
+            batches = (batch for _, _, batch in first.batches(first.locate(start_offset)))
+            newest = max((largest_timestamp(batch, start_offset) for batch in batches), default=-1)
         largest = max(largest, newest)
     if largest < 0:
         return None

@@ -12,7 +12,7 @@ from protocol.records.batch import BatchHeader, read_header
 from protocol.schema import Buffer
 from storage.epochs import EpochCache
 from storage.log import LogConfig, LogObserver, LogSlice, OffsetOutOfRange, TimestampedOffset
-from storage.lookup import first_record_at_or_after
+from storage.lookup import first_record_at_or_after, largest_timestamp
 from storage.stamping import Placed, leader_epoch_at, placed_in, stamp
 
 CHECKPOINT_BYTES = 64 << 20
@@ -169,7 +169,8 @@ class MemoryLog:
 
     def max_timestamp(self) -> TimestampedOffset | None:
         first = self._first_at_or_after(self.start_offset)
-        largest = max((batch.max_timestamp_ms for batch in self._placed[first:]), default=-1)
+        remaining = self._batches[first:]
+        largest = max((largest_timestamp(batch, self.start_offset) for batch in remaining), default=-1)
         return self.offset_for_timestamp(largest, end_offset=self.end_offset) if largest >= 0 else None
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:

@@ -75,10 +75,14 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
         return _fresh(files, folder, config, now_ms, recovery.log_start_offset, notes)
     loaded = Loaded(segments, read_epochs(files, folder) or EpochCache(), bases[0], 0, 0, [], False, notes)
     believed = recovery.clean or recovery.same_boot
-    if not loaded.epochs.entries:
+    saved = loaded.epochs.entries[:1]
+    if not saved:
         _read_all_epochs(loaded, len(segments) - 1)
     first = len(segments) - 1 if believed else max(0, bisect_right(bases, recovery.recovery_point) - 1)
-    _check(files, folder, loaded, first, BEYOND_ALL_OFFSETS if believed else recovery.recovery_point)
+    # Compaction leaves the last batch of a segment where it was: a gap between segments behind the recovery point is a
+    # loss. A compacted log of Kafka's may have such gaps; they lie before its recovery point, unless none is known.
+    gaps_are_losses = recovery.recovery_point > 0 or not config.cleanup_compact
+    _check(files, folder, loaded, first, BEYOND_ALL_OFFSETS if believed else recovery.recovery_point, gaps_are_losses)
     if not recovery.clean:
         unsure = max(0, bisect_right(bases, recovery.recovery_point) - 1)
         if loaded.end_offset > recovery.recovery_point or notes:
@@ -92,6 +96,9 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
         return _fresh(files, folder, config, now_ms, recovery.log_start_offset, notes)
     loaded.start_offset = max(loaded.segments[0].base_offset, recovery.log_start_offset)
     loaded.epochs.truncate_start(loaded.start_offset)
+    if saved and 0 < saved[0][1] == loaded.start_offset == loaded.end_offset:
+        # All records were deleted, and their epoch is still the latest: it never goes back.
+        loaded.epochs.assign(*saved[0])
     return loaded
 
 
@@ -112,11 +119,14 @@ def _read_all_epochs(loaded: Loaded, count: int) -> None:
         loaded.epochs.assign(header.leader_epoch, header.base_offset)
 
 
-def _check(files: Files, folder: str, loaded: Loaded, first: int, from_offset: int) -> None:
+def _check(files: Files, folder: str, loaded: Loaded, first: int, from_offset: int, gaps_are_losses: bool) -> None:
     """Check segments from the `first` on; find the end of the log; drop what follows the first tear."""
     segments, epochs = loaded.segments, loaded.epochs
     for index in range(first, len(segments)):
         segment = segments[index]
+        if index > first and gaps_are_losses and loaded.end_offset < segment.base_offset:
+            _drop_from(files, folder, loaded, index)
+            return
         found = segment.log.size()
         loaded.end_offset = segment.base_offset
         forget = True
@@ -130,13 +140,17 @@ def _check(files: Files, folder: str, loaded: Loaded, first: int, from_offset: i
         if segment.size_bytes < found:
             lost = found - segment.size_bytes
             loaded.notes.append(f"{segment.path}{LOG}: cut {lost} bytes that are no whole batch at {loaded.end_offset}")
-            for later in reversed(segments[index + 1 :]):
-                loaded.notes.append(f"{later.path}{LOG}: dropped, it lies behind the cut")
-                _delete_segment(files, folder, later)
-            del segments[index + 1 :]
+            _drop_from(files, folder, loaded, index + 1)
             return
         if index + 1 < len(segments):
             segment.finish()
+
+
+def _drop_from(files: Files, folder: str, loaded: Loaded, first: int) -> None:
+    for later in reversed(loaded.segments[first:]):
+        loaded.notes.append(f"{later.path}{LOG}: dropped, what lies before it was lost")
+        _delete_segment(files, folder, later)
+    del loaded.segments[first:]
 
 
 def _delete_segment(files: Files, folder: str, segment: Segment) -> None:

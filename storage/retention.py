@@ -1,8 +1,8 @@
 """Which segments of a log have had their time, and giving them up in slices.
 
-Kafka's three rules: older than retention.ms, more than retention.bytes, or wholly before the log's start (DeleteRecords).
-The first two hold only where cleanup.policy includes `delete`. Segments go from the oldest on and never beyond the high
-watermark; the active segment goes too, once its time has come: a new one is begun first.
+Kafka's three rules: older than retention.ms, more than retention.bytes, or wholly before the log's start (of
+DeleteRecords). The first two hold only where cleanup.policy includes `delete`. Segments go from the oldest on and never
+beyond the high watermark; the active segment goes too, once its time has come: a new one is begun first.
 """
 
 from storage.segment_log import SegmentLog
@@ -32,9 +32,8 @@ def _segments_due(log: SegmentLog, now_ms: int, high_watermark: int) -> int:
     """How many segments, counted from the oldest, may go."""
     config, segments = log.config, log.segments
     by_time = config.cleanup_delete and config.retention_ms >= 0
-    excess_bytes = (
-        log.size_bytes - config.retention_bytes if config.cleanup_delete and config.retention_bytes >= 0 else 0
-    )
+    by_size = config.cleanup_delete and config.retention_bytes >= 0
+    excess_bytes = log.size_bytes - config.retention_bytes if by_size else 0
     for count, segment in enumerate(segments):
         is_last = count + 1 == len(segments)
         end_offset = log.end_offset if is_last else segments[count + 1].base_offset
@@ -43,7 +42,7 @@ def _segments_due(log: SegmentLog, now_ms: int, high_watermark: int) -> int:
         excess_bytes -= segment.size_bytes
         breaches = (
             (by_time and now_ms - _newest_ms(segment.largest_timestamp[0], segment.created_ms) > config.retention_ms)
-            or excess_bytes >= 0
+            or (by_size and excess_bytes >= 0)
             or (end_offset <= log.start_offset and not is_last)
         )
         if not breaches:

@@ -13,6 +13,7 @@ from zlib import crc32
 
 from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
+from storage.checkpoints import replace_unsynced
 from storage.disposal import Disposal
 from storage.epochs import EPOCHS_FILE
 from storage.files import Files
@@ -167,16 +168,9 @@ class SegmentLog:
 
     def _write_epochs(self) -> None:
         """To the page cache; the next checkpoint syncs it. Losing it costs a walk over the headers, nothing else."""
-        path = f"{self.folder}/{EPOCHS_FILE}"
         self._unsynced.epochs = True
         try:
-            file = self.files.open(path + ".new", create=True)
-            try:
-                file.truncate(0)
-                file.append([self._epochs.to_bytes()])
-            finally:
-                file.close()
-            self.files.rename(path + ".new", path)
+            replace_unsynced(self.files, f"{self.folder}/{EPOCHS_FILE}", self._epochs.to_bytes())
         except OSError as error:
             self._fail(error)
 
@@ -266,10 +260,12 @@ class SegmentLog:
         if position >= self.end_offset:
             return self.end_offset
         index, place = self._locate(position)
-        while place >= self.segments[index].size_bytes:
-            index, place = index + 1, 0
-        base_offset, _, last_offset_delta = BATCH_EXTENT.unpack(self.segments[index].log.read(place, BATCH_EXTENT.size))
-        return int(base_offset + last_offset_delta + 1)
+        for segment in self.segments[index:]:
+            if place < segment.size_bytes:
+                base_offset, _, delta = BATCH_EXTENT.unpack(segment.log.read(place, BATCH_EXTENT.size))
+                return int(base_offset + delta + 1)
+            place = 0
+        return self.end_offset
 
     def truncate(self, end_offset: int) -> None:
         if end_offset >= self.end_offset:
@@ -310,14 +306,33 @@ class SegmentLog:
         self._unsynced.indexed(active)
         return end_offset
 
-    def _remove(self, which: range) -> None:
+    def replace_segments(self, which: range, install: Callable[[], None]) -> None:
+        """Put the file that `install` names in the place of some final segments: what compaction made of them. It
+        covers their offsets, has the first one's name, and is on the disk already."""
+        assert 0 <= which.start < which.stop < len(self.segments), "the active segment is not compacted"
+        if self.failed:
+            raise StorageFailed("an earlier write or sync failed")
+        base = self._bases[which.start]
+        try:
+            self._remove(which, with_snapshots=False)
+            install()
+            segment = Segment(self.files, self.folder, base, self.config, created_ms=self._now_ms())
+            segment.open_indexes()
+        except OSError as error:
+            self._fail(error)
+        self.segments.insert(which.start, segment)
+        self._bases.insert(which.start, base)
+        self._unsynced.indexed(segment)
+        self._unsynced.touched(self.folder)
+
+    def _remove(self, which: range, *, with_snapshots: bool = True) -> None:
         """Take segments out of the log and give their files to the disposal; the last ones go first."""
         now_ms = self._now_ms()
         for index in reversed(which):
             segment = self.segments.pop(index)
             del self._bases[index]
             self._unsynced.forget(segment)
-            self.disposal.take(segment, now_ms + self.config.file_delete_delay_ms)
+            self.disposal.take(segment, now_ms + self.config.file_delete_delay_ms, with_snapshot=with_snapshots)
         self._hints.clear()
 
     def remove_oldest(self, count: int) -> None:

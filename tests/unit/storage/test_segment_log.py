@@ -1,0 +1,256 @@
+"""The log on disk, one behaviour at a time."""
+
+import errno
+
+import pytest
+
+from protocol.records.batch import read_header
+from storage.log import LogConfig, OffsetOutOfRange, StorageFailed
+from storage.recovery import Recovery
+from storage.segment_log import SegmentLog
+from tests.harness.simulated_files import SimulatedFiles
+from tests.unit.storage.batches import batch, batches_of
+
+SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100)
+NOTHING_KNOWN = Recovery()
+
+
+def open_log(files: SimulatedFiles, config: LogConfig = SMALL, recovery: Recovery = NOTHING_KNOWN) -> SegmentLog:
+    return SegmentLog.open(files, "t-0", config, now_ms=lambda: 1_000, recovery=recovery)
+
+
+class Heard:
+    """An observer that writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, int]] = []
+
+    def segment_rolled(self, base_offset: int) -> None:
+        self.events.append(("rolled", base_offset))
+
+    def truncated(self, end_offset: int) -> None:
+        self.events.append(("truncated", end_offset))
+
+    def trimmed(self, start_offset: int) -> None:
+        self.events.append(("trimmed", start_offset))
+
+    def checkpoint_due(self, offset: int) -> None:
+        self.events.append(("checkpoint", offset))
+
+
+def test_an_append_gives_every_batch_its_offset_and_epoch_and_keeps_the_rest() -> None:
+    log = open_log(SimulatedFiles())
+    written = batch(1, 2, 3) + batch(4)
+    assert log.append(written, leader_epoch=7) == 0
+    assert log.append(batch(5, 6), leader_epoch=8) == 4
+    read = b"".join(log.read(0, 1 << 20, end_offset=6))
+    first, second, third = read_header(read), read_header(read, len(batch(1, 2, 3))), read_header(read, len(written))
+    assert [h.base_offset for h in (first, second, third)] == [0, 3, 4]
+    assert [h.leader_epoch for h in (first, second, third)] == [7, 7, 8]
+    assert read[16 : first.size] == written[16 : first.size]
+    assert (log.end_offset, log.latest_epoch()) == (6, 8)
+
+
+def test_a_read_inside_a_batch_returns_the_whole_batch() -> None:
+    log = open_log(SimulatedFiles())
+    log.append(batch(1, 2, 3) + batch(4, 5), leader_epoch=0)
+    found = log.read(1, 1 << 20, end_offset=3)
+    assert [read_header(part).base_offset for part in found] == [0]
+    assert log.read(4, 10, end_offset=5, at_least_one=False) == []
+    assert read_header(log.read(4, 10, end_offset=5)[0]).base_offset == 3
+
+
+def test_reads_outside_the_log_are_refused_and_a_read_at_its_end_is_empty() -> None:
+    log = open_log(SimulatedFiles())
+    log.append(batches_of(5), leader_epoch=0)
+    log.trim(2)
+    for offset in (1, 6):
+        with pytest.raises(OffsetOutOfRange):
+            log.read(offset, 100, end_offset=5)
+    assert log.read(5, 100, end_offset=5) == []
+    assert log.read(3, 100, end_offset=2) == []
+
+
+def test_a_segment_rolls_by_size_by_record_time_and_by_a_full_index() -> None:
+    by_size = open_log(SimulatedFiles())
+    for _ in range(12):
+        by_size.append(batch(1), leader_epoch=0)
+    assert len(by_size.segments) > 1
+    assert all(segment.size_bytes <= 500 for segment in by_size.segments)
+
+    by_time = open_log(SimulatedFiles(), LogConfig(segment_ms=100))
+    heard = Heard()
+    by_time.observe(heard)
+    for timestamp_ms in (1_000, 1_100, 1_101, 1_150):
+        by_time.append(batch(timestamp_ms), leader_epoch=0)
+    assert heard.events == [("rolled", 2)]
+
+    by_index = open_log(SimulatedFiles(), LogConfig(segment_index_bytes=24, index_interval_bytes=1))
+    for timestamp_ms in range(10):
+        by_index.append(batch(timestamp_ms), leader_epoch=0)
+    assert [segment.base_offset for segment in by_index.segments] == [0, 3, 6, 9]
+
+
+def test_a_segment_rolls_before_a_relative_offset_no_longer_fits() -> None:
+    log = open_log(SimulatedFiles(), LogConfig())
+    log.append(batch(1), leader_epoch=0)
+    far = bytearray(batch(1))
+    far[0:8] = (1 << 31).to_bytes(8, "big")
+    log.append_exactly(bytes(far))
+    assert [segment.base_offset for segment in log.segments] == [0, 1 << 31]
+
+
+def test_nothing_is_durable_before_a_flush_and_a_flush_covers_what_it_began_with() -> None:
+    log = open_log(SimulatedFiles())
+    log.append(batch(1), leader_epoch=0)
+    assert log.durable_offset == 0
+    flush = log.begin_flush()
+    assert flush is not None
+    log.append(batch(2), leader_epoch=0)
+    flush.run()
+    assert log.durable_offset == 0
+    log.finish_flush(flush)
+    assert (log.durable_offset, log.end_offset) == (1, 2)
+    assert log.flush_now() == 2
+    assert log.begin_flush() is None
+
+
+def test_what_was_truncated_and_written_again_during_a_flush_is_not_durable_by_it() -> None:
+    log = open_log(SimulatedFiles())
+    log.append(batches_of(4), leader_epoch=0)
+    flush = log.begin_flush()
+    assert flush is not None
+    log.truncate(1)
+    log.append(batches_of(3), leader_epoch=1)
+    flush.run()
+    log.finish_flush(flush)
+    assert log.durable_offset == 1
+
+
+def test_a_flush_syncs_logs_before_the_folder_and_new_folders_too() -> None:
+    files = SimulatedFiles()
+    log = open_log(files)
+    log.append(batch(1), leader_epoch=0)
+    log.flush_now()
+    assert files.syncs == ["t-0/00000000000000000000.log", "", "t-0"]
+
+
+def test_after_a_full_disk_the_log_is_cut_back_and_takes_no_more_writes() -> None:
+    """A short write: what was half written goes, what was there stays, and the failure is final."""
+    files = SimulatedFiles()
+    log = open_log(files)
+    log.append(batch(1), leader_epoch=0)
+    size = log.segments[0].log.size()
+    files.capacity_bytes = sum(files.open(f"t-0/{name}").size() for name in files.list("t-0")) + 30
+    with pytest.raises(StorageFailed):
+        log.append(batch(2), leader_epoch=0)
+    assert log.segments[0].log.size() == size
+    assert log.end_offset == 1
+    files.capacity_bytes = None
+    for refused in (lambda: log.append(batch(3), leader_epoch=0), log.flush_now, lambda: log.truncate(0)):
+        with pytest.raises(StorageFailed):
+            refused()
+    log.close()
+    again = open_log(files.kill(), recovery=Recovery(same_boot=True))
+    assert again.end_offset == 1
+
+
+def test_a_failed_sync_is_final() -> None:
+    """fsync tells of an error once: whoever carries on would acknowledge what is lost."""
+    files = SimulatedFiles()
+    log = open_log(files)
+    log.append(batch(1), leader_epoch=0)
+    files.fault = lambda operation, _: OSError(errno.EIO, "broken") if operation == "sync" else None
+    flush = log.begin_flush()
+    assert flush is not None
+    with pytest.raises(OSError, match="broken"):
+        flush.run()
+    files.fault = None
+    with pytest.raises(StorageFailed):
+        log.begin_flush()
+    with pytest.raises(StorageFailed):
+        log.append(batch(2), leader_epoch=0)
+    assert log.durable_offset == 0
+
+
+def test_a_failed_roll_is_final() -> None:
+    files = SimulatedFiles()
+    log = open_log(files)
+    files.fault = lambda operation, path: OSError(errno.EMFILE, "no more files") if operation == "open" else None
+    with pytest.raises(StorageFailed):
+        for _ in range(20):
+            log.append(batch(1), leader_epoch=-1)
+    assert log.failed
+
+
+def test_checkpoints_come_by_batches_and_by_rolls_and_move_the_recovery_point() -> None:
+    log = open_log(SimulatedFiles(), LogConfig())
+    heard = Heard()
+    log.observe(heard)
+    thousand = batches_of(1_000)
+    for _ in range(51):
+        log.append(thousand, leader_epoch=0)
+    assert heard.events == [("checkpoint", 50_000)]
+    assert log.checkpoint_wanted
+    log.flush_now()
+    assert log.recovery_point == 51_000
+    log.append(batch(1), leader_epoch=0)
+    log.flush_now()
+    assert (log.recovery_point, log.durable_offset) == (51_000, 51_001)
+
+
+def test_epochs_answer_as_kafka_does() -> None:
+    files = SimulatedFiles()
+    log = open_log(files)
+    assert log.epoch_end(0) == (-1, -1)
+    for epoch in (2, 2, 5):
+        log.append(batches_of(2), leader_epoch=epoch)
+    expected = {0: (0, 0), 1: (1, 0), 2: (2, 4), 3: (2, 4), 4: (2, 4), 5: (5, 6), 6: (-1, -1), -1: (-1, -1)}
+    assert {epoch: log.epoch_end(epoch) for epoch in expected} == expected
+    written = files.open("t-0/leader-epoch-checkpoint").read(0, 100)
+    assert written == b"0\n2\n2 0\n5 4\n"
+    log.truncate(4)
+    assert (log.latest_epoch(), log.epoch_end(2)) == (2, (2, 4))
+    log.trim(3)
+    assert files.open("t-0/leader-epoch-checkpoint").read(0, 100) == b"0\n1\n2 3\n"
+
+
+def test_a_lookup_by_time_finds_the_record_and_not_only_its_batch() -> None:
+    log = open_log(SimulatedFiles())
+    log.append(batch(10, 30, 20), leader_epoch=1)
+    log.append(batch(25, 40), leader_epoch=2)
+    for timestamp_ms in range(50, 90):
+        log.append(batch(timestamp_ms), leader_epoch=3)
+    found = {ms: log.offset_for_timestamp(ms, end_offset=45) for ms in (0, 11, 30, 31, 50, 77, 90)}
+    offsets = {ms: None if answer is None else (answer.offset, answer.timestamp_ms) for ms, answer in found.items()}
+    assert offsets == {0: (0, 10), 11: (1, 30), 30: (1, 30), 31: (4, 40), 50: (5, 50), 77: (32, 77), 90: None}
+    assert log.offset_for_timestamp(77, end_offset=32) is None
+    log.trim(2)
+    trimmed = log.offset_for_timestamp(0, end_offset=45)
+    assert trimmed is not None and (trimmed.offset, trimmed.leader_epoch) == (2, 1)
+
+
+def test_the_largest_timestamp_belongs_to_the_first_record_that_has_it() -> None:
+    """KIP-734; a record that was deleted from the beginning no longer counts."""
+    log = open_log(SimulatedFiles())
+    assert log.max_timestamp() is None
+    log.append(batch(5, 99, 7) + batch(99, 1), leader_epoch=0)
+    for timestamp_ms in range(60, 80):
+        log.append(batch(timestamp_ms), leader_epoch=0)
+    newest = log.max_timestamp()
+    assert newest is not None and (newest.offset, newest.timestamp_ms) == (1, 99)
+    log.trim(4)
+    newest = log.max_timestamp()
+    assert newest is not None and (newest.offset, newest.timestamp_ms) == (24, 79)
+
+
+def test_a_deleted_log_leaves_no_open_business() -> None:
+    files = SimulatedFiles()
+    log = open_log(files)
+    log.append(batch(1), leader_epoch=0)
+    log.abandon()
+    with pytest.raises(StorageFailed):
+        log.append(batch(1), leader_epoch=0)
+    files.rename("t-0", "t-0.0123-delete")
+    files.delete_folder("t-0.0123-delete")
+    assert files.list("") == []
