@@ -17,7 +17,7 @@ from broker.environment import RealEnvironment
 from broker.listeners import BadListener, Endpoint
 from broker.local_files import DataFolderLocked, LocalFiles
 from broker.logging import LEVELS, EventLog, set_up_logging
-from broker.node import Node, NodeFailed
+from broker.node import Node
 from broker.server import Server
 from storage.checkpoints import UnreadableDataFolder
 from storage.log import StorageFailed
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         for sentence in config.warnings:
             _log.warning(sentence)
         return _run(config, options)
-    except (ConfigError, BadListener, DataFolderLocked, UnreadableDataFolder, NodeFailed) as problem:
+    except (ConfigError, BadListener, DataFolderLocked, UnreadableDataFolder) as problem:
         sys.stderr.write(f"tallystick: {problem}\n")
         return NOT_STARTED
     except (StorageFailed, OSError) as problem:

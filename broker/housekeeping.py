@@ -58,12 +58,14 @@ class Housekeeping:
 
     def _partitions(self) -> Iterable[Partition]:
         """All there are at the start of a round; whoever is discarded meanwhile is passed over."""
-        for partition in self._node.all_partitions():
+        for partition in self._node.open_partitions():
             if not partition.discarded:
                 yield partition
 
     async def enforce_retention(self) -> None:
         """Give up segments that have had their time."""
+        while self._node.topics.sweep():
+            await asyncio.sleep(0)
         for partition in self._partitions():
             log = partition.log
             while isinstance(log, SegmentLog) and not partition.discarded:
@@ -103,4 +105,3 @@ class Housekeeping:
             return
         recovery_points, start_offsets = self._node.offsets_to_checkpoint()
         await self._node.environment.run_blocking(lambda: folder.checkpoint(recovery_points, start_offsets))
-

@@ -6,17 +6,18 @@ Stop, in this order: housekeeping; coordinators; what is dirty is synced; logs a
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from broker.api_families import load_handlers
 from broker.cluster import METADATA_CONFIG, Cluster
 from broker.config import BrokerConfig
+from broker.coordinators import Shards
 from broker.data_identity import draw_id, identify
 from broker.environment import Environment
 from broker.fetch_sessions import FetchSessions
 from broker.group_commit import GroupCommit
-from broker.groups import make_group_shards
+from broker.groups import forget_topic_offsets, make_group_shards
 from broker.housekeeping import Housekeeping
 from broker.listeners import Endpoint
 from broker.logging import EventLog
@@ -24,10 +25,11 @@ from broker.memory_budget import AnswerBudget
 from broker.partition.partition import Partition
 from broker.partition_store import FolderStore, MemoryStore, PartitionStore
 from broker.producer_ids import ProducerIdSource
+from broker.topic import Topic
 from broker.topics import TopicDirectory
 from broker.transactions import make_transaction_shards, reconcile
 from broker.waiting import WaitingRoom
-from coordinator.cluster.topic_rules import METADATA_TOPIC, METADATA_TOPIC_ID
+from coordinator.cluster.topic_rules import METADATA_TOPIC, METADATA_TOPIC_ID, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from storage.data_folder import DataFolder
 from storage.log import StorageFailed
 
@@ -82,15 +84,23 @@ class Node:
         await self.cluster.register(self.node_id, self.config.rack)
         self.producer_ids = ProducerIdSource(self.cluster, self.node_id)
         self.producer_ids.prefetch()
-        self.topics = TopicDirectory(self, self._store)
+        self.topics = TopicDirectory(
+            cluster=self.cluster,
+            config=self.config,
+            environment=self.environment,
+            store=self._store,
+            on_written=self.group_commit.wrote,
+        )
         self.transactions = make_transaction_shards(
             self,
             producer_ids=self.producer_ids,
             transaction_version=lambda: self.cluster.image.features.get("transaction.version", 0),
         )
         self.groups = make_group_shards(self)
-        self.topics.start()
-        self.own(self._reconcile())
+        self.topics.on_created(self._topic_created)
+        self.topics.on_deleted(self._topic_deleted)
+        self.topics.load()
+        self.own(self._open_the_rest())
         self._housekeeping.start()
         _log.info("started", node=self.node_id, cluster=self.cluster_id, epoch=self.epoch)
 
@@ -112,8 +122,26 @@ class Node:
             delete_delay_ms=lambda: self.config.get_int("log.segment.delete.delay.ms"),
         )
 
-    async def _reconcile(self) -> None:
-        """Once every coordinator is loaded: end transactions that nobody answers for."""
+    def _topic_created(self, topic: Topic) -> None:
+        if topic.name == TRANSACTIONS_TOPIC:
+            self.own(self._open_shards(self.transactions, topic))
+        elif topic.name == OFFSETS_TOPIC:
+            self.own(self._open_shards(self.groups, topic))
+
+    async def _open_shards(self, shards: Shards[Any], topic: Topic) -> None:
+        await self.topics.wait_until_open([topic])
+        shards.open(topic.partitions)
+
+    def _topic_deleted(self, topic: Topic) -> None:
+        if self.data_folder is not None:
+            for index in range(len(topic.partitions)):
+                self.data_folder.forget(topic.name, index)
+        self.own(forget_topic_offsets(self, topic.name, topic.topic_id))
+
+    async def _open_the_rest(self) -> None:
+        """In the background of a start: open every log, load every coordinator, then end transactions that nobody
+        answers for."""
+        await self.topics.wait_until_open()
         await self.transactions.wait_until_loaded()
         await self.groups.wait_until_loaded()
         orphans = await reconcile(self)
@@ -134,7 +162,8 @@ class Node:
         if self.failure is not None:
             self.abandon()
             return
-        for partition in self.topics.partitions():
+        await self.topics.stop()
+        for partition in self.topics.opened():
             partition.close()
         self.cluster.close()
         if self.data_folder is not None:
@@ -164,21 +193,25 @@ class Node:
         task.add_done_callback(self._task_done)
         return task
 
-    def all_partitions(self) -> Iterator[Partition]:
-        """Those of topics, and that of the metadata log."""
-        yield self.cluster.partition
-        yield from self.topics.partitions()
+    def open_partitions(self) -> list[Partition]:
+        """Those of topics as far as they are open, and that of the metadata log."""
+        return [self.cluster.partition, *self.topics.opened()]
 
     def offsets_to_checkpoint(self) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
         """(recovery points, log start offsets) of all partitions; starts at 0 are not worth a line."""
         recovery_points: dict[tuple[str, int], int] = {}
         start_offsets: dict[tuple[str, int], int] = {}
-        for partition in self.all_partitions():
-            log, name = partition.log, (partition.topic, partition.index)
-            recovery_points[name] = getattr(log, "recovery_point", 0)
-            if log.start_offset > 0:
-                start_offsets[name] = log.start_offset
-        return recovery_points, start_offsets
+        if self.data_folder is not None:
+            for topic in self.topics.all():  # what is not open yet keeps what was written down before
+                for index in range(len(topic.partitions)):
+                    known = self.data_folder.recovery_of(topic.name, index)
+                    recovery_points[topic.name, index] = known.recovery_point
+                    start_offsets[topic.name, index] = known.log_start_offset
+        for partition in self.open_partitions():
+            name = (partition.topic, partition.index)
+            recovery_points[name] = getattr(partition.log, "recovery_point", 0)
+            start_offsets[name] = partition.log.start_offset
+        return recovery_points, {name: offset for name, offset in start_offsets.items() if offset > 0}
 
     # ------------------------------------------------------------------ failures
 
@@ -189,7 +222,7 @@ class Node:
         self.failure = error
         _log.error("storage failed, the broker stops", error=error)
         reason = error if isinstance(error, StorageFailed) else StorageFailed(str(error))
-        for partition in self.all_partitions():
+        for partition in self.open_partitions():
             partition.fail(reason)
         self._on_failure(error)
 
