@@ -58,9 +58,10 @@ _PAUSE_S = 0.02
 class Client:
     """See the head of this file. Make one with `Client.connect`."""
 
-    def __init__(self, seed: Connection, client_id: str | None, patience_s: float) -> None:
+    def __init__(self, bootstrap: tuple[str, int], seed: Connection, client_id: str | None, patience_s: float) -> None:
         self.client_id = client_id
         self.patience_s = patience_s
+        self._bootstrap = bootstrap
         self._seed = seed
         self._nodes: dict[tuple[str, int], Connection] = {}
         self._topics: dict[str, MetadataResponseTopic] = {}
@@ -72,8 +73,9 @@ class Client:
     ) -> "Client":
         """Connect to `host:port`."""
         host, _, port = bootstrap.rpartition(":")
-        seed = await Connection.connect(host.strip("[]"), int(port), client_id=client_id)
-        return cls(seed, client_id, patience_s)
+        address = (host.strip("[]"), int(port))
+        seed = await Connection.connect(*address, client_id=client_id)
+        return cls(address, seed, client_id, patience_s)
 
     async def close(self) -> None:
         for connection in (self._seed, *self._nodes.values()):
@@ -82,6 +84,12 @@ class Client:
     @property
     def seed(self) -> Connection:
         """The connection that was opened first: any node will do for most questions."""
+        return self._seed
+
+    async def any_node(self) -> Connection:
+        """The same, opened again if it was lost: the node may have been restarted."""
+        if self._seed.is_lost:
+            self._seed = await Connection.connect(*self._bootstrap, client_id=self.client_id)
         return self._seed
 
     async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -94,6 +102,7 @@ class Client:
             except KafkaError as error:
                 if error.code not in _PASSING or loop.time() > deadline:
                     raise
+                self._topics.clear()  # Whoever led what may have changed.
             await asyncio.sleep(_PAUSE_S)
 
     # Who is who.
@@ -101,9 +110,7 @@ class Client:
     async def metadata(self, topics: Sequence[str] | None = None, *, create: bool = False) -> MetadataResponse:
         """Ask about some topics, or all, and remember the answer."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        answer: MetadataResponse = await self._seed.ask(
-            MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
-        )
+        answer: MetadataResponse = await self.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=create))
         self._brokers.update({broker.node_id: (broker.host, broker.port) for broker in answer.brokers})
         self._topics.update({topic.name: topic for topic in answer.topics if topic.name and not topic.error_code})
         return answer
@@ -141,9 +148,10 @@ class Client:
         return await self.patiently(lambda: self._find_coordinator(key, key_type))
 
     async def _find_coordinator(self, key: str, key_type: int) -> Connection:
-        version = self._seed.version_for(FindCoordinatorRequest)
+        node = await self.any_node()
+        version = node.version_for(FindCoordinatorRequest)
         request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
-        answer: FindCoordinatorResponse = await self._seed.ask(request, version)
+        answer: FindCoordinatorResponse = await node.ask(request, version)
         found = answer.coordinators[0] if version >= 4 else answer
         check(found.error_code, found.error_message)
         return await self._connection_to(found.host, found.port)
@@ -165,7 +173,7 @@ class Client:
             assignments=[],
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
         )
-        answer: CreateTopicsResponse = await self._seed.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
+        answer: CreateTopicsResponse = await self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
         check(answer.topics[0].error_code, answer.topics[0].error_message)
         self._topics.pop(name, None)
         await self.topic(name)
@@ -248,4 +256,4 @@ class Client:
 
     async def ask(self, request: object, version: int | None = None) -> Any:
         """Ask any node. `Any` for the reason told at `Connection.ask`."""
-        return await self._seed.ask(request, version)
+        return await (await self.any_node()).ask(request, version)
