@@ -5,13 +5,13 @@ in the same step that writes it (I43); a member may still be fenced before the t
 its offsets stay unstable until then.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from coordinator.groups.answers import validate_member
 from coordinator.groups.group import Group, GroupState
 from coordinator.groups.log_entries import committed_offset, offset_tombstone
-from coordinator.groups.offsets import NO_TOPIC_ID, OffsetStore
+from coordinator.groups.offsets import OffsetStore
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import ProducerStamp, Record
 from protocol.errors import ErrorCode
@@ -145,12 +145,15 @@ def fetch(
     ]
 
 
-def fetch_all(store: OffsetStore, group_id: str, *, require_stable: bool) -> list[FetchedTopic]:
-    """Everything that is committed. What is only staged is not listed."""
+def fetch_all(
+    store: OffsetStore, group_id: str, topic_id_of: Callable[[str], bytes], *, require_stable: bool
+) -> list[FetchedTopic]:
+    """Everything that is committed for topics as they are now. What is only staged is not listed."""
     partitions: dict[str, list[int]] = {}
-    for topic, partition in store.committed.get(group_id, {}):
-        partitions.setdefault(topic, []).append(partition)
-    wanted = [WantedTopic(topic, NO_TOPIC_ID, sorted(partitions[topic])) for topic in partitions]
+    for (topic, partition), stored in store.committed.get(group_id, {}).items():
+        if stored.is_of(topic_id_of(topic)):
+            partitions.setdefault(topic, []).append(partition)
+    wanted = [WantedTopic(topic, topic_id_of(topic), sorted(partitions[topic])) for topic in partitions]
     return fetch(store, group_id, wanted, require_stable=require_stable)
 
 

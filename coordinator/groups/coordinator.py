@@ -7,7 +7,7 @@ NOT_COORDINATOR, and loaded members have a session's time to heartbeat.
 Operations take a ticket and the time, and return an `Outcome`. Fresh ids for members come as arguments.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -131,16 +131,17 @@ class GroupCoordinator:
     def fetch_offsets(
         self,
         group_id: str,
-        wanted: Sequence[WantedTopic] | None,
+        wanted: Sequence[WantedTopic] | Callable[[str], bytes],
         *,
         require_stable: bool,
         ticket: Ticket,
         now_ms: int,
     ) -> Outcome:
-        """OffsetFetch; None wants everything. Answers a list of FetchedTopic, durable when it arrives (I37)."""
+        """OffsetFetch of some topics, or of everything; then what tells the present id of a topic's name is given.
+        Answers a list of FetchedTopic, durable when it arrives (I37)."""
         answer: list[FetchedTopic]
-        if wanted is None:
-            answer = fetch_all(self._offsets, group_id, require_stable=require_stable)
+        if callable(wanted):
+            answer = fetch_all(self._offsets, group_id, wanted, require_stable=require_stable)
         else:
             answer = fetch(self._offsets, group_id, wanted, require_stable=require_stable)
         return Outcome(answers=[(ticket, answer)])

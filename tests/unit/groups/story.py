@@ -242,14 +242,16 @@ class Story:
         answer = self.fetched(**options)
         return answer.error if answer.error is not ErrorCode.NONE else answer.offset
 
-    def all_offsets(self, *, group: str = GROUP, stable: bool = True) -> dict[tuple[str, int], int | ErrorCode]:
+    def all_offsets(
+        self, *, group: str = GROUP, stable: bool = True, topic_id: bytes = bytes(16)
+    ) -> dict[tuple[str, int], int | ErrorCode]:
         return {
             (topic.topic, found.partition): found.error if found.error is not ErrorCode.NONE else found.offset
-            for topic in self._fetch(None, stable, group)
+            for topic in self._fetch(lambda _: topic_id, stable, group)
             for found in topic.partitions
         }
 
-    def _fetch(self, wanted: Sequence[WantedTopic] | None, stable: bool, group: str) -> list[Any]:
+    def _fetch(self, wanted: Sequence[WantedTopic] | Callable[[str], bytes], stable: bool, group: str) -> list[Any]:
         answer = self.ask(
             lambda machine, ticket, now: machine.fetch_offsets(
                 group, wanted, require_stable=stable, ticket=ticket, now_ms=now

@@ -129,6 +129,8 @@ def test_offsets_of_an_earlier_topic_of_that_name_are_not_found() -> None:
     assert story.offset(topic_id=b"b" * 16) == -1
     assert story.offset(topic_id=b"a" * 16) == 42
     assert story.offset(topic_id=bytes(16)) == 42
+    assert story.all_offsets(topic_id=b"b" * 16) == {}
+    assert story.all_offsets(topic_id=b"a" * 16) == {("t", 0): 42}
 
 
 def test_a_commit_is_answered_when_it_is_durable() -> None:

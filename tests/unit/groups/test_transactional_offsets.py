@@ -9,9 +9,14 @@ from coordinator.groups.commits import FetchedTopic
 from coordinator.machine import Marker
 from protocol.errors import ErrorCode
 from tests.harness.memory_shard_log import CollectingTicket
-from tests.unit.groups.story import GROUP, Story
+from tests.unit.groups.story import GROUP, TOPIC_ID, Story
 
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
+
+
+def everything(topic: str) -> bytes:
+    """Asks for all topics, as they are now."""
+    return TOPIC_ID
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -105,7 +110,7 @@ def test_a_marker_is_answered_when_it_is_materialised_and_durable() -> None:
     assert following.answer == [ErrorCode.NONE]
     ticket = CollectingTicket()
     story.shard.submit(
-        lambda machine, now: machine.fetch_offsets(GROUP, None, require_stable=False, ticket=ticket, now_ms=now),
+        lambda machine, now: machine.fetch_offsets(GROUP, everything, require_stable=False, ticket=ticket, now_ms=now),
         ticket,
     )
     topics = cast(list[FetchedTopic], ticket.answer)
@@ -132,7 +137,7 @@ def test_a_fetch_sees_only_what_is_durable_when_it_is_answered() -> None:
     story.submit_commit(1)
     ticket = CollectingTicket()
     story.shard.submit(
-        lambda machine, now: machine.fetch_offsets(GROUP, None, require_stable=True, ticket=ticket, now_ms=now),
+        lambda machine, now: machine.fetch_offsets(GROUP, everything, require_stable=True, ticket=ticket, now_ms=now),
         ticket,
     )
     assert ticket.waiting
