@@ -1,0 +1,100 @@
+"""The `demo` command: options, a broker of its own, the run, the verdict."""
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from tallystick.demo.director import DemoFailed, Director
+from tallystick.demo.plan import PLANTS, Settings
+from tallystick.demo.show import Screen
+from tallystick.demo.verdict import Verdict, judge
+from tallystick.process import BrokerFailed, BrokerProcess
+
+OWN_SESSION_MS = 3000
+"""Sessions of workers at a broker of our own, which is told to allow them; Kafka's default minimum is 6 s."""
+
+
+def _run(settings: Settings, broker: BrokerProcess | None, screen: Screen) -> tuple[Verdict, float]:
+    began = time.monotonic()
+    director = Director(settings, broker, screen.show)
+    try:
+        with screen:
+            director.run()
+    finally:
+        director.close()
+    verdict = judge(settings, zombies_fenced=director.zombies_fenced, zombies_wanted=1)
+    verdict.faults = director.faults
+    return verdict, time.monotonic() - began
+
+
+def _keep(screen: Screen, broker: BrokerProcess) -> None:
+    where = broker.bootstrap
+    screen.console.print(
+        f"\nThe broker stays up: [bold]{where}[/bold], pid {broker.pid}, data in {broker.data}\n"
+        f"  kcat -b {where} -C -t ledger -e -q -X isolation.level=read_committed | head\n"
+        f"  kcat -b {where} -L\n"
+        f"  kill {broker.pid}; rm -r {broker.folder}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+@click.command(name="demo")
+@click.option("--transfers", default=100_000, show_default=True, type=click.IntRange(min=1000))
+@click.option("--seed", default=1, show_default=True, help="Draws the transfers and what is aborted on purpose.")
+@click.option("--json", "as_json", is_flag=True, help="No progress; the last line of output is one JSON object.")
+@click.option("--keep", is_flag=True, help="Leave the broker up and print how to look at it.")
+@click.option("--bootstrap", default="", help="Use a broker that runs already; it is not killed then.")
+@click.option("--durability", default="fsync", show_default=True, type=click.Choice(["fsync", "page-cache"]))
+@click.option("--plant", default="", type=click.Choice(["", *PLANTS]), help="Plant a fault, to see the verdict fail.")
+def demo(transfers: int, seed: int, as_json: bool, keep: bool, bootstrap: str, durability: str, plant: str) -> None:
+    """The main job: an exactly-once pipeline through SIGKILL, SIGSTOP and a killed broker, and a verdict on it."""
+    screen = Screen(transfers, quiet=as_json)
+    broker: BrokerProcess | None = None
+    session_ms = 6000
+    if not bootstrap:
+        options = ["--durability", durability, "--set", "group.min.session.timeout.ms=1000"]
+        broker = BrokerProcess(Path(tempfile.mkdtemp(prefix="tallystick-demo-")), options=options)
+        session_ms = OWN_SESSION_MS
+    failure = ""
+    verdict = Verdict(transfers)
+    seconds = 0.0
+    try:
+        if broker is not None:
+            bootstrap = broker.start().bootstrap
+            screen.console.print(f"a broker at {bootstrap}, durability {durability}, seed {seed}", highlight=False)
+        settings = Settings(bootstrap, transfers, seed, session_ms, plant)
+        verdict, seconds = _run(settings, broker, screen)
+        screen.verdict(verdict, seconds)
+    except (DemoFailed, BrokerFailed) as error:
+        failure = str(error)
+        click.echo(f"the demo failed: {failure}", err=True)
+    finally:
+        if broker is not None and not keep:
+            _tidy_up(broker, failed=bool(failure))
+    if broker is not None and keep:
+        _keep(screen, broker)
+    ok = verdict.ok and not failure
+    if as_json:
+        figures = verdict.as_json() | {"ok": ok, "seed": seed, "seconds": round(seconds, 2), "durability": durability}
+        click.echo(json.dumps(figures | {"failure": failure}))
+    sys.exit(0 if ok else 1)
+
+
+def _tidy_up(broker: BrokerProcess, *, failed: bool) -> None:
+    broker.close()
+    if failed:
+        click.echo(f"the broker's log and data are kept in {broker.folder}", err=True)
+    else:
+        shutil.rmtree(broker.folder, ignore_errors=True)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """What `tallystick demo` and `python -m tallystick.demo` call; ends the process with the verdict's status."""
+    demo(list(arguments), prog_name="tallystick demo")

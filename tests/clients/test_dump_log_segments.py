@@ -1,0 +1,98 @@
+"""Kafka's own DumpLogSegments reads every file of the data folder that all other client tests have written to.
+
+Runs last in its folder (see conftest). The broker is killed, restarted and stopped first, so that the files have
+seen that too.
+"""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.harness import jars
+from tests.harness.broker import Target
+from tests.harness.confluent import SECONDS, make_topic, producer, write
+
+SUFFIXES = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
+COMPLAINTS = ("mismatch", "isvalid: false", "Could not", "Exception", "corrupt", "Found timestamp", "Non-consecutive")
+
+
+def dump(files: list[Path], *options: str) -> str:
+    """What DumpLogSegments says of these files."""
+    command = [str(jars.java()), "-Xmx256m", "-cp", jars.class_path("kafka"), "org.apache.kafka.tools.DumpLogSegments"]
+    names = ",".join(str(path) for path in files)
+    done = subprocess.run(
+        [*command, *options, "--files", names], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout + done.stderr
+
+
+def complaints(output: str) -> list[str]:
+    return [line for line in output.splitlines() if any(word.lower() in line.lower() for word in COMPLAINTS)]
+
+
+@pytest.fixture(scope="module")
+def data_folder(target: Target) -> Path:
+    """The stopped broker's data folder."""
+    process = target.own_process()
+    try:
+        jars.class_path("kafka")
+    except jars.JarsMissing as reason:
+        pytest.skip(f"DumpLogSegments needs Java and Kafka's jars: {reason}")
+    _some_of_everything(target.bootstrap)
+    process.kill()
+    process.start()
+    write(process.bootstrap, "dumped", [b"after the kill"])
+    process.stop()
+    return process.data
+
+
+def _some_of_everything(bootstrap: str) -> None:
+    """So that this test says something when it runs alone."""
+    make_topic(bootstrap, "dumped", 2)
+    write(bootstrap, "dumped", [b"x" * 100] * 500, compression__type="lz4")
+    sender = producer(bootstrap, transactional__id="dumped")
+    sender.init_transactions(SECONDS)
+    for end in (sender.commit_transaction, sender.abort_transaction):
+        sender.begin_transaction()
+        sender.produce("dumped", b"in a transaction", partition=0)
+        sender.flush(SECONDS)
+        end(SECONDS)
+
+
+def of_topic(folder: Path, prefix: str) -> list[Path]:
+    return [path for path in _all_files(folder) if path.parent.name.startswith(prefix)]
+
+
+def _all_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+
+
+def test_every_file_is_read_without_a_complaint(data_folder: Path) -> None:
+    files = [path for path in _all_files(data_folder) if path.stat().st_size]
+    assert {path.suffix for path in files} >= {".log", ".snapshot", ".txnindex"}
+    output = dump(files, "--deep-iteration")
+    assert "isvalid: true" in output
+    assert complaints(output) == []
+
+
+def test_the_transaction_log_is_decoded(data_folder: Path) -> None:
+    logs = [path for path in of_topic(data_folder, "__transaction_state-") if path.suffix == ".log"]
+    output = dump(logs, "--deep-iteration", "--transaction-log-decoder")
+    assert complaints(output) == []
+    assert '"transactionalId"' in output
+    assert '"transactionStatus":4' in output and '"transactionStatus":5' in output, "CompleteCommit, CompleteAbort"
+
+
+def test_the_offsets_log_is_decoded(data_folder: Path) -> None:
+    logs = [path for path in of_topic(data_folder, "__consumer_offsets-") if path.suffix == ".log"]
+    output = dump(logs, "--deep-iteration", "--offsets-decoder")
+    assert complaints(output) == []
+
+
+def test_the_metadata_log_is_decoded(data_folder: Path) -> None:
+    logs = [path for path in of_topic(data_folder, "__cluster_metadata-") if path.suffix == ".log"]
+    output = dump(logs, "--cluster-metadata-decoder")
+    assert complaints(output) == []
+    assert "TOPIC_RECORD" in output and "PARTITION_RECORD" in output
