@@ -89,9 +89,11 @@ class AbortedIndex:
         insort(self._bases, base)
 
     def truncate(self, end_offset: int) -> None:
-        """Forget markers at and after `end_offset`."""
+        """Forget markers at and after `end_offset`. What lies before that was synced; a power cut may have left anything
+        behind it, so the entries of the segment in question are looked at one by one."""
+        held_by = self._base_of(end_offset)
         for base, section in self._sections.items():
-            if section.truncate(end_offset):
+            if base >= held_by and section.truncate(end_offset):
                 self._dirty.add(base)
         self._find_last_offset()
 
@@ -195,7 +197,11 @@ class _Section:
         return self._last_offset_at(self.count - 1) if self.count else -1
 
     def truncate(self, end_offset: int) -> bool:
-        kept = self._first_ending_at(end_offset)
+        kept, last_offset = 0, -1
+        for entry in self.entries(0, self.count):
+            if not entry.first_offset < entry.last_offset < end_offset or entry.last_offset <= last_offset:
+                break
+            kept, last_offset = kept + 1, entry.last_offset
         if kept == self.count:
             return False
         self.count = kept

@@ -1,0 +1,234 @@
+"""What a Produce may bring, and how Kafka 4.3.1 refuses the rest (asked of a running one). Cites I35, I22."""
+
+import gzip
+import struct
+from dataclasses import replace
+
+import pytest
+
+from broker.partition.errors import AppendError, RecordError
+from broker.topic_config import TopicConfig
+from protocol.errors import ErrorCode
+from protocol.records import compression
+from protocol.records.batch import HEADER, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, check_crc, read_header, seal
+from protocol.records.record import NewRecord, build_batch, records_of
+from storage.log import LogConfig
+from tests.unit.partition.rig import NOW_MS, Rig, idempotent, in_transaction, plain
+
+COMPACTED = TopicConfig(log=LogConfig(cleanup_compact=True))
+HOUR_MS = 3_600_000
+
+
+def changed(batch: bytes, *, body: bytes | None = None, **fields: int) -> bytes:
+    """A batch with other header fields, and a checksum that is right all the same."""
+    header: BatchHeader = read_header(batch)._replace(**fields)
+    out = bytearray(HEADER.pack(*header)) + (batch[HEADER_SIZE:] if body is None else body)
+    seal(out)
+    return bytes(out)
+
+
+def refusal(rig: Rig, batch: bytes) -> AppendError:
+    with pytest.raises(AppendError) as caught:
+        rig.produce(batch)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("batch", "code", "log_start_offset"),
+    [
+        (b"", ErrorCode.INVALID_RECORD, -1),
+        (bytes(10), ErrorCode.INVALID_RECORD, -1),
+        (changed(plain(), magic=0), ErrorCode.INVALID_RECORD, -1),
+        (changed(plain(), magic=1), ErrorCode.INVALID_RECORD, -1),
+        (changed(plain(), magic=3), ErrorCode.CORRUPT_MESSAGE, -1),
+        (plain() + plain(), ErrorCode.INVALID_RECORD, -1),
+        (plain()[:-1], ErrorCode.INVALID_RECORD, -1),
+        (changed(plain(), base_offset=5), ErrorCode.INVALID_RECORD, 0),
+        (plain()[:-1] + b"\xff", ErrorCode.CORRUPT_MESSAGE, -1),
+        (changed(plain(), last_offset_delta=3), ErrorCode.INVALID_RECORD, 0),
+        (changed(plain(), last_offset_delta=-1), ErrorCode.INVALID_RECORD, 0),
+        (changed(plain(), records_count=0), ErrorCode.INVALID_RECORD, 0),
+        (changed(plain(), records_count=0, last_offset_delta=-1), ErrorCode.INVALID_RECORD, 0),
+        (changed(plain(), records_count=-1), ErrorCode.INVALID_RECORD, 0),
+        (changed(plain(), attributes=0x20), ErrorCode.INVALID_RECORD, 0),
+        (changed(plain(), producer_id=5, producer_epoch=0), ErrorCode.INVALID_RECORD, 0),
+        (changed(plain(), attributes=5), ErrorCode.UNKNOWN_SERVER_ERROR, 0),
+        (in_transaction(5, 0, 0), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1),
+    ],
+)
+def test_what_is_not_one_sound_batch_is_refused_as_kafka_does(
+    batch: bytes, code: ErrorCode, log_start_offset: int
+) -> None:
+    """I35: base offset, count, magic, checksum, control bit; and nothing has happened."""
+    rig = Rig()
+    assert rig.error_of(batch) is code
+    refused = refusal(rig, batch)
+    assert (refused.log_start_offset, refused.record_errors) == (log_start_offset, ())
+
+
+@pytest.mark.parametrize("rest", [b"\x01" * 10, b"\x01" * 30])
+def test_a_rest_that_is_no_batch_is_dropped(rest: bytes) -> None:
+    rig = Rig()
+    rig.produce(plain() + rest)
+    assert rig.log.size_bytes == len(plain())
+
+
+@pytest.mark.parametrize("length", [10, -5])
+def test_a_length_that_cannot_be_one_is_named(length: int) -> None:
+    damaged = bytearray(plain())
+    struct.pack_into(">i", damaged, 8, length)
+    refused = refusal(Rig(), bytes(damaged))
+    assert refused.code is ErrorCode.CORRUPT_MESSAGE
+    assert refused.message == f"Record size {length} is less than the minimum record overhead (14)"
+
+
+def test_a_non_transactional_write_within_a_transaction_is_refused() -> None:
+    """I35: 48 for a plain batch of a producer whose transaction is open here; a wrong sequence is heard of first."""
+    rig = Rig()
+    rig.transact(in_transaction(5, 0, 0))
+    assert rig.error_of(idempotent(5, 0, 1)) is ErrorCode.INVALID_TXN_STATE
+    assert rig.error_of(idempotent(5, 0, 7)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_size_limits() -> None:
+    rig = Rig(config=TopicConfig(max_message_bytes=100))
+    assert rig.error_of(plain(b"v" * 100)) is ErrorCode.MESSAGE_TOO_LARGE
+    assert refusal(rig, plain(b"v" * 100)).log_start_offset == -1
+    rig = Rig(config=TopicConfig(log=LogConfig(segment_bytes=200)))
+    assert rig.error_of(plain(b"v" * 300)) is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert refusal(rig, plain(b"v" * 300)).log_start_offset == -1
+    rig.produce(plain(b"v"))
+
+
+def test_zstd_needs_a_produce_that_knows_it() -> None:
+    rig = Rig()
+    batch = memoryview(build_batch([NewRecord(b"v")], compression=compression.ZSTD))
+    with pytest.raises(AppendError) as caught:
+        rig.partition.append(batch, transactional_id=None, now_ms=NOW_MS, zstd_allowed=False)
+    assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    rig.partition.append(batch, transactional_id=None, now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("codec", [compression.NONE, compression.GZIP, compression.SNAPPY, compression.ZSTD])
+def test_a_compacted_topic_wants_keys_and_names_every_record_without(codec: int) -> None:
+    records = [NewRecord(b"v", b"k", NOW_MS), *[NewRecord(b"v", None, NOW_MS) for _ in range(4)]]
+    rig = Rig(config=COMPACTED)
+    refused = refusal(rig, build_batch(records, compression=codec))
+    text = "Compacted topic cannot accept message without key in topic partition t-0"
+    assert refused.code is ErrorCode.INVALID_RECORD
+    assert refused.record_errors == tuple(RecordError(index, text) for index in (1, 2, 3, 4))
+    shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index in (1, 2, 3))
+    assert refused.message == (
+        "One or more records have been rejected due to 4 record errors in total, and only showing the first three "
+        f"errors at most: [{shown}]"
+    )
+    rig.produce(build_batch(records[:1], compression=codec))
+
+
+def test_where_we_look_records_must_add_up() -> None:
+    """The header of a batch is believed where nobody looks inside: a documented difference from Kafka."""
+    lying = changed(plain(b"v", key=b"k"), records_count=2, last_offset_delta=1)
+    assert Rig(config=COMPACTED).error_of(lying) is ErrorCode.INVALID_RECORD
+    assert Rig(config=COMPACTED).error_of(changed(plain(), attributes=1)) is ErrorCode.INVALID_RECORD
+    Rig().produce(lying)
+
+
+def test_records_from_the_future_are_refused_with_their_time() -> None:
+    rig = Rig()
+    late = NOW_MS + 2 * HOUR_MS
+    batch = build_batch([NewRecord(b"v", b"k", NOW_MS), NewRecord(b"v", b"k", late)])
+    refused = refusal(rig, batch)
+    assert refused.code is ErrorCode.INVALID_TIMESTAMP
+    assert refused.message == "One or more records have been rejected due to invalid timestamp"
+    assert refused.record_errors == (
+        RecordError(
+            1,
+            f"Timestamp {late} of message with offset 1 is out of range. The timestamp should be within "
+            f"[{NOW_MS - (1 << 63) + 1}, {NOW_MS + HOUR_MS}]",
+        ),
+    )
+
+
+def test_a_header_that_claims_the_future_is_corrected() -> None:
+    """Kafka takes such a batch; the maximum it stores is that of the records, or retention would never end."""
+    rig = Rig()
+    rig.produce(changed(plain(), max_timestamp=NOW_MS + 2 * HOUR_MS))
+    stored = rig.log.read(0, 1000, end_offset=1)[0]
+    header = read_header(stored)
+    assert header.max_timestamp == NOW_MS and check_crc(stored, 0, header)
+
+
+def test_records_from_the_past_are_refused_where_the_topic_says_so() -> None:
+    rig = Rig(config=TopicConfig(timestamp_before_max_ms=1000))
+    assert rig.error_of(plain(timestamp_ms=NOW_MS - 5000)) is ErrorCode.INVALID_TIMESTAMP
+    rig.produce(plain(timestamp_ms=NOW_MS - 1000))
+    rig.produce(plain(timestamp_ms=-1))
+
+
+def test_log_append_time_is_the_brokers_and_in_the_checksum() -> None:
+    rig = Rig(config=TopicConfig(log_append_time=True))
+    appended = rig.produce(idempotent(7, 0, 0, timestamp_ms=5))
+    assert appended.log_append_time_ms == NOW_MS
+    stored = rig.log.read(0, 1000, end_offset=1)[0]
+    header = read_header(stored)
+    assert header.log_append_time and header.max_timestamp == NOW_MS and header.base_timestamp == 5
+    assert check_crc(stored, 0, header)
+    assert [record.timestamp_ms for record in records_of(stored)] == [NOW_MS]
+    rig.now_ms += 1000
+    repeated = rig.produce(idempotent(7, 0, 0, timestamp_ms=5))
+    assert repeated.duplicate and repeated.log_append_time_ms == NOW_MS
+
+
+def test_a_producer_does_not_choose_log_append_time() -> None:
+    claims = changed(plain(), attributes=LOG_APPEND_TIME)
+    refused = refusal(Rig(config=TopicConfig(log_append_time=True)), claims)
+    assert refused.code is ErrorCode.INVALID_TIMESTAMP
+    assert refused.record_errors[0].message == (
+        f"Invalid timestamp type in message DefaultRecord(offset=0, timestamp={NOW_MS}, key=0 bytes, value=1 bytes). "
+        "Producer should not set timestamp type to LogAppendTime."
+    )
+    rig = Rig()
+    assert rig.produce(claims).log_append_time_ms == -1
+    assert not read_header(rig.log.read(0, 1000, end_offset=1)[0]).log_append_time
+
+
+@pytest.mark.parametrize("target", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
+def test_a_topic_with_its_own_codec_re_encodes(target: str) -> None:
+    rig = Rig(config=TopicConfig(compression_type=target))
+    for source in (compression.NONE, compression.GZIP):
+        batch = idempotent(7 + source, 3, 0, 3)
+        header = read_header(batch)
+        body = gzip.compress(batch[HEADER_SIZE:]) if source else batch[HEADER_SIZE:]
+        offset = rig.produce(changed(batch, body=body, attributes=source)).base_offset
+        stored = rig.log.read(offset, 1 << 20, end_offset=offset + 3)[0]
+        found = read_header(stored)
+        assert compression.NAMES[found.compression] == ("none" if target == "uncompressed" else target)
+        assert found[7:] == header[7:] and check_crc(stored, 0, found)
+        assert [record.value for record in records_of(stored)] == [b"v"] * 3
+
+
+def test_the_bytes_of_a_producer_are_not_touched() -> None:
+    rig = Rig()
+    batch = changed(idempotent(7, 0, 0), attributes=0x8000 - 0x10000)
+    rig.produce(batch)
+    stored = bytes(rig.log.read(0, 1000, end_offset=1)[0])
+    assert stored[16:] == batch[16:]
+    assert read_header(stored).leader_epoch == rig.partition.leader_epoch
+
+
+def test_every_append_is_announced_once_and_moves_nothing() -> None:
+    rig = Rig()
+    rig.produce(plain())
+    assert (rig.written, rig.partition.high_watermark, rig.partition.end_offset) == (1, 0, 1)
+    rig.produce(idempotent(5, 0, 0))
+    rig.produce(idempotent(5, 0, 0))
+    assert rig.written == 2
+    rig.end(5, 1, commit=True)
+    assert (rig.written, rig.partition.high_watermark) == (3, 0)
+
+
+def test_a_changed_configuration_takes_effect() -> None:
+    rig = Rig()
+    rig.produce(plain(b"v" * 500))
+    rig.partition.configure(replace(TopicConfig(), max_message_bytes=200))
+    assert rig.error_of(plain(b"v" * 500)) is ErrorCode.MESSAGE_TOO_LARGE
