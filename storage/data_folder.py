@@ -48,6 +48,7 @@ class DataFolder:
         self.same_boot = boot_id != "" and boot_id == last_boot
         self._recovery_points = read_offsets(files, RECOVERY_POINTS)
         self._start_offsets = read_offsets(files, LOG_START_OFFSETS)
+        self._written = dict(self._recovery_points), dict(self._start_offsets)
         if boot_id != last_boot:
             _write_format(files, version, boot_id)
         self._boot_id = boot_id
@@ -62,20 +63,20 @@ class DataFolder:
         )
 
     def forget(self, topic: str, partition: int) -> None:
-        """The partition's folder was deleted; one of the same name begins anew."""
+        """The partition is deleted; one of the same name begins anew."""
         self._recovery_points.pop((topic, partition), None)
         self._start_offsets.pop((topic, partition), None)
 
     def checkpoint(
         self, recovery_points: Mapping[TopicPartition, int], start_offsets: Mapping[TopicPartition, int]
     ) -> None:
-        """Write both checkpoints where they changed. Durable when it returns; may run on another thread."""
-        if recovery_points != self._recovery_points:
+        """Write both checkpoints where they changed: all partitions there are, and no other. A deleted partition has to
+        be gone from them before one of the same name is made. Durable when it returns; may run on another thread."""
+        if recovery_points != self._written[0]:
             write_offsets(self._files, RECOVERY_POINTS, recovery_points)
-            self._recovery_points = dict(recovery_points)
-        if start_offsets != self._start_offsets:
+        if start_offsets != self._written[1]:
             write_offsets(self._files, LOG_START_OFFSETS, start_offsets)
-            self._start_offsets = dict(start_offsets)
+        self._written = dict(recovery_points), dict(start_offsets)
 
     def close_cleanly(self) -> None:
         """Every log is closed and the last checkpoint written: nothing is to be recovered at the next start."""

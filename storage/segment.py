@@ -6,6 +6,7 @@ first use.
 """
 
 from collections.abc import Iterator, Sequence
+from zlib import crc32
 
 from protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
 from protocol.schema import Buffer
@@ -316,3 +317,10 @@ def placed_by(header: BatchHeader) -> Placed:
     """What a header says of its batch, in the form that an append has it."""
     last_offset = header.base_offset + header.last_offset_delta
     return Placed(header.base_offset, last_offset, LENGTH_END + header.batch_length, header.max_timestamp)
+
+
+def roll_age_ms(config: LogConfig, folder: str, base_offset: int) -> int:
+    """segment.ms less a share of segment.jitter.ms, so that a thousand partitions do not roll together."""
+    jitter_ms = config.segment_jitter_ms
+    share = crc32(f"{folder}/{base_offset}".encode()) % jitter_ms if jitter_ms > 0 else 0
+    return config.segment_ms - share

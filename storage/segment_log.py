@@ -9,7 +9,6 @@ when indexes and epochs are synced too.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from typing import NoReturn
-from zlib import crc32
 
 from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
@@ -22,7 +21,7 @@ from storage.log import LogConfig, LogObserver, LogSlice, OffsetOutOfRange, Stor
 from storage.lookup import find_in_segments, newest_in_segments
 from storage.memory_log import CHECKPOINT_BATCHES, CHECKPOINT_BYTES
 from storage.recovery import Loaded, Recovery, load
-from storage.segment import Segment
+from storage.segment import Segment, roll_age_ms
 from storage.segment_format import BATCH_EXTENT
 from storage.stamping import Placed, leader_epoch_at, placed_in, stamp
 
@@ -51,7 +50,7 @@ class SegmentLog:
         self._unsynced = Unsynced(found.unsynced, [folder.rpartition("/")[0], folder] if found.is_new else [])
         self._bytes_since_checkpoint = 0
         self._batches_since_checkpoint = 0
-        self._roll_after_ms = self._roll_age_ms()
+        self._roll_after_ms = roll_age_ms(self.config, self.folder, self._bases[-1])
         self._hints: dict[int, tuple[int, int]] = {}
 
     @classmethod
@@ -150,16 +149,10 @@ class SegmentLog:
         self._unsynced.rolled(old, self.folder)
         self.segments.append(segment)
         self._bases.append(base)
-        self._roll_after_ms = self._roll_age_ms()
+        self._roll_after_ms = roll_age_ms(self.config, self.folder, self._bases[-1])
         for observer in self._observers:
             observer.segment_rolled(base)
         self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
-
-    def _roll_age_ms(self) -> int:
-        """segment.ms less a share of segment.jitter.ms, so that a thousand partitions do not roll together."""
-        jitter_ms = self.config.segment_jitter_ms
-        share = crc32(f"{self.folder}/{self._bases[-1]}".encode()) % jitter_ms if jitter_ms > 0 else 0
-        return self.config.segment_ms - share
 
     def _assign_epochs(self, epochs: list[tuple[int, int]]) -> None:
         news = [self._epochs.assign(epoch, offset) for epoch, offset in epochs]
@@ -380,7 +373,7 @@ class SegmentLog:
 
     def configure(self, config: LogConfig) -> None:
         self.config = config
-        self._roll_after_ms = self._roll_age_ms()
+        self._roll_after_ms = roll_age_ms(self.config, self.folder, self._bases[-1])
         for segment in self.segments:
             segment.configure(config)
 

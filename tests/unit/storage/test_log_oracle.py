@@ -154,5 +154,5 @@ class TwoLogs(RuleBasedStateMachine):
 
 TestTwoLogs = pytest.mark.filterwarnings("ignore")(TwoLogs.TestCase)
 TwoLogs.TestCase.settings = settings(
-    max_examples=120, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=250, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )

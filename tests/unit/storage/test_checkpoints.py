@@ -1,0 +1,114 @@
+"""The small files: Kafka's formats to the byte, and what a start makes of them."""
+
+import pytest
+
+from storage import data_folder
+from storage.checkpoints import (
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    MetaProperties,
+    UnreadableDataFolder,
+    read_meta_properties,
+    read_offsets,
+    read_partition_metadata,
+    read_text,
+    write_meta_properties,
+    write_offsets,
+    write_partition_metadata,
+)
+from storage.data_folder import DataFolder
+from tests.harness.simulated_files import SimulatedFiles
+
+TOPIC_ID = bytes(range(16))
+
+
+def put(files: SimulatedFiles, path: str, text: str) -> None:
+    files.write_whole(path, text.encode())
+
+
+def test_an_offset_checkpoint_is_written_as_kafka_writes_it() -> None:
+    files = SimulatedFiles()
+    write_offsets(files, RECOVERY_POINTS, {("b.topic-x", 1): 7, ("a", 0): 1 << 40})
+    assert read_text(files, RECOVERY_POINTS) == "0\n2\na 0 1099511627776\nb.topic-x 1 7\n"
+    assert read_offsets(files, RECOVERY_POINTS) == {("b.topic-x", 1): 7, ("a", 0): 1 << 40}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0\n", "0\n2\na 0 1\n", "1\n1\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 x\n", "\x00" * 9]
+)
+def test_a_damaged_offset_checkpoint_says_nothing(text: str) -> None:
+    """More is read again; nothing is believed that may be wrong."""
+    files = SimulatedFiles()
+    put(files, RECOVERY_POINTS, text)
+    assert read_offsets(files, RECOVERY_POINTS) == {}
+    assert read_offsets(files, LOG_START_OFFSETS) == {}
+
+
+def test_meta_properties_round_trip_and_kafkas_own_are_understood() -> None:
+    files = SimulatedFiles()
+    assert read_meta_properties(files) is None
+    meta = MetaProperties("4L6g3nShT-eMCtK--X86sw", 3, "e6hPaNk0QGqDAhDIz9WBqw")
+    write_meta_properties(files, meta)
+    assert read_meta_properties(files) == meta
+    kafkas = "#\n#Sat Nov 21 14:50:47 UTC 2026\ncluster.id=abc\ndirectory.id=def\nnode.id=1\nversion=1\n"
+    put(files, "meta.properties", kafkas)
+    assert read_meta_properties(files) == MetaProperties("abc", 1, "def")
+    for damaged in ("version=1\ncluster.id=a\n", "version=0\nbroker.id=1\n", "version=1\ncluster.id=a\nnode.id=x\n"):
+        put(files, "meta.properties", damaged)
+        with pytest.raises(UnreadableDataFolder):
+            read_meta_properties(files)
+
+
+def test_partition_metadata_carries_the_topic_id() -> None:
+    files = SimulatedFiles()
+    files.make_folder("t-0")
+    assert read_partition_metadata(files, "t-0") is None
+    write_partition_metadata(files, "t-0", TOPIC_ID)
+    assert read_text(files, "t-0/partition.metadata") == "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n"
+    assert read_partition_metadata(files, "t-0") == TOPIC_ID
+    put(files, "t-0/partition.metadata", "version: 0\ntopic_id: AAEC")
+    assert read_partition_metadata(files, "t-0") is None
+
+
+def test_a_start_learns_how_the_last_run_ended() -> None:
+    files = SimulatedFiles()
+    first = DataFolder(files, boot_id="boot-1")
+    assert (first.clean, first.same_boot) == (False, False)
+    first.checkpoint({("t", 0): 40}, {("t", 0): 5})
+    killed = DataFolder(files, boot_id="boot-1")
+    assert (killed.clean, killed.same_boot) == (False, True)
+    found = killed.recovery_of("t", 0)
+    assert (found.recovery_point, found.log_start_offset, found.same_boot) == (40, 5, True)
+    assert killed.recovery_of("u", 0).recovery_point == 0
+    killed.close_cleanly()
+    clean = DataFolder(files, boot_id="boot-2")
+    assert (clean.clean, clean.same_boot) == (True, False)
+    assert DataFolder(files, boot_id="boot-2").clean is False
+    assert DataFolder(files, boot_id="").same_boot is False
+
+
+def test_a_forgotten_partition_begins_anew() -> None:
+    files = SimulatedFiles()
+    folder = DataFolder(files, boot_id="b")
+    folder.checkpoint({("t", 0): 40}, {("t", 0): 40})
+    folder.forget("t", 0)
+    assert folder.recovery_of("t", 0).log_start_offset == 0
+    folder.checkpoint({}, {})
+    assert read_offsets(files, LOG_START_OFFSETS) == {}
+
+
+def test_an_older_format_is_brought_up_step_by_step_and_a_newer_one_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = SimulatedFiles()
+    DataFolder(files, boot_id="b")
+    done: list[int] = []
+    monkeypatch.setattr(data_folder, "FORMAT_VERSION", 3)
+    monkeypatch.setattr(data_folder, "UPGRADES", {1: lambda _: done.append(1), 2: lambda _: done.append(2)})
+    DataFolder(files, boot_id="b")
+    DataFolder(files, boot_id="b")
+    assert done == [1, 2]
+    monkeypatch.setattr(data_folder, "FORMAT_VERSION", 2)
+    with pytest.raises(UnreadableDataFolder, match="Use a newer version"):
+        DataFolder(files, boot_id="b")
+    put(files, "tallystick.format", "{")
+    with pytest.raises(UnreadableDataFolder, match="damaged"):
+        DataFolder(files, boot_id="b")
