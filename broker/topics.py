@@ -22,7 +22,14 @@ from coordinator.cluster.image import Change, TopicImage
 from coordinator.cluster.topic_rules import INTERNAL_TOPICS, METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coordinator.cluster.topics import Rules
 from protocol.errors import ErrorCode
-from protocol.messages.topics import CreatableTopic, CreatableTopicResult, DeletableTopicResult, DeleteTopicState
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+    DeletableTopicResult,
+    DeleteTopicState,
+)
 
 _log = EventLog("topics")
 
@@ -275,6 +282,17 @@ class TopicDirectory:
             lambda machine, ticket: machine.delete_topics(ticket, topics, rules)
         )
         await self.wait_until_removed([one.name for one in results if one.name is not None])
+        return results
+
+    async def grow(
+        self, topics: Sequence[CreatePartitionsTopic], *, validate_only: bool = False
+    ) -> list[CreatePartitionsTopicResult]:
+        """Add partitions; returns one result for each name, when they can be used. Raises `CoordinatorError`."""
+        rules = self.rules()
+        results: list[CreatePartitionsTopicResult] = await self._cluster.ask(
+            lambda machine, ticket: machine.create_partitions(ticket, topics, rules, validate_only=validate_only)
+        )
+        await self.wait_until_open([topic for one in results if (topic := self._by_name.get(one.name)) is not None])
         return results
 
     async def auto_create(self, name: str) -> ErrorCode:
