@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from confluent_kafka import KafkaException
 
@@ -21,7 +21,12 @@ QUIET = logging.getLogger("tallystick.demo")
 QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
 
-CLIENT = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 250, "retry.backoff.ms": 50, "logger": QUIET}
+CLIENT: dict[str, Any] = {
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 250,
+    "retry.backoff.ms": 50,
+    "logger": QUIET,
+}
 """Settings of every client here: back soon after a broker that was away, and no lines about it on the screen."""
 
 
