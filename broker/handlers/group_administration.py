@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from broker.node import Node
 
 NOT_FOUND_SINCE = 6
-ALL_OPERATIONS = sum(1 << operation for operation in (3, 4, 6, 10, 11))
-"""Read, describe, delete, describe configs, alter configs: all there is to do with a group, as nobody is restricted."""
+ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+"""Read, delete, describe, describe configs, alter configs: all there is to do with a group, as nobody is restricted."""
 
 
 @handles(DescribeGroupsRequest, DescribeGroupsResponse, versions=range(0, 7))
 async def describe_groups(
     node: "Node", context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    """Each group with its members; metadata and assignments only while it is stable.
+    """Each group with its members; their metadata only while it is stable.
 
     A group nobody knows is Dead, and from v6 on also GROUP_ID_NOT_FOUND. v3 authorised operations; v4 instance ids.
     """
@@ -61,7 +61,7 @@ async def _describe(node: "Node", group_id: str) -> DescribedGroup:
 async def list_groups(node: "Node", context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """All groups of this node; COORDINATOR_LOAD_IN_PROGRESS as long as some of them may be missing.
 
-    v4 state, and a filter on it (KIP-518); v5 type, and a filter on it (KIP-848): all are Classic here.
+    v4 state, and a filter on it (KIP-518); v5 type, and a filter on it (KIP-848): all are classic here.
     """
     groups: list[ListedGroup] = []
     for index, _ in node.groups.indexed():
@@ -82,7 +82,7 @@ async def list_groups(node: "Node", context: RequestContext, request: ListGroups
 async def delete_groups(node: "Node", context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Groups without members go, with their offsets; others are NON_EMPTY_GROUP. Answered when that is durable."""
     results = []
-    for group_id in request.groups_names:
+    for group_id in dict.fromkeys(request.groups_names):
         results.append(DeletableGroupResult(group_id=group_id, error_code=await _delete(node, group_id)))
     return DeleteGroupsResponse(results=results)
 

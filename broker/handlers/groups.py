@@ -37,6 +37,7 @@ __all__ = ["find_coordinator", "group_administration"]
 NO_PROTOCOL_SINCE = 7
 """From here on JoinGroup can say that no protocol was chosen; before, it is the empty name."""
 LEAVES_TOGETHER_SINCE = 3
+NAMES_PROTOCOL_SINCE = 5
 
 
 @handles(JoinGroupRequest, JoinGroupResponse, versions=range(0, 10))
@@ -73,8 +74,10 @@ async def sync_group(node: "Node", context: RequestContext, request: SyncGroupRe
     """Bring the assignment (the leader) and get one's own part. Answered when the leader has spoken and the
     assignment is durable; in a stable group at once.
 
-    v3 static members; v5 protocol type and name are checked where they are given (KIP-559).
+    v3 static members; v5 protocol type and name must be given and right (KIP-559).
     """
+    if context.api_version >= NAMES_PROTOCOL_SINCE and None in (request.protocol_type, request.protocol_name):
+        return sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not request.group_id:
         return sync_refused(ErrorCode.INVALID_GROUP_ID)
     try:

@@ -6,13 +6,13 @@ from coordinator.groups.group import Group, GroupState, Member
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedGroupMember, ListedGroup
 
-GROUP_TYPE = "Classic"
+GROUP_TYPE = "classic"
 
 
 def listed(groups: Iterable[Group], states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
     """The groups that pass both filters; an empty filter lets everything pass, case does not matter."""
     wanted_states = {state.lower() for state in states}
-    if types and GROUP_TYPE.lower() not in {wanted.lower() for wanted in types}:
+    if types and GROUP_TYPE not in {wanted.lower() for wanted in types}:
         return []
     return [
         ListedGroup(
@@ -27,7 +27,7 @@ def listed(groups: Iterable[Group], states: Sequence[str], types: Sequence[str])
 
 
 def described(group_id: str, group: Group | None) -> DescribedGroup:
-    """One group. Metadata and assignments are shown of stable groups only; a group nobody knows is Dead.
+    """One group. Metadata is shown of stable groups only; a group nobody knows is Dead.
 
     The code GROUP_ID_NOT_FOUND for the latter is of version 6; the handler takes it back for older ones.
     """
@@ -58,5 +58,5 @@ def _member(group: Group, member: Member, stable: bool) -> DescribedGroupMember:
         client_id=member.client_id,
         client_host=member.client_host,
         member_metadata=member.metadata(group.protocol) if stable else b"",
-        member_assignment=member.assignment if stable else b"",
+        member_assignment=member.assignment,
     )
