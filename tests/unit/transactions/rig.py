@@ -89,15 +89,14 @@ class Rig:
         self.log = log or MemoryShardLog(durable=durable)
         self.completed: list[str] = []
         self.driven = driven
-        self.shard = self._open()
+        self._open()
 
-    def _open(self) -> Shard[TransactionCoordinator]:
-        shard = Shard(self.make, self.log, self.time, self.time, name="__transaction_state-0")
+    def _open(self) -> None:
+        shard = self.shard = Shard(self.make, self.log, self.time, self.time, name="__transaction_state-0")
         if self.driven:
             MarkerDriver(shard, self.leaders, self.time, self.time, completed=self.completed.append)
         while not shard.load_slice(1):
             pass
-        return shard
 
     def make(self) -> TransactionCoordinator:
         return TransactionCoordinator(self.ids, self.settings, lambda: 5)
@@ -107,7 +106,7 @@ class Rig:
         self.shard.close()
         self.driven = self.driven if driven is None else driven
         self.log = self.log.copy()
-        self.shard = self._open()
+        self._open()
 
     @property
     def machine(self) -> TransactionCoordinator:
