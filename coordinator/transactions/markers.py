@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from coordinator.machine import Outcome
 from coordinator.ports import Clock, MarkerWriter, Timer
-from coordinator.runtime import NotReady, Shard
+from coordinator.runtime import NotReady, Shard, ShardState
 from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.transactions.ledger import Completion
 from coordinator.transactions.states import NO_TOPIC_ID
@@ -74,7 +74,9 @@ class MarkerDriver:
                 self._write(completion, key, RETRY_MS)
 
     def _is_current(self, completion: Completion) -> bool:
-        return self._shard.machine.completions.get(completion.transactional_id) is completion
+        """A shard that was closed has nothing to say any more, whatever its timers think."""
+        active = self._shard.state is ShardState.ACTIVE
+        return active and self._shard.machine.completions.get(completion.transactional_id) is completion
 
     def _write(self, completion: Completion, key: Key, retry_ms: int) -> None:
         if not self._is_current(completion):

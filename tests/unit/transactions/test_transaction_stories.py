@@ -147,6 +147,18 @@ def test_complete_is_written_once_however_often_markers_are_acknowledged() -> No
     assert rig.completed == [ID]
 
 
+def test_a_coordinator_that_was_closed_writes_no_more_markers() -> None:
+    """I15: its timers may still ring."""
+    rig = Rig()
+    mine = identity(rig.init())
+    rig.add(mine)
+    rig.leaders.answers["t", 0] = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    rig.end(mine, commit=True)
+    rig.shard.close()
+    rig.time.advance(10_000)
+    assert rig.leaders.written == []
+
+
 def test_a_complete_that_the_log_refuses_stays_due() -> None:
     """I03: the retried COMPLETE (KAFKA-5351); until then the id stays busy."""
     rig = Rig()
