@@ -47,11 +47,11 @@ class FolderLog(Protocol):
 
 
 class DerivedState:
-    """See the head of this file. Observes its log."""
+    """See the head of this file. Observes its log; `on_moved` is called when that was cut at either end."""
 
-    def __init__(self, log: Log, *, now_ms: int, expiration_ms: int, on_trimmed: Callable[[], None]) -> None:
+    def __init__(self, log: Log, *, now_ms: int, expiration_ms: int, on_moved: Callable[[], None]) -> None:
         self._log = log
-        self._on_trimmed = on_trimmed
+        self._on_moved = on_moved
         self._expiration_ms = expiration_ms
         self._replayed_at_ms = now_ms
         self._snapshots: SnapshotFiles | None = None
@@ -123,11 +123,12 @@ class DerivedState:
         """Rebuild before anything of the shorter log is published (KAFKA-12153)."""
         self.segments_replaced()
         self.producers = self._rebuild(self._replayed_at_ms)
+        self._on_moved()
 
     def trimmed(self, start_offset: int) -> None:
         self.aborted.trimmed(start_offset)
         self.producers.trimmed(start_offset)
-        self._on_trimmed()
+        self._on_moved()
 
     # --------------------------------------------------------------------------------------------------------- opening
 

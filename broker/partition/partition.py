@@ -61,7 +61,7 @@ class Partition:
         self._name = f"{topic}-{index}"
         self._verifications = Verifications()
         self.derived = DerivedState(
-            log, now_ms=now_ms(), expiration_ms=producer_expiration_ms(), on_trimmed=self._trimmed
+            log, now_ms=now_ms(), expiration_ms=producer_expiration_ms(), on_moved=self._log_cut
         )
         self._compactor = Compactor(log, self.derived) if isinstance(log, SegmentLog) else None
         if self.is_durable:
@@ -329,7 +329,9 @@ class Partition:
     def _committed_end(self) -> int:
         return self.log.durable_offset if self.is_durable else self.log.end_offset
 
-    def _trimmed(self) -> None:
+    def _log_cut(self) -> None:
+        assert self.log.end_offset >= self._visibility.high_watermark, "what is committed is never cut off"
+        self.derived.producers.high_watermark_moved(self._visibility.high_watermark)
         if self.log.start_offset > self._visibility.high_watermark:
             self._visibility.advance(self.log.start_offset)
         self._visibility.wake()
