@@ -59,6 +59,10 @@ class SegmentLog:
     ) -> "SegmentLog":
         """Open or make the log of a folder. What was found is durable when this returns, if `recovery.sync`."""
         log = cls(files, folder, config, now_ms, load(files, folder, config, now_ms=now_ms, recovery=recovery))
+        if not recovery.clean:
+            # A process that was killed may have made the files and not come to sync their names.
+            log._unsynced.touched(folder.rpartition("/")[0])
+            log._unsynced.touched(folder)
         if log._unsynced and recovery.sync:
             log.flush_now()
         return log
@@ -275,7 +279,7 @@ class SegmentLog:
         self.recovery_point = min(self.recovery_point, end_offset)
         if self._flush is not None:
             self._flush.end_offset = min(self._flush.end_offset, end_offset)
-        if self._epochs.truncate_end(end_offset):
+        if self._epochs.truncate_end(end_offset, log_start_offset=self.start_offset):
             self._write_epochs()
         for observer in self._observers:
             observer.truncated(end_offset)
