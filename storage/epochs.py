@@ -45,9 +45,11 @@ class EpochCache:
             return (epoch, self.entries[0][1])
         return (self.entries[following - 1][0], self.entries[following][1])
 
-    def truncate_end(self, end_offset: int) -> bool:
-        """Forget epochs that begin at or after `end_offset`."""
-        kept = [entry for entry in self.entries if entry[1] < end_offset]
+    def truncate_end(self, end_offset: int, *, log_start_offset: int = 0) -> bool:
+        """Forget epochs that begin at or after `end_offset`; where nothing is left since the records before it were
+        deleted, their epoch stays known."""
+        limit = end_offset + (0 < end_offset == log_start_offset)
+        kept = [entry for entry in self.entries if entry[1] < limit]
         changed = len(kept) != len(self.entries)
         self.entries = kept
         return changed

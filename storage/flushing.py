@@ -15,7 +15,17 @@ from storage.sparse_index import SparseIndex
 class SegmentFlush:
     """One flush under way; see `storage.log.Flush`."""
 
-    __slots__ = ("_epochs", "_files", "_folders", "_indexes", "_logs", "end_offset", "failed", "is_checkpoint")
+    __slots__ = (
+        "_epochs",
+        "_files",
+        "_folders",
+        "_indexes",
+        "_logs",
+        "abandoned",
+        "end_offset",
+        "failed",
+        "is_checkpoint",
+    )
 
     def __init__(
         self,
@@ -36,6 +46,8 @@ class SegmentFlush:
         self.end_offset = end_offset
         self.is_checkpoint = is_checkpoint
         self.failed = False
+        self.abandoned = False
+        """The log is being deleted meanwhile: what can no longer be found need not be on the disk."""
 
     def run(self) -> None:
         try:
@@ -48,8 +60,9 @@ class SegmentFlush:
             for folder in self._folders:
                 self._files.sync_folder(folder)
         except OSError:
-            self.failed = True
-            raise
+            if not self.abandoned:
+                self.failed = True
+                raise
 
 
 class Unsynced:

@@ -142,7 +142,7 @@ class MemoryLog:
         self.durable_offset = min(self.durable_offset, end_offset)
         if self._flush is not None:
             self._flush.end_offset = min(self._flush.end_offset, end_offset)
-        self._epochs.truncate_end(end_offset)
+        self._epochs.truncate_end(end_offset, log_start_offset=self.start_offset)
         for observer in self._observers:
             observer.truncated(end_offset)
 

@@ -73,10 +73,11 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
     segments = [Segment(files, folder, base, config, created_ms=now_ms()) for base in bases]
     if not segments:
         return _fresh(files, folder, config, now_ms, recovery.log_start_offset, notes)
-    loaded = Loaded(segments, read_epochs(files, folder) or EpochCache(), bases[0], 0, 0, [], False, notes)
+    known = read_epochs(files, folder)
+    loaded = Loaded(segments, known or EpochCache(), bases[0], 0, 0, [], False, notes)
     believed = recovery.clean or recovery.same_boot
     saved = loaded.epochs.entries[:1]
-    if not saved:
+    if known is None:
         _read_all_epochs(loaded, len(segments) - 1)
     first = len(segments) - 1 if believed else max(0, bisect_right(bases, recovery.recovery_point) - 1)
     # Compaction leaves the last batch of a segment where it was: a gap between segments behind the recovery point is a

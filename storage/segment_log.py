@@ -394,6 +394,8 @@ class SegmentLog:
     def abandon(self) -> None:
         """Close the files as they are: the log failed, or its folder is about to be deleted."""
         self.failed = True
+        if self._flush is not None:
+            self._flush.abandoned = True
         self.disposal.close()
         for segment in self.segments:
             segment.close()

@@ -81,7 +81,7 @@ def test_kafka_reads_logs_and_indexes_without_a_complaint(tmp_path: Path) -> Non
     wonders = [line for line in said.splitlines() if "is followed by" in line]
     assert wonders and all(line.strip().startswith("-1 is followed by") for line in wonders)
     assert said.count("isControl: true") == 29
-    assert "timestamp: 2951" in said
+    assert "timestamp: 3000" in said
 
 
 def test_kafka_finds_the_indexes_sane(tmp_path: Path) -> None:

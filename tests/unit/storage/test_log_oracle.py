@@ -58,7 +58,8 @@ class TwoLogs(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1))
     def truncate(self, share: float) -> None:
-        ends = [0, *(header.next_offset for header, _ in self.memory.replay(0))]
+        ends = [header.next_offset for header, _ in self.memory.replay(0)]
+        ends = [0, *(end for end in ends if end >= self.memory.start_offset)]
         offset = ends[int(share * (len(ends) - 1))]
         self.disk.truncate(offset)
         self.memory.truncate(offset)

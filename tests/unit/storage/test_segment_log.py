@@ -244,6 +244,19 @@ def test_the_largest_timestamp_belongs_to_the_first_record_that_has_it() -> None
     assert newest is not None and (newest.offset, newest.timestamp_ms) == (24, 79)
 
 
+def test_a_log_that_is_deleted_during_a_flush_does_not_fail_the_broker() -> None:
+    files = SimulatedFiles()
+    log = open_log(files)
+    log.append(batch(1), leader_epoch=0)
+    flush = log.begin_flush()
+    assert flush is not None
+    log.abandon()
+    files.rename("t-0", "t-0.0123-delete")
+    flush.run()
+    log.finish_flush(flush)
+    assert not flush.failed
+
+
 def test_a_deleted_log_leaves_no_open_business() -> None:
     files = SimulatedFiles()
     log = open_log(files)
