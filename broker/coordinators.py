@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Machine)
 
+WAIT_FOR_SHARD_MS = 100
 LONGEST_TIMER_MS = 60_000
 """A timer looks at the wall clock again at least this often, for the wall clock may jump."""
 
@@ -163,7 +164,7 @@ class Shards(Generic[M]):
 
     `make(index)` makes an empty machine for one partition. `partition_count` is what the topic has, or will have
     when it is made. `opened(index, shard)` is called for each new shard before it loads. Until `open` was called there
-    is no shard, and every question is answered NOT_COORDINATOR.
+    is no shard; a question then waits a moment for one if the topic `exists`, and is answered NOT_COORDINATOR if not.
     """
 
     def __init__(
@@ -175,6 +176,7 @@ class Shards(Generic[M]):
         environment: Environment,
         load_bytes: Callable[[], int] = lambda: 1 << 20,
         opened: Callable[[int, Shard[M]], None] | None = None,
+        exists: Callable[[], bool] = lambda: False,
     ) -> None:
         self.topic = topic
         self._partition_count = partition_count
@@ -183,6 +185,8 @@ class Shards(Generic[M]):
         self.timer = LoopTimer(environment)
         self._load_bytes = load_bytes
         self._opened = opened
+        self._exists = exists
+        self._changed: asyncio.Future[None] | None = None
         self._shards: dict[int, Shard[M]] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
 
@@ -218,14 +222,41 @@ class Shards(Generic[M]):
     async def ask_partition(self, index: int, operation: Callable[[M, Ticket, int], Outcome]) -> Any:
         """As `ask`, for a shard by its partition."""
         shard = self._shards.get(index)
-        if shard is None:
-            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+        if shard is None or shard.state is ShardState.LOADING:
+            shard = await self.wait_until_ready(index)
         ticket = FutureTicket()
         try:
             shard.submit(lambda machine, now_ms: operation(machine, ticket, now_ms), ticket)
         except NotReady as not_ready:
             raise CoordinatorError(not_ready.error) from not_ready
         return await ticket.future
+
+    async def wait_until_ready(self, index: int) -> Shard[M]:
+        """The shard over a partition, active. A log that was just made, or one that loads, is waited for a moment
+        rather than have the client come back 100 ms later. Raises `CoordinatorError` (14, 16)."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + WAIT_FOR_SHARD_MS / 1000
+        while True:
+            shard = self._shards.get(index)
+            if shard is not None and shard.state is ShardState.ACTIVE:
+                return shard
+            if shard is None and not self._exists():
+                raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+            if shard is not None and shard.state is ShardState.CLOSED:
+                raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+            left = deadline - loop.time()
+            if left <= 0:
+                raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            changed = self._changed
+            if changed is None:
+                changed = self._changed = loop.create_future()
+            await asyncio.wait([changed], timeout=left)
+
+    def _shards_changed(self) -> None:
+        """A shard was opened, is loaded, or is gone: whoever waits for one looks again."""
+        if self._changed is not None:
+            self._changed.set_result(None)
+            self._changed = None
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -243,6 +274,7 @@ class Shards(Generic[M]):
             self._opened(index, shard)
         if log.start_offset == log.end_offset:
             shard.load_slice(1)
+            self._shards_changed()
         else:
             self._load_in_background(index, shard)
 
@@ -256,6 +288,7 @@ class Shards(Generic[M]):
             # Another turn of the loop before each slice, the first one too.
             await asyncio.sleep(0)
             shard.load_slice(self._load_bytes())
+        self._shards_changed()
         logger.debug("%s is loaded", shard.name)
 
     async def wait_until_loaded(self) -> None:
@@ -275,3 +308,4 @@ class Shards(Generic[M]):
         for index in sorted(self._shards):
             self._shards[index].close()
         self._shards.clear()
+        self._shards_changed()

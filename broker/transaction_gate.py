@@ -191,6 +191,7 @@ async def admit_offset_commit(
     index = node.groups.partition_for(group_id)
     wanted = offsets_partition(node, index)
     try:
+        await node.groups.wait_until_ready(index)  # so that asking the group will not wait for it later
         if adds:
             error = await add_to_transaction(node, transactional_id, producer, wanted, client_version=2)
         else:
