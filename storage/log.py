@@ -12,6 +12,10 @@ from typing import Protocol
 from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
 
+CHECKPOINT_BYTES = 64 << 20
+CHECKPOINT_BATCHES = 50_000
+"""After how much a log asks for a checkpoint: what bounds the work of recovery."""
+
 
 class OffsetOutOfRange(Exception):
     """The offset lies before the start or after the end of the log."""

@@ -1,15 +1,23 @@
 """Finding records by time, in a list of batches or in segments. The one place where a log looks inside a batch."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from protocol.records.batch import read_header
+from protocol.records.batch import BatchHeader, read_header
 from protocol.records.record import records_of
 from protocol.schema import Buffer
 from storage.log import TimestampedOffset
 from storage.segment import Segment
 
 LOOKUP_BYTES = 64 << 10
+
+
+def headers_from(segments: Iterable[Segment], position: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
+    """Every header from a position in the first segment on; with a control batch, its bytes."""
+    for segment in segments:
+        for _, header, batch in segment.batches(position):
+            yield header, batch if header.is_control else None
+        position = 0
 
 
 def first_record_at_or_after(

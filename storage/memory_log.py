@@ -11,12 +11,17 @@ from dataclasses import dataclass
 from protocol.records.batch import BatchHeader, read_header
 from protocol.schema import Buffer
 from storage.epochs import EpochCache
-from storage.log import LogConfig, LogObserver, LogSlice, OffsetOutOfRange, TimestampedOffset
+from storage.log import (
+    CHECKPOINT_BATCHES,
+    CHECKPOINT_BYTES,
+    LogConfig,
+    LogObserver,
+    LogSlice,
+    OffsetOutOfRange,
+    TimestampedOffset,
+)
 from storage.lookup import first_record_at_or_after, largest_timestamp
 from storage.stamping import Placed, leader_epoch_at, placed_in, stamp
-
-CHECKPOINT_BYTES = 64 << 20
-CHECKPOINT_BATCHES = 50_000
 
 
 @dataclass(slots=True)

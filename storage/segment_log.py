@@ -17,9 +17,17 @@ from storage.disposal import Disposal
 from storage.epochs import EPOCHS_FILE
 from storage.files import Files
 from storage.flushing import SegmentFlush, Unsynced
-from storage.log import LogConfig, LogObserver, LogSlice, OffsetOutOfRange, StorageFailed, TimestampedOffset
-from storage.lookup import find_in_segments, newest_in_segments
-from storage.memory_log import CHECKPOINT_BATCHES, CHECKPOINT_BYTES
+from storage.log import (
+    CHECKPOINT_BATCHES,
+    CHECKPOINT_BYTES,
+    LogConfig,
+    LogObserver,
+    LogSlice,
+    OffsetOutOfRange,
+    StorageFailed,
+    TimestampedOffset,
+)
+from storage.lookup import find_in_segments, headers_from, newest_in_segments
 from storage.recovery import Loaded, Recovery, load
 from storage.segment import Segment, roll_age_ms
 from storage.segment_format import BATCH_EXTENT
@@ -75,18 +83,12 @@ class SegmentLog:
     def active(self) -> Segment:
         return self.segments[-1]
 
-    @property
-    def checkpoint_wanted(self) -> bool:
-        """The next flush moves the recovery point. A broker that does not sync on its own does so when this is true."""
-        return self._unsynced.checkpoint
-
     def append(self, batches: Buffer, *, leader_epoch: int) -> int:
         base_offset = self.end_offset
         parts, placed = stamp(batches, base_offset, leader_epoch)
         if placed:
             self._write(parts, placed)
-            if leader_epoch > self._epochs.latest():
-                self._assign_epochs([(leader_epoch, base_offset)])
+            self._assign_epochs([(leader_epoch, base_offset)])
         return base_offset
 
     def append_exactly(self, batches: Buffer) -> None:
@@ -102,8 +104,7 @@ class SegmentLog:
         self._assign_epochs(epochs)
 
     def _write(self, parts: list[Buffer], placed: list[Placed]) -> None:
-        if self.failed:
-            raise StorageFailed("an earlier write or sync failed")
+        self._check_healthy()
         if self._bytes_since_checkpoint >= CHECKPOINT_BYTES or self._batches_since_checkpoint >= CHECKPOINT_BATCHES:
             self._checkpoint()
         size_bytes = sum([batch.size_bytes for batch in placed])
@@ -121,6 +122,11 @@ class SegmentLog:
         self.end_offset = last_offset + 1
         self._bytes_since_checkpoint += size_bytes
         self._batches_since_checkpoint += len(placed)
+
+    def _check_healthy(self) -> None:
+        if self.failed or (self._flush is not None and self._flush.failed):
+            self.failed = True
+            raise StorageFailed("an earlier write or sync failed")
 
     def _fail(self, error: OSError, segment: Segment | None = None, size_bytes: int = 0) -> NoReturn:
         self.failed = True
@@ -172,18 +178,15 @@ class SegmentLog:
             self._fail(error)
 
     def begin_flush(self) -> SegmentFlush | None:
-        if self.failed or (self._flush is not None and self._flush.failed):
-            self.failed = True
-            raise StorageFailed("an earlier write or sync failed")
+        self._check_healthy()
         assert self._flush is None, "one flush at a time"
         if not self._unsynced and self.durable_offset == self.end_offset:
             return None
         try:
-            flush = self._unsynced.take(self.files, self.folder, self.end_offset, self.active, self._epochs)
+            self._flush = self._unsynced.take(self.files, self.folder, self.end_offset, self.active, self._epochs)
         except OSError as error:
             self._fail(error)
-        self._flush = flush
-        return flush
+        return self._flush
 
     def finish_flush(self, flush: SegmentFlush) -> None:
         assert self._flush is flush, "this flush is not the one under way"
@@ -204,6 +207,11 @@ class SegmentLog:
     @property
     def is_flushing(self) -> bool:
         return self._flush is not None
+
+    @property
+    def checkpoint_wanted(self) -> bool:
+        """The next flush moves the recovery point. In page-cache mode this is when to flush."""
+        return self._unsynced.checkpoint
 
     def read(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> list[Buffer]:
         return self.read_slice(offset, max_bytes, end_offset=end_offset, at_least_one=at_least_one).batches
@@ -257,18 +265,13 @@ class SegmentLog:
         if position >= self.end_offset:
             return self.end_offset
         index, place = self._locate(position)
-        for segment in self.segments[index:]:
-            if place < segment.size_bytes:
-                base_offset, _, delta = BATCH_EXTENT.unpack(segment.log.read(place, BATCH_EXTENT.size))
-                return int(base_offset + delta + 1)
-            place = 0
-        return self.end_offset
+        headers = (header for header, _ in headers_from(self.segments[index:], place))
+        return next((header.next_offset for header in headers), self.end_offset)
 
     def truncate(self, end_offset: int) -> None:
         if end_offset >= self.end_offset:
             return
-        if self.failed:
-            raise StorageFailed("an earlier write or sync failed")
+        self._check_healthy()
         try:
             end_offset = self._cut(end_offset)
         except OSError as error:
@@ -307,8 +310,7 @@ class SegmentLog:
         """Put the file that `install` names in the place of some final segments: what compaction made of them. It
         covers their offsets, has the first one's name, and is on the disk already."""
         assert 0 <= which.start < which.stop < len(self.segments), "the active segment is not compacted"
-        if self.failed:
-            raise StorageFailed("an earlier write or sync failed")
+        self._check_healthy()
         base = self._bases[which.start]
         try:
             self._remove(which, with_snapshots=False)
@@ -370,10 +372,7 @@ class SegmentLog:
         if from_offset >= self.end_offset:
             return
         index, position = self._locate(max(from_offset, self._bases[0]))
-        for segment in self.segments[index:]:
-            for _, header, batch in segment.batches(position):
-                yield header, batch if header.is_control else None
-            position = 0
+        yield from headers_from(self.segments[index:], position)
 
     def configure(self, config: LogConfig) -> None:
         self.config = config

@@ -238,6 +238,9 @@ def test_what_was_flushed_survives_any_power_cut(seed: int) -> None:
             log.append(
                 batches_of(random.randrange(1, 4), random.randrange(1, 80)), leader_epoch=random.choice([1, 1, 2])
             )
+            if random.random() < 0.05:
+                log.truncate(random.randrange(log.end_offset + 1))
+                point = min(point, log.recovery_point)
             if random.random() < 0.3:
                 log.flush_now()
             if random.random() < 0.3:
