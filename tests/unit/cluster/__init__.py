@@ -1,0 +1,1 @@
+"""The cluster coordinator, the topics of a node, and the handlers over them."""

@@ -1,0 +1,174 @@
+"""The metadata log: what was said there is known again after any restart; ids and epochs never come twice."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.cluster.configs import Alteration, AlteredResource
+from coordinator.cluster.coordinator import LAST_PRODUCER_ID, Registration, framed
+from coordinator.cluster.records import NoOpRecord, ProducerIdsRecord
+from coordinator.machine import Record, ReplayedRecord
+from protocol.errors import ErrorCode
+from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
+from tests.harness import jars
+from tests.harness.memory_shard_log import MemoryShardLog
+from tests.unit.cluster.cluster_rig import ClusterRig, image_of, topic
+
+NAMES = ("a", "b", "c.d", "c_d")
+
+
+def register(rig: ClusterRig) -> int:
+    epoch = rig.machine.next_epoch()
+    return int(
+        rig.ask(
+            lambda machine, ticket: machine.register(ticket, Registration(1, bytes(16), epoch, "r1", (("P", "h", 9),)))
+        )
+    )
+
+
+def do(rig: ClusterRig, step: tuple[str, str, int]) -> None:
+    what, name, number = step
+    if what == "create":
+        rig.create(topic(name, number, configs={"retention.ms": str(number)}))
+    elif what == "delete":
+        rig.ask(lambda machine, ticket: machine.delete_topics(ticket, [DeleteTopicState(name=name)], rig.rules))
+    elif what == "grow":
+        wanted = [CreatePartitionsTopic(name=name, count=number, assignments=None)]
+        rig.ask(lambda machine, ticket: machine.create_partitions(ticket, wanted, rig.rules))
+    elif what == "alter":
+        changes = (Alteration("segment.ms", str(number)), Alteration("retention.ms", None, 1))
+        resources = [AlteredResource(2, name, changes), AlteredResource(4, "", (Alteration("message.max.bytes", "7"),))]
+        rig.ask(lambda machine, ticket: machine.alter_configs(ticket, resources, rig.rules))
+    elif what == "ids":
+        rig.ask(lambda machine, ticket: machine.take_producer_ids(ticket, 1, 0))
+    else:
+        register(rig)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(("create", "delete", "grow", "alter", "ids", "register")),
+        st.sampled_from(NAMES),
+        st.integers(1, 5),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_replay_from_the_log_gives_what_was_live(steps: list[tuple[str, str, int]]) -> None:
+    """State is a function of the log alone, live and after a restart."""
+    rig = ClusterRig()
+    for step in steps:
+        do(rig, step)
+    assert image_of(rig.reloaded().machine) == image_of(rig.machine)
+
+
+@settings(max_examples=30, deadline=None)
+@given(STEPS, st.integers(0, 25))
+def test_a_log_cut_between_two_batches_is_a_state_that_was(steps: list[tuple[str, str, int]], kept: int) -> None:
+    """One batch for each decision: a crash leaves all of it or nothing."""
+    rig = ClusterRig()
+    seen = [image_of(rig.machine)]
+    for step in steps:
+        before = len(rig.log.batches)
+        do(rig, step)
+        assert len(rig.log.batches) <= before + 1
+        if len(rig.log.batches) > before:
+            seen.append(image_of(rig.machine))
+    kept = min(kept, len(rig.log.batches))
+    assert image_of(ClusterRig(rig.log.copy(kept)).machine) == seen[kept]
+
+
+def test_every_start_has_an_epoch_of_its_own() -> None:
+    rig = ClusterRig()
+    epochs = [register(rig)]
+    for _ in range(3):
+        rig = rig.reloaded()
+        epochs.append(register(rig))
+    assert epochs == [0, 1, 2, 3]
+    assert rig.machine.image.features == {"metadata.version": 29, "transaction.version": 2}
+
+
+def test_producer_ids_come_in_blocks_that_never_overlap() -> None:
+    """A block is in the log before it is answered; after a restart the next one begins behind it."""
+    rig = ClusterRig()
+    blocks = [rig.ask(lambda machine, ticket: machine.take_producer_ids(ticket, 1, 0)) for _ in range(3)]
+    rig = rig.reloaded()
+    blocks.append(rig.ask(lambda machine, ticket: machine.take_producer_ids(ticket, 1, 1)))
+    assert [(block.first, block.count) for block in blocks] == [(0, 1000), (1000, 1000), (2000, 1000), (3000, 1000)]
+
+
+def test_a_block_is_answered_only_when_it_is_durable() -> None:
+    rig = ClusterRig(MemoryShardLog(durable=False))
+    told: list[Any] = []
+
+    class Told:
+        def release(self, answer: Any) -> None:
+            told.append(answer)
+
+        def refuse(self, error: ErrorCode) -> None:
+            raise AssertionError(error)
+
+    ticket = Told()
+    rig.shard.submit(lambda machine, now_ms: machine.take_producer_ids(ticket, 1, 0), ticket)
+    assert told == []
+    rig.log.sync()
+    assert told[0].first == 0
+
+
+def test_the_last_producer_id_of_all_is_not_run_over() -> None:
+    rig = ClusterRig()
+    last = ProducerIdsRecord(broker_id=1, broker_epoch=0, next_producer_id=LAST_PRODUCER_ID - 10)
+    (record,) = framed([last])
+    assert record.value is not None
+    rig.machine.replay(ReplayedRecord(0, 0, None, b"", record.value))
+    assert rig.ask(lambda m, ticket: m.take_producer_ids(ticket, 1, 0)) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_records_of_kinds_that_are_not_known_are_passed_over() -> None:
+    """KIP-915: a log that a later version wrote can still be read."""
+    rig = ClusterRig()
+    for value in (framed([NoOpRecord()])[0].value, bytes([1, 90, 0, 1, 2, 3])):
+        assert value is not None
+        rig.machine.replay(ReplayedRecord(0, 0, None, b"", value))
+    assert rig.machine.image.topics == {}
+
+
+def test_kafka_reads_the_log(tmp_path: Path) -> None:
+    """DumpLogSegments with its metadata decoder finds every record, and no fault."""
+    try:
+        class_path = jars.class_path("kafka")
+    except jars.JarsMissing as reason:
+        pytest.skip(f"needs Java and Kafka's jars: {reason}")
+    import subprocess
+
+    rig = ClusterRig()
+    for step in (("register", "", 0), ("create", "a", 2), ("grow", "a", 3), ("alter", "a", 5), ("ids", "", 0)):
+        do(rig, step)
+    rig.create(topic("b", 1))
+    do(rig, ("delete", "b", 0))
+    folder = tmp_path / "__cluster_metadata-0"
+    folder.mkdir()
+    log = folder / "00000000000000000000.log"
+    log.write_bytes(b"".join(batch for _, batch in rig.log.batches))
+    command = [str(jars.java()), "-Xmx128m", "-cp", class_path, "org.apache.kafka.tools.DumpLogSegments"]
+    done = subprocess.run(
+        [*command, "--cluster-metadata-decoder", "--files", str(log)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    for kind in ("FEATURE_LEVEL", "REGISTER_BROKER", "TOPIC", "PARTITION", "CONFIG", "PRODUCER_IDS", "REMOVE_TOPIC"):
+        assert f'"type":"{kind}_RECORD"' in done.stdout, kind
+    assert "isvalid: false" not in done.stdout and "Could not" not in done.stdout + done.stderr
+
+
+def test_a_record_is_framed_as_kafka_frames_it() -> None:
+    (record,) = framed([ProducerIdsRecord(broker_id=1, broker_epoch=2, next_producer_id=1000)])
+    assert record == Record(b"", bytes.fromhex("010f0000000001000000000000000200000000000003e800"))

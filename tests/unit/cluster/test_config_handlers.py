@@ -1,0 +1,160 @@
+"""DescribeConfigs and the two ways to change settings, through the handlers of a running node."""
+
+from typing import Any
+
+from broker.node import Node
+from protocol.errors import ErrorCode
+from protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestAlterConfigsResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    ListConfigResourcesRequest,
+)
+from tests.unit.cluster.cluster_rig import handle, topic, with_node
+
+TOPIC, BROKER = 2, 4
+DEFAULT, STATIC, DYNAMIC_DEFAULT, DYNAMIC, OF_TOPIC = 5, 4, 3, 2, 1
+
+
+async def describe(node: Node, kind: int, name: str, *keys: str) -> tuple[int, dict[str, Any]]:
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(keys) or None)
+        ],
+        include_synonyms=True,
+        include_documentation=True,
+    )
+    (result,) = (await handle(node, request, 4)).results
+    return result.error_code, {one.name: one for one in result.configs}
+
+
+async def change(node: Node, kind: int, name: str, **values: str | None) -> int:
+    configs = [
+        IncrementalAlterConfigsRequestAlterableConfig(
+            name=key.replace("_", "."), config_operation=1 if value is None else 0, value=value
+        )
+        for key, value in values.items()
+    ]
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=configs
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    return int((await handle(node, request, 1)).responses[0].error_code)
+
+
+def test_a_topic_setting_falls_back_from_topic_to_broker_to_default() -> None:
+    """The value, where it comes from, and all that was outvoted, most binding first (KIP-226)."""
+
+    async def story(node: Node) -> None:
+        await node.topics.create([topic("t")])
+
+        async def told() -> tuple[str, int, list[tuple[str, str, int]]]:
+            _, configs = await describe(node, TOPIC, "t", "retention.ms")
+            one = configs["retention.ms"]
+            return one.value, one.config_source, [(s.name, s.value, s.source) for s in one.synonyms]
+
+        minutes, hours = ("log.retention.minutes", "2", STATIC), ("log.retention.hours", "168", DEFAULT)
+        assert await told() == ("120000", STATIC, [minutes, hours])
+        await change(node, BROKER, "", log_retention_ms="3000")
+        cluster = ("log.retention.ms", "3000", DYNAMIC_DEFAULT)
+        assert await told() == ("3000", DYNAMIC_DEFAULT, [cluster, minutes, hours])
+        await change(node, BROKER, "1", log_retention_ms="4000")
+        own = ("log.retention.ms", "4000", DYNAMIC)
+        assert await told() == ("4000", DYNAMIC, [own, cluster, minutes, hours])
+        await change(node, TOPIC, "t", retention_ms="5000")
+        assert await told() == ("5000", OF_TOPIC, [("retention.ms", "5000", OF_TOPIC), own, cluster, minutes, hours])
+        await change(node, TOPIC, "t", retention_ms=None)
+        await change(node, BROKER, "1", log_retention_ms=None)
+        assert await told() == ("3000", DYNAMIC_DEFAULT, [cluster, minutes, hours])
+
+    with_node(story, settings={"log.retention.minutes": "2"})
+
+
+def test_a_change_is_in_force_when_it_is_answered() -> None:
+    async def story(node: Node) -> None:
+        await node.topics.create([topic("t"), topic("own", configs={"max.message.bytes": "77"})])
+        found, own = node.topics.by_name("t"), node.topics.by_name("own")
+        assert found is not None and own is not None
+        assert await change(node, TOPIC, "t", segment_ms="123456") == ErrorCode.NONE
+        assert found.config.log.segment_ms == found.partitions[0].config.log.segment_ms == 123456
+        assert await change(node, BROKER, "", message_max_bytes="5000") == ErrorCode.NONE
+        assert node.config.get_int("message.max.bytes") == 5000
+        assert (found.partitions[0].config.max_message_bytes, own.partitions[0].config.max_message_bytes) == (5000, 77)
+
+    with_node(story)
+
+
+def test_replacing_all_settings_reads_modifies_and_writes() -> None:
+    """What librdkafka's AlterConfigs does: it sends everything back."""
+
+    async def story(node: Node) -> None:
+        await node.topics.create([topic("t", configs={"retention.ms": "5"})])
+        _, before = await describe(node, TOPIC, "t")
+        values = {name: one.value for name, one in before.items()} | {"segment.ms": "654321"}
+        request = AlterConfigsRequest(
+            resources=[
+                AlterConfigsRequestAlterConfigsResource(
+                    resource_type=TOPIC,
+                    resource_name="t",
+                    configs=[AlterConfigsRequestAlterableConfig(name=n, value=v) for n, v in values.items()],
+                )
+            ],
+            validate_only=False,
+        )
+        (result,) = (await handle(node, request, 2)).responses
+        assert (result.error_code, result.error_message) == (ErrorCode.NONE, None)
+        _, after = await describe(node, TOPIC, "t")
+        assert {name: one.value for name, one in after.items()} == values
+
+    with_node(story)
+
+
+def test_what_tools_look_for_on_a_broker_is_there() -> None:
+    async def story(node: Node) -> None:
+        error, configs = await describe(node, BROKER, "1")
+        assert error == ErrorCode.NONE
+        for name in ("default.replication.factor", "delete.topic.enable", "inter.broker.protocol.version"):
+            assert configs[name].value and configs[name].read_only
+        assert configs["num.partitions"].config_source == STATIC and not configs["log.retention.ms"].read_only
+        assert all(one.documentation and one.config_type for one in configs.values())
+        assert all(one.value is None for one in configs.values() if one.is_sensitive)
+        assert await describe(node, BROKER, "") == (ErrorCode.NONE, {})
+        assert (await describe(node, BROKER, "2"))[0] == ErrorCode.INVALID_REQUEST
+        assert (await describe(node, BROKER, "x"))[0] == ErrorCode.INVALID_REQUEST
+
+    with_node(story)
+
+
+def test_a_compacted_topic_is_exactly_compact() -> None:
+    """Kafka Connect and the schema registry compare the whole value."""
+
+    async def story(node: Node) -> None:
+        await node.topics.create([topic("_schemas", 1, configs={"cleanup.policy": "compact", "retention.ms": "-1"})])
+        _, configs = await describe(node, TOPIC, "_schemas", "cleanup.policy", "retention.ms", "no.such.key")
+        assert {name: one.value for name, one in configs.items()} == {"cleanup.policy": "compact", "retention.ms": "-1"}
+        assert (await describe(node, TOPIC, "nope"))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert (await describe(node, TOPIC, ""))[0] == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert (await describe(node, 32, "group"))[0] == ErrorCode.INVALID_REQUEST
+
+    with_node(story)
+
+
+def test_resources_with_settings_are_listed() -> None:
+    async def story(node: Node) -> None:
+        await node.topics.create([topic("t")])
+
+        async def listed(version: int, *kinds: int) -> tuple[int, list[tuple[str, int]]]:
+            answer = await handle(node, ListConfigResourcesRequest(resource_types=list(kinds)), version)
+            return answer.error_code, [(one.resource_name, one.resource_type) for one in answer.config_resources]
+
+        assert await listed(1) == (ErrorCode.NONE, [("1", BROKER), ("t", TOPIC)])
+        assert await listed(1, TOPIC) == (ErrorCode.NONE, [("t", TOPIC)])
+        assert await listed(1, 99) == (ErrorCode.UNSUPPORTED_VERSION, [])
+        assert await listed(0) == (ErrorCode.NONE, [])
+
+    with_node(story)

@@ -1,0 +1,210 @@
+"""The topics of a node: what is durable in the metadata log can be used, what is gone is gone, also over restarts."""
+
+import asyncio
+from pathlib import Path
+
+from broker.node import Node
+from broker.topic import Topic
+from protocol.errors import ErrorCode
+from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
+from protocol.records.record import NewRecord, build_batch
+from tests.unit.cluster.cluster_rig import topic, with_node
+
+ONE_RECORD = build_batch([NewRecord(key=b"k", value=b"v", timestamp_ms=1)])
+
+
+def append(node: Node, name: str, index: int = 0) -> int:
+    partition = node.topics.partition(name, index)
+    assert partition is not None
+    return partition.append_records(ONE_RECORD, now_ms=1)
+
+
+async def created(node: Node, name: str, partitions: int = 2) -> Topic:
+    (result,) = await node.topics.create([topic(name, partitions)])
+    assert result.error_code == ErrorCode.NONE
+    found = node.topics.by_id(result.topic_id)
+    assert found is not None and found is node.topics.by_name(name)
+    return found
+
+
+async def deleted(node: Node, name: str) -> None:
+    (result,) = await node.topics.delete([DeleteTopicState(name=name)])
+    assert result.error_code == ErrorCode.NONE
+
+
+def test_a_topic_can_be_written_when_its_creation_is_answered() -> None:
+    async def story(node: Node) -> None:
+        made = await created(node, "t")
+        assert len(made.partitions.opened()) == 2, "nothing is left to be opened"
+        assert append(node, "t", 1) == 0
+        assert made.partitions[1].leader_epoch == node.epoch
+        assert node.topics.partition("t", 2) is None
+        assert node.topics.partition("t", -1) is None
+        assert node.topics.partition_by_id(made.topic_id, 0) is made.partitions[0]
+
+    with_node(story)
+
+
+def test_a_topic_is_not_there_before_it_is_durable() -> None:
+    """What a crash could take away is shown to nobody."""
+
+    async def story(node: Node) -> None:
+        asked = asyncio.ensure_future(node.topics.create([topic("t", 1)]))
+        await asyncio.sleep(0)
+        assert "t" in node.cluster.image.topics
+        assert node.topics.by_name("t") is None
+        await asked
+        assert node.topics.by_name("t") is not None
+
+    with_node(story)
+
+
+def test_a_deleted_topic_is_gone_and_its_successor_is_empty(tmp_path: Path) -> None:
+    async def story(node: Node) -> None:
+        first = await created(node, "t")
+        append(node, "t")
+        told: list[str] = []
+        node.topics.on_deleted(lambda gone: told.append(gone.name))
+        await deleted(node, "t")
+        assert told == ["t"] and node.topics.by_name("t") is None and node.topics.by_id(first.topic_id) is None
+        assert first.partitions[0].discarded
+        assert not (tmp_path / "t-0").exists()
+        second = await created(node, "t")
+        assert second.topic_id != first.topic_id
+        assert second.partitions[0].end_offset == 0
+
+    with_node(story, folder=tmp_path)
+
+
+def test_deleting_and_making_at_once_leaves_the_new_topic_usable(tmp_path: Path) -> None:
+    """A new topic appears only when the folders of its namesake are out of the way."""
+
+    async def story(node: Node) -> None:
+        for _ in range(5):
+            first = await created(node, "t", 3)
+            append(node, "t")
+            gone = asyncio.ensure_future(node.topics.delete([DeleteTopicState(name="t")]))
+            await asyncio.sleep(0)
+            second = await created(node, "t", 2)
+            await gone
+            assert second.topic_id != first.topic_id and second.partitions[0].end_offset == 0
+            append(node, "t")
+            assert second.partitions[0].end_offset == 1
+            await deleted(node, "t")
+
+    with_node(story, folder=tmp_path)
+
+
+def test_topics_settings_and_records_survive_a_restart_under_a_new_epoch(tmp_path: Path) -> None:
+    async def first(node: Node) -> tuple[bytes, int]:
+        (result,) = await node.topics.create([topic("t", 2, configs={"retention.ms": "5"})])
+        append(node, "t", 1)
+        await created(node, "gone")
+        await deleted(node, "gone")
+        return result.topic_id, node.epoch
+
+    async def second(node: Node) -> None:
+        found = node.topics.by_name("t")
+        assert found is not None and found.topic_id == topic_id and len(found.partitions) == 2
+        assert found.config.log.retention_ms == 5
+        assert found.partitions[1].end_offset == 1
+        assert node.epoch == epoch + 1
+        append(node, "t", 1)
+        assert found.partitions[1].log.latest_epoch() == epoch + 1
+        assert node.topics.by_name("gone") is None
+
+    topic_id, epoch = with_node(first, folder=tmp_path)
+    with_node(second, folder=tmp_path)
+
+
+def test_folders_of_deleted_topics_go_and_folders_of_strangers_are_kept(tmp_path: Path) -> None:
+    """A crash between deletion and the renaming of folders; and data that this log knows nothing of."""
+
+    async def first(node: Node) -> None:
+        await created(node, "t")
+        append(node, "t")
+        await deleted(node, "t")
+
+    async def nothing(node: Node) -> None:
+        while node.topics.sweep():
+            pass
+
+    with_node(first, folder=tmp_path)
+    (moved,) = tmp_path.glob("t-0.*-delete")
+    moved.rename(tmp_path / "t-0")
+    stranger = tmp_path / "stranger-0"
+    stranger.mkdir()
+    (stranger / "00000000000000000000.log").write_bytes(b"precious")
+    (tmp_path / "notes-2024").mkdir()
+    with_node(nothing, folder=tmp_path, settings={"log.segment.delete.delay.ms": "0"})
+    assert not (tmp_path / "t-0").exists() and not list(tmp_path.glob("*-delete"))
+    (kept,) = tmp_path.glob("stranger-0.*-stray")
+    assert (kept / "00000000000000000000.log").read_bytes() == b"precious"
+    assert (tmp_path / "notes-2024").exists()
+
+
+def test_growing_keeps_what_is_there() -> None:
+    async def story(node: Node) -> None:
+        made = await created(node, "t", 1)
+        append(node, "t")
+        (result,) = await node.topics.grow([CreatePartitionsTopic(name="t", count=4, assignments=None)])
+        assert result.error_code == ErrorCode.NONE
+        assert node.topics.by_name("t") is made and len(made.partitions.opened()) == 4
+        assert made.partitions[0].end_offset == 1 and append(node, "t", 3) == 0
+
+    with_node(story)
+
+
+def test_whoever_asks_first_makes_the_topic_and_all_of_them_get_it() -> None:
+    async def story(node: Node) -> None:
+        told = await asyncio.gather(*(node.topics.auto_create("t") for _ in range(5)))
+        assert set(told) == {ErrorCode.NONE}
+        found = node.topics.by_name("t")
+        assert found is not None and len(found.partitions) == 2
+        assert await node.topics.auto_create("bad name") is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    with_node(story)
+
+
+def test_an_internal_topic_is_made_compacted_and_only_once() -> None:
+    async def story(node: Node) -> None:
+        first, second = await asyncio.gather(*(node.topics.ensure_internal("__consumer_offsets") for _ in range(2)))
+        assert first is second and first.internal and len(first.partitions) == 3
+        assert first.config.log.cleanup_compact and not first.config.log.cleanup_delete
+        assert first.config.log.segment_bytes == 104857600
+        assert len(node.groups.all()) == 3, "its coordinators are there"
+
+    with_node(story)
+
+
+def test_a_thousand_partitions_open_while_the_loop_breathes(tmp_path: Path) -> None:
+    async def first(node: Node) -> None:
+        await created(node, "wide", 200)
+
+    async def second(node: Node) -> None:
+        found = node.topics.by_name("wide")
+        assert found is not None and not found.partitions.opened(), "a start waits for none of them"
+        assert append(node, "wide", 150) == 0, "one that is needed is opened at once"
+        await node.topics.wait_until_open()
+        assert len(found.partitions.opened()) == 200
+
+    settings = {"tallystick.durability": "page-cache"}
+    with_node(first, folder=tmp_path, settings=settings)
+    with_node(second, folder=tmp_path, settings=settings)
+
+
+def test_producer_ids_come_from_blocks_and_are_never_the_same(tmp_path: Path) -> None:
+    """The first block is fetched at start; ids of a block that was not used up are lost, never given again."""
+
+    async def story(node: Node) -> list[int]:
+        taken: list[int] = []
+        while len(taken) < 2500:
+            producer_id = node.producer_ids.take()
+            if producer_id is None:
+                await node.group_commit.wait_until_idle()
+                continue
+            taken.append(producer_id)
+        return taken
+
+    ids = [*with_node(story, folder=tmp_path), *with_node(story, folder=tmp_path)]
+    assert ids == sorted(set(ids))

@@ -1,0 +1,1 @@
+"""Settings: where they come from, which one holds, how they are described."""
