@@ -1,0 +1,189 @@
+"""The broker of a run: the real node behind the real server, on the simulated world; it dies and comes back."""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+from unittest import mock
+
+from broker.catalogue import CloseConnection
+from broker.config import BrokerConfig
+from broker.coordinators import CoordinatorError
+from broker.node import Node
+from broker.partition.errors import AppendError
+from broker.server import Server
+from broker.topic_config import TopicConfig
+from storage.log import StorageFailed
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.environment import SimulatedEnvironment, WallClock
+from tests.simulation.loop import ProcessDied, ProcessLoop, Scheduler
+from tests.simulation.network import Network
+
+PORT = 9092
+EXPECTED = (StorageFailed, OSError, CoordinatorError, AppendError, CloseConnection, ProcessDied)
+"""What tasks of the broker may end with; anything else is a bug."""
+
+
+class SmallLogs(BrokerConfig):
+    """Segments smaller than the configuration allows, so that short runs roll, retain and compact."""
+
+    segment_bytes = 1 << 20
+
+    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
+        made = super().topic_config(overrides)
+        log = dataclasses.replace(made.log, segment_bytes=min(made.log.segment_bytes, self.segment_bytes))
+        return dataclasses.replace(made, log=log)
+
+
+class BugLog(logging.Handler):
+    """Keeps what the broker logs as an error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.bugs: list[str] = []
+        self.errors: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        fields = getattr(record, "fields", None)
+        if record.exc_info and record.exc_info[1] is not None and not isinstance(record.exc_info[1], EXPECTED):
+            self.bugs.append(f"{text}: {logging.Formatter().formatException(record.exc_info)}")
+        else:
+            self.errors.append(f"{text} {fields or ''}")
+
+
+class BrokerProcess:
+    """See the head of this file. `kill` and `cut_power` end it at once; `start` starts it on what the disk kept."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        network: Network,
+        clock: WallClock,
+        random: Random,
+        settings: Mapping[str, str],
+        *,
+        segment_bytes: int,
+        sync_s: float,
+        any_subset: bool,
+    ) -> None:
+        self.scheduler = scheduler
+        self.network = network
+        self.clock = clock
+        self.random = random
+        self.disk = SimulatedDisk()
+        self.settings = dict(settings)
+        self.segment_bytes = segment_bytes
+        self.sync_s = sync_s
+        self.slow_disk = 0.0
+        self.any_subset = any_subset
+        self.boots = 0
+        self.starts = 0
+        self.loop: ProcessLoop | None = None
+        self.node: Node | None = None
+        self.server: Server | None = None
+        self.ended: asyncio.Event | None = None
+        self.on_end: Callable[[str], None] = lambda how: None
+        self._watcher: Any = None
+
+    @property
+    def alive(self) -> bool:
+        return self.loop is not None and self.loop.alive
+
+    def watch_disk(self, watcher: Callable[[str, str], None] | None) -> None:
+        """See every disk operation, of this process and the ones after it."""
+        self._watcher = watcher
+        self.disk.watcher = watcher
+
+    def start(self) -> "asyncio.Future[None]":
+        """Start a process; the future is done when it serves."""
+        assert not self.alive
+        self.starts += 1
+        loop = self.loop = ProcessLoop(self.scheduler, f"broker-{self.starts}")
+        loop.network = self.network
+        loop.watch_tasks = self._task_done
+        config = SmallLogs(self.settings)
+        config.segment_bytes = self.segment_bytes
+        environment = SimulatedEnvironment(
+            self.scheduler,
+            self.clock,
+            self.disk,
+            Random(self.random.random()),
+            boot_id=f"boot-{self.boots}",
+            sync_s=self.sync_s,
+        )
+        environment.slow = self.slow_disk
+        self.disk.watcher = self._watcher
+        serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # The broker's code runs when its loop does, not inside the caller's.
+        loop.call_soon(lambda: loop.create_task(self._serve(config, environment, serving)))
+        return serving
+
+    async def _serve(
+        self, config: BrokerConfig, environment: SimulatedEnvironment, serving: "asyncio.Future[None]"
+    ) -> None:
+        loop = self.loop
+        node = self.node = Node(config, environment, on_failure=lambda error: self._storage_failed(loop, error))
+        try:
+            await node.start()
+        except (StorageFailed, OSError) as error:
+            self._storage_failed(loop, error)
+            return
+        server = self.server = Server(node)
+        await server.start()
+        if not serving.done():
+            serving.set_result(None)
+
+    def _storage_failed(self, loop: ProcessLoop | None, error: BaseException) -> None:
+        """The process ends by itself, as `broker.__main__` does it: a moment later."""
+        if loop is self.loop and loop is not None and loop.alive:
+            loop.call_later(0.001, self.kill)
+
+    async def stop(self) -> None:
+        """An orderly end. Called on the broker's own loop."""
+        assert self.server is not None and self.node is not None
+        await self.server.stop()
+        await self.node.stop()
+
+    def kill(self) -> None:
+        """`kill -9`: the page cache keeps what was written."""
+        if self.alive:
+            self._dead()
+            self.disk = self.disk.after_kill()
+            self.on_end("kill")
+
+    def cut_power(self) -> None:
+        """What was not synced may be lost."""
+        if self.alive:
+            self._dead()
+            self.disk = self.disk.after_power_cut(self.random, self.any_subset)
+            self.boots += 1
+            self.on_end("power")
+
+    def _dead(self) -> None:
+        assert self.loop is not None
+        self.loop.die()
+        self.network.process_died(self.loop)
+
+    def _task_done(self, task: "asyncio.Task[Any]") -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None and not isinstance(error, EXPECTED):
+            text = "".join(logging.Formatter().formatException((type(error), error, error.__traceback__)))
+            self.scheduler.failures.append(f"a task of the broker failed: {text}")
+
+
+class _Socket:
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def getsockname(self) -> tuple[str, int]:
+        return "10.0.0.1", self._port
+
+
+def simulated_sockets() -> Any:
+    """Let the server listen on the simulated network."""
+    return mock.patch("broker.server.bind", lambda endpoint, backlog: [_Socket(PORT)])

@@ -1,0 +1,284 @@
+"""A disk in memory that forgets what was not synced: `storage.files.Files` for whole runs.
+
+A written byte survives a power cut for certain only if its file was synced since; a name (created, renamed, deleted)
+only if its folder was. Of the writes to a file that were not synced a prefix survives, the last of it torn anywhere;
+on a harsher disk (`any_subset`) each of them on its own, whole, torn or not at all. Of the changes to a folder a prefix
+survives. After `kill -9` nothing is lost.
+
+Bytes are kept once, with what would undo the writes since the last sync; a sync costs nothing.
+"""
+
+import errno
+from collections.abc import Callable, Sequence
+from random import Random
+
+from protocol.schema import Buffer
+from tests.simulation.loop import ProcessDied
+
+Watcher = Callable[[str, str], None]
+"""Called before each (operation, path): it may raise `OSError`, or end the process."""
+
+
+class Inode:
+    """The bytes of a file, and the writes since the last sync as (position, what stood there, what was written);
+    `None` written is a truncation to that position."""
+
+    __slots__ = ("content", "pending")
+
+    def __init__(self, content: bytes = b"") -> None:
+        self.content = bytearray(content)
+        self.pending: list[tuple[int, bytes, bytes | None]] = []
+
+    def write(self, position: int, data: bytes) -> None:
+        content = self.content
+        if position > len(content):
+            gap = bytes(position - len(content))
+            self.pending.append((len(content), b"", gap))
+            content.extend(gap)
+        self.pending.append((position, bytes(content[position : position + len(data)]), data))
+        content[position : position + len(data)] = data
+
+    def truncate(self, size: int) -> None:
+        self.pending.append((size, bytes(self.content[size:]), None))
+        del self.content[size:]
+
+    def after_power_cut(self, random: Random, any_subset: bool) -> "Inode":
+        found = Inode(self.content)
+        if not self.pending:
+            return found
+        content = found.content
+        for position, before, written in reversed(self.pending):
+            content[position : position + (0 if written is None else len(written))] = before
+        keep = random.randrange(len(self.pending) + 1)
+        for index, (position, _, written) in enumerate(self.pending):
+            fate = random.randrange(3) if any_subset else (1 if index < keep else 2 if index == keep else 0)
+            if fate == 0:
+                continue
+            if written is None:
+                if fate == 1:
+                    found.truncate(position)
+            else:
+                found.write(position, written if fate == 1 else _torn(written, random))
+        found.pending.clear()
+        return found
+
+
+def _torn(data: bytes, random: Random) -> bytes:
+    """A part of a write: to the end of a sector, or anywhere."""
+    cut = random.randrange(len(data) + 1)
+    if random.random() < 0.5 and cut > 512:
+        cut -= cut % 512
+    return data[:cut]
+
+
+class Folder:
+    """Names, and the changes since the last sync, each an atomic one of several names."""
+
+    __slots__ = ("entries", "pending", "synced")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Inode | Folder] = {}
+        self.synced: dict[str, Inode | Folder] = {}
+        self.pending: list[dict[str, Inode | Folder | None]] = []
+
+    def change(self, changes: "dict[str, Inode | Folder | None]") -> None:
+        _apply(self.entries, changes)
+        self.pending.append(changes)
+
+    def sync(self) -> None:
+        for changes in self.pending:
+            _apply(self.synced, changes)
+        self.pending.clear()
+
+    def after_power_cut(self, random: Random, any_subset: bool) -> "Folder":
+        names = dict(self.synced)
+        for changes in self.pending[: random.randrange(len(self.pending) + 1)]:
+            _apply(names, changes)
+        found = Folder()
+        found.entries = {name: node.after_power_cut(random, any_subset) for name, node in names.items()}
+        found.synced = dict(found.entries)
+        return found
+
+
+def _apply(entries: "dict[str, Inode | Folder]", changes: "dict[str, Inode | Folder | None]") -> None:
+    for name, node in changes.items():
+        if node is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = node
+
+
+class SimulatedFile:
+    """An open file; it follows its bytes through renames."""
+
+    __slots__ = ("_disk", "_inode", "_path")
+
+    def __init__(self, disk: "SimulatedDisk", path: str, inode: Inode) -> None:
+        self._disk = disk
+        self._path = path
+        self._inode = inode
+
+    def append(self, parts: Sequence[Buffer]) -> None:
+        data = b"".join(parts)
+        disk, inode = self._disk, self._inode
+        disk.before("append", self._path)
+        room = disk.room_bytes
+        if room is not None and len(data) > room:
+            disk.room_bytes = 0
+            inode.write(len(inode.content), data[:room])
+            raise OSError(errno.ENOSPC, "No space left on device", self._path)
+        if room is not None:
+            disk.room_bytes = room - len(data)
+        inode.write(len(inode.content), data)
+        disk.after("append", self._path)
+
+    def read(self, position: int, size: int) -> bytes:
+        return bytes(self._inode.content[position : position + size])
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        self._disk.before("write_at", self._path)
+        self._inode.write(position, bytes(data))
+
+    def size(self) -> int:
+        return len(self._inode.content)
+
+    def truncate(self, size: int) -> None:
+        self._disk.before("truncate", self._path)
+        inode = self._inode
+        if size > len(inode.content):
+            inode.write(len(inode.content), bytes(size - len(inode.content)))
+        else:
+            inode.truncate(size)
+
+    def sync(self) -> None:
+        self._disk.before("sync", self._path)
+        self._inode.pending.clear()
+        self._disk.after("sync", self._path)
+
+    def close(self) -> None:
+        """Closing does not sync."""
+
+
+class SimulatedDisk:
+    """See the head of this file. `watcher` sees every operation that changes something, before and after it."""
+
+    def __init__(self) -> None:
+        self.root = Folder()
+        self.watcher: Watcher | None = None
+        self.room_bytes: int | None = None
+        self.operations = 0
+        self.dead = False
+
+    def after_power_cut(self, random: Random, any_subset: bool) -> "SimulatedDisk":
+        found = SimulatedDisk()
+        found.root = self.root.after_power_cut(random, any_subset)
+        self.dead = True
+        return found
+
+    def after_kill(self) -> "SimulatedDisk":
+        """The page cache has it all; what is left of the dead process can write no more, so nothing is copied."""
+        found = SimulatedDisk()
+        found.root = self.root
+        self.dead = True
+        return found
+
+    def before(self, operation: str, path: str) -> None:
+        if self.dead:
+            raise ProcessDied
+        self.operations += 1
+        if self.watcher is not None:
+            self.watcher(operation, path)
+
+    def after(self, operation: str, path: str) -> None:
+        if self.watcher is not None:
+            self.watcher("after " + operation, path)
+
+    # -- storage.files.Files -------------------------------------------------------------------------------
+
+    def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+        folder, name = self._parent(path)
+        node = folder.entries.get(name)
+        if node is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "No such file", path)
+            self.before("create", path)
+            node = Inode()
+            folder.change({name: node})
+        assert isinstance(node, Inode), f"{path} is a folder"
+        return SimulatedFile(self, path, node)
+
+    def exists(self, path: str) -> bool:
+        try:
+            folder, name = self._parent(path)
+        except FileNotFoundError:
+            return False
+        return name in folder.entries
+
+    def list(self, folder: str) -> list[str]:
+        try:
+            return sorted(self._folder(folder).entries)
+        except FileNotFoundError:
+            return []
+
+    def make_folder(self, path: str) -> None:
+        node = self.root
+        for name in path.split("/"):
+            if name not in node.entries:
+                self.before("make_folder", path)
+                node.change({name: Folder()})
+            below = node.entries[name]
+            assert isinstance(below, Folder), f"{path} leads through a file"
+            node = below
+
+    def rename(self, source: str, target: str) -> None:
+        self.before("rename", source)
+        old, old_name = self._parent(source)
+        new, new_name = self._parent(target)
+        node = old.entries.get(old_name)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file", source)
+        if old is new:
+            old.change({old_name: None, new_name: node})
+        else:
+            new.change({new_name: node})
+            old.change({old_name: None})
+        self.after("rename", source)
+
+    def delete(self, path: str) -> None:
+        if self.exists(path):
+            self.before("delete", path)
+            folder, name = self._parent(path)
+            folder.change({name: None})
+
+    delete_folder = delete
+
+    def sync_folder(self, path: str) -> None:
+        self.before("sync_folder", path)
+        self._folder(path).sync()
+        self.after("sync_folder", path)
+
+    def write_whole(self, path: str, data: bytes) -> None:
+        """As the real one does it, step by step: a crash may come between any two."""
+        self.before("write_whole", path)
+        folder, name = self._parent(path)
+        node = Inode()
+        folder.change({name + ".tmp": node})
+        node.write(0, bytes(data))
+        node.pending.clear()
+        self.after("write_whole", path)
+        folder.change({name + ".tmp": None, name: node})
+        self.before("write_whole rename", path)
+        folder.sync()
+
+    def _folder(self, path: str) -> Folder:
+        node = self.root
+        for name in path.split("/") if path else []:
+            below = node.entries.get(name)
+            if not isinstance(below, Folder):
+                raise FileNotFoundError(errno.ENOENT, "No such folder", path)
+            node = below
+        return node
+
+    def _parent(self, path: str) -> tuple[Folder, str]:
+        folder, _, name = path.rpartition("/")
+        return self._folder(folder), name

@@ -1,0 +1,185 @@
+"""Virtual time: event loops that never wait, over one scheduler that decides what runs next.
+
+Rule 1. What is ready runs first in, first out; timers by their time, then by their age. Nothing else decides about order.
+Rule 2. Each process of a run (the broker, the clients) has a loop of its own over the same scheduler. A process that
+dies takes its loop along: none of its callbacks, timers and tasks runs again, as after `kill -9`.
+Rule 3. Whatever a loop is told of as an exception nobody caught is kept, and fails the run.
+"""
+
+import asyncio
+import heapq
+from asyncio import events
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from tests.simulation.network import Network
+
+T = TypeVar("T")
+
+CALLBACK_S = 1e-6
+"""What a callback costs. Without, somebody who polls with `sleep(0)` would stop the time."""
+
+
+class Stuck(Exception):
+    """Nothing is left to do, though the run is not at its end; or it does not come to an end."""
+
+
+class ProcessDied(BaseException):
+    """Thrown through the code of a process at the very place where it dies."""
+
+
+class Scheduler:
+    """See the head of this file."""
+
+    def __init__(self, *, start_s: float = 1000.0, callbacks: int = 3_000_000) -> None:
+        self.now = start_s
+        self.callbacks_left = callbacks
+        self.failures: list[str] = []
+        self.ready: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._sequence = 0
+
+    def at(self, when: float, handle: asyncio.TimerHandle) -> None:
+        self._sequence += 1
+        heapq.heappush(self._timers, (when, self._sequence, handle))
+
+    def run_until(self, future: "asyncio.Future[T]") -> T:
+        """Run until a future of one of the loops is done. Raises `Stuck`."""
+        try:
+            while not future.done():
+                self._turn()
+        finally:
+            events._set_running_loop(None)
+        return future.result()
+
+    def _turn(self) -> None:
+        """One turn, as asyncio makes them: what was ready at its begin, then the timers that are due."""
+        ready, timers = self.ready, self._timers
+        if not ready:
+            while timers and (timers[0][2]._cancelled or not timers[0][2]._loop.alive):  # type: ignore[attr-defined]
+                heapq.heappop(timers)
+            if not timers:
+                raise Stuck("nothing is left to do")
+            self.now = max(self.now, timers[0][0])
+        while timers and timers[0][0] <= self.now:
+            ready.append(heapq.heappop(timers)[2])
+        count = len(ready)
+        self.callbacks_left -= count
+        if self.callbacks_left < 0:
+            raise Stuck("the run does not come to an end")
+        running: object = None
+        for _ in range(count):
+            handle = ready.popleft()
+            loop = handle._loop  # type: ignore[attr-defined]
+            if handle._cancelled or not loop.alive:  # type: ignore[attr-defined]
+                continue
+            if loop is not running:
+                events._set_running_loop(loop)
+                running = loop
+            self.now += CALLBACK_S
+            handle._run()
+
+
+class ProcessLoop(asyncio.AbstractEventLoop):
+    """The event loop of one process."""
+
+    def __init__(self, scheduler: Scheduler, name: str) -> None:
+        self.scheduler = scheduler
+        self.name = name
+        self.alive = True
+        self.network: Network | None = None
+        self.watch_tasks: Callable[[asyncio.Task[Any]], None] | None = None
+        self._ready = scheduler.ready
+        self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
+
+    def die(self) -> None:
+        """Nothing of this process runs from now on."""
+        self.alive = False
+
+    # -- scheduling ------------------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        return self.scheduler.now
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.scheduler.now + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self.scheduler.at(when, handle)
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Cancelled timers are passed over when their time comes."""
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return asyncio.Future(loop=self)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
+    ) -> "asyncio.Task[T]":
+        task = asyncio.Task(coro, loop=self, name=name or "task", context=context)
+        if self.watch_tasks is not None:
+            task.add_done_callback(self.watch_tasks)
+        return task
+
+    def run_in_executor(self, executor: object, func: Callable[..., object], *args: Any) -> "asyncio.Future[Any]":
+        raise AssertionError("there are no threads in a simulation")
+
+    # -- state -----------------------------------------------------------------------------------------------
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return not self.alive
+
+    def set_exception_handler(self, handler: Any) -> None:
+        self._handler = handler
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not self.alive or isinstance(context.get("exception"), ProcessDied):
+            return
+        if self._handler is not None:
+            self._handler(self, context)
+        else:
+            self.scheduler.failures.append(f"{self.name}: {context.get('message')}: {context.get('exception')!r}")
+
+    # -- the network -----------------------------------------------------------------------------------------
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+        assert self.network is not None
+        return await self.network.connect(self, protocol_factory, port)
+
+    async def create_server(self, protocol_factory: Any, *_: Any, sock: Any = None, **__: Any) -> Any:
+        assert self.network is not None
+        return self.network.listen(self, protocol_factory, sock.getsockname()[1])
+
+
+def run_on(loop: ProcessLoop, work: Awaitable[T]) -> T:
+    """Run a coroutine on one of the loops, and everything else meanwhile, until it is done."""
+    events._set_running_loop(loop)
+    try:
+        task = asyncio.ensure_future(work, loop=loop)
+    finally:
+        events._set_running_loop(None)
+    return loop.scheduler.run_until(task)
