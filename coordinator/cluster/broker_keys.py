@@ -12,6 +12,7 @@ from coordinator.cluster.config_types import (
     Synonym,
     at_least,
     between,
+    default_or_between,
     each_of,
     not_empty,
     one_of,
@@ -154,7 +155,9 @@ TOPICS = (
         "The codec batches are stored in.",
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
-    _dynamic("compression.gzip.level", INT, "-1", "The level for gzip where the broker compresses.", between(-1, 9)),
+    _dynamic(
+        "compression.gzip.level", INT, "-1", "The level for gzip where the broker compresses.", default_or_between(1, 9)
+    ),
     _dynamic("compression.lz4.level", INT, "9", "The level for lz4 where the broker compresses.", between(1, 17)),
     _dynamic(
         "compression.zstd.level", INT, "3", "The level for zstd where the broker compresses.", between(-131072, 22)

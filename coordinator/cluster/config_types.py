@@ -179,11 +179,11 @@ def not_empty(value: ConfigValue) -> str | None:
     return None if value else "Value must not be empty"
 
 
-def zero_or_between(low: int, high: int) -> Check:
-    """0 (the codec's own default) or a number in a range."""
+def default_or_between(low: int, high: int) -> Check:
+    """-1 (the codec's own default) or a number in a range."""
     inner = between(low, high)
 
     def check(value: ConfigValue) -> str | None:
-        return None if value == 0 else inner(value)
+        return None if value == -1 else inner(value)
 
     return check

@@ -11,6 +11,7 @@ from coordinator.cluster.config_types import (
     Synonym,
     at_least,
     between,
+    default_or_between,
     each_of,
     one_of,
 )
@@ -62,7 +63,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
             "-1",
             "The level used where the broker itself compresses with gzip; -1 is the codec's own default.",
             "compression.gzip.level",
-            check=between(-1, 9),
+            check=default_or_between(1, 9),
         ),
         _key(
             "compression.lz4.level",

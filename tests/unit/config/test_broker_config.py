@@ -1,0 +1,104 @@
+"""The broker's configuration: checked in plain sentences, typed, changed while running."""
+
+import pytest
+
+from broker.config import BrokerConfig, ConfigError
+from coordinator.cluster.config_types import ConfigSource
+
+SEEN = tuple[str | None, ConfigSource]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"num.partitions": "many"}, "Invalid value many for configuration num.partitions: Not a number of type INT."),
+        ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1."),
+        ({"auto.create.topics.enable": "yes"}, "auto.create.topics.enable: Expected value to be either true or false."),
+        ({"tallystick.durability": "perhaps"}, "tallystick.durability: String must be one of: fsync, page-cache."),
+        ({"log.dirs": "a,b"}, "log.dirs: exactly one data folder is supported."),
+        ({"listeners": "nonsense"}, "listeners: 'nonsense' is not a listener"),
+        ({"listeners": "SSL://:9093"}, "listeners: SSL would have to speak SSL; only PLAINTEXT is supported so far."),
+        ({"listeners": "MINE://:9093"}, "listener.security.protocol.map says nothing of the listener MINE."),
+        ({"advertised.listeners": "OTHER://h:1"}, "advertised.listeners: there is no listener called OTHER."),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "is no address a client can connect to."),
+        ({"listener.security.protocol.map": "PLAINTEXT"}, "is not of the form NAME:PROTOCOL."),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_a_sentence_that_names_the_key(
+    settings: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig(settings)
+    assert sentence in str(refused.value)
+
+
+def test_a_kraft_properties_file_of_kafka_is_understood() -> None:
+    """The file of Kafka's quick start: a controller listener is not opened, thread pools are passed over, loudly."""
+    config = BrokerConfig.from_sources(
+        properties="""
+process.roles=broker,controller
+node.id=7
+controller.quorum.voters=7@127.0.0.1:19093
+listeners=PLAINTEXT://127.0.0.1:19092,CONTROLLER://127.0.0.1:19093
+advertised.listeners=PLAINTEXT://127.0.0.1:19092,CONTROLLER://127.0.0.1:19093
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+num.io.threads=8
+log.dirs=/tmp/kraft-combined-logs
+ssl.keystore.type=JKS
+no.such.thing=1
+"""
+    )
+    assert config.node_id == 7 and config.data_folder == "/tmp/kraft-combined-logs"
+    assert [str(one) for one in config.listeners] == ["127.0.0.1:19092"]
+    assert [one.listener for one in config.advertised_listeners] == ["PLAINTEXT"]
+    warned = {sentence.split()[0] for sentence in config.warnings}
+    assert warned == {"controller.quorum.voters", "num.io.threads", "ssl.keystore.type", "no.such.thing"}
+
+
+def test_defaults_are_kafka_s_but_for_what_one_node_changes() -> None:
+    config = BrokerConfig()
+    assert config.get_int("group.initial.rebalance.delay.ms") == 0
+    assert config.get_int("offsets.topic.replication.factor") == 1
+    assert config.get_int("transaction.max.timeout.ms") == 900_000
+    assert config.get_int("offsets.topic.num.partitions") == 50
+    assert not config.page_cache and not config.in_memory
+    assert config.rack is None and config.advertised_listeners == ()
+
+
+def test_broker_id_is_the_older_name_of_node_id() -> None:
+    assert BrokerConfig({"broker.id": "5"}).node_id == 5
+    assert BrokerConfig({"broker.id": "5", "node.id": "6"}).node_id == 6
+
+
+def seen(config: BrokerConfig, name: str) -> SEEN:
+    resolved = config.resolve(name)
+    return resolved.value, resolved.source
+
+
+def test_a_dynamic_change_takes_effect_and_is_told_once() -> None:
+    config = BrokerConfig({"message.max.bytes": "100"})
+    told: list[frozenset[str]] = []
+    config.subscribe(told.append)
+    config.apply_dynamic(cluster_wide={"message.max.bytes": "200"}, own={})
+    assert seen(config, "message.max.bytes") == ("200", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    config.apply_dynamic(cluster_wide={"message.max.bytes": "200"}, own={"message.max.bytes": "300"})
+    assert seen(config, "message.max.bytes") == ("300", ConfigSource.DYNAMIC_BROKER)
+    config.apply_dynamic(cluster_wide={"message.max.bytes": "999"}, own={"message.max.bytes": "300"})
+    config.apply_dynamic(cluster_wide={}, own={})
+    assert seen(config, "message.max.bytes") == ("100", ConfigSource.STATIC_BROKER)
+    assert told == [frozenset({"message.max.bytes"})] * 3, "a change that changes nothing is not told"
+
+
+def test_what_cannot_change_while_running_does_not() -> None:
+    """Records of another version, or of a key that became read-only, do no harm."""
+    config = BrokerConfig()
+    config.apply_dynamic(
+        cluster_wide={"num.partitions": "9", "no.such.key": "1", "message.max.bytes": "nonsense"}, own={}
+    )
+    assert config.get_int("num.partitions") == 1 and config.get_int("message.max.bytes") == 1_048_588
+
+
+def test_the_durability_mode_is_a_word() -> None:
+    assert BrokerConfig({"tallystick.durability": "page-cache"}).page_cache

@@ -1,0 +1,91 @@
+"""Where settings come from: a file, the environment, the command line; the higher outweighs the lower."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.config import BrokerConfig, ConfigError
+from broker.config_sources import key_of_variable, read_environment, read_properties, read_settings
+from coordinator.cluster.config_types import ConfigSource
+
+
+def test_a_properties_file_is_read_as_java_reads_it() -> None:
+    text = "\n".join(
+        (
+            "# a comment",
+            "! another",
+            "",
+            "num.partitions=3",
+            "  log.dirs : /tmp/with space ",
+            "broker.rack r\\u00e9",
+            "listeners=PLAINTEXT://a:1,\\",
+            "    OUTSIDE://b:2",
+            "log.cleanup.policy",
+            "a\\=b=c=d",
+            "node.id=1",
+            "node.id=2",
+        )
+    )
+    assert read_properties(text, where="file") == {
+        "num.partitions": "3",
+        "log.dirs": "/tmp/with space ",
+        "broker.rack": "ré",
+        "listeners": "PLAINTEXT://a:1,OUTSIDE://b:2",
+        "log.cleanup.policy": "",
+        "a=b": "c=d",
+        "node.id": "2",
+    }
+    with pytest.raises(ConfigError, match=r"server\.properties, line 2"):
+        read_properties("a=b\nc=\\u00zz", where="server.properties")
+
+
+@given(st.dictionaries(st.from_regex(r"\A[a-z][a-z.]{0,20}\Z"), st.text("abc =:#!\\\té", max_size=20), max_size=5))
+def test_what_is_escaped_as_java_escapes_comes_back(values: dict[str, str]) -> None:
+    def escaped(text: str) -> str:
+        return "".join("\\" + one if one in "\\ =:#!" else "\\t" if one == "\t" else one for one in text)
+
+    text = "".join(f"{key}={escaped(value)}\n" for key, value in values.items())
+    assert read_properties(text, where="file") == values
+
+
+@pytest.mark.parametrize(
+    ("variable", "key"),
+    [
+        ("KAFKA_LOG_SEGMENT_BYTES", "log.segment.bytes"),
+        ("KAFKA_A__B", "a_b"),
+        ("KAFKA_A___B", "a-b"),
+        ("KAFKA_A_B__C___D", "a.b_c-d"),
+    ],
+)
+def test_variables_are_named_by_the_official_image_s_rules(variable: str, key: str) -> None:
+    assert key_of_variable(variable) == key
+
+
+def test_variables_about_the_java_process_are_no_settings() -> None:
+    environment = {"KAFKA_HEAP_OPTS": "-Xmx1g", "KAFKA_NUM_PARTITIONS": "3", "PATH": "/bin", "CLUSTER_ID": "abc"}
+    assert read_environment(environment) == {"num.partitions": "3", "cluster.id": "abc"}
+
+
+def test_a_setting_typed_wrong_on_the_command_line_is_refused() -> None:
+    assert read_settings(["num.partitions=3", "broker.rack=a=b"]) == {"num.partitions": "3", "broker.rack": "a=b"}
+    with pytest.raises(ConfigError, match=r"There is no setting called 'num\.partition'"):
+        read_settings(["num.partition=3"])
+    with pytest.raises(ConfigError, match="key=value"):
+        read_settings(["num.partitions"])
+
+
+LAYERS = ("file", "environment", "settings", "flags")
+
+
+@given(st.sets(st.sampled_from(LAYERS)))
+def test_the_highest_layer_holds(said: set[str]) -> None:
+    """defaults < file < environment < --set < flags."""
+    config = BrokerConfig.from_sources(
+        properties="num.partitions=10" if "file" in said else None,
+        environment={"KAFKA_NUM_PARTITIONS": "11"} if "environment" in said else {},
+        settings=["num.partitions=12"] if "settings" in said else [],
+        flags={"num.partitions": "13"} if "flags" in said else {},
+    )
+    highest = max((LAYERS.index(one) + 10 for one in said), default=1)
+    assert config.get_int("num.partitions") == highest
+    assert config.resolve("num.partitions").source is (ConfigSource.STATIC_BROKER if said else ConfigSource.DEFAULT)
