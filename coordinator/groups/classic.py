@@ -69,6 +69,7 @@ class ClassicProtocol:
                 return outcome
             group = Group(request.group_id)
             if not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
+                # Kafka would leave an empty group behind.
                 outcome.answers.append((ticket, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)))
                 return outcome
             # A new group begins with a record that says it exists, as Kafka's do.

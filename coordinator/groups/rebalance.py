@@ -18,6 +18,8 @@ from coordinator.groups.settings import GroupSettings
 from coordinator.machine import Outcome
 from protocol.errors import ErrorCode
 
+RETRY_MS = 1_000
+
 
 def answer_join(member: Member, answer: Any, outcome: Outcome) -> None:
     """Answer the JoinGroup that waits for this member, if one does."""
@@ -62,7 +64,9 @@ class Rebalance:
         self._deadlines.clear(DeadlineKey(DeadlineKind.SYNC, group.group_id))
 
     def settled(self, group: Group) -> None:
-        """The group's record was replayed: with everybody synced, nothing is left to wait for."""
+        """The group's record was replayed: what it settled need not be waited for."""
+        if group.state is GroupState.EMPTY:
+            self._deadlines.clear(DeadlineKey(DeadlineKind.JOIN, group.group_id))
         if not group.unsynced:
             self._deadlines.clear(DeadlineKey(DeadlineKind.SYNC, group.group_id))
 
@@ -137,6 +141,8 @@ class Rebalance:
 
     def _end_empty(self, group: Group, now_ms: int, outcome: Outcome) -> None:
         outcome.records = [*outcome.records, empty_group(group, group.generation + 1, now_ms)]
+        # Should the log refuse: once more in a while. `settled` clears this.
+        self._wait_for_joins(group, now_ms + RETRY_MS)
         outcome.reason = outcome.reason or f"group {group.group_id} is empty"
 
     def _begin_generation(self, group: Group, now_ms: int, outcome: Outcome) -> None:

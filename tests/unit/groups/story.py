@@ -138,11 +138,16 @@ class Story:
         return ErrorCode(answer.error_code)
 
     def leave(self, *members: str, instances: Sequence[tuple[str, str]] = (), group: str = GROUP) -> list[ErrorCode]:
+        answer = cast(LeaveGroupResponse, self.submit_leave(*members, instances=instances, group=group).answer)
+        return [ErrorCode(member.error_code) for member in answer.members]
+
+    def submit_leave(
+        self, *members: str, instances: Sequence[tuple[str, str]] = (), group: str = GROUP
+    ) -> CollectingTicket:
         identities = [MemberIdentity(member_id=member) for member in members]
         identities += [MemberIdentity(member_id=member, group_instance_id=instance) for member, instance in instances]
         request = LeaveGroupRequest(group_id=group, members=identities)
-        answer = cast(LeaveGroupResponse, self.ask(lambda machine, ticket, now: machine.leave(request, ticket, now)))
-        return [ErrorCode(member.error_code) for member in answer.members]
+        return self.submit(lambda machine, ticket, now: machine.leave(request, ticket, now))
 
     def tick(self) -> None:
         """Let what is due now happen (an initial rebalance without delay)."""

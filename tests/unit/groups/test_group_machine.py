@@ -8,11 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from coordinator.groups.commits import WantedTopic
 from coordinator.groups.settings import FixedGroupSettings
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroupResponse
 from tests.harness.memory_shard_log import CollectingTicket
-from tests.unit.groups.story import Story
+from tests.unit.groups.story import GROUP, TOPIC_ID, Story
 
 LIMITS = settings(max_examples=120, stateful_step_count=40, deadline=None)
 PROTOCOLS = [(("range", b"m"),), (("range", b"other"),), (("sticky", b"s"), ("range", b"m"))]
@@ -32,6 +33,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.generation = 0
         self.lives = 0
         """A generation that was not logged may come again after a crash, and a deleted group counts anew."""
+        self.log_refused = False
         self.leaders: dict[tuple[int, int], str] = {}
 
     @initialize(delay=st.sampled_from([0, 0, 3_000]), size=st.sampled_from([2, 3, 100]))
@@ -122,25 +124,27 @@ class GroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.ids)
     @rule(data=st.data())
     def a_member_leaves(self, data: st.DataObject) -> None:
-        self.story.leave(data.draw(st.sampled_from(list(self.ids))))
-        self.learn()
+        self.take(self.story.submit_leave(data.draw(st.sampled_from(list(self.ids)))))
 
     @rule(producer=st.sampled_from([None, 1, 2]), partition=st.integers(0, 1), offset=st.integers(0, 99))
     def offsets_are_committed(self, producer: int | None, partition: int, offset: int) -> None:
-        self.story.commit(offset, partition=partition, producer=producer)
+        self.take(self.story.submit_commit(offset, partition=partition, producer=producer))
 
     @rule(producer=st.sampled_from([1, 2]), commit=st.booleans())
     def a_transaction_ends(self, producer: int, commit: bool) -> None:
-        self.story.end(producer, commit=commit)
+        self.take(self.story.end(producer, commit=commit))
 
     @rule(partition=st.integers(0, 1))
     def offsets_are_deleted(self, partition: int) -> None:
-        self.story.delete_offsets(partition)
+        wanted = [WantedTopic("t", TOPIC_ID, [partition])]
+        self.take(self.story.submit(lambda machine, ticket, now: machine.delete_offsets(GROUP, wanted, ticket, now)))
 
     @rule()
     def the_group_is_deleted(self) -> None:
-        if self.story.delete() == ErrorCode.NONE:
+        ticket = self.story.submit(lambda machine, ticket, now: machine.delete_group(GROUP, ticket, now))
+        if ticket.answers == [ErrorCode.NONE]:
             self.lives += 1
+        self.take(ticket)
 
     @rule(milliseconds=st.sampled_from([0, 1, 999, 5_000, 10_000, 60_000]))
     def time_passes(self, milliseconds: int) -> None:
@@ -153,13 +157,18 @@ class GroupMachine(RuleBasedStateMachine):
         self.lives += 1
         self.learn()
 
+    @rule()
+    def the_log_refuses_the_next_record(self) -> None:
+        self.log_refused = True
+        self.story.log.refuse(ErrorCode.MESSAGE_TOO_LARGE)
+
     def reload_agrees(self) -> None:
         story = self.story
         live, offsets = story.describe(), [story.all_offsets(stable=stable) for stable in (False, True)]
         waiting = [ticket for ticket in self.tickets if ticket.waiting]
         story.restart()
         assert [story.all_offsets(stable=stable) for stable in (False, True)] == offsets
-        if live.group_state in ("Stable", "Empty"):
+        if live.group_state in ("Stable", "Empty") and not self.log_refused:
             assert story.describe() == live
         assert all(ticket.errors == [ErrorCode.NOT_COORDINATOR] for ticket in waiting)
 

@@ -239,3 +239,13 @@ def test_leaving_a_group_nobody_knows() -> None:
     story = Story()
     assert story.leave("ghost") == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert story.heartbeat("ghost", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_an_empty_generation_the_log_refuses_is_tried_again() -> None:
+    story = Story()
+    (member,) = story.stable()
+    story.log.refuse(ErrorCode.MESSAGE_TOO_LARGE)
+    ticket = story.submit_leave(member)
+    assert ticket.errors == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    story.time.advance(1_000)
+    assert story.state == "Empty"
