@@ -1,0 +1,43 @@
+"""Deadlines by key."""
+
+from coordinator.deadlines import Deadlines
+
+
+def test_what_is_due_comes_earliest_first_and_once() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    for key, at_ms in (("c", 30), ("a", 10), ("b", 20)):
+        deadlines.set(key, at_ms)
+    assert deadlines.next_ms() == 10
+    assert list(deadlines.due(20)) == ["a", "b"]
+    assert list(deadlines.due(20)) == []
+    assert deadlines.next_ms() == 30
+
+
+def test_a_deadline_that_moved_counts_at_its_new_time_only() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    deadlines.set("a", 10)
+    deadlines.set("a", 50)
+    deadlines.set("b", 20)
+    deadlines.clear("b")
+    assert deadlines.next_ms() == 50
+    assert list(deadlines.due(49)) == []
+    assert deadlines.get("a") == 50
+    assert deadlines.peek(50) == "a"
+    assert list(deadlines.due(50)) == ["a"]
+    assert deadlines.next_ms() is None
+
+
+def test_moving_one_deadline_for_ever_costs_no_memory() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    for at_ms in range(10_000):
+        deadlines.set("a", at_ms)
+    assert len(deadlines._heap) < 100
+    assert deadlines.next_ms() == 9_999
+
+
+def test_one_that_is_set_anew_while_the_due_ones_are_handed_out() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    deadlines.set("a", 10)
+    for key in deadlines.due(10):
+        deadlines.set(key, 100)
+    assert deadlines.next_ms() == 100
