@@ -89,11 +89,13 @@ class AbortedIndex:
         insort(self._bases, base)
 
     def truncate(self, end_offset: int) -> None:
-        """Forget markers at and after `end_offset`. What lies before that was synced; a power cut may have left anything
-        behind it, so the entries of the segment in question are looked at one by one."""
+        """Forget markers from `end_offset` on. What lies before that was synced; a power cut may have left anything
+        behind it, so the entries of the segment in question are looked at one by one. It counts as unsynced even where
+        nothing is cut: a process that was killed may have cut it and not come to sync."""
         held_by = self._base_of(end_offset)
         for base, section in self._sections.items():
-            if base >= held_by and section.truncate(end_offset):
+            if base >= held_by:
+                section.truncate(end_offset)
                 self._dirty.add(base)
         self._find_last_offset()
 
@@ -196,20 +198,19 @@ class _Section:
     def last_offset(self) -> int:
         return self._last_offset_at(self.count - 1) if self.count else -1
 
-    def truncate(self, end_offset: int) -> bool:
+    def truncate(self, end_offset: int) -> None:
         kept, last_offset = 0, -1
         for entry in self.entries(0, self.count):
             if not entry.first_offset < entry.last_offset < end_offset or entry.last_offset <= last_offset:
                 break
             kept, last_offset = kept + 1, entry.last_offset
         if kept == self.count:
-            return False
+            return
         self.count = kept
         if self._file is None:
             del self._memory[kept * _ENTRY.size :]
         else:
             self._file.truncate(kept * _ENTRY.size)
-        return True
 
     def sync(self) -> None:
         if self._file is not None:

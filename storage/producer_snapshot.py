@@ -110,8 +110,9 @@ class SnapshotFiles:
         names = self._files.list(self._folder)
         return sorted(_offset_of(name) for name in names if _is_snapshot(name))
 
-    def write(self, state: ProducerState) -> None:
-        """Write down `state`; durable when this returns. Old snapshots leave."""
+    def write(self, state: ProducerState, *, durable_offset: int) -> None:
+        """Write down `state`; durable when this returns. Old snapshots leave, but not the newest one within what is
+        durable of the log: a power cut may take away all that is younger."""
         entries = state.packed_entries()
         snapshot = encode_snapshot(entries)
         if entries:
@@ -119,27 +120,32 @@ class SnapshotFiles:
         else:
             self._files.delete(self._path(state.offset, SIDECAR_SUFFIX))
         self._files.write_whole(self._path(state.offset, SNAPSHOT_SUFFIX), snapshot)
-        self._keep(self.offsets()[-KEPT_SNAPSHOTS:])
+        offsets = self.offsets()
+        certain = [offset for offset in offsets if offset <= durable_offset]
+        self._keep(certain[-1:] + offsets[-KEPT_SNAPSHOTS:])
 
     def load(self, *, start_offset: int, end_offset: int, now_ms: int, expiration_ms: int) -> ProducerState | None:
         """The newest usable state within the log; unusable snapshots are deleted. None: replay from the start.
 
-        A snapshot from before the log start is useless: what came after it may be gone from the log.
+        A snapshot from before the log start is useless: what came after it may be gone from the log. One from behind
+        the log's end tells of records that were lost, and must never come back: the log may grow past it again.
         """
+        state = None
+        unusable = []
         for offset in reversed(self.offsets()):
             entries = self._read(offset) if start_offset <= offset <= end_offset else None
-            if entries is None:
-                self._delete(offset)
-                continue
-            state = ProducerState(offset)
-            state.restore(entries, now_ms, expiration_ms)
-            return state
-        return None
+            if entries is not None:
+                state = ProducerState(offset)
+                state.restore(entries, now_ms, expiration_ms)
+                break
+            unusable.append(offset)
+        self._delete(unusable)
+        return state
 
     def forget_before(self, offset: int) -> None:
         """The log below `offset` is about to be compacted. A marker may be gone then whose transaction is still open in
         an older snapshot: such a snapshot must not be replayed from."""
-        self._keep([kept for kept in self.offsets() if kept >= offset])
+        self._delete([older for older in self.offsets() if older < offset])
 
     def _read(self, offset: int) -> dict[int, bytes] | None:
         snapshot = self._contents(self._path(offset, SNAPSHOT_SUFFIX))
@@ -164,14 +170,19 @@ class SnapshotFiles:
 
     def _keep(self, offsets: list[int]) -> None:
         """Delete all other snapshots and sidecars; retention takes away snapshots, but knows of no sidecars."""
-        for name in self._files.list(self._folder):
+        # Names come sorted. A snapshot goes before its sidecar, so that a power cut leaves none without its own.
+        for name in reversed(self._files.list(self._folder)):
             stem, _, suffix = name.partition(".")
             if "." + suffix in (SNAPSHOT_SUFFIX, SIDECAR_SUFFIX) and stem.isdigit() and int(stem) not in offsets:
                 self._files.delete(f"{self._folder}/{name}")
 
-    def _delete(self, offset: int) -> None:
-        self._files.delete(self._path(offset, SNAPSHOT_SUFFIX))
-        self._files.delete(self._path(offset, SIDECAR_SUFFIX))
+    def _delete(self, offsets: list[int]) -> None:
+        """Delete snapshots that would mislead; they are gone for good when this returns."""
+        for offset in offsets:
+            self._files.delete(self._path(offset, SNAPSHOT_SUFFIX))
+            self._files.delete(self._path(offset, SIDECAR_SUFFIX))
+        if offsets:
+            self._files.sync_folder(self._folder)
 
     def _path(self, offset: int, suffix: str) -> str:
         return f"{self._folder}/{offset:020d}{suffix}"

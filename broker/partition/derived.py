@@ -79,7 +79,7 @@ class DerivedState:
             return
         try:
             self.aborted.sync()
-            self._snapshots.write(self.producers)
+            self._snapshots.write(self.producers, durable_offset=self._log.durable_offset)
         except OSError as error:
             raise StorageFailed(f"producer state could not be written down: {error}") from error
         self._snapshot_offset = self.producers.offset
