@@ -224,8 +224,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
             "min.insync.replicas",
             INT,
             "1",
-            "How many replicas must have a write before acks=all answers. There is one replica; more than one is "
-            "taken as one, unless `tallystick.strict.replication.factor` is set.",
+            "How many replicas must have a write before acks=all answers. There is one; more are taken as one.",
             "min.insync.replicas",
             check=at_least(1),
         ),
