@@ -247,10 +247,12 @@ class Shards(Generic[M]):
             left = deadline - loop.time()
             if left <= 0:
                 raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            changed = self._changed
-            if changed is None:
-                changed = self._changed = loop.create_future()
-            await asyncio.wait([changed], timeout=left)
+            await self._wait_for_change(left)
+
+    async def _wait_for_change(self, timeout: float | None) -> None:
+        if self._changed is None:
+            self._changed = asyncio.get_running_loop().create_future()
+        await asyncio.wait([self._changed], timeout=timeout)
 
     def _shards_changed(self) -> None:
         """A shard was opened, is loaded, or is gone: whoever waits for one looks again."""
@@ -284,22 +286,30 @@ class Shards(Generic[M]):
             self._loading[index] = asyncio.get_running_loop().create_task(self._load(shard))
 
     async def _load(self, shard: Shard[M]) -> None:
-        while shard.state is ShardState.LOADING:
-            # Another turn of the loop before each slice, the first one too.
-            await asyncio.sleep(0)
-            shard.load_slice(self._load_bytes())
-        self._shards_changed()
+        try:
+            while shard.state is ShardState.LOADING:
+                # Another turn of the loop before each slice, the first one too.
+                await asyncio.sleep(0)
+                shard.load_slice(self._load_bytes())
+        finally:
+            # On the next turn, when this task is done: whoever waits for loading sees how it ended.
+            asyncio.get_running_loop().call_soon(self._shards_changed)
         logger.debug("%s is loaded", shard.name)
 
+    @property
+    def all_loaded(self) -> bool:
+        """Whether every partition of the topic has its shard, and each is active. True while there is no topic."""
+        expected = self._partition_count() if self._exists() else 0
+        active = sum(1 for shard in self._shards.values() if shard.state is ShardState.ACTIVE)
+        return active >= max(expected, len(self._shards))
+
     async def wait_until_loaded(self) -> None:
-        """Until no shard is loading. Raises what a load raised (a log that contradicts itself)."""
-        while True:
-            tasks = [task for task in self._loading.values() if not task.done()]
-            if not tasks:
-                break
-            await asyncio.gather(*tasks)
-        for task in self._loading.values():
-            task.result()
+        """Until `all_loaded`. Raises what a load raised (a log that contradicts itself)."""
+        while not self.all_loaded:
+            for task in self._loading.values():
+                if task.done():
+                    task.result()
+            await self._wait_for_change(None)
 
     def close(self) -> None:
         """Close every shard; whoever waits is told NOT_COORDINATOR."""

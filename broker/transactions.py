@@ -174,9 +174,11 @@ async def reconcile(node: "Node") -> int:
     """End every open transaction that no transactional id answers for; returns how many there were.
 
     Nobody would ever end it: it would hold the last stable offset for good. If the order of syncs is kept there are
-    none after any crash (I50), so each is logged loudly. Needs all shards loaded. Clients may be at work meanwhile:
+    none after any crash (I50), so each is logged loudly. Clients may be at work meanwhile:
     an id answers for a partition before anything is written to it, so what looks like an orphan is looked up afresh.
     """
+    # Without all shards, transactions that are decided would pass for orphans.
+    await node.transactions.wait_until_loaded()
     owners = {
         transaction.producer_id: transaction
         for shard in node.transactions.all()
@@ -190,6 +192,7 @@ async def reconcile(node: "Node") -> int:
                     continue
                 if _is_answered_for(owners.get(producer_id), entry, partition):
                     continue
+                await node.transactions.wait_until_loaded()
                 found = node.transactions.owner_of(producer_id)
                 current = dict(partition.describe_producers()).get(producer_id)
                 if current == entry and not _is_answered_for(found and found[1], entry, partition):

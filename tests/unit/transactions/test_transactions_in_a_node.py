@@ -10,7 +10,7 @@ from broker.config import BrokerConfig
 from broker.context import ConnectionInfo, RequestContext
 from broker.environment import RealEnvironment
 from broker.local_files import LocalFiles
-from broker.marker_writer import UncommittedMarkers
+from broker.marker_writer import LocalMarkerWriter, UncommittedMarkers
 from broker.node import Node
 from broker.transaction_gate import ProduceBatch, admit_offset_commit, admit_produce
 from broker.transactions import reconcile
@@ -488,3 +488,48 @@ def test_a_client_that_goes_away_cancels_its_wait_and_nothing_else(tmp_path: Any
         assert (await end(node, identity, commit=False)).error_code == ErrorCode.INVALID_TXN_STATE
 
     in_a_node(story, tmp_path)
+
+
+def test_a_node_that_died_between_the_decision_and_the_markers(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I04, I14: the next start reads PREPARE, writes the markers and COMPLETE, and the data is there to be read."""
+    values = {"log.dirs": str(tmp_path), "num.partitions": "2"}
+
+    async def dies(node: Node) -> Any:
+        for topic in ("__transaction_state", "__consumer_offsets"):
+            await node.topics.ensure_internal(topic)
+        await node.topics.auto_create("t")
+        monkeypatch.setattr(LocalMarkerWriter, "write", lambda *arguments: None)
+        identity = await init(node)
+        await produce(node, identity)
+        assert (await end(node, identity, commit=True)).error_code == 0
+        monkeypatch.undo()
+        return identity
+
+    async def comes_back(node: Node, identity: Any) -> None:
+        await node.transactions.wait_until_loaded()
+        after = await end(node, identity, commit=True)
+        while after.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            await node.transactions.wait_until_completed("tx", 5)
+            after = await end(node, identity, commit=True)
+        assert (after.error_code, after.producer_epoch) == (0, identity.producer_epoch + 1)
+        assert [partition.last_stable_offset for partition in partitions_of(node)] == [2, 0]
+        assert await produce(node, after) == ErrorCode.NONE
+
+    async def run() -> None:
+        identity = None
+        for life in ("dies", "comes back"):
+            environment = RealEnvironment(LocalFiles(str(tmp_path)), sync_threads=1)
+            node = Node(BrokerConfig(values), environment)
+            await node.start()
+            await node.topics.wait_until_open()
+            if life == "dies":
+                identity = await dies(node)
+                node.abandon()
+            else:
+                await comes_back(node, identity)
+                await node.stop()
+            environment.close()
+            if isinstance(environment.files, LocalFiles):
+                environment.files.close()
+
+    asyncio.run(run())
