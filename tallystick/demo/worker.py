@@ -8,6 +8,7 @@ generation, for that is what fences it (KIP-447). And a batch that was begun bef
 import random
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
@@ -123,7 +124,8 @@ class Worker:
         """Offsets and records together. On the brink of it a worker may be frozen, on the director's word."""
         offsets = [TopicPartition(TRANSFERS_TOPIC, partition, last + 1) for partition, last in _last(batch).items()]
         if self._settings.plant == "offsets-outside":
-            self._consumer.commit(offsets=offsets, asynchronous=False)
+            with suppress(KafkaException):  # A rebalance; the next owner reads it again.
+                self._consumer.commit(offsets=offsets, asynchronous=False)
         if self._words.heard("brink"):
             report(brink=True)
             self._words.wait_until_heard("go on")

@@ -1,0 +1,62 @@
+"""The main job at small size, and its verdict against planted faults: a check that cannot fail would be worth
+nothing.
+"""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tallystick.demo.plan import Settings, all_transfers, batches, entries_of
+from tallystick.demo.verdict import Verdict
+from tallystick.process import PACKAGES
+
+TRANSFERS = 4000
+
+
+def run_demo(*options: str) -> tuple[int, dict[str, object]]:
+    command = [sys.executable, "-m", "tallystick", "demo", "--json", "--transfers", str(TRANSFERS), *options]
+    done = subprocess.run(command, cwd=PACKAGES, capture_output=True, text=True, timeout=240, check=False)
+    assert done.stdout, done.stderr
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert figures["failure"] == "", done.stderr
+    return done.returncode, figures
+
+
+@pytest.mark.parametrize(("seed", "durability"), [(7, "fsync"), (11, "page-cache")])
+def test_the_main_job_is_exactly_once_through_kills(seed: int, durability: str) -> None:
+    status, figures = run_demo("--seed", str(seed), "--durability", durability)
+    assert (status, figures["ok"]) == (0, True)
+    assert figures["transfers_in"] == TRANSFERS and figures["entries_out"] == 2 * TRANSFERS
+    assert figures["missing"] == figures["doubled"] == figures["aborted_visible"] == figures["ledger_sum"] == 0
+    assert figures["zombies_fenced"] == 1
+    faults = figures["faults"]
+    assert isinstance(faults, dict)
+    assert (faults["workers_frozen"], faults["workers_killed"], faults["brokers_killed"]) == (1, 1, 1)
+    assert figures["uncommitted_transfers_besides"], "something was really aborted"
+
+
+@pytest.mark.parametrize(
+    ("plant", "line"), [("skip", "missing"), ("double", "doubled"), ("offsets-outside", "missing")]
+)
+def test_a_planted_fault_turns_the_verdict_red(plant: str, line: str) -> None:
+    status, figures = run_demo("--seed", "3", "--plant", plant)
+    assert (status, figures["ok"]) == (1, False)
+    assert figures[line] != 0
+
+
+def test_the_plan_is_the_same_for_everybody_who_draws_it() -> None:
+    settings = Settings("nowhere:1", 2500, seed=5)
+    assert [transfer for batch, _ in batches(settings) for transfer in batch] == list(all_transfers(settings))
+    assert list(all_transfers(settings)) != list(all_transfers(Settings("nowhere:1", 2500, seed=6)))
+    assert sum(cents for transfer in all_transfers(settings) for _, _, cents in entries_of(transfer)) == 0
+    assert any(abort for _, abort in batches(settings))
+
+
+def test_the_verdict_tells_missing_from_doubled_from_invented() -> None:
+    verdict = Verdict(3)
+    verdict.compare(Counter({"a": 1, "b": 3, "x": 2}), Counter({"a": 1, "b": 1, "c": 1}))
+    assert (verdict.missing, verdict.doubled, verdict.invented) == (1, 2, 2)
+    assert not verdict.ok
