@@ -131,6 +131,8 @@ def compact(
                 return done
             if len(group) > 1 or replacement.changed:
                 yield replacement.sync
+                if not _still_there(log, group):
+                    return done
                 replacement.ready()
                 yield replacement.sync_folder
                 if not _still_there(log, group):
@@ -161,7 +163,7 @@ def _read_keys(log: SegmentLog, planned: Plan, aborted: list[AbortedTransaction]
             read += len(batch)
             if header.is_control:
                 transactions.marker_seen(header, batch)
-            elif not transactions.data_seen(header) and not _remember(keys, header, batch):
+            elif not transactions.data_seen(header) and not _remember(keys, header, batch, planned.first_dirty_offset):
                 return
             keys.end_offset = max(keys.end_offset, header.next_offset)
             if read >= SLICE_BYTES:
@@ -171,8 +173,10 @@ def _read_keys(log: SegmentLog, planned: Plan, aborted: list[AbortedTransaction]
                     return
 
 
-def _remember(keys: KeyMap, header: BatchHeader, batch: Buffer) -> bool:
+def _remember(keys: KeyMap, header: BatchHeader, batch: Buffer, first_dirty_offset: int) -> bool:
     """False where the map is full: what lies from this batch on waits for the next pass."""
+    if header.base_offset < first_dirty_offset:
+        return True  # An earlier pass has seen to these keys.
     if keys.room < header.records_count and len(keys):
         return False
     try:
