@@ -102,11 +102,6 @@ class Group:
         return self.state is GroupState.PREPARING_REBALANCE and self.previous_state is GroupState.EMPTY
 
     @property
-    def is_simple(self) -> bool:
-        """A group that only stores offsets and never had members."""
-        return self.protocol_type is None and not self.members and not self.pending
-
-    @property
     def uses_consumer_protocol(self) -> bool:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
