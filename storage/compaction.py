@@ -25,7 +25,7 @@ from storage.key_map import KeyMap
 from storage.segment import Segment
 from storage.segment_log import SegmentLog
 
-SLICE_BYTES = 256 << 10
+SLICE_BYTES = 64 << 10
 """How much is read between two breaths."""
 MAX_KEYS = 1_000_000
 """How many keys one pass remembers (Kafka bounds this by log.cleaner.dedupe.buffer.size)."""
