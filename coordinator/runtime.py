@@ -251,15 +251,15 @@ class Shard(Generic[M]):
     # -- deadlines -------------------------------------------------------------------------------------------
 
     def _rearm(self) -> None:
+        """An alarm that rings too early does no harm and is cheaper than a new one for every deadline that moves."""
         wanted = self.machine.next_deadline_ms()
-        if wanted != self._alarm_ms:
+        if wanted is not None and (self._alarm_ms is None or wanted < self._alarm_ms):
             self._arm(wanted)
 
-    def _arm(self, at_ms: int | None) -> None:
+    def _arm(self, at_ms: int) -> None:
         self._disarm()
-        if at_ms is not None:
-            self._alarm_ms = at_ms
-            self._alarm = self._timer.at(at_ms, self._expire)
+        self._alarm_ms = at_ms
+        self._alarm = self._timer.at(at_ms, self._expire)
 
     def _disarm(self) -> None:
         if self._alarm is not None:
