@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from broker.config import BrokerConfig, ConfigError
 from broker.environment import RealEnvironment
-from broker.listeners import BadListener, Endpoint
+from broker.listeners import BadListener, Endpoint, reachable
 from broker.local_files import DataFolderLocked, LocalFiles
 from broker.logging import LEVELS, EventLog, set_up_logging
 from broker.node import Node
@@ -121,7 +121,7 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
         raise
     gc.collect()
     gc.freeze()
-    _announce(config, node, bound, ready_file)
+    _announce(config, bound, ready_file)
     await stop.wait()
     if node.failure is not None:
         sys.stderr.write(f"tallystick: stopped, because storage failed: {node.failure}\n")
@@ -148,7 +148,7 @@ def _catch_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
         loop.add_signal_handler(one, caught)
 
 
-def _announce(config: BrokerConfig, node: Node, bound: Sequence[Endpoint], ready_file: str | None) -> None:
+def _announce(config: BrokerConfig, bound: Sequence[Endpoint], ready_file: str | None) -> None:
     """One line for people, and the ready file for programs."""
     addresses = ",".join(str(endpoint) for endpoint in bound)
     where = "memory" if config.in_memory else os.path.abspath(config.data_folder)
@@ -156,7 +156,7 @@ def _announce(config: BrokerConfig, node: Node, bound: Sequence[Endpoint], ready
     sys.stdout.write(f"tallystick listens on {addresses}; data in {where}; durability {durability}\n")
     sys.stdout.flush()
     if ready_file is not None:
-        bootstrap = ",".join(str(node.endpoint(endpoint.listener)) for endpoint in bound)
+        bootstrap = ",".join(str(reachable(endpoint)) for endpoint in bound)
         with open(ready_file + ".new", "w", encoding="ascii") as target:
             target.write(bootstrap + "\n")
         os.replace(ready_file + ".new", ready_file)

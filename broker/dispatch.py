@@ -83,7 +83,7 @@ class Dispatcher:
         elif version >= flexible_since:
             _, body = read_request_header(memoryview(frame))
         client_id = _client_id(frame, client_id_length)
-        request, _ = decode(entry.request, version, frame, body)  # bytes behind it are ignored, as Kafka does
+        request: object = decode(entry.request, version, frame, body)[0]  # bytes behind it are ignored, as Kafka does
         return Call(entry, RequestContext(connection, key, version, correlation_id, client_id), request)
 
     def run(self, call: Call) -> Any:

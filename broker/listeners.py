@@ -88,3 +88,10 @@ def advertised(bound: Iterable[Endpoint], configured: Iterable[Endpoint]) -> dic
         host = socket.gethostname() if wanted.host in ANY_HOSTS else wanted.host
         addresses[endpoint.listener] = Endpoint(endpoint.listener, host, wanted.port or endpoint.port)
     return addresses
+
+
+def reachable(bound: Endpoint) -> Endpoint:
+    """Where somebody on this machine reaches a listener, whatever other clients are told (the ready file)."""
+    if bound.host not in ANY_HOSTS:
+        return bound
+    return Endpoint(bound.listener, "::1" if bound.host == "::" else "127.0.0.1", bound.port)

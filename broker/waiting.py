@@ -6,7 +6,7 @@ them has moved; its own timer ends the wait. Whoever cancels its future (a clien
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class WaitingRoom:
     """All waits of a node, so that an orderly stop can end them."""
 
     def __init__(self) -> None:
-        self._parked: dict[Parked[object], None] = {}
+        self._parked: dict[Parked[Any], None] = {}
         self._closed = False
 
     def __len__(self) -> int:
@@ -88,11 +88,11 @@ class WaitingRoom:
     ) -> "asyncio.Future[T]":
         """Wait until `attempt` has an answer, at most `wait_ms`; it is called again whenever one of `watched` moved."""
         parked: Parked[T] = Parked(self, watched, attempt, 0 if self._closed else wait_ms)
-        self._parked[parked] = None  # type: ignore[index]
+        self._parked[parked] = None
         return parked.future
 
     def left(self, parked: Parked[T]) -> None:
-        self._parked.pop(parked, None)  # type: ignore[call-overload]
+        self._parked.pop(parked, None)
 
     def close(self) -> None:
         """Answer everybody with what there is; whoever comes later does not wait."""

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import Any
 
 
 def main() -> int:
@@ -24,7 +25,7 @@ def main() -> int:
     return serve(sys.argv[2:])
 
 
-def _load_guard():  # type: ignore[no-untyped-def]
+def _load_guard() -> Any:
     """Import the guard by its path: this file may run as a script, without its package on `sys.path`."""
     from importlib.util import module_from_spec, spec_from_file_location
 

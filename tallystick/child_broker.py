@@ -37,7 +37,7 @@ class Broker:
         options += [part for key, value in (config or {}).items() for part in ("--set", f"{key}={value}")]
         self._temporary = tempfile.mkdtemp(prefix="tallystick-") if folder is None else None
         self.process = BrokerProcess(
-            Path(self._temporary if folder is None else folder),
+            Path(folder or self._temporary or ""),
             options=options,
             port=port,
             start_seconds=start_seconds,

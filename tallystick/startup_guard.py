@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
+from types import ModuleType
 from typing import NoReturn
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -55,7 +56,7 @@ def install(root: str = ROOT) -> None:
         loaded = sys.modules.get(name)
         if loaded is not None and not _lies_in(root, name, getattr(loaded, "__file__", None)):
             raise Shadowed(f"another package called {name!r} is already imported from {loaded.__file__}")
-    sys.meta_path.insert(0, _SiblingFinder(root))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _SiblingFinder(root))
 
 
 def _check(root: str, name: str) -> None:
@@ -79,7 +80,9 @@ class _SiblingFinder:
     def __init__(self, root: str) -> None:
         self._root = root
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if path is not None or name not in (*SIBLINGS, "tallystick"):
             return None
         folder = os.path.join(self._root, name)
