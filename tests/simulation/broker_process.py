@@ -147,6 +147,10 @@ class BrokerProcess:
         await self.server.stop()
         await self.node.stop()
 
+    def stopped(self) -> None:
+        """The orderly end has come: the process is gone."""
+        self.kill()
+
     def kill(self) -> None:
         """`kill -9`: the page cache keeps what was written."""
         if self.alive:

@@ -116,6 +116,7 @@ class End(asyncio.Transport):
         self.network = network
         self.loop = loop
         self.protocol: Any = None
+        self.is_client = peer_name[0] != "client"
         self.peer: End
         self.cut_after_bytes: int | None = None
         self._arrivals: deque[bytes] = deque()
@@ -171,9 +172,14 @@ class End(asyncio.Transport):
     def cut(self) -> None:
         """The line is cut: nothing more gets through either way, and both ends find out later."""
         self.network.count("network.cut")
-        for end in (self, self.peer):
-            end._closing = True
-            end.lose_soon(ConnectionResetError("the line was cut"))
+        client, server = (self, self.peer) if self.is_client else (self.peer, self)
+        client._closing = server._closing = True
+        reason = ConnectionResetError("the line was cut")
+        # The client learns of it last. Were a request of TV0 still on its way when it is asked again, it would be the
+        # hole that its protocol is known to have (KAFKA-17754).
+        lost_at = max(client._last_arrival, server._last_arrival, self.network.scheduler.now) + self.network.delay()
+        server.lose_at(lost_at, reason)
+        client.lose_at(lost_at + self.network.delay(), reason)
 
     # -- receiving -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,33 @@
+"""What must hold of a history. Each checker takes one and returns sentences about what was wrong, none if nothing was."""
+
+from collections.abc import Callable, Iterable
+
+from tests.simulation.checkers import (
+    agreement,
+    fencing,
+    groups,
+    offsets,
+    reading,
+    stability,
+    transactions,
+    writes,
+)
+from tests.simulation.history import History
+
+CHECKERS: dict[str, Callable[[History], Iterable[str]]] = {
+    "lost write": writes.lost,
+    "duplicate": writes.duplicated,
+    "order of sends": writes.out_of_order,
+    "inconsistent offsets": agreement.inconsistent,
+    "torn transaction": transactions.torn,
+    "aborted read": transactions.aborted_read,
+    "precommitted read": transactions.precommitted_read,
+    "lost commit": transactions.lost_commit,
+    "order of reads": reading.out_of_order,
+    "skipped read": reading.skipped,
+    "offset going back": stability.going_back,
+    "fenced write": fencing.fenced,
+    "offsets apart": offsets.apart,
+    "processed": offsets.processed_once,
+    "two owners": groups.two_owners,
+}

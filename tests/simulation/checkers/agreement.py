@@ -1,0 +1,27 @@
+"""Everybody agrees on which record stands at an offset: those who were told when writing, readers, and the log."""
+
+from collections.abc import Iterator
+
+from tests.simulation.history import History, Place
+
+
+def inconsistent(history: History) -> Iterator[str]:
+    """One offset, one record, for ever (Jepsen: inconsistent-offsets)."""
+    known: dict[tuple[Place, int], tuple[int, str]] = {}
+
+    def tell(place: Place, offset: int, number: int, who: str) -> Iterator[str]:
+        before = known.setdefault((place, offset), (number, who))
+        if before[0] != number:
+            yield f"{place}@{offset} is record {before[0]} for {before[1]}, record {number} for {who}"
+
+    for place, final in history.final.items():
+        for offset, number in final.everything:
+            yield from tell(place, offset, number, "the log")
+        for offset, number in final.committed:
+            yield from tell(place, offset, number, "the committed log")
+    for write in history.writes:
+        if write.acked and write.offset is not None:
+            yield from tell(write.place, write.offset, write.number, write.client)
+    for reading in history.readings:
+        for seen in reading.seen:
+            yield from tell(seen.place, seen.offset, seen.number, reading.reader)

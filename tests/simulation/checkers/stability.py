@@ -1,0 +1,38 @@
+"""High watermark, last stable offset and log start never go back for anybody (I29)."""
+
+from collections.abc import Iterator
+
+from tests.simulation.history import History, Look, Place
+
+
+def going_back(history: History) -> Iterator[str]:
+    """Whoever asked after somebody was told is told no less."""
+    looks: dict[Place, list[tuple[int, int, Look, str]]] = {}
+    for reading in history.readings:
+        for look in reading.looks:
+            told = looks.setdefault(look.place, [])
+            told.append((look.time, 0, look, reading.reader))
+            told.append((look.sent_at, 1, look, reading.reader))
+    for place, events in looks.items():
+        events.sort(key=lambda event: (event[0], event[1]))
+        best = {"high watermark": -1, "last stable offset": -1, "log start": -1}
+        floors: dict[int, dict[str, int]] = {}
+        for _, asked, look, reader in events:
+            if asked:
+                floors[id(look)] = dict(best)
+                continue
+            found = _told(look)
+            for name, floor in floors.get(id(look), {}).items():
+                if found[name] < floor:
+                    yield f"{reader} was told {name} {found[name]} of {place} after {floor} was known"
+            if look.last_stable_offset > look.high_watermark:
+                yield f"{reader}: {place} is stable up to {look.last_stable_offset}, beyond {look.high_watermark}"
+            best = {name: max(best[name], value) for name, value in found.items()}
+
+
+def _told(look: Look) -> dict[str, int]:
+    return {
+        "high watermark": look.high_watermark,
+        "last stable offset": look.last_stable_offset,
+        "log start": look.log_start_offset,
+    }

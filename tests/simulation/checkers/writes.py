@@ -1,0 +1,43 @@
+"""Acknowledged writes are there, once, and those of one producer in the order in which it sent them."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.simulation.history import History, Place
+
+
+def lost(history: History) -> Iterator[str]:
+    """What was acknowledged survives any crash that the fault model allows."""
+    there = {(place, number) for place, final in history.final.items() for _, number in final.everything}
+    for write in history.writes:
+        final = history.final.get(write.place)
+        if not write.acked or final is None or write.place[0] in history.compacted:
+            continue
+        if write.offset is not None and write.offset < final.log_start_offset:
+            continue
+        if (write.place, write.number) not in there:
+            yield f"record {write.number} of {write.client} was acknowledged at {write.place}@{write.offset}, and is gone"
+
+
+def duplicated(history: History) -> Iterator[str]:
+    """However often a batch was sent, it is in the log once (I21)."""
+    for place, final in history.final.items():
+        for number, count in Counter(number for _, number in final.everything).items():
+            if count > 1:
+                yield f"record {number} stands {count} times in {place}"
+
+
+def out_of_order(history: History) -> Iterator[str]:
+    """Records of one producer and epoch stand in the order of their sequences (I46)."""
+    for place, final in history.final.items():
+        last: dict[tuple[int, int], int] = {}
+        for offset, number in final.everything:
+            write = history.writes[number]
+            producer = (write.producer_id, write.producer_epoch)
+            if write.sequence <= last.get(producer, -1):
+                yield f"{_where(place, offset)}: sequence {write.sequence} behind {last[producer]} of {producer}"
+            last[producer] = write.sequence
+
+
+def _where(place: Place, offset: int) -> str:
+    return f"{place[0]}-{place[1]}@{offset}"

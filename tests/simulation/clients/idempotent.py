@@ -1,0 +1,63 @@
+"""A producer without transactions: up to five batches in flight, repeated over reconnects, order kept."""
+
+import asyncio
+from random import Random
+
+from protocol.errors import ErrorCode
+from protocol.messages.transactions import InitProducerIdRequest
+from tests.simulation.clients.sending import Batch, Refused, Sender, encode_batch
+from tests.simulation.clients.session import NoAnswer, Session
+from tests.simulation.plan import ClientPlan
+from tests.simulation.world import World
+
+
+async def run(world: World, plan: ClientPlan) -> None:
+    """Write until it is time to finish."""
+    random = Random(plan.seed)
+    session = Session(world, plan.name)
+    topic = str(plan.option("topic", "a"))
+    in_flight = plan.option("in_flight", 5)
+    assert isinstance(in_flight, int)
+    sender = Sender(session, random.choice((9, 11, 12)), in_flight=in_flight)
+    producer: tuple[int, int] | None = None
+    sequences: dict[int, int] = {}
+    while not world.closing:
+        if producer is None:
+            producer = await _identity(session)
+            sequences.clear()
+        batches = []
+        for _ in range(random.choice((1, 3, 5, 8))):
+            partition = random.randrange(world.plan.partitions)
+            base = sequences.get(partition, 0)
+            writes = [
+                world.history.write(plan.name, (topic, partition), producer=producer, sequence=base + delta)
+                for delta in range(random.choice((1, 1, 2, 5)))
+            ]
+            sequences[partition] = base + len(writes)
+            data = encode_batch(writes, now_ms=_now_ms(world), transactional=False, base_sequence=base)
+            batches.append(Batch((topic, partition), writes, data))
+        try:
+            await sender.send(batches)
+        except Refused as refused:
+            world.history.violation(
+                f"{plan.name}: a producer that did everything right was refused: {ErrorCode(refused.code).name}"
+            )
+            producer = None
+        await asyncio.sleep(random.choice((0.0, 0.002, 0.02, 0.1)))
+
+
+async def _identity(session: Session) -> tuple[int, int]:
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+    while True:
+        try:
+            answer = await session.ask(request, 4)
+        except NoAnswer:
+            await asyncio.sleep(0.02)
+            continue
+        if not answer.error_code:
+            return answer.producer_id, answer.producer_epoch
+        await asyncio.sleep(0.01)
+
+
+def _now_ms(world: World) -> int:
+    return 1_700_000_000_000 + int((world.scheduler.now - 1000) * 1000)

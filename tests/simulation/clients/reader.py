@@ -1,0 +1,158 @@
+"""A reader of a topic, with or without a fetch session, of everything or of what is committed."""
+
+import asyncio
+from random import Random
+from typing import Any
+
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from protocol.records.batch import headers_in
+from tallystick.client.reading import joined, visible_records
+from tests.simulation.clients.session import NoAnswer, Session
+from tests.simulation.history import Look, Place, Reading, Seen
+from tests.simulation.plan import ClientPlan
+from tests.simulation.world import World
+
+
+async def run(world: World, plan: ClientPlan) -> None:
+    """Read until it is time to finish."""
+    random = Random(plan.seed)
+    topic = str(plan.option("topic", "a"))
+    places = [(topic, partition) for partition in range(world.plan.partitions)]
+    reader = Reader(
+        world,
+        Session(world, plan.name),
+        places,
+        committed_only=bool(plan.option("committed", True)),
+        with_session=bool(plan.option("sessions", False)),
+        max_bytes=random.choice((200, 2000, 1 << 20)),
+    )
+    while not world.closing:
+        await reader.poll(max_wait_ms=random.choice((0, 50, 500)), min_bytes=random.choice((1, 1, 300)))
+        if random.random() < 0.05:
+            await asyncio.sleep(random.random())
+    reader.session.drop()
+
+
+class Reader:
+    """Positions in some partitions, and one fetch after the other."""
+
+    def __init__(
+        self,
+        world: World,
+        session: Session,
+        places: list[Place],
+        *,
+        committed_only: bool,
+        with_session: bool = False,
+        max_bytes: int = 1 << 20,
+    ) -> None:
+        self.world = world
+        self.session = session
+        self.positions: dict[Place, int] = dict.fromkeys(places, 0)
+        self.reading = Reading(session.name, committed_only)
+        world.history.readings.append(self.reading)
+        self._committed_only = committed_only
+        self._with_session = with_session
+        self._session_id, self._session_epoch = 0, (0 if with_session else -1)
+        self._told: dict[Place, int] = {}
+        self._reset: set[Place] = set()
+        self._max_bytes = max_bytes
+        self._version = 13 if int(session.name[-1:].isdigit() and session.name[-1]) % 2 else 12
+
+    def seek(self, positions: dict[Place, int]) -> None:
+        """Read these partitions from there, and no others."""
+        self.positions = dict(positions)
+        self._reset = set(positions)
+        self._new_session()
+
+    async def poll(self, *, max_wait_ms: int, min_bytes: int = 1) -> list[tuple[Place, int, int]]:
+        """One fetch; returns (place, offset, number) of the records that a consumer would show."""
+        sent_at = self.world.history.time
+        try:
+            answer = await self.session.ask(self._request(max_wait_ms, min_bytes), self._version)
+        except NoAnswer:
+            self._new_session()
+            await asyncio.sleep(0.02)
+            return []
+        if answer.error_code:
+            self.world.hit(f"fetch.error-{answer.error_code}")
+            self._new_session()
+            return []
+        if self._with_session:
+            self._session_id = answer.session_id
+            self._session_epoch = self._session_epoch + 1 if answer.session_id else 0
+        shown: list[tuple[Place, int, int]] = []
+        for topic in answer.responses:
+            name = topic.topic or self.world.topic_names.get(topic.topic_id, "")
+            for partition in topic.partitions:
+                place = (name, partition.partition_index)
+                if place in self.positions:
+                    shown += self._take(place, partition, sent_at)
+        return shown
+
+    def _new_session(self) -> None:
+        self._session_id, self._session_epoch = 0, (0 if self._with_session else -1)
+        self._told.clear()
+
+    def _request(self, max_wait_ms: int, min_bytes: int) -> FetchRequest:
+        topics: dict[str, list[FetchPartition]] = {}
+        for place, position in self.positions.items():
+            if self._session_id and self._told.get(place) == position:
+                continue
+            self._told[place] = position
+            topics.setdefault(place[0], []).append(
+                FetchPartition(partition=place[1], fetch_offset=position, partition_max_bytes=self._max_bytes)
+            )
+        return FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=self._max_bytes * 2,
+            isolation_level=int(self._committed_only),
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=[
+                FetchTopic(topic=name, topic_id=self.world.topic_ids.get(name, bytes(16)), partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+        )
+
+    def _take(self, place: Place, found: PartitionData, sent_at: int) -> list[tuple[Place, int, int]]:
+        history = self.world.history
+        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.world.hit("fetch.out-of-range")
+            self.positions[place] = max(0, found.log_start_offset)
+            self._told.pop(place, None)
+            self._reset.add(place)
+            if found.log_start_offset < 0:
+                self._new_session()
+                self.positions[place] = 0 if place not in self.world.starts else self.world.starts[place]
+            return []
+        if found.error_code:
+            self.world.hit(f"fetch.error-{found.error_code}")
+            return []
+        data = joined(found)
+        aborted = found.aborted_transactions or [] if self._committed_only else None
+        position = self.positions[place]
+        records: list[Any] = list(visible_records(data, aborted, position))
+        end = max((header.next_offset for _, header in headers_in(data)), default=position)
+        time = history.note("saw", self.session.name, place, position, end, found.high_watermark,
+                            found.last_stable_offset, [(record.offset, record.value) for record in records])  # fmt: skip
+        self.reading.looks.append(
+            Look(
+                time=time,
+                sent_at=sent_at,
+                place=place,
+                position=position,
+                next_position=end,
+                high_watermark=found.high_watermark,
+                last_stable_offset=found.last_stable_offset,
+                log_start_offset=found.log_start_offset,
+                reset=place in self._reset,
+            )
+        )
+        self._reset.discard(place)
+        self.positions[place] = end
+        shown = [(place, record.offset, int(record.value or b"-1")) for record in records]
+        self.reading.seen += [Seen(time, place, offset, number) for _, offset, number in shown]
+        return shown

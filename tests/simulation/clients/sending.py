@@ -1,0 +1,143 @@
+"""Batches of an idempotent producer. At most five are unanswered; after any trouble what is unanswered is waited for,
+and all that was not acknowledged is sent again, in order, with the sequences it had.
+"""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocol.errors import ErrorCode
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records.record import NewRecord, build_batch
+from tests.simulation.clients.session import NoAnswer, Session
+from tests.simulation.history import Place, Write
+
+RETRIABLE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+IN_FLIGHT = 5
+
+
+class Refused(Exception):
+    """The broker refused a batch for good."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(ErrorCode(code).name)
+        self.code = code
+
+
+@dataclass(slots=True)
+class Batch:
+    """Some records for one partition, as they are sent, however often."""
+
+    place: Place
+    writes: list[Write]
+    data: bytes
+    attempts: int = 0
+    code: int = 0
+
+
+def encode_batch(writes: list[Write], *, now_ms: int, transactional: bool, base_sequence: int) -> bytes:
+    first = writes[0]
+    return build_batch(
+        [NewRecord(key=write.key, value=b"%d" % write.number, timestamp_ms=now_ms) for write in writes],
+        producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+    )
+
+
+@dataclass(slots=True)
+class Sender:
+    """See the head of this file."""
+
+    session: Session
+    version: int
+    transactional_id: str | None = None
+    topic_ids: dict[str, bytes] = field(default_factory=dict)
+    in_flight: int = IN_FLIGHT
+    give_up_s: float = 1e9
+    """How long the same batch is tried before `NoAnswer` is raised."""
+
+    async def send(self, batches: list[Batch]) -> None:
+        """Until all are acknowledged. Raises `Refused`; what was not acknowledged by then may still be in the log."""
+        todo = deque(batches)
+        flying: deque[tuple[Batch, asyncio.Future[Any] | None]] = deque()
+        deadline = self.session.world.scheduler.now + self.give_up_s
+        while todo or flying:
+            while todo and len(flying) < self.in_flight:
+                batch = todo.popleft()
+                flying.append((batch, await self._begin(batch)))
+            batch, answer = flying.popleft()
+            if await self._settle(batch, answer):
+                continue
+            again = [batch]
+            for later, late_answer in flying:
+                if not await self._settle(later, late_answer):
+                    again.append(later)
+            flying.clear()
+            # A later batch is refused because an earlier one is missing: only the earliest tells what is wrong.
+            if batch.code and batch.code not in RETRIABLE:
+                raise Refused(batch.code)
+            if self.session.world.scheduler.now > deadline:
+                raise NoAnswer("tried for too long")
+            todo.extendleft(reversed(again))
+            await asyncio.sleep(0.005 if batch.code else 0.02)
+
+    async def _begin(self, batch: Batch) -> "asyncio.Future[Any] | None":
+        topic, partition = batch.place
+        data = PartitionProduceData(index=partition, records=batch.data)
+        request = ProduceRequest(
+            transactional_id=self.transactional_id,
+            acks=-1,
+            timeout_ms=5000,
+            topic_data=[
+                TopicProduceData(name=topic, topic_id=self.topic_ids.get(topic, bytes(16)), partition_data=[data])
+            ],
+        )
+        batch.attempts += 1
+        if batch.attempts == 2:
+            self.session.world.hit("produce.retried")
+        try:
+            return await self.session.begin(request, self.version, again=self.session.world.plan.repeat)
+        except NoAnswer:
+            return None
+
+    async def _settle(self, batch: Batch, answer: "asyncio.Future[Any] | None") -> bool:
+        """Wait for one answer; whether the batch is acknowledged."""
+        batch.code = 0
+        if answer is None:
+            return False
+        try:
+            response = await self.session.finish(answer)
+        except NoAnswer:
+            return False
+        result = response.responses[0].partition_responses[0]
+        history = self.session.world.history
+        history.note("produced", self.session.name, batch.place, batch.writes[0].number, result.error_code,
+                     result.base_offset)  # fmt: skip
+        batch.code = result.error_code
+        if result.error_code:
+            self.session.world.hit(f"produce.error-{result.error_code}")
+            for write in batch.writes:
+                write.refused = result.error_code
+            return False
+        for delta, write in enumerate(batch.writes):
+            write.acked = True
+            write.offset = result.base_offset + delta if result.base_offset >= 0 else None
+        return True

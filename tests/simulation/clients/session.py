@@ -1,0 +1,91 @@
+"""One client's line to the broker: a connection that is made again when it is lost, and requests with a patience.
+
+A request may be delivered to the broker once more, later, over a connection of its own: what a network does with a
+request whose sender gave it up. That is done only where the caller says that it may happen (`again`).
+"""
+
+import asyncio
+from typing import Any
+
+from protocol.framing import request_parts
+from tallystick.client.connection import Connection
+from tallystick.client.errors import ConnectionLost
+from tests.simulation.broker_process import PORT
+from tests.simulation.world import World
+
+PATIENCE_S = 10.0
+HOST = "10.0.0.1"
+
+
+class NoAnswer(Exception):
+    """The request may or may not have arrived."""
+
+
+class Session:
+    """See the head of this file."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self._connection: Connection | None = None
+
+    async def begin(self, request: object, version: int, *, again: float = 0.0) -> "asyncio.Future[Any]":
+        """Send; the answer can be awaited with `finish`. Raises `NoAnswer` where there is no connection."""
+        connection = self._connection
+        self.world.operations += 1
+        try:
+            if connection is None or connection.is_lost:
+                connection = await asyncio.wait_for(
+                    Connection.connect(HOST, PORT, client_id=self.name, negotiate=False), PATIENCE_S
+                )
+                self._connection = connection
+            answer = connection.ask(request, version)
+        except (ConnectionLost, OSError, TimeoutError) as error:
+            raise NoAnswer(str(error)) from error
+        if again and self.world.random.random() < again:
+            self._repeat(request, version)
+        return answer
+
+    async def finish(self, answer: "asyncio.Future[Any]", patience_s: float = PATIENCE_S) -> Any:
+        """The answer. Raises `NoAnswer`."""
+        try:
+            return await asyncio.wait_for(answer, patience_s)
+        except TimeoutError as error:
+            self.world.hit("client.gave-up")
+            self.drop()
+            raise NoAnswer("no answer in time") from error
+        except (ConnectionLost, OSError) as error:
+            raise NoAnswer(str(error)) from error
+
+    async def ask(self, request: object, version: int, *, again: float = 0.0, patience_s: float = PATIENCE_S) -> Any:
+        """Send and wait. Raises `NoAnswer`."""
+        return await self.finish(await self.begin(request, version, again=again), patience_s)
+
+    async def insist(self, request: object, version: int) -> Any:
+        """Ask until there is an answer, whatever it says. For questions that may be asked any number of times."""
+        while True:
+            try:
+                return await self.ask(request, version)
+            except NoAnswer:
+                await asyncio.sleep(0.02)
+
+    def drop(self) -> None:
+        """Give the connection up."""
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None
+
+    def _repeat(self, request: object, version: int) -> None:
+        frame = b"".join(bytes(part) for part in request_parts(request, version, 0, self.name))
+        delay = self.world.random.choice((0.001, 0.02, 0.2, 1.0)) * (0.5 + self.world.random.random())
+        self.world.loop.call_later(delay, lambda: self.world.loop.create_task(self._deliver_again(frame)))
+
+    async def _deliver_again(self, frame: bytes) -> None:
+        try:
+            connection = await Connection.connect(HOST, PORT, client_id="late", negotiate=False)
+            connection.send_bytes(frame)
+        except (ConnectionLost, OSError):
+            return
+        self.world.hit("network.delivered-again")
+        await asyncio.sleep(1.0)
+        connection.abort()

@@ -1,0 +1,3 @@
+"""TODO"""
+async def run(world, plan):
+    return

@@ -1,0 +1,137 @@
+"""After everything has healed: until no transaction is open, one last end of the broker, and a last look at it all."""
+
+import asyncio
+from typing import Any
+
+from protocol.errors import ErrorCode
+from protocol.messages.group_offsets import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+from protocol.messages.groups import FindCoordinatorRequest
+from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from protocol.messages.transactions import ListTransactionsRequest
+from tests.simulation.broker_process import BrokerProcess
+from tests.simulation.clients.reader import Reader
+from tests.simulation.clients.session import Session
+from tests.simulation.faults import Faults
+from tests.simulation.history import FinalPartition, Place
+from tests.simulation.world import World
+
+SETTLE_S = 40.0
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+
+
+async def look(world: World, broker: BrokerProcess, faults: Faults) -> None:
+    """See the head of this file."""
+    session = Session(world, "last")
+    await _until_no_transaction_is_open(world, session)
+    if world.plan.final:
+        await faults.finally_end(world.plan.final)
+        session.drop()
+        await _until_no_transaction_is_open(world, session)
+    places = [(topic, index) for topic in world.topic_ids for index in range(world.plan.partitions)]
+    for place in places:
+        world.history.final[place] = await _read(world, session, place)
+    for group in sorted({group for one in world.history.transactions for group, _, _ in one.offsets}):
+        await _read_offsets(world, session, group)
+    _check_memory(world, broker)
+
+
+async def find_coordinator(session: Session, kind: int, key: str = "x") -> None:
+    """Make sure that there is one."""
+    while True:
+        answer = await session.insist(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 4)
+        if not answer.coordinators[0].error_code:
+            return
+        await asyncio.sleep(0.01)
+
+
+async def _until_no_transaction_is_open(world: World, session: Session) -> None:
+    deadline = world.scheduler.now + SETTLE_S
+    while True:
+        answer = await session.insist(ListTransactionsRequest(state_filters=[], producer_id_filters=[]), 0)
+        open_ones = [one for one in answer.transaction_states if one.transaction_state in OPEN_STATES]
+        if not answer.error_code and not open_ones:
+            return
+        if world.scheduler.now > deadline:
+            found = [(one.transactional_id, one.transaction_state) for one in open_ones]
+            world.history.violation(f"transactions are open though everything healed: {found or answer.error_code}")
+            return
+        await asyncio.sleep(0.25)
+
+
+async def offset_at(session: Session, place: Place, timestamp: int, isolation: int) -> int:
+    """ListOffsets, until it is answered."""
+    asked = ListOffsetsPartition(partition_index=place[1], timestamp=timestamp)
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=isolation,
+        topics=[ListOffsetsTopic(name=place[0], partitions=[asked])],
+        timeout_ms=1000,
+    )
+    while True:
+        found: Any = (await session.insist(request, 7)).topics[0].partitions[0]
+        if not found.error_code:
+            return int(found.offset)
+        await asyncio.sleep(0.01)
+
+
+async def _read(world: World, session: Session, place: Place) -> FinalPartition:
+    start = await offset_at(session, place, -2, 0)
+    high_watermark = await offset_at(session, place, -1, 0)
+    deadline = world.scheduler.now + SETTLE_S
+    while (stable := await offset_at(session, place, -1, 1)) < high_watermark:
+        if world.scheduler.now > deadline:
+            world.history.violation(f"the last stable offset of {place} stays at {stable} of {high_watermark}")
+            break
+        await asyncio.sleep(0.25)
+    views = []
+    for committed_only, end in ((True, stable), (False, high_watermark)):
+        reader = Reader(
+            world, Session(world, f"last-{committed_only}-0"), [place], committed_only=committed_only
+        )
+        reader.seek({place: start})
+        records: list[tuple[int, int]] = []
+        while reader.positions[place] < end:
+            before = reader.positions[place]
+            records += [(offset, number) for _, offset, number in await reader.poll(max_wait_ms=0)]
+            if reader.positions[place] == before and world.scheduler.now > deadline:
+                world.history.violation(f"a reader of {place} does not get past {before}; the end is {end}")
+                break
+        reader.session.drop()
+        views.append(records)
+    return FinalPartition(start, high_watermark, stable, views[0], views[1])
+
+
+async def _read_offsets(world: World, session: Session, group: str) -> None:
+    """Until no offset is pending any more."""
+    await find_coordinator(session, 0, group)
+    deadline = world.scheduler.now + SETTLE_S
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=True
+    )
+    while True:
+        answer = (await session.insist(request, 8)).groups[0]
+        found = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
+        codes = {answer.error_code, *(one.error_code for _, one in found)} - {0}
+        if not codes:
+            break
+        if world.scheduler.now > deadline:
+            names = sorted(ErrorCode(code).name for code in codes)
+            world.history.violation(f"the offsets of {group} cannot be read though everything healed: {names}")
+            return
+        await asyncio.sleep(0.1)
+    for topic, one in found:
+        if one.committed_offset >= 0:
+            world.history.final_offsets[group, topic, one.partition_index] = one.committed_offset
+
+
+def _check_memory(world: World, broker: BrokerProcess) -> None:
+    """What requests and waits held is given back."""
+    node, server = broker.node, broker.server
+    assert node is not None and server is not None
+    if len(node.waiting):
+        world.history.violation(f"{len(node.waiting)} fetches wait though nobody asks any more")
+    if server.requests.used_bytes or server.answers.held_bytes:
+        world.history.violation(f"{server.requests.used_bytes} + {server.answers.held_bytes} bytes were not given back")

@@ -1,0 +1,144 @@
+"""The faults of a plan, as they strike, and the one who starts the broker again."""
+
+import asyncio
+import errno
+from functools import partial
+
+from tests.simulation.broker_process import BrokerProcess
+from tests.simulation.loop import ProcessDied
+from tests.simulation.plan import FaultPlan
+from tests.simulation.world import World
+
+
+class Faults:
+    """See the head of this file."""
+
+    def __init__(self, world: World, broker: BrokerProcess) -> None:
+        self._world = world
+        self._broker = broker
+        self._armed: list[tuple[FaultPlan, list[int]]] = []
+        self._over = False
+        self._down_s = 0.1
+        self._ended = asyncio.Event()
+        self._serving = asyncio.Event()
+        self._serving.set()
+
+    def begin(self) -> None:
+        """Plan everything, and watch over the broker."""
+        loop = self._world.loop
+        self._broker.on_end = self._has_ended
+        self._broker.watch_disk(self._disk)
+        for fault in self._world.plan.faults:
+            loop.call_later(fault.at_s, partial(self._strike, fault))
+        loop.create_task(self._restart_for_ever())
+
+    def end(self) -> None:
+        """No fault strikes any more."""
+        self._over = True
+        self._armed.clear()
+        self._broker.watch_disk(None)
+        self._broker.disk.room_bytes = None
+        self._broker.slow_disk = 0.0
+
+    async def wait_until_serving(self) -> None:
+        await self._serving.wait()
+
+    async def finally_end(self, how: str) -> None:
+        """End the broker once more, as the plan wants it, and let it come back."""
+        if how == "stop":
+            await self._stop()
+        elif how == "kill":
+            self._broker.kill()
+        elif how == "power":
+            self._broker.cut_power()
+        await asyncio.sleep(0)
+        await self.wait_until_serving()
+
+    # -- striking --------------------------------------------------------------------------------------------
+
+    def _strike(self, fault: FaultPlan) -> None:
+        if self._over:
+            return
+        broker, world = self._broker, self._world
+        if fault.kind in ("kill", "power", "failed sync") and (fault.operation or fault.kind == "failed sync"):
+            self._armed.append((fault, [max(1, fault.count)]))
+        elif fault.kind in ("kill", "power"):
+            self._die(fault)
+        elif fault.kind == "stop" and broker.alive and self._serving.is_set():
+            world.hit("fault.stop")
+            world.loop.create_task(self._stop())
+        elif fault.kind == "full" and broker.alive:
+            world.hit("fault.full")
+            broker.disk.room_bytes = int(fault.amount)
+        elif fault.kind == "cut":
+            for _ in range(fault.count):
+                world.network.cut_one()
+        elif fault.kind == "clock":
+            world.hit("fault.clock")
+            broker.clock.step(int(fault.amount * 1000))
+
+    def _disk(self, operation: str, path: str) -> None:
+        """Called before and after every change of the disk, by the broker."""
+        for entry in self._armed:
+            fault, left = entry
+            wanted = "sync" if fault.kind == "failed sync" else fault.operation
+            if wanted != operation:
+                continue
+            left[0] -= 1
+            if left[0] > 0:
+                continue
+            self._armed.remove(entry)
+            if fault.kind == "failed sync":
+                self._world.hit("fault.failed-sync")
+                raise OSError(errno.EIO, "Input/output error", path)
+            self._world.hit(f"fault.{operation}")
+            self._die(fault)
+            raise ProcessDied
+
+    def _die(self, fault: FaultPlan) -> None:
+        if not self._broker.alive:
+            return
+        self._world.hit(f"fault.{fault.kind}")
+        self._down_s = fault.down_s
+        if fault.kind == "kill":
+            self._broker.kill()
+        else:
+            self._broker.cut_power()
+
+    async def _stop(self) -> None:
+        """An orderly end; a fault may still strike in the middle of it."""
+        loop = self._broker.loop
+        assert loop is not None
+        done = asyncio.Event()
+        self._world.history.note("stopping")
+
+        async def stop() -> None:
+            await self._broker.stop()
+            self._broker.stopped()
+            done.set()
+
+        loop.call_soon(lambda: loop.create_task(stop()))
+        while loop.alive and not done.is_set():
+            await asyncio.sleep(0.01)
+
+    # -- coming back -----------------------------------------------------------------------------------------
+
+    def _has_ended(self, how: str) -> None:
+        self._world.history.note("broker ended", how)
+        self._serving.clear()
+        self._ended.set()
+
+    async def _restart_for_ever(self) -> None:
+        while True:
+            await self._ended.wait()
+            self._ended.clear()
+            await asyncio.sleep(self._down_s)
+            self._broker.disk.room_bytes = None
+            serving = self._broker.start()
+            ended = self._world.loop.create_task(self._ended.wait())
+            await asyncio.wait((serving, ended), return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                self._world.history.note("broker serves")
+                self._world.hit("broker.restarted")
+                self._serving.set()
+            ended.cancel()

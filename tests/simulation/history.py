@@ -1,0 +1,186 @@
+"""What the clients of a run did and saw. Checkers read it; its digest tells whether two runs were the same.
+
+Every record that is ever written carries a number of its own as its value, so that each can be told from all others.
+`time` in here counts what was noted, so that "before" has one meaning.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+
+Place = tuple[str, int]
+"""A topic (with its incarnation, where topics are made again) and a partition."""
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A transaction as its client knows it."""
+
+    number: int
+    client: str
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    version: int
+    writes: list["Write"] = field(default_factory=list)
+    offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    """(group, topic, partition) → the offset that was sent in it; acknowledged or not."""
+    offsets_sure: bool = True
+    decision: bool | None = None
+    """What EndTxn asked for."""
+    decided_at: int | None = None
+    outcome: bool | None = None
+    """What EndTxn was told: True committed, False aborted, None nobody knows."""
+
+
+@dataclass(slots=True)
+class Write:
+    """One record."""
+
+    number: int
+    client: str
+    place: Place
+    sent_at: int
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    transaction: Transaction | None = None
+    source: tuple[Place, int] | None = None
+    """The place and offset of the record it was made from."""
+    key: bytes | None = None
+    acked: bool = False
+    offset: int | None = None
+    refused: int = 0
+    """The last error it got."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One record as a reader was shown it."""
+
+    time: int
+    place: Place
+    offset: int
+    number: int
+
+
+@dataclass(slots=True)
+class Look:
+    """What one fetch said of a partition. Records lie in [position, next_position)."""
+
+    time: int
+    sent_at: int
+    place: Place
+    position: int
+    next_position: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    reset: bool
+    """The reader had lost its position before this one."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """All that one reader saw."""
+
+    reader: str
+    committed_only: bool
+    seen: list[Seen] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """A member of a group was told what it owns."""
+
+    group: str
+    generation: int
+    member: str
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """InitProducerId was answered: from now on, whatever is sent by an older epoch of the id must come to nothing."""
+
+    time: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(slots=True)
+class FinalPartition:
+    """A partition as it is found when all is over."""
+
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    committed: list[tuple[int, int]]
+    """(offset, number) of what a read_committed reader is shown."""
+    everything: list[tuple[int, int]]
+
+
+class History:
+    """See the head of this file."""
+
+    def __init__(self) -> None:
+        self.time = 0
+        self.events: list[tuple[object, ...]] = []
+        self.writes: list[Write] = []
+        self.transactions: list[Transaction] = []
+        self.readings: list[Reading] = []
+        self.ownerships: list[Ownership] = []
+        self.claims: list[Claim] = []
+        self.trims: dict[Place, int] = {}
+        """How far DeleteRecords was ever asked to go."""
+        self.forgotten: set[str] = set()
+        """Topics that were deleted, at the end or in between."""
+        self.compacted: set[str] = set()
+        self.final: dict[Place, FinalPartition] = {}
+        self.final_offsets: dict[tuple[str, str, int], int] = {}
+        self.violations: list[str] = []
+
+    def note(self, *event: object) -> int:
+        """Write something down; returns its time."""
+        self.time += 1
+        self.events.append(event)
+        return self.time
+
+    def violation(self, text: str) -> None:
+        """A client saw with its own eyes what must not be."""
+        self.note("violation", text)
+        self.violations.append(text)
+
+    def write(
+        self,
+        client: str,
+        place: Place,
+        *,
+        producer: tuple[int, int],
+        sequence: int,
+        transaction: Transaction | None = None,
+        source: tuple[Place, int] | None = None,
+        key: bytes | None = None,
+    ) -> Write:
+        """A record that is about to be sent for the first time."""
+        number = len(self.writes)
+        time = self.note("write", client, place, number, producer, sequence)
+        made = Write(number, client, place, time, *producer, sequence, transaction, source, key)
+        self.writes.append(made)
+        if transaction is not None:
+            transaction.writes.append(made)
+        return made
+
+    def begin(self, client: str, transactional_id: str, producer: tuple[int, int], version: int) -> Transaction:
+        made = Transaction(len(self.transactions), client, transactional_id, *producer, version)
+        self.note("begin", client, made.number, producer)
+        self.transactions.append(made)
+        return made
+
+    def digest(self) -> str:
+        """The same for the same run, and for no other."""
+        found = hashlib.sha256()
+        for event in self.events:
+            found.update(repr(event).encode())
+        return found.hexdigest()[:16]

@@ -1,0 +1,168 @@
+"""One run: a plan in, what was wrong out.
+
+A broker and its clients live through the faults of the plan. Then everything heals: clients finish what they began,
+transactions that nobody ends time out, the broker is stopped or killed once more, and the log is read to its end.
+"""
+
+import asyncio
+import gc
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from tests.simulation import ending
+from tests.simulation.broker_process import BrokerProcess, BugLog, simulated_sockets
+from tests.simulation.checkers import CHECKERS
+from tests.simulation.clients import admin, idempotent, reader, transactional, worker
+from tests.simulation.clients.session import Session
+from tests.simulation.environment import WallClock
+from tests.simulation.faults import Faults
+from tests.simulation.history import History
+from tests.simulation.loop import ProcessLoop, Scheduler, Stuck, run_on
+from tests.simulation.network import Network, NetworkFaults
+from tests.simulation.plan import ClientPlan, Plan
+from tests.simulation.world import World
+
+CLIENTS: dict[str, Callable[[World, ClientPlan], Awaitable[None]]] = {
+    "idempotent": idempotent.run,
+    "transactional": transactional.run,
+    "reader": reader.run,
+    "worker": worker.run,
+    "admin": admin.run,
+}
+FINISH_S = 60.0
+"""How long clients may take to finish once all is well."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of a run."""
+
+    seed: int
+    violations: list[str]
+    digest: str
+    operations: int
+    records: int
+    hits: dict[str, int] = field(default_factory=dict)
+    history: History | None = None
+
+
+def run(plan: Plan) -> Result:
+    """Run a plan to its end and check what happened."""
+    scheduler = Scheduler()
+    random = Random(plan.seed)
+    network = Network(scheduler, random, plan.network)
+    loop = ProcessLoop(scheduler, "clients")
+    loop.network = network
+    world = World(plan, scheduler, loop, network)
+    broker = _broker(plan, scheduler, network, random)
+    bugs = BugLog()
+    log = logging.getLogger("tallystick")
+    level, handlers, propagate = log.level, log.handlers, log.propagate
+    log.handlers, log.propagate = [bugs], False
+    log.setLevel(logging.ERROR)
+    gc_was = gc.isenabled()
+    gc.disable()
+    violations: list[str] = []
+    try:
+        with simulated_sockets():
+            run_on(loop, _life(world, broker))
+    except Stuck as stuck:
+        violations.append(f"stuck: {stuck}")
+    finally:
+        if broker.loop is not None:
+            broker.loop.die()
+        loop.die()
+        log.handlers, log.propagate = handlers, propagate
+        log.setLevel(level)
+        if gc_was:
+            gc.enable()
+    history = world.history
+    violations += [*history.violations, *scheduler.failures, *(f"logged as a bug: {bug}" for bug in bugs.bugs)]
+    violations += [f"logged: {error}" for error in bugs.errors if "belongs to nobody" in error or "unhandled" in error]
+    if not any(text.startswith("stuck") for text in violations):
+        for name, check in CHECKERS.items():
+            violations += [f"{name}: {text}" for text in check(history)]
+    hits = {**world.hits, **{name: count for name, count in network.hits.items()}}
+    return Result(
+        plan.seed, violations, history.digest(), world.operations, len(history.writes), hits, history
+    )
+
+
+def _broker(plan: Plan, scheduler: Scheduler, network: Network, random: Random) -> BrokerProcess:
+    settings = {
+        "listeners": "PLAINTEXT://10.0.0.1:9092",
+        "tallystick.durability": "page-cache" if plan.page_cache else "fsync",
+        "offsets.topic.num.partitions": str(plan.internal_partitions),
+        "transaction.state.log.num.partitions": str(plan.internal_partitions),
+        "group.min.session.timeout.ms": "100",
+        "auto.create.topics.enable": "false",
+        **dict(plan.settings),
+    }
+    broker = BrokerProcess(
+        scheduler,
+        network,
+        WallClock(scheduler),
+        random,
+        settings,
+        segment_bytes=plan.segment_bytes,
+        sync_s=plan.sync_s,
+        any_subset=plan.any_subset,
+    )
+    broker.slow_disk = plan.slow_disk
+    return broker
+
+
+async def _life(world: World, broker: BrokerProcess) -> None:
+    plan, loop = world.plan, world.loop
+    await broker.start()
+    await _make_topics(world)
+    faults = Faults(world, broker)
+    faults.begin()
+    clients = [loop.create_task(_client(world, one)) for one in plan.clients]
+    await asyncio.sleep(plan.duration_s)
+    world.network.faults = NetworkFaults(delay_s=plan.network.delay_s)
+    faults.end()
+    world.closing = True
+    await faults.wait_until_serving()
+    _, late = await asyncio.wait(clients, timeout=FINISH_S) if clients else (set(), set())
+    for task in late:
+        world.history.violation(f"a client is stuck: {task.get_name()}")
+        task.cancel()
+    for task in clients:
+        if task not in late and not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+    await ending.look(world, broker, faults)
+
+
+async def _client(world: World, plan: ClientPlan) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.set_name(plan.name)
+    await asyncio.sleep(plan.start_s)
+    if not world.closing:
+        await CLIENTS[plan.kind](world, plan)
+
+
+async def _make_topics(world: World) -> None:
+    session = Session(world, "setup")
+    topics = [
+        CreatableTopic(
+            name=name, num_partitions=world.plan.partitions, replication_factor=1, assignments=[], configs=[]
+        )
+        for name in ("a", "b", "out")
+    ]
+    await session.insist(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 7)
+    answer = await session.insist(
+        MetadataRequest(topics=[MetadataRequestTopic(name=topic.name) for topic in topics]), 12
+    )
+    for topic in answer.topics:
+        assert not topic.error_code
+        world.topic_ids[topic.name] = topic.topic_id
+        world.topic_names[topic.topic_id] = topic.name
+    for kind in (0, 1):
+        await ending.find_coordinator(session, kind)
+    session.drop()

@@ -1,0 +1,32 @@
+"""What the clients of a run share: the loop they live on, the network, the history, and whether it is time to finish."""
+
+from random import Random
+
+from tests.simulation.history import History, Place
+from tests.simulation.loop import ProcessLoop, Scheduler
+from tests.simulation.network import Network
+from tests.simulation.plan import Plan
+
+
+class World:
+    """See the head of this file."""
+
+    def __init__(self, plan: Plan, scheduler: Scheduler, loop: ProcessLoop, network: Network) -> None:
+        self.plan = plan
+        self.scheduler = scheduler
+        self.loop = loop
+        self.network = network
+        self.history = History()
+        self.closing = False
+        """Faults are over: bring what was begun to an end."""
+        self.operations = 0
+        self.hits: dict[str, int] = {}
+        self.random = Random(plan.seed + 1)
+        self.topic_ids: dict[str, bytes] = {}
+        self.topic_names: dict[bytes, str] = {}
+        self.starts: dict[Place, int] = {}
+        """Where partitions begin, as far as anybody was told."""
+
+    def hit(self, name: str) -> None:
+        """A state or fault that a run is meant to reach was reached."""
+        self.hits[name] = self.hits.get(name, 0) + 1
