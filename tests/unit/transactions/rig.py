@@ -3,12 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from coordinator.machine import Marker, Outcome, Ticket
-from coordinator.runtime import Shard
+from coordinator.machine import Marker, Outcome, Record, ReplayedRecord, Ticket
+from coordinator.runtime import Shard, entries_of
 from coordinator.transactions.coordinator import Identity, TransactionCoordinator
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.markers import MarkerDriver
-from coordinator.transactions.states import TopicPartitions, Transaction, TransactionState, key_bytes, value_bytes
+from coordinator.transactions.states import (
+    TopicPartitions,
+    Transaction,
+    TransactionState,
+    key_bytes,
+    read_value,
+    value_bytes,
+)
 from protocol.errors import ErrorCode
 from tests.harness.memory_shard_log import CollectingTicket, MemoryShardLog, VirtualTime
 
@@ -117,8 +124,6 @@ class Rig:
 
     def seed(self, transaction: Transaction, transactional_id: str = ID, version: int = 1) -> None:
         """Put an id into a state, as a log would, without the steps that lead there."""
-        from coordinator.machine import Record
-
         record = Record(key_bytes(transactional_id), value_bytes(transaction, version))
         self.shard.submit(lambda machine, now_ms: Outcome(records=[record]))
 
@@ -214,3 +219,15 @@ def in_state(state: TransactionState, **changes: object) -> Transaction:
         "partitions": (T0,) if open_or_decided else (),
     }
     return Transaction(**(values | changes))  # type: ignore[arg-type]
+
+
+def records_in(rig: Rig) -> list[ReplayedRecord]:
+    """Everything the log says."""
+    entries = [entry for _, batch in rig.log.batches for entry, _ in entries_of(batch)]
+    return [entry for entry in entries if isinstance(entry, ReplayedRecord)]
+
+
+def states_in_the_log(rig: Rig) -> list[str]:
+    """The states of all records, in order."""
+    values = [None if record.value is None else read_value(record.value) for record in records_in(rig)]
+    return ["tombstone" if value is None else value.state.name for value in values]

@@ -1,0 +1,98 @@
+"""A whole node without sockets, in memory, and what a transactional client would say to it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from broker.config import BrokerConfig
+from broker.context import ConnectionInfo, RequestContext
+from broker.environment import RealEnvironment
+from broker.local_files import LocalFiles
+from broker.node import Node
+from broker.transaction_gate import ProduceBatch, admit_produce
+from protocol.errors import ErrorCode
+from protocol.messages.transactions import (
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
+from protocol.records.record import NewRecord, build_batch
+from protocol.schema import schema_of
+
+CONNECTION = ConnectionInfo(1, "PLAINTEXT", "127.0.0.1", 1)
+
+
+def in_a_node(story: Callable[[Node], Coroutine[Any, Any, None]], tmp_path: Any, **settings: str) -> None:
+    """Run a story against a fresh node in memory with the topic `t` of two partitions."""
+
+    async def run() -> None:
+        values = {"tallystick.in.memory": "true", "num.partitions": "2"}
+        environment = RealEnvironment(LocalFiles(str(tmp_path)), sync_threads=1)
+        node = Node(BrokerConfig(values | {key.replace("_", "."): text for key, text in settings.items()}), environment)
+        await node.start()
+        try:
+            for topic in ("__transaction_state", "__consumer_offsets"):
+                await node.topics.ensure_internal(topic)
+            await node.topics.auto_create("t")
+            await asyncio.wait_for(story(node), 20)
+        finally:
+            await node.stop()
+            environment.close()
+
+    asyncio.run(run())
+
+
+async def ask(node: Node, request: Any, version: int) -> Any:
+    key = schema_of(type(request)).api_key
+    context = RequestContext(CONNECTION, key, version, 1, "test")
+    answer = node.catalogue[key].handler(node, context, request)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+async def init(node: Node, name: str = "tx", version: int = 4, **fields: Any) -> Any:
+    request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000, **fields)
+    return await ask(node, request, version)
+
+
+async def end(node: Node, identity: Any, *, commit: bool, version: int = 5) -> Any:
+    request = EndTxnRequest(
+        transactional_id="tx",
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        committed=commit,
+    )
+    return await ask(node, request, version)
+
+
+def batch(identity: Any, sequence: int = 0) -> memoryview:
+    return memoryview(
+        build_batch(
+            [NewRecord(value=b"v", timestamp_ms=1)],
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+    )
+
+
+async def produce(node: Node, identity: Any, *, version: int = 12, sequence: int = 0, index: int = 0) -> ErrorCode:
+    """What the Produce handler does with one transactional batch."""
+    partition = node.topics.partition("t", index)
+    assert partition is not None
+    records = batch(identity, sequence)
+    (admission,) = await admit_produce(node, "tx", version, [ProduceBatch(partition, records)])
+    if admission.error is ErrorCode.NONE:
+        partition.append(
+            records,
+            transactional_id="tx",
+            guard=admission.guard,
+            verification=admission.verification,
+            now_ms=node.environment.wall_ms(),
+        )
+    return admission.error
+
+
+def partitions_of(node: Node) -> list[Any]:
+    topic = node.topics.by_name("t")
+    assert topic is not None
+    return list(topic.partitions)
