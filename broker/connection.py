@@ -24,8 +24,9 @@ from protocol.errors import ProtocolError
 from protocol.schema import Buffer
 from storage.log import StorageFailed
 
-FIRST_PIECE_BYTES = 1 << 20
-"""What a frame gets at first, however long it claims to be; doubled as it fills."""
+FIRST_PIECE_BYTES = 64 << 10
+"""What a frame gets at first, however long it claims to be; doubled as it fills. A client that has sent large requests
+before gets as much at once as the largest of them had."""
 QUEUED_REQUESTS = 256
 QUEUED_BYTES = 4 << 20
 OPEN_ANSWERS = 1024
@@ -81,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frame: bytearray | None = None
         self._frame_length = 0
         self._filled = 0
+        self._largest_frame = 0
         self._held_bytes = 0
         self._queue: deque[Buffer] = deque()
         self._queued_bytes = self._queued_held_bytes = 0
@@ -140,6 +142,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._filled == self._frame_length:
                 self._enqueue(memoryview(self._frame))
                 self._frame = None
+                self._largest_frame = max(self._largest_frame, self._filled)
                 self._release(self._filled)
         elif self._length_start:
             self._cut(memoryview(self._length_start + bytes(self._receive[:nbytes])))
@@ -184,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
     def _begin_frame(self, length: int, received: memoryview) -> None:
         self._frame_length = length
         self._filled = len(received)
-        self._frame = bytearray(min(length, max(FIRST_PIECE_BYTES, 2 * self._filled)))
+        self._frame = bytearray(min(length, max(FIRST_PIECE_BYTES, 2 * self._filled, self._largest_frame)))
         self._frame[: self._filled] = received
         self._hold(self._filled)
 

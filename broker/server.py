@@ -19,6 +19,8 @@ from broker.node import Node
 from storage.log import StorageFailed
 
 RECEIVE_BUFFER_BYTES = 256 << 10
+LEAST_BACKLOG = 1024
+"""One loop accepts and serves: more clients than Kafka's 50 may knock while it does something else."""
 SWEEP_S = 1.0
 STUCK_FRAME_S = 30
 DRAIN_S = 5.0
@@ -50,7 +52,7 @@ class Server:
     async def start(self) -> list[Endpoint]:
         """Bind and serve; returns where, by listener, with the real ports. Raises `BadListener`."""
         loop = asyncio.get_running_loop()
-        backlog = self._node.config.get_int("socket.listen.backlog.size")
+        backlog = max(LEAST_BACKLOG, self._node.config.get_int("socket.listen.backlog.size"))
         bound: list[Endpoint] = []
         sockets = []
         for listener in self._node.config.listeners:

@@ -53,6 +53,7 @@ def install(root: str = ROOT) -> None:
     """Check the siblings and put the import hook in place. Raises `Shadowed`."""
     for name in SIBLINGS:
         _check(root, name)
+    for name in SIBLINGS:
         loaded = sys.modules.get(name)
         if loaded is not None and not _lies_in(root, name, getattr(loaded, "__file__", None)):
             raise Shadowed(f"another package called {name!r} is already imported from {loaded.__file__}")
