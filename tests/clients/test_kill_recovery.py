@@ -21,7 +21,11 @@ from tests.harness.confluent import SECONDS, Deliveries, admin, make_topic, prod
 
 KILLS = 1 if KAFKA else 4
 PARTITIONS = 4
-BACK_SOON = {"reconnect__backoff__ms": 10, "reconnect__backoff__max__ms": 100}
+BACK_SOON = {
+    "reconnect__backoff__ms": 10,
+    "reconnect__backoff__max__ms": 100,
+    "metadata__recovery__strategy": "none",  # Its default lets a transaction's requests wait for good.
+}
 
 
 class Load(threading.Thread):
