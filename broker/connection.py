@@ -240,7 +240,7 @@ class Connection(asyncio.BufferedProtocol):
             call = dispatcher.read(self.info, frame)
             result = dispatcher.run(call)
             if type(result) is call.entry.response:
-                self._answer(call.encode(result))
+                self._answer_in_turn(call, call.encode(result))
                 return
         except ProtocolError as error:
             self._refuse(str(error))
@@ -283,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(result, Deferred):
             self._defer(answer, result.answer)
         elif answer.parts:
-            self._answer(answer.parts)
+            self._answer_in_turn(answer.call, answer.parts)
         self._advance()
 
     def _defer(self, answer: _Answer, awaitable: Awaitable[Any]) -> None:
@@ -329,11 +329,20 @@ class Connection(asyncio.BufferedProtocol):
         parts = call.encode_failure() if call is not None else None
         if parts is None:
             self.close()
-        elif send:
-            self._out += parts
+        elif send and call is not None:
+            self._answer_in_turn(call, parts)
         return parts or []
 
     # ------------------------------------------------------------------ the socket
+
+    def _answer_in_turn(self, call: Call, parts: list[Buffer]) -> None:
+        """A Produce may be refused at once while an earlier one waits for its fsync: its answer stays behind (I46)."""
+        if not self._answers:
+            self._answer(parts)
+            return
+        answer = _Answer(call)
+        answer.parts = parts
+        self._answers.append(answer)
 
     def _answer(self, parts: list[Buffer]) -> None:
         """Small answers leave together at the end of a turn; one with records at once, so that only one is held."""
