@@ -36,6 +36,14 @@ def _group() -> "click.Group":
 
         become_server(arguments)
 
+    @tallystick.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def demo(arguments: tuple[str, ...]) -> None:
+        """Run an exactly-once pipeline through kills, with a verdict (`tallystick demo --help` lists its options)."""
+        from tallystick.demo.__main__ import main as run_demo
+
+        run_demo(arguments)
+
     @tallystick.command()
     def version() -> None:
         """Print the version."""

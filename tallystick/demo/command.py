@@ -5,7 +5,6 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -93,8 +92,3 @@ def _tidy_up(broker: BrokerProcess, *, failed: bool) -> None:
         click.echo(f"the broker's log and data are kept in {broker.folder}", err=True)
     else:
         shutil.rmtree(broker.folder, ignore_errors=True)
-
-
-def main(arguments: Sequence[str]) -> None:
-    """What `tallystick demo` and `python -m tallystick.demo` call; ends the process with the verdict's status."""
-    demo(list(arguments), prog_name="tallystick demo")
