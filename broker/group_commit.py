@@ -67,8 +67,18 @@ class GroupCommit:
             await wait
 
     def _begin(self) -> None:
-        self._turn = None
         dirty, self._dirty = self._dirty, {}
+        try:
+            self._publish_at_once(dirty)
+        finally:
+            self._turn = None  # not before: who hears of a commit may write, and must not begin a second cycle
+        if dirty:
+            self._cycle = asyncio.get_running_loop().create_task(self._run(list(dirty)))
+        else:
+            self._go_on()
+
+    def _publish_at_once(self, dirty: dict[Committed, None]) -> None:
+        """Take out what needs no sync: it is committed now."""
         for partition in list(dirty):
             if partition.discarded:
                 del dirty[partition]
@@ -76,10 +86,6 @@ class GroupCommit:
                 partition.committed_moved()
                 if not getattr(partition.log, "checkpoint_wanted", False):
                     del dirty[partition]
-        if dirty:
-            self._cycle = asyncio.get_running_loop().create_task(self._run(list(dirty)))
-        else:
-            self._go_on()
 
     async def _run(self, dirty: Sequence[Committed]) -> None:
         try:
