@@ -119,8 +119,8 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     except BadListener:
         await node.stop()
         raise
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # what a start leaves behind stays: later collections need not look at it
+    gc.enable()
     _announce(config, bound, ready_file)
     await stop.wait()
     if node.failure is not None:

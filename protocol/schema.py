@@ -176,7 +176,7 @@ def message(*, kind: Kind, versions: range, flexible: int = NEVER, api_key: int 
     more than a handler serves."""
 
     def declare(cls: C) -> C:
-        made: Any = dataclasses.dataclass(slots=True, kw_only=True)(cls)
+        made: Any = _table(cls)
         made.__wire__ = (kind, api_key, versions, flexible)
         return cast(C, made)
 
@@ -186,11 +186,41 @@ def message(*, kind: Kind, versions: range, flexible: int = NEVER, api_key: int 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def struct(cls: C) -> C:
     """Declare a struct that occurs inside messages; it takes version and flexibility from the outermost."""
-    return cast(C, dataclasses.dataclass(slots=True, kw_only=True)(cls))
+    return _table(cls)
+
+
+def _table(cls: C) -> C:
+    """A dataclass, made quickly: there are hundreds, and a broker is to start in a moment. What dataclasses would write
+    and compile for each class anew is shared here; only `__init__` is not."""
+    cls.__doc__ = cls.__doc__ or cls.__name__
+    made: Any = dataclasses.dataclass(slots=True, kw_only=True, repr=False, eq=False)(cls)
+    made.__eq__, made.__repr__, made.__hash__ = _equal, _described, None
+    return cast(C, made)
+
+
+def _equal(self: Any, other: Any) -> bool:
+    if type(other) is not type(self):
+        return NotImplemented
+    return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+
+def _described(self: Any) -> str:
+    fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+    return f"{type(self).__qualname__}({fields})"
+
+
+_schemas: dict[type, MessageSchema] = {}
 
 
 def schema_of(cls: type) -> MessageSchema:
-    """Read the table behind a class made with `message`."""
+    """Read the table behind a class made with `message`; once."""
+    found = _schemas.get(cls)
+    if found is None:
+        found = _schemas[cls] = _read_schema(cls)
+    return found
+
+
+def _read_schema(cls: type) -> MessageSchema:
     kind, api_key, versions, flexible = cls.__wire__  # type: ignore[attr-defined]
     return MessageSchema(cls.__name__, kind, api_key, versions, flexible, fields_of(cls))
 

@@ -1,5 +1,6 @@
 """`python -P -m tallystick …`: the server when asked to serve, the command line otherwise."""
 
+import gc
 import os
 import sys
 from typing import Any
@@ -20,6 +21,7 @@ def main() -> int:
     except guard.Shadowed as problem:
         sys.stderr.write(f"tallystick: {problem}\n")
         return 2
+    gc.disable()  # nothing that is imported or read at start is garbage; the server turns it on again
     from broker.__main__ import main as serve
 
     return serve(sys.argv[2:])
