@@ -1,0 +1,169 @@
+"""The rules of the tree that no other tool checks: sizes, names, who reads the world, what is documented, what is
+dead.
+"""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from broker.api_families import load_handlers
+from tests.harness import compatibility
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("protocol", "storage", "coordinator", "broker", "tallystick", "spark_connector")
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 50
+FORBIDDEN_WORDS = {"common", "utils", "util", "helpers", "helper", "core", "manager", "misc"}
+
+READS_THE_WORLD = {
+    "broker/environment.py",
+    "broker/local_files.py",
+    "broker/__main__.py",
+    "broker/config_sources.py",
+    "tallystick/process.py",
+    "tallystick/startup_guard.py",
+    "tallystick/child_broker.py",
+}
+"""Files that may read the clock, draw randomness or open files; `tallystick/demo` and `tallystick/client` are
+programs of their own beside the broker and may, too."""
+
+WORLD_MODULES = {"time", "random", "secrets"}
+WORLD_CALLS = {"open", "datetime.now", "datetime.utcnow", "os.urandom", "uuid.uuid4", "uuid.uuid1"}
+
+
+def python_files(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+OURS = python_files(*PACKAGES)
+EVERYTHING = [*OURS, *python_files("tests")]
+
+
+def test_files_are_short() -> None:
+    lengths = {relative(path): len(path.read_text().splitlines()) for path in EVERYTHING}
+    assert {path: length for path, length in lengths.items() if length > MAX_FILE_LINES} == {}
+
+
+def test_functions_are_short() -> None:
+    long = []
+    for path in EVERYTHING:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or 0) - node.lineno + 1
+                if length > MAX_FUNCTION_LINES:
+                    long.append(f"{relative(path)}:{node.name} has {length} lines")
+    assert long == []
+
+
+def test_nothing_is_called_by_a_name_that_says_nothing() -> None:
+    names = {part for path in EVERYTHING for part in path.relative_to(ROOT).with_suffix("").parts}
+    words = {word for name in names for word in name.lower().strip("_").split("_")}
+    assert words & FORBIDDEN_WORDS == set()
+    classes = [
+        f"{relative(path)}:{node.name}"
+        for path in OURS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and re.search(r"(Manager|Helper|Util|Utils)$", node.name)
+    ]
+    assert classes == []
+
+
+def world_readers(path: Path) -> list[str]:
+    """Where a file reads clock, randomness or files without going through a port."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [name.name for name in node.names if name.name in WORLD_MODULES]
+        elif isinstance(node, ast.ImportFrom) and node.module in WORLD_MODULES:
+            found.append(str(node.module))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in WORLD_CALLS:
+            found.append(f"{ast.unparse(node.func)}() in line {node.lineno}")
+    return found
+
+
+def test_only_the_edge_reads_clock_randomness_and_files() -> None:
+    beside = ("tallystick/demo/", "tallystick/client/")
+    inner = [path for path in OURS if relative(path) not in READS_THE_WORLD and not relative(path).startswith(beside)]
+    assert {relative(path): world_readers(path) for path in inner if world_readers(path)} == {}
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Every module of ours that a file imports, in any way, `from package import module` included."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module} | {f"{node.module}.{name.name}" for name in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= {f"broker.handlers.{node.value}", node.value, f"tallystick.demo.{node.value}"}
+    return found
+
+
+def test_no_module_is_dead() -> None:
+    """Everything is imported by something that is not a test; but for what is started by name, or is there for
+    users.
+    """
+    used = set().union(*(imported_modules(path) for path in OURS))
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in OURS}
+    started_by_name = ("__init__", "__main__")
+    offered_to_users = "tallystick.client."
+    dead = [
+        name
+        for name in modules
+        if name not in used and not name.endswith(started_by_name) and not name.startswith(offered_to_users)
+    ]
+    assert dead == []
+
+
+def test_package_heads_are_maps_without_logic() -> None:
+    """`tallystick/__init__` alone does something: it finds what users import, lazily."""
+    with_logic = []
+    for path in OURS:
+        if path.name != "__init__.py" or relative(path) in ("tallystick/__init__.py", "tallystick/cli/__init__.py"):
+            continue
+        tree = ast.parse(path.read_text())
+        if ast.get_docstring(tree) is None or len(tree.body) != 1:
+            with_logic.append(relative(path))
+    assert with_logic == []
+
+
+def test_every_file_of_ours_says_what_it_owns() -> None:
+    files = [path for path in EVERYTHING if path in OURS or path.name != "__init__.py"]
+    assert [relative(path) for path in files if ast.get_docstring(ast.parse(path.read_text())) is None] == []
+
+
+def test_every_handler_is_in_the_catalogue_and_says_what_it_does() -> None:
+    catalogue = load_handlers()
+    assert len(catalogue) > 30
+    silent = [entry.name for entry in catalogue.values() if not (entry.handler.__doc__ or "").strip()]
+    assert silent == []
+
+
+def test_the_compatibility_page_is_current() -> None:
+    assert compatibility.PAGE.read_text() == compatibility.page(), "run `make docs`"
+
+
+def tracked_files() -> list[Path]:
+    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("not a git work tree")
+    return [ROOT / name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def test_no_file_knows_the_machine_it_was_written_on() -> None:
+    """No home folders, no work folders, no registry hosts."""
+    places = re.compile("/" + r"(home|root|work|Users)/\w|index-url|trusted-" + "host [a-z]")
+    found = []
+    for path in tracked_files():
+        if path.suffix in (".py", ".md", ".txt", ".toml", ".yml", ".xml", ".in", "") and path.name != "Makefile":
+            text = path.read_text(errors="replace")
+            found += [f"{relative(path)}: {match.group()}" for match in places.finditer(text)]
+    assert found == []
