@@ -245,7 +245,7 @@ class SimulatedDisk:
         self.after("rename", source)
 
     def delete(self, path: str) -> None:
-        if self.exists(path):
+        if not self.dead and self.exists(path):  # what is left of a dead process tidies up when it is thrown away
             self.before("delete", path)
             folder, name = self._parent(path)
             folder.change({name: None})

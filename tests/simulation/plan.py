@@ -135,7 +135,7 @@ def _clients(random: Random, duration_s: float) -> tuple[ClientPlan, ...]:
                 "transactional",
                 id=f"tx{number}",
                 version=random.choice((version, version, 0, 2)),
-                topics=random.choice(("a", "b", "ab")),
+                topics=random.choice(("a", "b", "ab", "abs")),
                 zombie=random.choice((0.0, 0.0, 0.1)),
                 dies=random.choice((0.0, 0.0, 0.1)),
                 timeout_ms=random.choice((1000, 3000)),

@@ -5,9 +5,12 @@ transactions that nobody ends time out, the broker is stopped or killed once mor
 """
 
 import asyncio
+import contextlib
 import gc
 import logging
-from collections.abc import Awaitable, Callable
+import sys
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
@@ -21,7 +24,7 @@ from tests.simulation.clients.session import Session
 from tests.simulation.environment import WallClock
 from tests.simulation.faults import Faults
 from tests.simulation.history import History
-from tests.simulation.loop import ProcessLoop, Scheduler, Stuck, run_on
+from tests.simulation.loop import ProcessDied, ProcessLoop, Scheduler, Stuck, run_on
 from tests.simulation.network import Network, NetworkFaults
 from tests.simulation.plan import ClientPlan, Plan
 from tests.simulation.world import World
@@ -68,7 +71,7 @@ def run(plan: Plan) -> Result:
     gc.disable()
     violations: list[str] = []
     try:
-        with simulated_sockets():
+        with simulated_sockets(), _quiet_about_the_dead():
             run_on(loop, _life(world, broker))
     except Stuck as stuck:
         violations.append(f"stuck: {stuck}")
@@ -90,6 +93,19 @@ def run(plan: Plan) -> Result:
     return Result(
         plan.seed, violations, history.digest(), world.operations, len(history.writes), hits, history
     )
+
+
+@contextlib.contextmanager
+def _quiet_about_the_dead() -> Iterator[None]:
+    """What is left of a process that died is thrown away; Python would report what it meets there."""
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda found: None if isinstance(found.exc_value, ProcessDied) else hook(found)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited")
+            yield
+    finally:
+        sys.unraisablehook = hook
 
 
 def _broker(plan: Plan, scheduler: Scheduler, network: Network, random: Random) -> BrokerProcess:

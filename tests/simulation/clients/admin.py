@@ -1,3 +1,116 @@
-"""TODO"""
-async def run(world, plan):
-    return
+"""An administrator: trims logs, changes settings, deletes topics and makes them again under the same name."""
+
+import asyncio
+from random import Random
+
+from protocol.errors import ErrorCode
+from protocol.messages.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from protocol.messages.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
+from tests.simulation.clients.session import NoAnswer, Session
+from tests.simulation.plan import ClientPlan
+from tests.simulation.world import World
+
+SETTINGS = (
+    ("flush.messages", ("1", None)),
+    ("segment.ms", ("60000", None)),
+    ("compression.type", ("gzip", "zstd", "uncompressed", None)),
+    ("message.timestamp.type", ("LogAppendTime", None)),
+    ("retention.bytes", ("1000", None)),
+    ("index.interval.bytes", ("1", None)),
+)
+SCRATCH = "s"
+
+
+async def run(world: World, plan: ClientPlan) -> None:
+    """Chores until it is time to finish."""
+    admin = Admin(world, plan)
+    chores = str(plan.option("chores", "trim")).split()
+    while not world.closing:
+        chore = admin.random.choice(chores)
+        try:
+            await {"trim": admin.trim, "topics": admin.topics, "configs": admin.configs}[chore]()
+        except NoAnswer:
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(admin.random.choice((0.02, 0.1, 0.5)))
+
+
+class Admin:
+    """See the head of this file."""
+
+    def __init__(self, world: World, plan: ClientPlan) -> None:
+        self.random = Random(plan.seed)
+        self._world = world
+        self._session = Session(world, plan.name)
+        self._exists = False
+
+    async def trim(self) -> None:
+        """DeleteRecords up to somewhere, or up to the high watermark (-1)."""
+        place = (self.random.choice("ab"), self.random.randrange(self._world.plan.partitions))
+        offset = self.random.choice((-1, self.random.randrange(100), self.random.randrange(1000)))
+        request = DeleteRecordsRequest(
+            topics=[
+                DeleteRecordsTopic(
+                    name=place[0], partitions=[DeleteRecordsPartition(partition_index=place[1], offset=offset)]
+                )
+            ],
+            timeout_ms=1000,
+        )
+        answer = (await self._session.ask(request, 2)).topics[0].partitions[0]
+        self._world.history.note("trimmed", place, offset, answer.error_code, answer.low_watermark)
+        if not answer.error_code:
+            self._world.hit("admin.trimmed")
+            self._world.history.trims[place] = max(
+                answer.low_watermark, self._world.history.trims.get(place, 0)
+            )
+
+    async def configs(self) -> None:
+        """Change one setting of a topic, or set it back."""
+        name, values = self.random.choice(SETTINGS)
+        value = self.random.choice(values)
+        config = IncrementalAlterConfigsRequestAlterableConfig(
+            name=name, config_operation=0 if value is not None else 1, value=value
+        )
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                IncrementalAlterConfigsRequestAlterConfigsResource(
+                    resource_type=2, resource_name=self.random.choice("ab"), configs=[config]
+                )
+            ],
+            validate_only=False,
+        )
+        answer = await self._session.ask(request, 1)
+        code = answer.responses[0].error_code
+        self._world.history.note("configured", name, value, code)
+        if code:
+            self._world.history.violation(f"{name}={value} was refused: {ErrorCode(code).name}")
+        self._world.hit(f"admin.{name}")
+
+    async def topics(self) -> None:
+        """Delete the scratch topic, or make it."""
+        if self._exists:
+            answer = await self._session.ask(
+                DeleteTopicsRequest(topics=[DeleteTopicState(name=SCRATCH)], timeout_ms=1000), 6
+            )
+            code = answer.responses[0].error_code
+            self._exists = code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self._world.hit("admin.deleted")
+        else:
+            topic = CreatableTopic(
+                name=SCRATCH,
+                num_partitions=self._world.plan.partitions,
+                replication_factor=1,
+                assignments=[],
+                configs=[],
+            )
+            answer = await self._session.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7)
+            code = answer.topics[0].error_code
+            self._exists = code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+            if not code:
+                self._world.topic_ids[SCRATCH] = answer.topics[0].topic_id
+            self._world.hit("admin.created")
+        self._world.history.note("topics", code, self._exists)

@@ -70,7 +70,7 @@ class TransactionalClient:
         again = version == 2
         self._again = world.plan.repeat if again else 0.0
         produce = random.choice((12, 13)) if version == 2 else random.choice((7, 9, 10, 11))
-        self._sender = Sender(session, produce, transactional_id, world.topic_ids, give_up_s=5.0)
+        self._sender = Sender(session, produce, transactional_id, world.topic_ids, give_up_s=2.0)
         self._end_version = 5 if version == 2 else random.choice((1, 3, 4))
         self._add_version = random.choice((1, 2, 3))
         self._offsets_version = random.choice((5,)) if version == 2 else random.choice((3, 4))
@@ -219,7 +219,8 @@ class TransactionalClient:
         self, what: str, request: object, version: int, codes: Any, fatal: frozenset[int] = COORDINATOR_FATAL
     ) -> None:
         """Ask a coordinator until it has taken the request."""
-        deadline = self.world.scheduler.now + 5.0
+        deadline = self.world.scheduler.now + 2.0
+        pause = 0.01
         while True:
             code = -1
             try:
@@ -237,7 +238,8 @@ class TransactionalClient:
                 raise Abortable(f"{what}: {ErrorCode(code).name}")
             if self.world.scheduler.now > deadline:
                 raise Abortable(f"{what}: tried for too long")
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 0.2)
 
     async def end(self, *, commit: bool) -> None:
         """EndTxn, until it is decided. Raises `Fatal`, or `Abortable` where a commit has become impossible."""

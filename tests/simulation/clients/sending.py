@@ -79,6 +79,7 @@ class Sender:
         todo = deque(batches)
         flying: deque[tuple[Batch, asyncio.Future[Any] | None]] = deque()
         deadline = self.session.world.scheduler.now + self.give_up_s
+        pause = 0.005
         while todo or flying:
             while todo and len(flying) < self.in_flight:
                 batch = todo.popleft()
@@ -97,7 +98,8 @@ class Sender:
             if self.session.world.scheduler.now > deadline:
                 raise NoAnswer("tried for too long")
             todo.extendleft(reversed(again))
-            await asyncio.sleep(0.005 if batch.code else 0.02)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 0.1)
 
     async def _begin(self, batch: Batch) -> "asyncio.Future[Any] | None":
         topic, partition = batch.place
