@@ -194,7 +194,9 @@ class Node:
         return task
 
     def open_partitions(self) -> list[Partition]:
-        """Those of topics as far as they are open, and that of the metadata log."""
+        """Those of topics as far as they are open, and that of the metadata log; of a node that starts, what it has."""
+        if not hasattr(self, "topics"):
+            return [self.cluster.partition] if hasattr(self, "cluster") else []
         return [self.cluster.partition, *self.topics.opened()]
 
     def offsets_to_checkpoint(self) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
