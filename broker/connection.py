@@ -18,6 +18,7 @@ from typing import Any, Protocol, cast
 from broker.catalogue import NO_ANSWER, CloseConnection, Deferred
 from broker.context import ConnectionInfo
 from broker.dispatch import Call, Dispatcher, UnsupportedApiVersions
+from broker.frame_buffers import FrameBuffers
 from broker.logging import EventLog
 from broker.memory_budget import AnswerBudget, MemoryBudget
 from protocol.errors import ProtocolError
@@ -43,6 +44,7 @@ class ConnectionHost(Protocol):
     requests: MemoryBudget
     answers: AnswerBudget
     receive_buffer: bytearray
+    frame_buffers: FrameBuffers
     max_request_bytes: int
     tick: int
     """Coarse time: the number of the last sweep for idle connections."""
@@ -130,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
             return self._receive
         if self._filled == len(frame):  # here nobody else looks at the buffer, so that it may be moved
             frame.extend(bytes(min(self._frame_length - len(frame), len(frame))))
-        return memoryview(frame)[self._filled :]
+        return memoryview(frame)[self._filled : self._frame_length]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
@@ -140,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
             self._hold(nbytes)
             self._filled += nbytes
             if self._filled == self._frame_length:
-                self._enqueue(memoryview(self._frame))
+                self._enqueue(memoryview(self._frame)[: self._filled])
                 self._frame = None
                 self._largest_frame = max(self._largest_frame, self._filled)
                 self._release(self._filled)
@@ -187,9 +189,18 @@ class Connection(asyncio.BufferedProtocol):
     def _begin_frame(self, length: int, received: memoryview) -> None:
         self._frame_length = length
         self._filled = len(received)
-        self._frame = bytearray(min(length, max(FIRST_PIECE_BYTES, 2 * self._filled, self._largest_frame)))
+        self._frame = self._buffer_for(length)
         self._frame[: self._filled] = received
         self._hold(self._filled)
+
+    def _buffer_for(self, length: int) -> bytearray:
+        """One that was used before, where there is one. Else as much as this client has earned; the rest follows."""
+        buffers = self._host.frame_buffers
+        if length > FIRST_PIECE_BYTES and (buffer := buffers.take(length)) is not None:
+            return buffer
+        if FIRST_PIECE_BYTES < length <= self._largest_frame and (buffer := buffers.grow(length)) is not None:
+            return buffer
+        return bytearray(min(length, max(FIRST_PIECE_BYTES, 2 * self._filled, self._largest_frame)))
 
     def _enqueue(self, frame: Buffer) -> None:
         self._queue.append(frame)
@@ -239,6 +250,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             call = dispatcher.read(self.info, frame)
             result = dispatcher.run(call)
+            call.request = None  # it may be large, and the answer may take long
             if type(result) is call.entry.response:
                 self._answer_in_turn(call, call.encode(result))
                 return

@@ -12,6 +12,7 @@ from typing import Any
 from broker.connection import Connection
 from broker.context import ConnectionInfo
 from broker.dispatch import Dispatcher
+from broker.frame_buffers import FrameBuffers
 from broker.listeners import Endpoint, advertised, bind
 from broker.logging import EventLog
 from broker.memory_budget import MemoryBudget
@@ -44,6 +45,7 @@ class Server:
         self.requests = MemoryBudget(limit if limit > 0 else config.get_int("tallystick.request.memory.bytes"))
         self.answers = node.answer_budget
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        self.frame_buffers = FrameBuffers()
         self.max_request_bytes = config.get_int("socket.request.max.bytes")
         self.tick = 0
 

@@ -198,10 +198,9 @@ def _table(cls: C) -> C:
     return cast(C, made)
 
 
-def _equal(self: Any, other: Any) -> bool:
-    if type(other) is not type(self):
-        return NotImplemented
-    return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+def _equal(self: Any, other: object) -> bool:
+    same = type(other) is type(self)
+    return same and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
 
 def _described(self: Any) -> str:

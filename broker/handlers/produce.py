@@ -30,6 +30,7 @@ ZSTD_SINCE = 7
 ADMIN_CLIENT = "__admin_client"
 """The only client id that may write to internal topics, as in Kafka."""
 _TRANSACTIONAL = 0x10
+_NOTHING = memoryview(b"")
 
 
 @dataclass(slots=True)
@@ -204,6 +205,7 @@ def _append(write: _Write, context: RequestContext, request: ProduceRequest, now
             for error in refused.record_errors
         ]
         return -1
+    write.records = _NOTHING  # the buffer may be used again while the answer waits
     told.base_offset = appended.base_offset
     told.log_append_time_ms = appended.log_append_time_ms
     told.log_start_offset = appended.log_start_offset

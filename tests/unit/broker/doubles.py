@@ -7,6 +7,7 @@ from typing import Any
 
 from broker.connection import Connection
 from broker.context import ConnectionInfo
+from broker.frame_buffers import FrameBuffers
 from broker.memory_budget import AnswerBudget, MemoryBudget
 from protocol.errors import ProtocolError
 from storage.log import StorageFailed
@@ -110,6 +111,7 @@ class FakeHost:
         self.requests = MemoryBudget(budget_bytes)
         self.answers = AnswerBudget(1 << 30)
         self.receive_buffer = bytearray(4096)
+        self.frame_buffers = FrameBuffers()
         self.max_request_bytes = 100 << 20
         self.tick = 0
         self.lost: list[Connection] = []

@@ -284,3 +284,19 @@ def test_a_failed_disk_is_told_to_the_host_and_to_no_client_as_success(late: boo
         assert len(host.failures) == 1 and transport.closed and not transport.written
 
     run(story())
+
+
+def test_a_buffer_is_not_used_again_while_a_request_is_being_worked_on() -> None:
+    async def story() -> None:
+        kept: list[memoryview] = []
+        host = FakeHost()
+        read = host.dispatcher.read
+        host.dispatcher.read = lambda info, frame: (kept.append(memoryview(frame)[6:]), read(info, frame))[1]
+        connection, transport = host.connect()
+        bodies = [bytes([n]) * 200_000 for n in range(4)]
+        for number, body in enumerate(bodies):
+            deliver(connection, request(number, body=body), 50_000)
+        assert [bytes(view) for view in kept] == bodies
+        assert numbers(transport) == [0, 1, 2, 3]
+
+    run(story())
