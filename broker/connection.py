@@ -2,8 +2,7 @@
 
 Rule 1. Requests are applied in arrival order and answered in that order (I46). A Produce may be applied while an
 earlier Produce waits for its fsync; nothing else overlaps.
-Rule 2. Small frames are cut out of a receive buffer that all connections share; a frame that is not whole gets a
-buffer of its own and is received straight into it. An idle connection holds no buffer.
+Rule 2. An idle connection holds no buffer (see `frame_reader`).
 Rule 3. What this client can make us hold is bounded: its queue, the one answer it does not read, and the budget
 all connections share. Past any of them its socket is not read.
 Rule 4. A client that goes away cancels its waits, never the work: futures are cancelled, tasks run to their end.
@@ -12,28 +11,24 @@ Rule 4. A client that goes away cancels its waits, never the work: futures are c
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Coroutine
-from struct import Struct
 from typing import Any, Protocol, cast
 
 from broker.catalogue import NO_ANSWER, CloseConnection, Deferred
 from broker.context import ConnectionInfo
 from broker.dispatch import Call, Dispatcher, UnsupportedApiVersions
 from broker.frame_buffers import FrameBuffers
+from broker.frame_reader import FrameReader
 from broker.logging import EventLog
 from broker.memory_budget import AnswerBudget, MemoryBudget
 from protocol.errors import ProtocolError
 from protocol.schema import Buffer
 from storage.log import StorageFailed
 
-FIRST_PIECE_BYTES = 64 << 10
-"""What a frame gets at first, however long it claims to be; doubled as it fills. A client that has sent large requests
-before gets as much at once as the largest of them had."""
 QUEUED_REQUESTS = 256
 QUEUED_BYTES = 4 << 20
 OPEN_ANSWERS = 1024
 WRITE_HIGH_WATER_BYTES = 256 << 10
 
-_LENGTH = Struct(">i")
 _log = EventLog("connection")
 
 
@@ -79,15 +74,8 @@ class Connection(asyncio.BufferedProtocol):
         self.info = info
         self.last_active = host.tick
         self._transport: asyncio.Transport | None = None
-        self._receive = memoryview(host.receive_buffer)
-        self._length_start = b""
-        self._frame: bytearray | None = None
-        self._frame_length = 0
-        self._filled = 0
-        self._largest_frame = 0
-        self._held_bytes = 0
-        self._queue: deque[Buffer] = deque()
-        self._queued_bytes = self._queued_held_bytes = 0
+        self._reader = FrameReader(host.receive_buffer, host.frame_buffers, host.max_request_bytes)
+        self._queued_bytes = self._serial_bytes = self._held_bytes = 0
         self._answers: deque[_Answer] = deque()
         self._serial: _Answer | None = None
         self._serial_wait: asyncio.Future[Any] | None = None
@@ -118,38 +106,24 @@ class Connection(asyncio.BufferedProtocol):
         host.requests.done_reading(self)
         host.answers.release(self._held_answer_bytes)
         self._held_bytes = self._held_answer_bytes = 0
-        self._queue.clear()
+        self._reader.drop()
         self._answers.clear()
-        self._frame = None
         host.connection_lost(self)
 
     def eof_received(self) -> None:
         """Whoever has finished sending is gone for us, as for Kafka; returning None closes."""
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        frame = self._frame
-        if frame is None:
-            return self._receive
-        if self._filled == len(frame):  # here nobody else looks at the buffer, so that it may be moved
-            frame.extend(bytes(min(self._frame_length - len(frame), len(frame))))
-        return memoryview(frame)[self._filled : self._frame_length]
+        return self._reader.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
             return
         self.last_active = self._host.tick
-        if self._frame is not None:
-            self._hold(nbytes)
-            self._filled += nbytes
-            if self._filled == self._frame_length:
-                self._enqueue(memoryview(self._frame)[: self._filled])
-                self._frame = None
-                self._largest_frame = max(self._largest_frame, self._filled)
-                self._release(self._filled)
-        elif self._length_start:
-            self._cut(memoryview(self._length_start + bytes(self._receive[:nbytes])))
-        else:
-            self._cut(self._receive[:nbytes])
+        try:
+            self._queued_bytes += self._reader.received(nbytes)
+        except ProtocolError as error:
+            self._refuse(str(error))
         self._advance()
 
     def pause_writing(self) -> None:
@@ -166,70 +140,11 @@ class Connection(asyncio.BufferedProtocol):
         self._held_answer_bytes = 0
         self._advance()
 
-    # ------------------------------------------------------------------ frames
-
-    def _cut(self, received: memoryview) -> None:
-        """Cut whole frames out of what came, and begin a buffer for the one that is not whole."""
-        position, size = 0, len(received)
-        limit = self._host.max_request_bytes
-        while size - position >= 4:
-            (length,) = _LENGTH.unpack_from(received, position)
-            if not 0 < length <= limit:
-                self._refuse(f"a request of {length} bytes; socket.request.max.bytes is {limit}")
-                return
-            end = position + 4 + length
-            if end > size:
-                self._begin_frame(length, received[position + 4 :])
-                position = size
-                break
-            self._enqueue(bytes(received[position + 4 : end]))
-            position = end
-        self._length_start = bytes(received[position:])
-
-    def _begin_frame(self, length: int, received: memoryview) -> None:
-        self._frame_length = length
-        self._filled = len(received)
-        self._frame = self._buffer_for(length)
-        self._frame[: self._filled] = received
-        self._hold(self._filled)
-
-    def _buffer_for(self, length: int) -> bytearray:
-        """One that was used before, where there is one. Else as much as this client has earned; the rest follows."""
-        buffers = self._host.frame_buffers
-        if length > FIRST_PIECE_BYTES and (buffer := buffers.take(length)) is not None:
-            return buffer
-        if FIRST_PIECE_BYTES < length <= self._largest_frame and (buffer := buffers.grow(length)) is not None:
-            return buffer
-        return bytearray(min(length, max(FIRST_PIECE_BYTES, 2 * self._filled, self._largest_frame)))
-
-    def _enqueue(self, frame: Buffer) -> None:
-        self._queue.append(frame)
-        self._queued_bytes += len(frame)
-
-    def _hold(self, size_bytes: int) -> None:
-        self._held_bytes += size_bytes
-        self._host.requests.take(size_bytes)
-
-    def _release(self, size_bytes: int) -> None:
-        self._held_bytes -= size_bytes
-        self._host.requests.give_back(size_bytes)
-        if not self._held_bytes:
-            self._host.requests.done_reading(self)
-
-    def _hold_queue(self) -> None:
-        """What waits in the queue counts; what was applied at once never did."""
-        more = self._queued_bytes - self._queued_held_bytes
-        self._queued_held_bytes = self._queued_bytes
-        if more > 0:
-            self._hold(more)
-        else:
-            self._release(-more)
-
     # ------------------------------------------------------------------ requests
 
     def _advance(self) -> None:
         """Apply what may be applied now, send what is answered, read on if there is room."""
-        queue, answers = self._queue, self._answers
+        queue, answers = self._reader.frames, self._answers
         while queue and self._serial is None and not (self._write_paused or self._closing or self._stopping):
             frame = queue[0]
             if answers and (frame[:2] != b"\0\0" or len(answers) >= OPEN_ANSWERS):
@@ -239,10 +154,22 @@ class Connection(asyncio.BufferedProtocol):
             self._apply(frame)
         if self._out:
             self._flush()
-        if self._queued_bytes != self._queued_held_bytes:
-            self._hold_queue()
-        if queue or self._held_bytes or not self._reading:
+        held = self._queued_bytes + self._serial_bytes + self._reader.partial_bytes
+        if held != self._held_bytes:
+            self._account(held)
+        if held or not self._reading:
             self._check_reading()
+
+    def _account(self, held: int) -> None:
+        """What waits here counts against the budget of all; what was applied at once never did."""
+        requests, more = self._host.requests, held - self._held_bytes
+        self._held_bytes = held
+        if more > 0:
+            requests.take(more)
+        else:
+            requests.give_back(-more)
+            if not held:
+                requests.done_reading(self)
 
     def _apply(self, frame: Buffer) -> None:
         call: Call | None = None
@@ -274,23 +201,22 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(result, Deferred):
             self._defer(answer, result.answer)
             return
-        self._serial = answer
-        self._hold(size_bytes)
+        self._serial, self._serial_bytes = answer, size_bytes
         wait = self._as_future(result)
         self._serial_wait = wait
-        wait.add_done_callback(lambda done: self._serial_done(answer, done, size_bytes))
+        wait.add_done_callback(lambda done: self._serial_done(answer, done))
 
     def _as_future(self, awaitable: Awaitable[Any]) -> "asyncio.Future[Any]":
         if isinstance(awaitable, asyncio.Future):
             return awaitable
         return self._host.own(cast(Coroutine[Any, Any, Any], awaitable))
 
-    def _serial_done(self, answer: _Answer, done: "asyncio.Future[Any]", size_bytes: int) -> None:
+    def _serial_done(self, answer: _Answer, done: "asyncio.Future[Any]") -> None:
         if self._closing:
             _look_at_failure(answer, done)
             return
         self._serial = self._serial_wait = None
-        self._release(size_bytes)
+        self._serial_bytes = 0
         result = self._result_of(answer, done)
         if isinstance(result, Deferred):
             self._defer(answer, result.answer)
@@ -373,7 +299,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         wanted = (
             not (self._write_paused or self._stopping)
-            and len(self._queue) < QUEUED_REQUESTS
+            and len(self._reader.frames) < QUEUED_REQUESTS
             and self._queued_bytes < QUEUED_BYTES
             and (not self._held_bytes or self._host.requests.may_read(self, self._advance))
         )
@@ -392,7 +318,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def frame_begun(self) -> bool:
         """Whether the client owes us the rest of a frame."""
-        return self._frame is not None
+        return self._reader.begun
 
     @property
     def working(self) -> bool:
