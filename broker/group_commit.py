@@ -59,6 +59,13 @@ class GroupCommit:
         if self._turn is None and self._cycle is None and not self.failed:
             self._turn = asyncio.get_running_loop().call_soon(self._begin)
 
+    def publish(self, partition: Committed) -> None:
+        """A writer is about to answer: commit at once what needs no sync, which saves it a wait."""
+        if partition in self._dirty and not partition.is_durable:
+            partition.committed_moved()
+            if not getattr(partition.log, "checkpoint_wanted", False):
+                self._dirty.pop(partition, None)
+
     async def wait_until_idle(self) -> None:
         """Until nothing is dirty any more (shutdown)."""
         if not self.failed and (self._dirty or self._cycle is not None or self._turn is not None):

@@ -169,6 +169,7 @@ def _append_and_answer(
         next_offset = _append(write, context, request, now_ms)
         failed = failed or next_offset < 0
         if next_offset >= 0 and request.acks == -1 and write.partition is not None:
+            node.group_commit.publish(write.partition)
             wait = write.partition.committed(next_offset)
             if wait is not None:
                 waits.append((write, wait))

@@ -141,3 +141,17 @@ def test_a_deleted_partition_is_left_alone() -> None:
         assert bench.events == ["sync data", "committed data 1"]
 
     run(story())
+
+
+def test_a_writer_that_answers_at_once_publishes_only_what_needs_no_sync() -> None:
+    async def story() -> None:
+        bench = Bench()
+        relaxed, strict = bench.partition("relaxed", durable=False), bench.partition("strict")
+        bench.write(relaxed, strict)
+        for partition in (relaxed, strict, relaxed):
+            bench.commit.publish(partition)
+        assert bench.events == ["committed relaxed 1"]
+        await bench.commit.wait_until_idle()
+        assert bench.events == ["committed relaxed 1", "sync strict", "committed strict 1"]
+
+    run(story())
