@@ -55,6 +55,8 @@ docs: install ## Write the generated pages anew (docs/compatibility.md)
 
 lock: install ## Compile the lock files anew from pyproject.toml
 	@$(COMPILE) --upgrade --extra test --output-file requirements/test.txt pyproject.toml requirements/build.in
+	@$(COMPILE) --constraint requirements/test.txt --output-file requirements/runtime.txt pyproject.toml
+	@$(COMPILE) --constraint requirements/test.txt --output-file requirements/build.txt requirements/build.in
 	@$(COMPILE) --upgrade --extra test --extra spark --constraint requirements/test.txt \
 		--output-file requirements/spark.txt pyproject.toml requirements/build.in
 
