@@ -12,7 +12,7 @@ make it drop committed records of the same producer, and a missing one shows it 
 
 import struct
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from storage.files import File, Files
@@ -99,17 +99,19 @@ class AbortedIndex:
                 self._dirty.add(base)
         self._find_last_offset()
 
-    def forget_segments(self, bases: Sequence[int]) -> None:
-        """The segments are gone, with their indexes."""
-        for base in bases:
-            self._drop(base)
-        self._bases = [base for base in self._bases if base not in bases]
-
     def trimmed(self, start_offset: int) -> None:
-        """No reader begins before `start_offset`: segments that end there are forgotten."""
+        """No reader begins before `start_offset`: segments that end there are forgotten. Their files go with their
+        segments: a start that was not written down before a crash goes back, and its aborted records with it. Raises
+        `OSError`."""
         ended = [base for base, end in zip(self._bases, self._bases[1:], strict=False) if end <= start_offset]
-        if ended:
-            self.forget_segments(ended)
+        for base in ended:
+            section = self._sections.pop(base, None)
+            if section is not None:
+                if base in self._dirty:
+                    section.sync()
+                section.close()
+        self._dirty.difference_update(ended)
+        self._bases = self._bases[len(ended) :]
 
     def reload(self, segment_bases: Iterable[int]) -> None:
         """Segments were replaced, with their index files (compaction, truncation)."""
@@ -151,14 +153,6 @@ class AbortedIndex:
 
     def _base_of(self, offset: int) -> int:
         return self._bases[max(0, bisect_right(self._bases, offset) - 1)]
-
-    def _drop(self, base: int) -> None:
-        section = self._sections.pop(base, None)
-        self._dirty.discard(base)
-        if section is not None:
-            section.close()
-            if self._files is not None:
-                self._files.delete(f"{self._folder}/{base:020d}{INDEX_SUFFIX}")
 
 
 class _Section:

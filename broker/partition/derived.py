@@ -126,7 +126,10 @@ class DerivedState:
         self._on_moved()
 
     def trimmed(self, start_offset: int) -> None:
-        self.aborted.trimmed(start_offset)
+        try:
+            self.aborted.trimmed(start_offset)
+        except OSError as error:
+            raise StorageFailed(f"the aborted-transaction index could not be synced: {error}") from error
         self.producers.trimmed(start_offset)
         self._on_moved()
 
