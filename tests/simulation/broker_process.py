@@ -149,14 +149,14 @@ class BrokerProcess:
 
     def stopped(self) -> None:
         """The orderly end has come: the process is gone."""
-        self.kill()
+        self.kill("stop")
 
-    def kill(self) -> None:
+    def kill(self, how: str = "kill") -> None:
         """`kill -9`: the page cache keeps what was written."""
         if self.alive:
             self._dead()
             self.disk = self.disk.after_kill()
-            self.on_end("kill")
+            self.on_end(how)
 
     def cut_power(self) -> None:
         """What was not synced may be lost."""

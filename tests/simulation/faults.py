@@ -124,7 +124,9 @@ class Faults:
     # -- coming back -----------------------------------------------------------------------------------------
 
     def _has_ended(self, how: str) -> None:
-        self._world.history.note("broker ended", how)
+        time = self._world.history.note("broker ended", how)
+        if how != "stop":
+            self._world.history.crashes.append(time)
         self._serving.clear()
         self._ended.set()
 

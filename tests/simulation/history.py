@@ -137,6 +137,8 @@ class History:
         self.forgotten: set[str] = set()
         """Topics that were deleted, at the end or in between."""
         self.compacted: set[str] = set()
+        self.crashes: list[int] = []
+        """When the broker ended otherwise than in order."""
         self.final: dict[Place, FinalPartition] = {}
         self.final_offsets: dict[tuple[str, str, int], int] = {}
         self.violations: list[str] = []

@@ -63,15 +63,11 @@ def run(plan: Plan) -> Result:
     world = World(plan, scheduler, loop, network)
     broker = _broker(plan, scheduler, network, random)
     bugs = BugLog()
-    log = logging.getLogger("tallystick")
-    level, handlers, propagate = log.level, log.handlers, log.propagate
-    log.handlers, log.propagate = [bugs], False
-    log.setLevel(logging.ERROR)
     gc_was = gc.isenabled()
     gc.disable()
     violations: list[str] = []
     try:
-        with simulated_sockets(), _quiet_about_the_dead():
+        with simulated_sockets(), _quiet_about_the_dead(), _heard_by(bugs):
             run_on(loop, _life(world, broker))
     except Stuck as stuck:
         violations.append(f"stuck: {stuck}")
@@ -79,8 +75,6 @@ def run(plan: Plan) -> Result:
         if broker.loop is not None:
             broker.loop.die()
         loop.die()
-        log.handlers, log.propagate = handlers, propagate
-        log.setLevel(level)
         if gc_was:
             gc.enable()
     history = world.history
@@ -98,14 +92,28 @@ def run(plan: Plan) -> Result:
 @contextlib.contextmanager
 def _quiet_about_the_dead() -> Iterator[None]:
     """What is left of a process that died is thrown away; Python would report what it meets there."""
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited")
     hook = sys.unraisablehook
     sys.unraisablehook = lambda found: None if isinstance(found.exc_value, ProcessDied) else hook(found)
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "coroutine .* was never awaited")
-            yield
+        yield
     finally:
         sys.unraisablehook = hook
+
+
+@contextlib.contextmanager
+def _heard_by(handler: logging.Handler) -> Iterator[None]:
+    """What the broker logs goes there, and nowhere else."""
+    logs = [logging.getLogger(name) for name in ("tallystick", "broker", "coordinator", "storage")]
+    before = [(log.level, log.handlers, log.propagate) for log in logs]
+    for log in logs:
+        log.handlers, log.propagate = [handler], False
+        log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for log, (level, log.handlers, log.propagate) in zip(logs, before, strict=True):
+            log.setLevel(level)
 
 
 def _broker(plan: Plan, scheduler: Scheduler, network: Network, random: Random) -> BrokerProcess:

@@ -1,4 +1,8 @@
-"""High watermark, last stable offset and log start never go back for anybody (I29)."""
+"""High watermark, last stable offset and log start never go back for anybody (I29).
+
+After a crash the log start may: as with Kafka, where DeleteRecords and retention came to is written down with the next
+checkpoint.
+"""
 
 from collections.abc import Iterator
 
@@ -17,17 +21,21 @@ def going_back(history: History) -> Iterator[str]:
         events.sort(key=lambda event: (event[0], event[1]))
         best = {"high watermark": -1, "last stable offset": -1, "log start": -1}
         floors: dict[int, dict[str, int]] = {}
+        first_told: dict[tuple[str, int], int] = {}
         for _, asked, look, reader in events:
             if asked:
                 floors[id(look)] = dict(best)
                 continue
             found = _told(look)
             for name, floor in floors.get(id(look), {}).items():
-                if found[name] < floor:
+                crashed = name == "log start" and history.crashes and history.crashes[-1] >= first_told.get((name, floor), 0)
+                if found[name] < floor and not crashed:
                     yield f"{reader} was told {name} {found[name]} of {place} after {floor} was known"
             if look.last_stable_offset > look.high_watermark:
                 yield f"{reader}: {place} is stable up to {look.last_stable_offset}, beyond {look.high_watermark}"
             best = {name: max(best[name], value) for name, value in found.items()}
+            for name, value in best.items():
+                first_told.setdefault((name, value), look.time)
 
 
 def _told(look: Look) -> dict[str, int]:
