@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 from broker.catalogue import NO_ANSWER, CloseConnection, Deferred
 from broker.context import ConnectionInfo
 from broker.dispatch import Call, Dispatcher, UnsupportedApiVersions
+from broker.eager import Finished
 from broker.frame_buffers import FrameBuffers
 from broker.frame_reader import FrameReader
 from broker.logging import EventLog
@@ -49,8 +50,8 @@ class ConnectionHost(Protocol):
 
     def connection_lost(self, connection: "Connection") -> None: ...
 
-    def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        """Run work in a task that belongs to the broker and outlives the connection."""
+    def begin(self, work: Coroutine[Any, Any, Any]) -> "Finished | asyncio.Task[Any]":
+        """Begin work; if it has to wait, in a task that belongs to the broker and outlives the connection."""
 
     def storage_failed(self, error: StorageFailed) -> None:
         """A disk refused a write: the process is to end."""
@@ -178,6 +179,10 @@ class Connection(asyncio.BufferedProtocol):
             call = dispatcher.read(self.info, frame)
             result = dispatcher.run(call)
             call.request = None  # it may be large, and the answer may take long
+            if isinstance(result, Coroutine):
+                result = self._host.begin(result)
+                if isinstance(result, Finished):
+                    result = result.value
             if type(result) is call.entry.response:
                 self._answer_in_turn(call, call.encode(result))
                 return
@@ -202,14 +207,18 @@ class Connection(asyncio.BufferedProtocol):
             self._defer(answer, result.answer)
             return
         self._serial, self._serial_bytes = answer, size_bytes
-        wait = self._as_future(result)
-        self._serial_wait = wait
+        self._serial_wait = wait = self._as_future(result)
         wait.add_done_callback(lambda done: self._serial_done(answer, done))
 
     def _as_future(self, awaitable: Awaitable[Any]) -> "asyncio.Future[Any]":
         if isinstance(awaitable, asyncio.Future):
             return awaitable
-        return self._host.own(cast(Coroutine[Any, Any, Any], awaitable))
+        begun = self._host.begin(cast(Coroutine[Any, Any, Any], awaitable))
+        if not isinstance(begun, Finished):
+            return begun
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        done.set_result(begun.value)
+        return done
 
     def _serial_done(self, answer: _Answer, done: "asyncio.Future[Any]") -> None:
         if self._closing:

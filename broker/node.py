@@ -14,6 +14,7 @@ from broker.cluster import METADATA_CONFIG, Cluster
 from broker.config import BrokerConfig
 from broker.coordinators import Shards
 from broker.data_identity import draw_id, identify
+from broker.eager import Finished, begin
 from broker.environment import Environment
 from broker.fetch_sessions import FetchSessions
 from broker.group_commit import GroupCommit
@@ -189,9 +190,16 @@ class Node:
     def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run work in a task of the node's own: it outlives whoever asked for it."""
         task = asyncio.get_running_loop().create_task(work)
+        self._adopt(task)
+        return task
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> "Finished | asyncio.Task[Any]":
+        """As `own`, but begins at once, and makes a task only of what has to wait."""
+        return begin(work, self._adopt)
+
+    def _adopt(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
-        return task
 
     def open_partitions(self) -> list[Partition]:
         """Those of topics as far as they are open, and that of the metadata log; of a node that starts, what it has."""

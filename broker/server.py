@@ -12,6 +12,7 @@ from typing import Any
 from broker.connection import Connection
 from broker.context import ConnectionInfo
 from broker.dispatch import Dispatcher
+from broker.eager import Finished
 from broker.frame_buffers import FrameBuffers
 from broker.listeners import Endpoint, advertised, bind
 from broker.logging import EventLog
@@ -116,8 +117,8 @@ class Server:
             if not self._per_host[host]:
                 del self._per_host[host]
 
-    def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        return self._node.own(work)
+    def begin(self, work: Coroutine[Any, Any, Any]) -> "Finished | asyncio.Task[Any]":
+        return self._node.begin(work)
 
     def storage_failed(self, error: StorageFailed) -> None:
         self._node.fail(error)

@@ -7,6 +7,7 @@ from typing import Any
 
 from broker.connection import Connection
 from broker.context import ConnectionInfo
+from broker.eager import Finished, begin
 from broker.frame_buffers import FrameBuffers
 from broker.memory_budget import AnswerBudget, MemoryBudget
 from protocol.errors import ProtocolError
@@ -124,9 +125,8 @@ class FakeHost:
     def connection_lost(self, connection: Connection) -> None:
         self.lost.append(connection)
 
-    def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        self.tasks.append(asyncio.get_running_loop().create_task(work))
-        return self.tasks[-1]
+    def begin(self, work: Coroutine[Any, Any, Any]) -> "Finished | asyncio.Task[Any]":
+        return begin(work, self.tasks.append)
 
     def storage_failed(self, error: StorageFailed) -> None:
         self.failures.append(error)
