@@ -1,0 +1,1 @@
+"""benchmarks: the same load on us and on Apache Kafka, in turns; `make bench`."""

@@ -1,0 +1,169 @@
+"""The loads, all from confluent-kafka. Each returns figures by name; none knows which broker it runs against."""
+
+import itertools
+import statistics
+import threading
+import time
+import uuid
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+PARTITIONS = 4
+Figures = dict[str, float]
+
+
+def _fresh(bootstrap: str, partitions: int = PARTITIONS) -> str:
+    name = f"bench-{uuid.uuid4().hex[:12]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+    return name
+
+
+def drop(bootstrap: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic])[topic].result(60)
+
+
+def _percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def _latencies(milliseconds: list[float]) -> Figures:
+    return {"p50 ms": statistics.median(milliseconds), "p99 ms": _percentile(milliseconds, 0.99)}
+
+
+def produce(bootstrap: str, size: int, count: int) -> tuple[str, Figures]:
+    """Idempotent, acks=all, as fast as it goes. Returns the topic, for `consume`."""
+    topic = _fresh(bootstrap)
+    sender = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1_000_000,
+        }
+    )
+    sender.list_topics(topic, 30)
+    value = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    failures: list[object] = []
+    began = time.perf_counter()
+    for number in range(count):
+        while True:
+            try:
+                sender.produce(topic, value, partition=number % PARTITIONS)
+                break
+            except BufferError:
+                sender.poll(0.01)
+    assert sender.flush(300) == 0 and not failures
+    seconds = time.perf_counter() - began
+    return topic, {"MB/s": count * size / 1e6 / seconds, "k records/s": count / 1e3 / seconds}
+
+
+def consume(bootstrap: str, topic: str, size: int, count: int) -> Figures:
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
+    reader.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    began = time.perf_counter()
+    seen = 0
+    while seen < count:
+        seen += len(reader.consume(10_000, 1.0))
+    seconds = time.perf_counter() - began
+    reader.close()
+    return {"MB/s": count * size / 1e6 / seconds, "k records/s": count / 1e3 / seconds}
+
+
+def awaited(bootstrap: str, count: int) -> Figures:
+    """One idempotent record at a time, each awaited."""
+    topic = _fresh(bootstrap, 1)
+    sender = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
+    taken = []
+    for number in range(count + 100):
+        began = time.perf_counter()
+        sender.produce(topic, b"x" * 100, partition=0)
+        sender.flush(30)
+        if number >= 100:
+            taken.append(1000 * (time.perf_counter() - began))
+    drop(bootstrap, topic)
+    return _latencies(taken)
+
+
+def end_to_end(bootstrap: str, count: int) -> Figures:
+    """From produce to the consumer's hands, one record at a time."""
+    topic = _fresh(bootstrap, 1)
+    sender = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
+    reader.assign([TopicPartition(topic, 0, 0)])
+    taken = []
+    for number in range(count + 50):
+        began = time.perf_counter()
+        sender.produce(topic, b"%d" % number, partition=0)
+        sender.poll(0)
+        message = reader.poll(30)
+        assert message is not None and message.error() is None
+        if number >= 50:
+            taken.append(1000 * (time.perf_counter() - began))
+    sender.flush(30)
+    reader.close()
+    drop(bootstrap, topic)
+    return _latencies(taken)
+
+
+def transactions(bootstrap: str, producers: int, seconds: float) -> Figures:
+    """Ten records over four partitions per transaction, by so many producers at once."""
+    topic = _fresh(bootstrap)
+    ready = threading.Barrier(producers + 1)
+    taken: list[list[float]] = [[] for _ in range(producers)]
+    until = [0.0]
+
+    def work(slot: int) -> None:
+        name = f"{topic}-{slot}"
+        sender = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 0})
+        sender.init_transactions(60)
+        for number in itertools.count():
+            if number == 5:
+                ready.wait()
+                ready.wait()
+            if number >= 5 and time.perf_counter() >= until[0]:
+                return
+            began = time.perf_counter()
+            sender.begin_transaction()
+            for record in range(10):
+                sender.produce(topic, b"x" * 100, partition=record % PARTITIONS)
+            sender.commit_transaction(60)
+            if number >= 5:
+                taken[slot].append(1000 * (time.perf_counter() - began))
+
+    threads = [threading.Thread(target=work, args=(slot,)) for slot in range(producers)]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    began = time.perf_counter()
+    until[0] = began + seconds
+    ready.wait()
+    for thread in threads:
+        thread.join()
+    elapsed = time.perf_counter() - began
+    drop(bootstrap, topic)
+    every = [latency for part in taken for latency in part]
+    return {"transactions/s": len(every) / elapsed, **_latencies(every), "transactions": float(len(every))}
+
+
+def group_join(bootstrap: str) -> Figures:
+    """From subscribe to the first record, in a group that is new."""
+    topic = _fresh(bootstrap)
+    sender = Producer({"bootstrap.servers": bootstrap})
+    sender.produce(topic, b"x")
+    sender.flush(30)
+    settings = {"bootstrap.servers": bootstrap, "group.id": f"{topic}-group", "auto.offset.reset": "earliest"}
+    reader = Consumer(settings)
+    began = time.perf_counter()
+    reader.subscribe([topic])
+    while (message := reader.poll(1.0)) is None or message.error() is not None:
+        assert time.perf_counter() - began < 60
+    elapsed = 1000 * (time.perf_counter() - began)
+    reader.close()
+    drop(bootstrap, topic)
+    return {"ms": elapsed}

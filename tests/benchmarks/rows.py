@@ -1,0 +1,140 @@
+"""The rows of the table: what is measured, how, and which goals it has."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.benchmarks import loads
+from tests.benchmarks.loads import Figures
+from tests.benchmarks.targets import DURABLE, PAGE_CACHE, Target
+
+SIZES = {"100 B": (100, 400_000), "1 KB": (1000, 120_000), "10 KB": (10_000, 12_000)}
+"""Record size and count at scale 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """`ours ≥ ratio × rival` (or ≤) for one figure in one mode; `absolute` compares with the number itself."""
+
+    mode: str
+    figure: str
+    bound: str
+    ratio: float
+    absolute: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One load. `measure(target, scale)` runs it once and returns figures by name."""
+
+    family: str
+    title: str
+    measure: Callable[[Target, float], Figures]
+    goals: tuple[Goal, ...] = ()
+
+
+def _with_cpu(target: Target, load: Callable[[], Figures], per: Callable[[Figures], float], name: str) -> Figures:
+    before = target.cpu_seconds()
+    figures = load()
+    used = target.cpu_seconds() - before
+    return figures | {name: used / per(figures)}
+
+
+def _produce(size: int, count: int) -> Callable[[Target, float], Figures]:
+    def measure(target: Target, scale: float) -> Figures:
+        many = max(1000, int(count * scale))
+
+        def load() -> Figures:
+            topic, figures = loads.produce(target.bootstrap, size, many)
+            loads.drop(target.bootstrap, topic)
+            return figures
+
+        return _with_cpu(target, load, lambda _: many * size / 1e9, "broker CPU-s per GB")
+
+    return measure
+
+
+def _consume(size: int, count: int) -> Callable[[Target, float], Figures]:
+    def measure(target: Target, scale: float) -> Figures:
+        many = max(1000, int(count * scale))
+        topic, _ = loads.produce(target.bootstrap, size, many)
+        read = _with_cpu(
+            target,
+            lambda: loads.consume(target.bootstrap, topic, size, many),
+            lambda _: many * size / 1e9,
+            "broker CPU-s per GB",
+        )
+        loads.drop(target.bootstrap, topic)
+        return read
+
+    return measure
+
+
+def _transactions(producers: int) -> Callable[[Target, float], Figures]:
+    def measure(target: Target, scale: float) -> Figures:
+        return _with_cpu(
+            target,
+            lambda: loads.transactions(target.bootstrap, producers, max(1.0, 4 * scale)),
+            lambda figures: figures["transactions"] / 1000,
+            "broker CPU ms per transaction",
+        )
+
+    return measure
+
+
+def _awaited(target: Target, scale: float) -> Figures:
+    many = max(200, int(1500 * scale))
+    return _with_cpu(target, lambda: loads.awaited(target.bootstrap, many), lambda _: many / 1e6, "broker CPU µs each")
+
+
+def _throughput_goals(producing: bool) -> tuple[Goal, ...]:
+    goals = (Goal(PAGE_CACHE, "MB/s", "≥", 1.0), Goal(DURABLE, "MB/s", "≥", 1.0))
+    return (*goals, Goal(PAGE_CACHE, "broker CPU-s per GB", "≤", 0.8)) if producing else goals
+
+
+def _transaction_goals(page_cache: float) -> tuple[Goal, ...]:
+    return Goal(PAGE_CACHE, "transactions/s", "≥", page_cache), Goal(DURABLE, "transactions/s", "≥", 4.0)
+
+
+ROWS = (
+    *(
+        Row("produce", f"produce, idempotent, acks=all, {title}", _produce(size, count), _throughput_goals(True))
+        for title, (size, count) in SIZES.items()
+    ),
+    *(
+        Row("consume", f"consume, assigned, {title}", _consume(size, count), _throughput_goals(False))
+        for title, (size, count) in SIZES.items()
+    ),
+    Row(
+        "awaited",
+        "one awaited produce",
+        _awaited,
+        (
+            Goal(PAGE_CACHE, "p50 ms", "≤", 1.3),
+            Goal(PAGE_CACHE, "p99 ms", "≤", 1.0),
+            Goal(DURABLE, "p99 ms", "≤", 1.0),
+        ),
+    ),
+    Row(
+        "end-to-end",
+        "end to end, one record",
+        lambda target, scale: loads.end_to_end(target.bootstrap, max(100, int(800 * scale))),
+        (Goal(PAGE_CACHE, "p50 ms", "≤", 1.0), Goal(PAGE_CACHE, "p99 ms", "≤", 0.5)),
+    ),
+    Row("txn", "transactions of 10 records over 4 partitions, 1 producer", _transactions(1), _transaction_goals(1.5)),
+    Row("txn", "transactions of 10 records over 4 partitions, 8 producers", _transactions(8), _transaction_goals(1.3)),
+    Row("group", "group: subscribe to first record", lambda target, scale: loads.group_join(target.bootstrap)),
+)
+
+START = "start to first ApiVersions answer"
+RESTART = "start after kill -9 to first ApiVersions answer"
+MEMORY_IDLE, MEMORY_LOADED = "memory, idle", "memory, after this load"
+RECOVERY = "first produce after kill -9"
+
+SINGLE_GOALS = {
+    START: (Goal(PAGE_CACHE, "ms", "≤", 250, absolute=True), Goal(DURABLE, "ms", "≤", 250, absolute=True)),
+    MEMORY_IDLE: (Goal(PAGE_CACHE, "MB", "≤", 50, absolute=True), Goal(DURABLE, "MB", "≤", 50, absolute=True)),
+}
+"""Goals of what is not measured in turns: a process's start and its memory."""
+
+GOALS = {row.title: row.goals for row in ROWS} | SINGLE_GOALS
+FAMILIES = tuple(dict.fromkeys([*(row.family for row in ROWS), "start", "recovery"]))

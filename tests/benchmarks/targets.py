@@ -1,0 +1,86 @@
+"""The brokers that are measured, each a process with a temporary folder: us in both modes, Apache Kafka with and
+without flush.
+"""
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tallystick.process import BrokerProcess
+from tests.harness.apache_kafka import ApacheKafka, answers_api_versions
+from tests.harness.proxy import free_port
+
+DURABLE, PAGE_CACHE, KAFKA, KAFKA_FLUSH = "durable", "page-cache", "kafka", "kafka-flush"
+
+TITLES = {
+    DURABLE: "Tallystick, durable",
+    PAGE_CACHE: "Tallystick, page cache",
+    KAFKA: "Kafka 4.3.1",
+    KAFKA_FLUSH: "Kafka, flush each message",
+}
+
+RIVALS = {DURABLE: KAFKA_FLUSH, PAGE_CACHE: KAFKA}
+"""Who promises the same as we do in each mode."""
+
+
+def _ours(durability: str) -> Callable[[Path], BrokerProcess]:
+    return lambda folder: BrokerProcess(folder, options=["--durability", durability], port=free_port())
+
+
+def _kafka(**settings: str) -> Callable[[Path], BrokerProcess]:
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    return lambda folder: ApacheKafka(folder, settings=named)
+
+
+MAKERS: dict[str, Callable[[Path], BrokerProcess]] = {
+    DURABLE: _ours("fsync"),
+    PAGE_CACHE: _ours("page-cache"),
+    KAFKA: _kafka(),
+    KAFKA_FLUSH: _kafka(log_flush_interval_messages="1"),
+}
+
+
+@dataclass(slots=True)
+class Target:
+    """One broker under measurement."""
+
+    name: str
+    process: BrokerProcess
+
+    @property
+    def bootstrap(self) -> str:
+        return self.process.bootstrap
+
+    def cpu_seconds(self) -> float:
+        times = psutil.Process(self.process.pid).cpu_times()
+        return float(times.user + times.system)
+
+    def resident_mb(self) -> float:
+        return float(psutil.Process(self.process.pid).memory_info().rss) / 1e6
+
+    def close(self) -> None:
+        self.process.close()
+        shutil.rmtree(self.process.folder, ignore_errors=True)
+
+
+def make(name: str, folder: Path) -> Target:
+    return Target(name, MAKERS[name](folder / name))
+
+
+def timed_start(target: Target) -> float:
+    """Milliseconds from starting the process to its first answer to ApiVersions."""
+    process = target.process
+    command = process._command(process.folder / "ready")
+    began = time.perf_counter()
+    with process.log.open("ab") as log:
+        process._process = psutil.Popen(command, cwd=Path(__file__).parents[2], stdout=log, stderr=log)
+    while not answers_api_versions(process.port):
+        assert process.running, process.log_end()
+        time.sleep(0.001)
+    elapsed = 1000 * (time.perf_counter() - began)
+    process.bootstrap = f"127.0.0.1:{process.port}"
+    return elapsed
