@@ -5,11 +5,12 @@ A simulation brings its own `Environment` (and its own event loop), and a run is
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import NewType, Protocol, TypeVar
 
+from broker.sync_threads import SyncThreads
 from storage.files import Files
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class RealEnvironment:
 
     def __init__(self, files: Files | None, *, sync_threads: int = 8) -> None:
         self._files = files
-        self._pool = ThreadPoolExecutor(max_workers=sync_threads, thread_name_prefix="sync")
+        self._threads = SyncThreads(sync_threads)
 
     @property
     def files(self) -> Files:
@@ -60,7 +61,7 @@ class RealEnvironment:
         return os.urandom(count)
 
     def run_blocking(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        return asyncio.get_running_loop().run_in_executor(self._pool, work)
+        return self._threads.run(work)
 
     def boot_id(self) -> str:
         try:
@@ -70,4 +71,20 @@ class RealEnvironment:
             return ""
 
     def close(self) -> None:
-        self._pool.shutdown(wait=True)
+        self._threads.close()
+
+
+class OwnProcess:
+    """This process, as the victim of fault points."""
+
+    def crash(self) -> None:
+        """What `kill -9` does: nothing is flushed, nobody is told."""
+        os.kill(os.getpid(), signal.SIGKILL)
+        signal.pause()
+
+    def freeze(self) -> None:
+        """Until somebody sends SIGCONT."""
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def stand_still(self, milliseconds: int) -> None:
+        time.sleep(milliseconds / 1000)

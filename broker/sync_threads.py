@@ -1,0 +1,66 @@
+"""A few threads for work that may block (syncs), with as little around it as can be.
+
+`concurrent.futures` takes a lock, a condition and two futures for each piece of work; a transaction needs a dozen
+syncs, so that counts. Threads are made when there is work and all others are busy; they end with `close`.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]]
+
+
+class SyncThreads:
+    """Runs blocking work off the loop."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._under_way = 0
+
+    def run(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """A future of what `work` returns or raises. To be called on the loop's thread."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._under_way += 1
+        if self._under_way > len(self._threads) < self._most:
+            thread = threading.Thread(target=self._serve, name=f"sync-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._jobs.put((loop, future, work))
+        return future
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            loop, future, work = job
+            try:
+                result, error = work(), None
+            except BaseException as raised:  # noqa: BLE001  it belongs to whoever awaits the future
+                result, error = None, raised
+            try:
+                loop.call_soon_threadsafe(self._settle, future, result, error)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                return
+            del job, future, work, result, error
+
+    def _settle(self, future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
+        self._under_way -= 1
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def close(self) -> None:
+        """Let what is under way finish, and end the threads."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
