@@ -11,9 +11,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from broker.config import BrokerConfig, ConfigError
-from broker.environment import RealEnvironment
+from broker.environment import OwnProcess, RealEnvironment
 from broker.listeners import BadListener, Endpoint, reachable
 from broker.local_files import DataFolderLocked, LocalFiles
 from broker.logging import LEVELS, EventLog, set_up_logging
@@ -21,6 +22,9 @@ from broker.node import Node
 from broker.server import Server
 from storage.checkpoints import UnreadableDataFolder
 from storage.log import StorageFailed
+
+if TYPE_CHECKING:
+    from broker.faults.control import Faults
 
 OK, FAILED, NOT_STARTED = 0, 1, 2
 HURRIED_DRAIN_S = 0.1
@@ -111,7 +115,7 @@ def _run(config: BrokerConfig, options: argparse.Namespace) -> int:
 async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file: str | None) -> int:
     stop, hurry = asyncio.Event(), asyncio.Event()
     _catch_signals(stop, hurry)
-    node = Node(config, environment, on_failure=lambda _: stop.set())
+    node = Node(config, environment, on_failure=lambda _: stop.set(), faults=_faults())
     await node.start()
     server = Server(node)
     try:
@@ -133,6 +137,19 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     await node.stop()
     _log.info("stopped")
     return OK
+
+
+def _faults() -> "Faults | None":
+    """Fault points, where the environment asks for them (docs/faults.md); never imported otherwise."""
+    text = os.environ.get("TALLYSTICK_FAULTS")
+    if text is None:
+        return None
+    from broker.api_families import load_handlers
+    from broker.faults.control import Faults
+
+    load_handlers()
+    _log.warning("fault points are in, this broker may be made to fail", armed=text)
+    return Faults(OwnProcess(), text)
 
 
 def _catch_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:

@@ -30,9 +30,16 @@ METADATA_CONFIG = TopicConfig(
 class Cluster:
     """The cluster's metadata. `epoch` is this start's: above that of every start the log knows."""
 
-    def __init__(self, log: Log, environment: Environment, *, on_written: Callable[[Partition], None]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        environment: Environment,
+        *,
+        on_written: Callable[[Partition], None],
+        make_partition: Callable[..., Partition] = Partition,
+    ) -> None:
         self.epoch = log.latest_epoch() + 1
-        self.partition = Partition(
+        self.partition = make_partition(
             topic=METADATA_TOPIC,
             topic_id=METADATA_TOPIC_ID,
             index=0,

@@ -43,7 +43,7 @@ class Call:
 
     def encode_failure(self) -> list[Buffer] | None:
         """The answer after a bug of ours: UNKNOWN_SERVER_ERROR where the message has one place for it, else None."""
-        response = _with_error(self.entry.response, ErrorCode.UNKNOWN_SERVER_ERROR)
+        response = empty_response(self.entry.response, ErrorCode.UNKNOWN_SERVER_ERROR)
         return None if response is None else self.encode(response)
 
 
@@ -112,7 +112,7 @@ def _other_versions_answer(entry: Entry, correlation_id: int) -> list[Buffer]:
     return response_parts(API_VERSIONS, 0, correlation_id, answer)
 
 
-def _with_error(response: type, error: ErrorCode) -> Any | None:
+def empty_response(response: type, error: ErrorCode) -> Any | None:
     """An otherwise empty response of this class with `error_code`, or None where it has no such field at its top."""
     fields = fields_of(response)
     if not any(field.name == "error_code" for field in fields):

@@ -7,7 +7,7 @@ Stop, in this order: housekeeping; coordinators; what is dirty is synced; logs a
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker.api_families import load_handlers
 from broker.cluster import METADATA_CONFIG, Cluster
@@ -34,6 +34,9 @@ from coordinator.cluster.topic_rules import METADATA_TOPIC, METADATA_TOPIC_ID, O
 from storage.data_folder import DataFolder
 from storage.log import StorageFailed
 
+if TYPE_CHECKING:
+    from broker.faults.control import Faults
+
 SESSION_EVICTION_MS = 120_000
 """Kafka's `min.incremental.fetch.session.eviction.ms`."""
 FINISH_WORK_S = 5.0
@@ -42,7 +45,10 @@ _log = EventLog("node")
 
 
 class Node:
-    """See the head of this file. `on_failure` is called once when storage has failed: the process is to end."""
+    """See the head of this file. `on_failure` is called once when storage has failed: the process is to end.
+
+    A node that is given `faults` has fault points in it, for tests; any other has none.
+    """
 
     def __init__(
         self,
@@ -50,12 +56,14 @@ class Node:
         environment: Environment,
         *,
         on_failure: Callable[[BaseException], None] = lambda error: None,
+        faults: "Faults | None" = None,
     ) -> None:
         self.config = config
         self.environment = environment
         self.node_id = config.node_id
         self.cluster_id = ""
-        self.catalogue = load_handlers()
+        self.faults = faults
+        self.catalogue = load_handlers() if faults is None else faults.around_handlers(load_handlers())
         self.endpoints: dict[str, Endpoint] = {}
         """What clients are told of each listener; filled by the server."""
         self.failure: BaseException | None = None
@@ -80,7 +88,8 @@ class Node:
         asyncio.get_running_loop().set_exception_handler(self._loop_exception)
         self._store = self._open_store()
         log = self._store.open(METADATA_TOPIC, METADATA_TOPIC_ID, 0, METADATA_CONFIG.log)
-        self.cluster = Cluster(log, self.environment, on_written=self.group_commit.wrote)
+        make_partition = Partition if self.faults is None else self.faults.partition_class()
+        self.cluster = Cluster(log, self.environment, on_written=self.group_commit.wrote, make_partition=make_partition)
         await self.cluster.wait_until_loaded()
         await self.cluster.register(self.node_id, self.config.rack)
         self.producer_ids = ProducerIdSource(self.cluster, self.node_id)
@@ -91,6 +100,7 @@ class Node:
             environment=self.environment,
             store=self._store,
             on_written=self.group_commit.wrote,
+            make_partition=make_partition,
         )
         self.transactions = make_transaction_shards(
             self,
@@ -112,7 +122,7 @@ class Node:
         if self.config.in_memory:
             self.cluster_id = cluster_id or draw_id(random_bytes)
             return MemoryStore()
-        files = self.environment.files
+        files = self.environment.files if self.faults is None else self.faults.around_files(self.environment.files)
         identity = identify(files, node_id=self.node_id, cluster_id=cluster_id, random_bytes=random_bytes)
         self.cluster_id = identity.cluster_id
         self.data_folder = DataFolder(files, boot_id=self.environment.boot_id())

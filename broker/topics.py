@@ -50,7 +50,9 @@ class TopicDirectory:
         environment: Environment,
         store: PartitionStore,
         on_written: Callable[[Partition], None],
+        make_partition: Callable[..., Partition] = Partition,
     ) -> None:
+        self._make_partition = make_partition
         self._cluster = cluster
         self._config = config
         self._environment = environment
@@ -165,7 +167,7 @@ class TopicDirectory:
 
     def _open_partition(self, topic: Topic, index: int) -> Partition:
         log = self._store.open(topic.name, topic.topic_id, index, topic.config.log)
-        return Partition(
+        return self._make_partition(
             topic=topic.name,
             topic_id=topic.topic_id,
             index=index,

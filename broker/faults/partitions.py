@@ -1,0 +1,106 @@
+"""A partition with fault points: before and after every append, and when what was appended is committed.
+
+What kind of record it is, is read from the batch itself, so that coordinators need not know of faults.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from broker.partition.append import Appended
+from broker.partition.partition import Partition
+from coordinator.cluster.records import ProducerIdsRecord, RegisterBrokerRecord
+from coordinator.cluster.topic_rules import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from coordinator.groups.records import LegacyOffsetCommitKey, OffsetCommitKey
+from coordinator.machine import Marker
+from coordinator.transactions.records import TransactionLogValue
+from coordinator.transactions.states import TransactionState
+from protocol.codec import read_metadata_frame, read_version, read_versioned
+from protocol.records.batch import read_header
+from protocol.records.record import Record, records_of
+from protocol.schema import Buffer, schema_of
+
+if TYPE_CHECKING:
+    from broker.faults.control import Faults
+
+STATES = {
+    TransactionState.EMPTY: "init",
+    TransactionState.ONGOING: "ongoing",
+    TransactionState.PREPARE_COMMIT: "prepare",
+    TransactionState.PREPARE_ABORT: "prepare",
+    TransactionState.COMPLETE_COMMIT: "complete",
+    TransactionState.COMPLETE_ABORT: "complete",
+}
+
+
+class FaultyPartition(Partition):
+    """See the head of this file."""
+
+    def __init__(self, faults: "Faults", **known: Any) -> None:
+        self._faults = faults
+        self._uncommitted: deque[tuple[int, str]] = deque()
+        """(end offset, family) of what is appended and not committed."""
+        super().__init__(**known)
+
+    def append(self, *records: Any, **options: Any) -> Appended:
+        self._faults.refuse("produce.before-append")
+        end_offset = self.log.end_offset
+        appended = super().append(*records, **options)
+        self._appended_of("produce", end_offset)
+        return appended
+
+    def append_records(self, batch: Buffer, **options: Any) -> int:
+        family = family_of(self.topic, batch)
+        self._faults.refuse(f"{family}.before-append")
+        base_offset = super().append_records(batch, **options)
+        self._appended_of(family, base_offset)
+        return base_offset
+
+    def append_marker(self, marker: Marker, now_ms: int) -> int:
+        self._faults.refuse("marker.before")
+        offset = super().append_marker(marker, now_ms)
+        self._appended_of("marker", offset)
+        return offset
+
+    def _appended_of(self, family: str, before: int) -> None:
+        """A repeated batch appends nothing."""
+        if self.log.end_offset > before:
+            self._uncommitted.append((self.log.end_offset, family))
+            self._faults.reach(f"{family}.after-append")
+
+    def committed_moved(self) -> None:
+        end_offset = self._committed_end()
+        while self._uncommitted and self._uncommitted[0][0] <= end_offset:
+            self._faults.reach(f"{self._uncommitted.popleft()[1]}.after-sync")
+        super().committed_moved()
+
+
+def family_of(topic: str, batch: Buffer) -> str:
+    """What a coordinator's batch is about: the first part of a point's name."""
+    first = next(records_of(batch))
+    if topic == TRANSACTIONS_TOPIC:
+        return _transaction_family(first)
+    if topic == METADATA_TOPIC:
+        return _metadata_family(first)
+    assert topic == OFFSETS_TOPIC, "coordinators write to their own logs only"
+    if read_header(batch).is_transactional:
+        return "offsets"
+    assert first.key is not None
+    is_offset = read_version(first.key) in (
+        schema_of(LegacyOffsetCommitKey).api_key,
+        schema_of(OffsetCommitKey).api_key,
+    )
+    return "commit" if is_offset else "group"
+
+
+def _transaction_family(record: Record) -> str:
+    if record.value is None:
+        return "expire"
+    return STATES[TransactionState(read_versioned(TransactionLogValue, record.value).transaction_status)]
+
+
+def _metadata_family(record: Record) -> str:
+    assert record.value is not None
+    api_key, _, _ = read_metadata_frame(record.value)
+    if api_key == schema_of(ProducerIdsRecord).api_key:
+        return "producer-ids"
+    return "epoch" if api_key == schema_of(RegisterBrokerRecord).api_key else "metadata"
