@@ -29,6 +29,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rows", default=",".join(FAMILIES), help=f"families of rows: {', '.join(FAMILIES)}")
     parser.add_argument("--targets", default=",".join(MAKERS), help=f"brokers: {', '.join(MAKERS)}")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=int, default=1, help="rounds that are not counted")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--recovery-gb", type=float, default=5.0)
     parser.add_argument("--no-write", action="store_true")
@@ -51,12 +52,12 @@ def show(title: str, target: str, figures: dict[str, float]) -> None:
     print(f"  {title:58} {TITLES[target]:26} {told}", flush=True)
 
 
-def in_turns(targets: list[Target], rows: list[Row], rounds: int, scale: float, measured: report.Measured) -> None:
+def in_turns(targets: list[Target], rows: list[Row], chosen: argparse.Namespace, measured: report.Measured) -> None:
     for row in rows:
-        for number in range(rounds + 1):
+        for number in range(chosen.warm_up + chosen.rounds):
             for target in targets:
-                figures = row.measure(target, scale)
-                if number:
+                figures = row.measure(target, chosen.scale)
+                if number >= chosen.warm_up:
                     note(measured, row.title, target.name, figures)
                     show(row.title, target.name, figures)
     for target in targets:
@@ -125,7 +126,7 @@ def main() -> int:
             targets += [make(name, folder) for name in chosen.targets]
             for target in targets:
                 target.process.start()
-            in_turns(targets, rows, chosen.rounds, chosen.scale, measured)
+            in_turns(targets, rows, chosen, measured)
     except JarsMissing as reason:
         print(
             f"Apache Kafka cannot be had ({reason}); measure us alone with --targets durable,page-cache",

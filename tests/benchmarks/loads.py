@@ -10,18 +10,19 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 PARTITIONS = 4
+QUIET = {"log_level": 3}
 Figures = dict[str, float]
 
 
 def _fresh(bootstrap: str, partitions: int = PARTITIONS) -> str:
     name = f"bench-{uuid.uuid4().hex[:12]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
     return name
 
 
 def drop(bootstrap: str, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
     admin.delete_topics([topic])[topic].result(60)
 
 
@@ -39,6 +40,7 @@ def produce(bootstrap: str, size: int, count: int) -> tuple[str, Figures]:
     topic = _fresh(bootstrap)
     sender = Producer(
         {
+            **QUIET,
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
             "acks": "all",
@@ -49,7 +51,6 @@ def produce(bootstrap: str, size: int, count: int) -> tuple[str, Figures]:
     )
     sender.list_topics(topic, 30)
     value = bytes(range(256)) * (size // 256) + bytes(size % 256)
-    failures: list[object] = []
     began = time.perf_counter()
     for number in range(count):
         while True:
@@ -58,18 +59,27 @@ def produce(bootstrap: str, size: int, count: int) -> tuple[str, Figures]:
                 break
             except BufferError:
                 sender.poll(0.01)
-    assert sender.flush(300) == 0 and not failures
+    assert sender.flush(300) == 0
     seconds = time.perf_counter() - began
+    assert _records_in(bootstrap, topic) == count, "every record has arrived, once"
     return topic, {"MB/s": count * size / 1e6 / seconds, "k records/s": count / 1e3 / seconds}
 
 
+def _records_in(bootstrap: str, topic: str) -> int:
+    reader = Consumer({**QUIET, "bootstrap.servers": bootstrap, "group.id": "bench"})
+    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+    found = sum(reader.get_watermark_offsets(partition, 30)[1] for partition in partitions)
+    reader.close()
+    return found
+
+
 def consume(bootstrap: str, topic: str, size: int, count: int) -> Figures:
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
+    reader = Consumer({**QUIET, "bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
     reader.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     began = time.perf_counter()
     seen = 0
     while seen < count:
-        seen += len(reader.consume(10_000, 1.0))
+        seen += len(reader.consume(min(10_000, count - seen), 1.0))
     seconds = time.perf_counter() - began
     reader.close()
     return {"MB/s": count * size / 1e6 / seconds, "k records/s": count / 1e3 / seconds}
@@ -78,7 +88,7 @@ def consume(bootstrap: str, topic: str, size: int, count: int) -> Figures:
 def awaited(bootstrap: str, count: int) -> Figures:
     """One idempotent record at a time, each awaited."""
     topic = _fresh(bootstrap, 1)
-    sender = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
+    sender = Producer({**QUIET, "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
     taken = []
     for number in range(count + 100):
         began = time.perf_counter()
@@ -93,8 +103,8 @@ def awaited(bootstrap: str, count: int) -> Figures:
 def end_to_end(bootstrap: str, count: int) -> Figures:
     """From produce to the consumer's hands, one record at a time."""
     topic = _fresh(bootstrap, 1)
-    sender = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
+    sender = Producer({**QUIET, "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
+    reader = Consumer({**QUIET, "bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
     reader.assign([TopicPartition(topic, 0, 0)])
     taken = []
     for number in range(count + 50):
@@ -120,7 +130,7 @@ def transactions(bootstrap: str, producers: int, seconds: float) -> Figures:
 
     def work(slot: int) -> None:
         name = f"{topic}-{slot}"
-        sender = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 0})
+        sender = Producer({**QUIET, "bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 0})
         sender.init_transactions(60)
         for number in itertools.count():
             if number == 5:
@@ -154,10 +164,10 @@ def transactions(bootstrap: str, producers: int, seconds: float) -> Figures:
 def group_join(bootstrap: str) -> Figures:
     """From subscribe to the first record, in a group that is new."""
     topic = _fresh(bootstrap)
-    sender = Producer({"bootstrap.servers": bootstrap})
+    sender = Producer({**QUIET, "bootstrap.servers": bootstrap})
     sender.produce(topic, b"x")
     sender.flush(30)
-    settings = {"bootstrap.servers": bootstrap, "group.id": f"{topic}-group", "auto.offset.reset": "earliest"}
+    settings = {**QUIET, "bootstrap.servers": bootstrap, "group.id": f"{topic}-group", "auto.offset.reset": "earliest"}
     reader = Consumer(settings)
     began = time.perf_counter()
     reader.subscribe([topic])
