@@ -21,6 +21,7 @@ from protocol.messages.produce import (
     TopicProduceResponse,
 )
 from protocol.records.batch import HEADER_SIZE, read_header
+from storage.log import StorageFailed
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -166,7 +167,7 @@ def _append_and_answer(
     now_ms = node.environment.wall_ms()
     failed = False
     for write in writes:
-        next_offset = _append(write, context, request, now_ms)
+        next_offset = _append(node, write, context, request, now_ms)
         failed = failed or next_offset < 0
         if next_offset >= 0 and request.acks == -1 and write.partition is not None:
             node.group_commit.publish(write.partition)
@@ -180,7 +181,7 @@ def _append_and_answer(
     return Deferred(_when_committed(waits, answer)) if waits else answer
 
 
-def _append(write: _Write, context: RequestContext, request: ProduceRequest, now_ms: int) -> int:
+def _append(node: "Node", write: _Write, context: RequestContext, request: ProduceRequest, now_ms: int) -> int:
     """Append to one partition and fill in its answer; the offset to wait for, or -1 where it failed."""
     partition, told, admission = write.partition, write.told, write.admission
     if partition is None:
@@ -205,6 +206,10 @@ def _append(write: _Write, context: RequestContext, request: ProduceRequest, now
             BatchIndexAndErrorMessage(batch_index=error.batch_index, batch_index_error_message=error.message)
             for error in refused.record_errors
         ]
+        return -1
+    except StorageFailed as failure:
+        node.fail(failure)  # the broker ends, but not before this answer is out
+        told.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return -1
     write.records = _NOTHING  # the buffer may be used again while the answer waits
     told.base_offset = appended.base_offset
