@@ -1,10 +1,12 @@
-"""Healthy is who answers a Metadata request on its first listener. Exit status 0 or 1, and the reason on standard error."""
+"""Healthy is who answers a Metadata request on its first listener. Exit status 0, or 1 and the reason."""
 
 import os
 import sys
 
+from protocol.errors import ProtocolError
 from protocol.messages.metadata import MetadataRequest
 from tallystick.client.blocking import BlockingClient
+from tallystick.client.errors import KafkaError
 
 
 def address() -> str:
@@ -17,8 +19,8 @@ def main() -> int:
     try:
         with BlockingClient(address(), client_id="healthcheck", patience_s=3.0) as client:
             brokers = client.ask(MetadataRequest(topics=[])).brokers
-    except Exception as problem:  # Whatever it is, the answer is the same.
-        print(f"unhealthy: {problem!r}", file=sys.stderr)
+    except (OSError, KafkaError, ProtocolError) as problem:
+        sys.stderr.write(f"unhealthy: {problem!r}\n")
         return 1
     return 0 if brokers else 1
 
