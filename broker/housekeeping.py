@@ -1,7 +1,9 @@
 """What a node does every so often: retention, compaction, forgetting idle producers, checkpoints.
 
 Rule 1. Everything goes in bounded slices with a turn of the loop between them; clients do not notice.
-Rule 2. Intervals are read before each wait, so that a dynamic change takes effect with the next round.
+Rule 2. Intervals are read before each wait, so that a dynamic change takes effect with the next round. Recovery points
+are written down within seconds of having moved, whatever `log.flush.offset.checkpoint.interval.ms` says: it only makes
+that sooner.
 Rule 3. A round that fails is logged and the next one comes; a failure of the disk ends the process.
 """
 
@@ -18,6 +20,9 @@ from storage.segment_log import SegmentLog
 if TYPE_CHECKING:
     from broker.node import Node
 
+SOON_MS = 2_000
+FOREVER_MS = 1 << 62
+
 _log = EventLog("housekeeping")
 
 
@@ -29,14 +34,15 @@ class Housekeeping:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        rounds: tuple[tuple[str, str, Callable[[], Awaitable[None]]], ...] = (
-            ("retention", "log.retention.check.interval.ms", self.enforce_retention),
-            ("compaction", "log.cleaner.backoff.ms", self.compact),
-            ("producer expiry", "producer.id.expiration.check.interval.ms", self.expire_producers),
-            ("checkpoint", "log.flush.offset.checkpoint.interval.ms", self.checkpoint),
+        rounds: tuple[tuple[str, str, int, Callable[[], Awaitable[None]]], ...] = (
+            ("retention", "log.retention.check.interval.ms", FOREVER_MS, self.enforce_retention),
+            ("compaction", "log.cleaner.backoff.ms", FOREVER_MS, self.compact),
+            ("producer expiry", "producer.id.expiration.check.interval.ms", FOREVER_MS, self.expire_producers),
+            ("checkpoint", "log.flush.offset.checkpoint.interval.ms", SOON_MS, self._node.checkpoints.write),
+            ("deletion", "log.segment.delete.delay.ms", SOON_MS, self.free_space),
         )
-        for name, interval, work in rounds:
-            self._tasks.append(asyncio.get_running_loop().create_task(self._again(name, interval, work)))
+        for name, interval, at_most_ms, work in rounds:
+            self._tasks.append(asyncio.get_running_loop().create_task(self._again(name, interval, at_most_ms, work)))
 
     async def stop(self) -> None:
         """Stop between two slices."""
@@ -45,9 +51,9 @@ class Housekeeping:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
-    async def _again(self, name: str, interval: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def _again(self, name: str, interval: str, at_most_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await asyncio.sleep(max(1, self._node.config.get_int(interval)) / 1000)
+            await asyncio.sleep(min(max(1, self._node.config.get_int(interval)), at_most_ms) / 1000)
             try:
                 await work()
             except (StorageFailed, OSError) as error:
@@ -64,14 +70,17 @@ class Housekeeping:
 
     async def enforce_retention(self) -> None:
         """Give up segments that have had their time."""
-        while self._node.topics.sweep():
-            await asyncio.sleep(0)
         for partition in self._partitions():
             log = partition.log
             while isinstance(log, SegmentLog) and not partition.discarded:
                 if not enforce_retention(log, self._node.environment.wall_ms(), partition.high_watermark):
                     break
                 await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    async def free_space(self) -> None:
+        """Delete the folders of deleted topics, each when its delay is over."""
+        while self._node.topics.sweep():
             await asyncio.sleep(0)
 
     async def compact(self) -> None:
@@ -97,11 +106,3 @@ class Housekeeping:
             while not partition.discarded and not partition.expire_producers(self._node.environment.wall_ms()):
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
-
-    async def checkpoint(self) -> None:
-        """Write down recovery points and log starts; the writing is done off the loop."""
-        folder = self._node.data_folder
-        if folder is None:
-            return
-        recovery_points, start_offsets = self._node.offsets_to_checkpoint()
-        await self._node.environment.run_blocking(lambda: folder.checkpoint(recovery_points, start_offsets))

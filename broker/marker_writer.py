@@ -1,6 +1,5 @@
 """The way of a marker to a partition that this node leads, which are all there are."""
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from broker.node import Node
 
 CONSUMER_OFFSETS = "__consumer_offsets"
-LOOK_FOR_DELETED_SECONDS = 1.0
 
 Done = Callable[[ErrorCode], None]
 
@@ -76,13 +74,12 @@ class UncommittedMarkers:
     """Markers that are appended and not yet durable, by partition.
 
     Watches instead of awaiting: COMPLETE is then appended in the very turn in which the markers became durable, and the
-    same cycle of syncs takes it along. A partition that is deleted meanwhile never moves again; it is looked for.
+    same cycle of syncs takes it along. A partition that is deleted meanwhile wakes its watchers for the last time.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[Partition, deque[tuple[int, Done]]] = {}
         self._watchers: dict[Partition, Callable[[], None]] = {}
-        self._look: asyncio.TimerHandle | None = None
 
     def wait(self, partition: Partition, end_offset: int, done: Done) -> None:
         """Call `done` when everything below `end_offset` is committed, or the topic is gone."""
@@ -94,32 +91,20 @@ class UncommittedMarkers:
             self._watchers[partition] = lambda: self._moved(partition)
             partition.watch(self._watchers[partition])
         self._waiting[partition].append((end_offset, done))
-        if self._look is None:
-            self._look = asyncio.get_running_loop().call_later(LOOK_FOR_DELETED_SECONDS, self._look_for_deleted)
 
     def _moved(self, partition: Partition) -> None:
         waiting = self._waiting[partition]
         ready = []
-        while waiting and waiting[0][0] <= partition.high_watermark:
-            ready.append(waiting.popleft()[1])
+        while waiting and (partition.discarded or waiting[0][0] <= partition.high_watermark):
+            ready.append(waiting.popleft())
         if not waiting:
             self._forget(partition)
-        for done in ready:
-            done(ErrorCode.NONE)
+        for end_offset, done in ready:
+            done(ErrorCode.NONE if end_offset <= partition.high_watermark else ErrorCode.UNKNOWN_TOPIC_ID)
 
     def _forget(self, partition: Partition) -> None:
         del self._waiting[partition]
         partition.unwatch(self._watchers.pop(partition))
-
-    def _look_for_deleted(self) -> None:
-        self._look = None
-        for partition in [partition for partition in self._waiting if partition.discarded]:
-            waiting = self._waiting[partition]
-            self._forget(partition)
-            for _, done in waiting:
-                done(ErrorCode.UNKNOWN_TOPIC_ID)
-        if self._waiting and self._look is None:
-            self._look = asyncio.get_running_loop().call_later(LOOK_FOR_DELETED_SECONDS, self._look_for_deleted)
 
 
 class _MarkerTicket:

@@ -2,7 +2,8 @@
 
 Start, in this order: whose data folder it is; the metadata log; a new epoch, durable before anything else happens; the
 topics, opened with that epoch; the coordinators, which load in the background and answer 14 meanwhile.
-Stop, in this order: housekeeping; coordinators; what is dirty is synced; logs are closed; the mark of a clean end.
+Stop, in this order: housekeeping, and opening what is not open yet; what clients asked for; coordinators; what is dirty
+is synced; logs are closed; the mark of a clean end.
 """
 
 import asyncio
@@ -10,6 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from broker.api_families import load_handlers
+from broker.checkpoints import Checkpoints
+from broker.closing import close_partitions
 from broker.cluster import METADATA_CONFIG, Cluster
 from broker.config import BrokerConfig
 from broker.coordinators import Shards
@@ -78,7 +81,9 @@ class Node:
         )
         self._on_failure = on_failure
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._opening: list[asyncio.Task[None]] = []
         self._housekeeping = Housekeeping(self)
+        self.checkpoints = Checkpoints(self)
         self._store: PartitionStore
 
     # ------------------------------------------------------------------ life
@@ -86,6 +91,13 @@ class Node:
     async def start(self) -> None:
         """Everything a client may ask for is there when this returns; coordinators may still be loading."""
         asyncio.get_running_loop().set_exception_handler(self._loop_exception)
+        try:
+            await self._start()
+        except (StorageFailed, OSError) as error:
+            self.fail(error)
+            raise
+
+    async def _start(self) -> None:
         self._store = self._open_store()
         log = self._store.open(METADATA_TOPIC, METADATA_TOPIC_ID, 0, METADATA_CONFIG.log)
         make_partition = Partition if self.faults is None else self.faults.partition_class()
@@ -111,7 +123,7 @@ class Node:
         self.topics.on_created(self._topic_created)
         self.topics.on_deleted(self._topic_deleted)
         self.topics.load()
-        self.own(self._open_the_rest())
+        self._opening.append(self.own(self._open_the_rest()))
         self._housekeeping.start()
         _log.info("started", node=self.node_id, cluster=self.cluster_id, epoch=self.epoch)
 
@@ -125,7 +137,7 @@ class Node:
         files = self.environment.files if self.faults is None else self.faults.around_files(self.environment.files)
         identity = identify(files, node_id=self.node_id, cluster_id=cluster_id, random_bytes=random_bytes)
         self.cluster_id = identity.cluster_id
-        self.data_folder = DataFolder(files, boot_id=self.environment.boot_id())
+        self.data_folder = DataFolder(files, boot_id=self.environment.boot_id(), page_cache=self.config.page_cache)
         return FolderStore(
             files,
             now_ms=self.environment.wall_ms,
@@ -135,9 +147,9 @@ class Node:
 
     def _topic_created(self, topic: Topic) -> None:
         if topic.name == TRANSACTIONS_TOPIC:
-            self.own(self._open_shards(self.transactions, topic))
+            self._opening.append(self.own(self._open_shards(self.transactions, topic)))
         elif topic.name == OFFSETS_TOPIC:
-            self.own(self._open_shards(self.groups, topic))
+            self._opening.append(self.own(self._open_shards(self.groups, topic)))
 
     async def _open_shards(self, shards: Shards[Any], topic: Topic) -> None:
         await self.topics.wait_until_open([topic])
@@ -153,6 +165,8 @@ class Node:
         """In the background of a start: open every log, load every coordinator, then end transactions that nobody
         answers for."""
         await self.topics.wait_until_open()
+        if self.data_folder is not None:
+            await self.environment.run_blocking(self.data_folder.recovered)
         await self.transactions.wait_until_loaded()
         await self.groups.wait_until_loaded()
         orphans = await reconcile(self)
@@ -163,6 +177,8 @@ class Node:
         """An orderly end. Nothing is to be recovered at the next start."""
         await self._housekeeping.stop()
         self.waiting.close()
+        for task in self._opening:
+            task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=FINISH_WORK_S)
         self.transactions.close()
@@ -174,11 +190,10 @@ class Node:
             self.abandon()
             return
         await self.topics.stop()
-        for partition in self.topics.opened():
-            partition.close()
+        await close_partitions(self.environment, self.topics.opened())
         self.cluster.close()
         if self.data_folder is not None:
-            self.data_folder.checkpoint(*self.offsets_to_checkpoint())
+            self.data_folder.checkpoint(*self.checkpoints.offsets())
             self.data_folder.close_cleanly()
 
     def abandon(self) -> None:
@@ -217,22 +232,6 @@ class Node:
             return [self.cluster.partition] if hasattr(self, "cluster") else []
         return [self.cluster.partition, *self.topics.opened()]
 
-    def offsets_to_checkpoint(self) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-        """(recovery points, log start offsets) of all partitions; starts at 0 are not worth a line."""
-        recovery_points: dict[tuple[str, int], int] = {}
-        start_offsets: dict[tuple[str, int], int] = {}
-        if self.data_folder is not None:
-            for topic in self.topics.all():  # what is not open yet keeps what was written down before
-                for index in range(len(topic.partitions)):
-                    known = self.data_folder.recovery_of(topic.name, index)
-                    recovery_points[topic.name, index] = known.recovery_point
-                    start_offsets[topic.name, index] = known.log_start_offset
-        for partition in self.open_partitions():
-            name = (partition.topic, partition.index)
-            recovery_points[name] = getattr(partition.log, "recovery_point", 0)
-            start_offsets[name] = partition.log.start_offset
-        return recovery_points, {name: offset for name, offset in start_offsets.items() if offset > 0}
-
     # ------------------------------------------------------------------ failures
 
     def fail(self, error: BaseException) -> None:
@@ -241,6 +240,8 @@ class Node:
             return
         self.failure = error
         _log.error("storage failed, the broker stops", error=error)
+        if self.data_folder is not None and not self.data_folder.distrust():
+            _log.error("the next start cannot be told; reboot before it, so that it does not believe the page cache")
         reason = error if isinstance(error, StorageFailed) else StorageFailed(str(error))
         for partition in self.open_partitions():
             partition.fail(reason)

@@ -4,7 +4,8 @@ recovery-point-offset-checkpoint, log-start-offset-checkpoint    version 0, coun
 meta.properties                   whose folder this is (KIP-858: version=1, with a directory id)
 .kafka_cleanshutdown              the last run ended well; removed at start
 topic-0/partition.metadata        the topic id
-tallystick.format                 ours: the version of everything in the folder, and the boot it was last used in
+tallystick.format                 ours: the version of everything in the folder, and the boot all of it was last read in
+tallystick.trust                  ours: whether the page cache may be believed; see `storage.data_folder`
 """
 
 import json
@@ -21,6 +22,7 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PARTITION_METADATA = "partition.metadata"
 FORMAT_FILE = "tallystick.format"
+TRUST_FILE = "tallystick.trust"
 TopicPartition = tuple[str, int]
 
 

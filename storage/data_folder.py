@@ -4,15 +4,24 @@ Rules for upgrades. `tallystick.format` carries one number for everything in the
 refused; an older one is brought up step by step (`UPGRADES`), the number being written after each step, so that an
 upgrade that was cut short goes on where it stopped. A folder without the file is new, or Kafka's own, whose formats
 ours are.
+
+Rules for trust. After a kill the page cache is believed, if the machine has not rebooted since. Two things forbid that:
+- Not every log was opened since the last reboot. So the boot is written down only when all were (`recovered`).
+- A sync has failed. The kernel then takes the pages for clean although they are not on the disk, and a later sync of
+  the same file succeeds: what a restart reads may be gone after a power cut. So a failing process says so in a file
+  that was there before (`distrust`): in place, for a full disk takes no new file, and without a sync, for the word is
+  needed only as long as the page cache lives. What was not checkpointed is then checked, written again, and synced.
 """
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 
 from storage.checkpoints import (
     FORMAT_FILE,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
+    TRUST_FILE,
     TopicPartition,
     UnreadableDataFolder,
     read_offsets,
@@ -27,31 +36,41 @@ from storage.recovery import Recovery
 FORMAT_VERSION = 1
 UPGRADES: Mapping[int, Callable[[Files], None]] = {}
 """From a version to the next one."""
+TRUSTED, DISTRUSTED = "page cache: trusted\n", "page cache: refused\n"
+"""Of one length: the one is written over the other."""
+assert len(TRUSTED) == len(DISTRUSTED)
 
 
 class DataFolder:
     """Made once per start, before any log is opened; it consumes the mark of a clean shutdown."""
 
-    def __init__(self, files: Files, *, boot_id: str) -> None:
+    def __init__(self, files: Files, *, boot_id: str, page_cache: bool = False) -> None:
+        """`page_cache`: acknowledged does not mean synced, so that a start need not sync what it finds."""
         self._files = files
-        version, last_boot = _read_format(files)
-        if version > FORMAT_VERSION:
+        self._boot_id = boot_id
+        self._page_cache = page_cache
+        self._version, self._recorded_boot = _read_format(files)
+        if self._version > FORMAT_VERSION:
             raise UnreadableDataFolder(
-                f"The data folder has format {version}; this program knows {FORMAT_VERSION}. Use a newer version of it."
+                f"The data folder has format {self._version}; this program knows {FORMAT_VERSION}. "
+                "Use a newer version of it."
             )
-        while version < FORMAT_VERSION:
-            if version in UPGRADES:
-                UPGRADES[version](files)
-            version += 1
-            _write_format(files, version, last_boot)
+        while self._version < FORMAT_VERSION:
+            if self._version in UPGRADES:
+                UPGRADES[self._version](files)
+            self._version += 1
+            _write_format(files, self._version, self._recorded_boot)
+        trust = read_text(files, TRUST_FILE)
+        self.distrusted = trust not in (None, TRUSTED)
+        if trust is None:
+            files.write_whole(TRUST_FILE, TRUSTED.encode())
         self.clean = take_clean_shutdown(files)
-        self.same_boot = boot_id != "" and boot_id == last_boot
+        self.same_boot = boot_id != "" and boot_id == self._recorded_boot
+        self._may_end_cleanly = self.clean and not self.distrusted
         self._recovery_points = read_offsets(files, RECOVERY_POINTS)
         self._start_offsets = read_offsets(files, LOG_START_OFFSETS)
         self._written = dict(self._recovery_points), dict(self._start_offsets)
-        if boot_id != last_boot:
-            _write_format(files, version, boot_id)
-        self._boot_id = boot_id
+        self._writing = threading.Lock()
 
     def recovery_of(self, topic: str, partition: int) -> Recovery:
         """What a log may believe when it is opened. A partition made later gets the same answer: nothing to believe."""
@@ -60,7 +79,33 @@ class DataFolder:
             clean=self.clean,
             same_boot=self.same_boot,
             log_start_offset=self._start_offsets.get((topic, partition), 0),
+            sync=not self._page_cache,
+            distrusted=self.distrusted,
         )
+
+    def recovered(self) -> None:
+        """Every log was opened: what they hold may be believed by the next start, on this boot."""
+        self._may_end_cleanly = True
+        if self.distrusted:
+            self._files.write_whole(TRUST_FILE, TRUSTED.encode())
+            self.distrusted = False
+        if self._recorded_boot != self._boot_id:
+            _write_format(self._files, self._version, self._boot_id)
+            self._recorded_boot = self._boot_id
+
+    def distrust(self) -> bool:
+        """A write or sync has failed: the next start is not to believe the page cache. False where even that failed."""
+        self._may_end_cleanly = False
+        self.distrusted = True
+        try:
+            file = self._files.open(TRUST_FILE, create=True)
+            try:
+                file.write_at(0, DISTRUSTED.encode())
+            finally:
+                file.close()
+        except OSError:
+            return False
+        return True
 
     def forget(self, topic: str, partition: int) -> None:
         """The partition is deleted; one of the same name begins anew."""
@@ -72,15 +117,18 @@ class DataFolder:
     ) -> None:
         """Write both checkpoints where they changed: all partitions there are, and no other. A deleted partition has to
         be gone from them before one of the same name is made. Durable when it returns; may run on another thread."""
-        if recovery_points != self._written[0]:
-            write_offsets(self._files, RECOVERY_POINTS, recovery_points)
-        if start_offsets != self._written[1]:
-            write_offsets(self._files, LOG_START_OFFSETS, start_offsets)
-        self._written = dict(recovery_points), dict(start_offsets)
+        with self._writing:
+            if recovery_points != self._written[0]:
+                write_offsets(self._files, RECOVERY_POINTS, recovery_points)
+            if start_offsets != self._written[1]:
+                write_offsets(self._files, LOG_START_OFFSETS, start_offsets)
+            self._written = dict(recovery_points), dict(start_offsets)
 
     def close_cleanly(self) -> None:
-        """Every log is closed and the last checkpoint written: nothing is to be recovered at the next start."""
-        write_clean_shutdown(self._files)
+        """Every log that was opened is closed, and the last checkpoint written: nothing is to be recovered at the next
+        start. Not said where logs that were to be recovered have not been opened at all."""
+        if self._may_end_cleanly:
+            write_clean_shutdown(self._files)
 
 
 def _read_format(files: Files) -> tuple[int, str]:

@@ -79,6 +79,13 @@ class Unsynced:
     def __bool__(self) -> bool:
         return bool(self._segments)
 
+    def want_checkpoint(self, active: Segment, *, behind: bool) -> None:
+        """The log is about to be closed. One that is empty, or was only read, has nothing to be synced: the names of
+        its files may get lost. `behind`: the recovery point is not at the end yet."""
+        if behind or self._segments or self._indexes or self.epochs or self.checkpoint:
+            self.checkpoint = True
+            self.wrote(active)
+
     def wrote(self, segment: Segment) -> None:
         self._segments[segment] = None
 

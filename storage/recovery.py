@@ -4,7 +4,9 @@ What is read depends on what happened before (`Recovery`):
 - after a clean shutdown, or a kill on a machine that has not rebooted since, the page cache holds all that was written:
   only the tail behind the last index entry is checked, for a write that was cut short;
 - otherwise everything behind the recovery point is read, checked and indexed anew; what lies before it was synced, its
-  indexes included, and is believed.
+  indexes included, and is believed;
+- where a sync has failed, the same, and what was found is written once more before it is synced: its pages may pass for
+  clean although the disk has never seen them.
 The log ends before the first batch that is torn or corrupt; segments behind that are dropped.
 """
 
@@ -47,6 +49,8 @@ class Recovery:
     """Kafka's log-start-offset-checkpoint."""
     sync: bool = True
     """Sync what was found before serving it. Without (page-cache durability), it is durable after the first flush."""
+    distrusted: bool = False
+    """A sync has failed in the last run: what the page cache holds may not be on the disk, nor ever get there."""
 
 
 @dataclass(slots=True)
@@ -75,7 +79,7 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
         return _fresh(files, folder, config, now_ms, recovery.log_start_offset, notes)
     known = read_epochs(files, folder)
     loaded = Loaded(segments, known or EpochCache(), bases[0], 0, 0, [], False, notes)
-    believed = recovery.clean or recovery.same_boot
+    believed = (recovery.clean or recovery.same_boot) and not recovery.distrusted
     saved = loaded.epochs.entries[:1]
     if known is None:
         _read_all_epochs(loaded, len(segments) - 1)
@@ -84,10 +88,13 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
     # loss. A compacted log of Kafka's may have such gaps; they lie before its recovery point, unless none is known.
     gaps_are_losses = recovery.recovery_point > 0 or not config.cleanup_compact
     _check(files, folder, loaded, first, BEYOND_ALL_OFFSETS if believed else recovery.recovery_point, gaps_are_losses)
-    if not recovery.clean:
+    if not recovery.clean or recovery.distrusted:
         unsure = max(0, bisect_right(bases, recovery.recovery_point) - 1)
         if loaded.end_offset > recovery.recovery_point or notes:
             loaded.unsynced = loaded.segments[unsure:]
+        if recovery.distrusted:
+            for segment in loaded.unsynced:
+                segment.write_again(recovery.recovery_point)
     loaded.durable_offset = min(loaded.end_offset, recovery.recovery_point) if loaded.unsynced else loaded.end_offset
     if recovery.log_start_offset > loaded.end_offset:
         # The disk has forgotten more than DeleteRecords had deleted: nothing of it may be read again.

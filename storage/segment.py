@@ -275,6 +275,15 @@ class Segment:
         if self.log.size() > self.size_bytes:
             self.log.truncate(self.size_bytes)
 
+    def write_again(self, from_offset: int) -> None:
+        """Write what stands from `from_offset` on over itself: after a sync that failed, its pages pass for clean."""
+        entry = self.offset_index.floor(OFFSET, from_offset - self.base_offset)
+        position = entry[1] if entry is not None else 0
+        while position < self.size_bytes:
+            block = self.log.read(position, min(SCAN_BYTES, self.size_bytes - position))
+            self.log.write_at(position, block)
+            position += len(block)
+
     def _restart(self, position: int) -> None:
         """Take the batches from `position` on as not yet noted."""
         if position == 0:

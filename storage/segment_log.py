@@ -71,7 +71,7 @@ class SegmentLog:
             # A process that was killed may have made the files and not come to sync their names.
             log._unsynced.touched(folder.rpartition("/")[0])
             log._unsynced.touched(folder)
-        if log._unsynced and recovery.sync:
+        if log._unsynced and (recovery.sync or recovery.distrusted):
             log.flush_now()
         return log
 
@@ -177,9 +177,11 @@ class SegmentLog:
         except OSError as error:
             self._fail(error)
 
-    def begin_flush(self) -> SegmentFlush | None:
+    def begin_flush(self, *, closing: bool = False) -> SegmentFlush | None:
         self._check_healthy()
         assert self._flush is None, "one flush at a time"
+        if closing:
+            self._unsynced.want_checkpoint(self.active, behind=self.recovery_point < self.end_offset)
         if not self._unsynced and self.durable_offset == self.end_offset:
             return None
         try:
@@ -195,8 +197,8 @@ class SegmentLog:
         if flush.is_checkpoint:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
 
-    def flush_now(self) -> int:
-        if (flush := self.begin_flush()) is not None:
+    def flush_now(self, *, closing: bool = False) -> int:
+        if (flush := self.begin_flush(closing=closing)) is not None:
             try:
                 flush.run()
             except OSError as error:
@@ -385,9 +387,7 @@ class SegmentLog:
 
     def close(self) -> None:
         if not self.failed and self._flush is None:
-            self._unsynced.checkpoint = True
-            self._unsynced.wrote(self.active)
-            self.flush_now()
+            self.flush_now(closing=True)
         self.abandon()
 
     def abandon(self) -> None:

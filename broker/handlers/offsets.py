@@ -128,10 +128,11 @@ def _epoch_end(partition: Partition | None, asked: OffsetForLeaderPartition) -> 
 
 
 @handles(DeleteRecordsRequest, DeleteRecordsResponse, versions=range(0, 3))
-def delete_records(node: "Node", context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Move the beginning of partitions forward; -1 means up to the high watermark. Answers at once.
+async def delete_records(node: "Node", context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Move the beginning of partitions forward; -1 means up to the high watermark.
 
-    The new beginning holds at once and is written down with the next checkpoint. Compacted topics refuse (44).
+    The new beginning holds at once and is answered when it is written down: no restart brings records back (Kafka
+    writes it down with the next checkpoint). Compacted topics refuse (44).
     """
     topics = [
         DeleteRecordsTopicResult(
@@ -141,6 +142,8 @@ def delete_records(node: "Node", context: RequestContext, request: DeleteRecords
         )
         for topic in request.topics
     ]  # fmt: skip
+    if any(told.error_code == ErrorCode.NONE for topic in topics for told in topic.partitions):
+        await node.checkpoints.write()
     return DeleteRecordsResponse(topics=topics)
 
 

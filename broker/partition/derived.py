@@ -85,7 +85,8 @@ class DerivedState:
         self._snapshot_offset = self.producers.offset
 
     def close(self) -> None:
-        self.snapshot()
+        if self.producers.offset > self._log.start_offset or len(self.producers):
+            self.snapshot()
         self.aborted.close()
 
     def discard(self) -> None:

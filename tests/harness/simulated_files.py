@@ -6,7 +6,8 @@ whole, in part or not at all, independently of later ones; of the changes to a f
 
 `crash(random)` gives the disk as it is found after a power cut; `kill()` as after `kill -9`: nothing is lost then.
 Both give a new object; whoever still holds the old one writes into the void, as a dead process does.
-`capacity_bytes` makes it full, `fault` makes chosen operations fail.
+`capacity_bytes` makes it full, `fault` makes chosen operations fail. After a sync that failed, the next one succeeds and
+brings nothing to the disk of what was written before: that is how Linux does it.
 """
 
 import errno
@@ -40,12 +41,25 @@ class FileNode:
         self.pending.append((size, None))
 
     def sync(self) -> None:
-        self.durable = bytes(self.content)
+        """Bring to the disk what passes for dirty."""
+        if self.pending:
+            found = FileNode()
+            found.content = bytearray(self.durable)
+            for position, data in self.pending:
+                if data is None:
+                    found.truncate(position)
+                else:
+                    found.write(position, data)
+            self.durable = bytes(found.content)
+            self.pending.clear()
+
+    def sync_failed(self) -> None:
+        """As Linux has it: the pages pass for clean now, be it that the disk has never seen them."""
         self.pending.clear()
 
     def after_crash(self, random: Random) -> "FileNode":
         found = FileNode()
-        found.content = bytearray(self.durable)
+        found.content, found.durable = bytearray(self.durable), self.durable
         for position, data in self.pending:
             fate = random.randrange(3)
             if fate == 0:
@@ -145,7 +159,11 @@ class SimulatedFile:
         self._node.truncate(size)
 
     def sync(self) -> None:
-        self._files.check("sync", self._path)
+        try:
+            self._files.check("sync", self._path)
+        except OSError:
+            self._node.sync_failed()
+            raise
         self._node.sync()
 
     def close(self) -> None:

@@ -75,16 +75,68 @@ def test_a_start_learns_how_the_last_run_ended() -> None:
     first = DataFolder(files, boot_id="boot-1")
     assert (first.clean, first.same_boot) == (False, False)
     first.checkpoint({("t", 0): 40}, {("t", 0): 5})
+    first.recovered()
     killed = DataFolder(files, boot_id="boot-1")
     assert (killed.clean, killed.same_boot) == (False, True)
     found = killed.recovery_of("t", 0)
     assert (found.recovery_point, found.log_start_offset, found.same_boot) == (40, 5, True)
     assert killed.recovery_of("u", 0).recovery_point == 0
+    killed.recovered()
     killed.close_cleanly()
     clean = DataFolder(files, boot_id="boot-2")
     assert (clean.clean, clean.same_boot) == (True, False)
     assert DataFolder(files, boot_id="boot-2").clean is False
     assert DataFolder(files, boot_id="").same_boot is False
+
+
+def test_a_boot_counts_when_every_log_was_opened_in_it() -> None:
+    """Killed, or stopped in order, while logs were still being opened after a power cut: those that were not come to
+    their check at the next start, although the machine has not rebooted since."""
+    files = SimulatedFiles()
+    DataFolder(files, boot_id="boot-1").recovered()
+    cut_short = DataFolder(files, boot_id="boot-2")
+    assert not cut_short.same_boot
+    cut_short.close_cleanly()
+    again = DataFolder(files, boot_id="boot-2")
+    assert (again.clean, again.same_boot) == (False, False)
+    again.recovered()
+    again.close_cleanly()
+    assert DataFolder(files, boot_id="boot-2").clean
+    still_clean = DataFolder(files, boot_id="boot-2")
+    assert (still_clean.clean, still_clean.same_boot) == (False, True)
+
+
+def test_a_clean_folder_stays_clean_though_not_every_log_was_opened() -> None:
+    files = SimulatedFiles()
+    first = DataFolder(files, boot_id="boot-1")
+    first.recovered()
+    first.close_cleanly()
+    DataFolder(files, boot_id="boot-2").close_cleanly()
+    assert DataFolder(files, boot_id="boot-2").clean
+
+
+def test_after_a_failed_sync_the_page_cache_is_not_believed() -> None:
+    """Until every log was read, checked and written again; a full disk does not keep the word from being said."""
+    files = SimulatedFiles()
+    first = DataFolder(files, boot_id="b")
+    first.recovered()
+    files.capacity_bytes = 0
+    assert first.distrust()
+    files.capacity_bytes = None
+    first.close_cleanly()
+    second = DataFolder(files.kill(), boot_id="b")
+    assert (second.clean, second.same_boot, second.recovery_of("t", 0).distrusted) == (False, True, True)
+    second = DataFolder(files, boot_id="b")
+    second.close_cleanly()
+    third = DataFolder(files, boot_id="b")
+    assert third.distrusted and not third.clean
+    third.recovered()
+    assert not DataFolder(files, boot_id="b").recovery_of("t", 0).distrusted
+
+
+def test_a_start_in_page_cache_mode_syncs_nothing_it_finds() -> None:
+    assert not DataFolder(SimulatedFiles(), boot_id="b", page_cache=True).recovery_of("t", 0).sync
+    assert DataFolder(SimulatedFiles(), boot_id="b").recovery_of("t", 0).sync
 
 
 def test_a_forgotten_partition_begins_anew() -> None:

@@ -1,0 +1,212 @@
+"""What a node leaves behind, and what the next one makes of it: failed syncs, deleted records, quick stops."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+
+from broker.config import BrokerConfig
+from broker.environment import MonotonicMs, RealEnvironment, WallMs
+from broker.marker_writer import UncommittedMarkers
+from broker.node import Node
+from broker.partition.errors import PartitionError
+from broker.partition.partition import Partition
+from protocol.errors import ErrorCode
+from protocol.messages.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from protocol.messages.topics import CreatableTopic, DeleteTopicState
+from protocol.records.record import NewRecord, build_batch
+from tests.harness.simulated_files import SimulatedFiles
+from tests.unit.cluster.cluster_rig import handle
+
+T = TypeVar("T")
+Story = Callable[[Node], Awaitable[None]]
+
+
+class SimulatedDisk(RealEnvironment):
+    """The world, but for its disk; what may block runs at once."""
+
+    def __init__(self, files: SimulatedFiles, boot: str) -> None:
+        super().__init__(files, sync_threads=1)
+        self._boot = boot
+        self._wall_ms = 1_700_000_000_000
+
+    def wall_ms(self) -> WallMs:
+        self._wall_ms += 1
+        return WallMs(self._wall_ms)
+
+    def monotonic_ms(self) -> MonotonicMs:
+        return MonotonicMs(self._wall_ms)
+
+    def run_blocking(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        try:
+            done.set_result(work())
+        except OSError as error:
+            done.set_exception(error)
+        return done
+
+    def boot_id(self) -> str:
+        return self._boot
+
+
+def life(files: SimulatedFiles, story: Story, *, boot: str = "b", stop: bool = True, **settings: str) -> None:
+    """One life of a node over a disk; without `stop`, it is killed."""
+
+    async def run() -> None:
+        values = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
+        values |= {name.replace("_", "."): value for name, value in settings.items()}
+        environment = SimulatedDisk(files, boot)
+        node = Node(BrokerConfig(values), environment)
+        await node.start()
+        await asyncio.wait_for(story(node), 10)
+        if stop:
+            await node.stop()
+        else:
+            await node._housekeeping.stop()
+            node.abandon()
+            await asyncio.sleep(0)
+        environment.close()
+
+    asyncio.run(run())
+
+
+async def opened(node: Node, topic: str = "t") -> Partition:
+    await node.topics.auto_create(topic)
+    while node.data_folder is not None and node.data_folder.distrusted and node.failure is None:
+        await asyncio.sleep(0)
+    partition = node.topics.partition(topic, 0)
+    assert partition is not None
+    return partition
+
+
+def append(partition: Partition, value: bytes) -> "asyncio.Future[None] | None":
+    records = build_batch([NewRecord(value=value, timestamp_ms=1)])
+    appended = partition.append(memoryview(records), transactional_id=None, now_ms=1)
+    return partition.committed(appended.next_offset)
+
+
+def test_after_a_failed_sync_a_restart_serves_nothing_that_a_power_cut_could_take_away() -> None:
+    """The kernel takes the pages of a failed sync for clean; the next life writes them again before it serves them."""
+    files = SimulatedFiles()
+
+    async def fails(node: Node) -> None:
+        partition = await opened(node)
+        await (append(partition, b"acknowledged") or asyncio.sleep(0))
+        files.fault = lambda operation, path: (
+            OSError("bad sector") if (operation, path[:3]) == ("sync", "t-0") else None
+        )
+        waiting = append(partition, b"never acknowledged")
+        assert waiting is not None
+        with pytest.raises(Exception, match="bad sector"):
+            await waiting
+        assert node.failure is not None
+
+    life(files, fails, stop=False)
+    second = files.kill()
+    served: list[int] = []
+
+    async def serves(node: Node) -> None:
+        served.append((await opened(node)).high_watermark)
+        assert node.data_folder is not None and not node.data_folder.distrusted
+
+    life(second, serves, stop=False)
+    assert served == [2]
+    for drawn in range(10):
+        life(second.crash(Random(drawn)), serves, boot="c")
+    assert set(served) == {2}
+
+
+def test_records_that_were_deleted_do_not_come_back() -> None:
+    """DeleteRecords is answered when the new beginning is written down, be it that the power goes in that moment."""
+    files = SimulatedFiles()
+    cut: list[SimulatedFiles] = []
+
+    async def story(node: Node) -> None:
+        partition = await opened(node)
+        for value in (b"a", b"b", b"c"):
+            await (append(partition, value) or asyncio.sleep(0))
+        asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
+        answer = await handle(node, DeleteRecordsRequest(topics=[asked], timeout_ms=1000), 2)
+        assert answer.topics[0].partitions[0].low_watermark == 2
+        cut.append(files.crash(Random(1)))
+
+    async def later(node: Node) -> None:
+        partition = await opened(node)
+        assert (partition.log_start_offset, partition.high_watermark) == (2, 3)
+
+    life(files, story)
+    life(cut[0], later, boot="c")
+
+
+def test_a_stop_syncs_what_was_written_and_not_every_log_there_is() -> None:
+    """A hundred partitions of which one was written to: seven syncs each had made a stop take two seconds."""
+    files = SimulatedFiles()
+
+    async def story(node: Node) -> None:
+        await node.topics.create(
+            [CreatableTopic(name="wide", num_partitions=100, replication_factor=1, assignments=[], configs=[])]
+        )
+        await (append(await opened(node, "wide"), b"v") or asyncio.sleep(0))
+        files.syncs.clear()
+
+    life(files, story)
+    assert len([path for path in files.syncs if path.startswith("wide-")]) < 10
+    files.syncs.clear()
+
+    async def nothing(node: Node) -> None:
+        await opened(node, "wide")
+
+    life(files, nothing)
+    assert not [path for path in files.syncs if path.startswith("wide-")]
+
+
+def test_a_restart_in_page_cache_mode_syncs_no_log_of_a_topic() -> None:
+    files = SimulatedFiles()
+
+    async def story(node: Node) -> None:
+        await (append(await opened(node), b"v") or asyncio.sleep(0))
+
+    life(files, story, stop=False, tallystick_durability="page-cache")
+    files.syncs.clear()
+
+    async def looks(node: Node) -> None:
+        assert (await opened(node)).high_watermark == 1
+        assert not [path for path in files.syncs if path.startswith("t-0")]
+
+    life(files, looks, stop=False, tallystick_durability="page-cache")
+
+
+def test_whoever_waits_for_a_deleted_partition_is_told_at_once() -> None:
+    """Producers learn that the topic is gone, and so does a marker, for which nobody polls (I17)."""
+    files = SimulatedFiles()
+
+    async def story(node: Node) -> None:
+        partition = await opened(node)
+        waiting = append(partition, b"v")
+        assert waiting is not None
+        told: list[ErrorCode] = []
+        markers = UncommittedMarkers()
+        markers.wait(partition, 1, told.append)
+        partition.discard()
+        assert told == [ErrorCode.UNKNOWN_TOPIC_ID]
+        with pytest.raises(PartitionError):
+            await waiting
+
+    life(files, story, stop=False)
+
+
+def test_a_topic_deleted_under_a_marker_completes_the_transaction_through_its_own_deletion() -> None:
+    """The same, from the outside: DeleteTopics answers, and nothing is left waiting."""
+    files = SimulatedFiles()
+
+    async def story(node: Node) -> None:
+        partition = await opened(node)
+        told: list[Any] = []
+        markers = UncommittedMarkers()
+        markers.wait(partition, partition.end_offset + 1, told.append)
+        await node.topics.delete([DeleteTopicState(name="t", topic_id=bytes(16))])
+        assert told == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+    life(files, story)
