@@ -1,0 +1,55 @@
+"""A small Spark session with Spark's own Kafka connector in it, and what must be there to have one."""
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tests.harness import jars
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class NotHere(Exception):
+    """Spark cannot run here, in a sentence that says why."""
+
+
+def needed() -> list[str]:
+    """The connector's jars. Raises `NotHere`."""
+    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+        raise NotHere("PySpark is not installed: run `make jars`")
+    if jars.java() is None:
+        raise NotHere("no Java found on PATH or in JAVA_HOME: Spark needs Java 17 or newer")
+    if not jars.is_complete("spark"):
+        raise NotHere("no jars in .jars/spark: run `make jars`")
+    return [str(jars.JARS / "spark" / file) for file in sorted(jars.expected("spark"))]
+
+
+def worker_environment() -> dict[str, str]:
+    """What Python workers must find: this interpreter, and our packages."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH", "")])]
+    return {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
+
+
+def new_session(folder: Path, master: str = "local[2]") -> Any:
+    """A session that keeps all of its files below `folder`."""
+    from pyspark.sql import SparkSession
+
+    os.environ.update(worker_environment())
+    settings = {
+        "spark.jars": ",".join(needed()),
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.streaming.pollingDelay": "5ms",
+        "spark.log.level": "ERROR",
+    }
+    builder = SparkSession.builder.master(master).appName("tallystick-tests")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
