@@ -17,7 +17,6 @@ EXPECTED = (
     "client.slept",
     "client.died",
     "client.fenced",
-    "client.gave-up",
     "worker.processed",
     "worker.slept",
     "worker.fenced",
@@ -25,7 +24,6 @@ EXPECTED = (
     "transaction.committed",
     "transaction.aborted",
     "transaction.given-up",
-    "transaction.timed-out",
     "produce.retried",
     "fetch.out-of-range",
     "admin.trimmed",
@@ -34,7 +32,12 @@ EXPECTED = (
     "log.rolled",
     "log.compacted",
     "log.cut-at-recovery",
-    "reconciled.prepare",
+    "crash.Ongoing",
+    "crash.PrepareCommit",
+    "crash.PrepareAbort",
+    "crash.CompleteCommit",
+    "crash.CompleteAbort",
+    "crash.loading",
 )
 """Named states and faults; each has to be hit in a run of some hundred seeds."""
 

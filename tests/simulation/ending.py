@@ -1,7 +1,6 @@
 """After everything has healed: until no transaction is open, one last end of the broker, and a last look at it all."""
 
 import asyncio
-from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
@@ -9,9 +8,9 @@ from protocol.messages.group_offsets import (
     OffsetFetchRequestGroup,
 )
 from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.transactions import ListTransactionsRequest
 from tests.simulation.broker_process import BrokerProcess
+from tests.simulation.clients.lookup import offset_at
 from tests.simulation.clients.reader import Reader
 from tests.simulation.clients.session import Session
 from tests.simulation.faults import Faults
@@ -61,22 +60,6 @@ async def _until_no_transaction_is_open(world: World, session: Session) -> None:
         await asyncio.sleep(0.25)
 
 
-async def offset_at(session: Session, place: Place, timestamp: int, isolation: int) -> int:
-    """ListOffsets, until it is answered."""
-    asked = ListOffsetsPartition(partition_index=place[1], timestamp=timestamp)
-    request = ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=isolation,
-        topics=[ListOffsetsTopic(name=place[0], partitions=[asked])],
-        timeout_ms=1000,
-    )
-    while True:
-        found: Any = (await session.insist(request, 7)).topics[0].partitions[0]
-        if not found.error_code:
-            return int(found.offset)
-        await asyncio.sleep(0.01)
-
-
 async def _read(world: World, session: Session, place: Place) -> FinalPartition:
     start = await offset_at(session, place, -2, 0)
     high_watermark = await offset_at(session, place, -1, 0)
@@ -88,9 +71,7 @@ async def _read(world: World, session: Session, place: Place) -> FinalPartition:
         await asyncio.sleep(0.25)
     views = []
     for committed_only, end in ((True, stable), (False, high_watermark)):
-        reader = Reader(
-            world, Session(world, f"last-{committed_only}-0"), [place], committed_only=committed_only
-        )
+        reader = Reader(world, Session(world, f"last-{committed_only}-0"), [place], committed_only=committed_only)
         reader.seek({place: start})
         records: list[tuple[int, int]] = []
         while reader.positions[place] < end:
@@ -108,9 +89,7 @@ async def _read_offsets(world: World, session: Session, group: str) -> None:
     """Until no offset is pending any more."""
     await find_coordinator(session, 0, group)
     deadline = world.scheduler.now + SETTLE_S
-    request = OffsetFetchRequest(
-        groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=True
-    )
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=True)
     while True:
         answer = (await session.insist(request, 8)).groups[0]
         found = [(topic.name, one) for topic in answer.topics for one in topic.partitions]

@@ -34,7 +34,14 @@ class SimulatedEnvironment:
     """`broker.environment.Environment` for one process of the broker."""
 
     def __init__(
-        self, scheduler: Scheduler, clock: WallClock, disk: SimulatedDisk, random: Random, *, boot_id: str, sync_s: float
+        self,
+        scheduler: Scheduler,
+        clock: WallClock,
+        disk: SimulatedDisk,
+        random: Random,
+        *,
+        boot_id: str,
+        sync_s: float,
     ) -> None:
         self._scheduler = scheduler
         self._clock = clock

@@ -4,6 +4,7 @@ import asyncio
 import errno
 from functools import partial
 
+from coordinator.runtime import ShardState
 from tests.simulation.broker_process import BrokerProcess
 from tests.simulation.loop import ProcessDied
 from tests.simulation.plan import FaultPlan
@@ -79,6 +80,10 @@ class Faults:
 
     def _disk(self, operation: str, path: str) -> None:
         """Called before and after every change of the disk, by the broker."""
+        if path.endswith(".log"):
+            self._note_log(operation, path)
+        elif path.endswith(".log.swap") and operation == "rename":
+            self._world.hit("log.compacted")
         for entry in self._armed:
             fault, left = entry
             wanted = "sync" if fault.kind == "failed sync" else fault.operation
@@ -94,6 +99,12 @@ class Faults:
             self._world.hit(f"fault.{operation}")
             self._die(fault)
             raise ProcessDied
+
+    def _note_log(self, operation: str, path: str) -> None:
+        if operation == "create" and not path.endswith("/00000000000000000000.log"):
+            self._world.hit("log.rolled")
+        elif operation == "truncate" and not self._serving.is_set():
+            self._world.hit("log.cut-at-recovery")
 
     def _die(self, fault: FaultPlan) -> None:
         if not self._broker.alive:
@@ -125,6 +136,13 @@ class Faults:
 
     def _has_ended(self, how: str) -> None:
         time = self._world.history.note("broker ended", how)
+        node = self._broker.node
+        if how != "stop" and node is not None and hasattr(node, "transactions"):
+            for shard in node.transactions.all():
+                if shard.state is ShardState.LOADING:
+                    self._world.hit("crash.loading")
+                for transaction in shard.machine.transactions.values():
+                    self._world.hit(f"crash.{transaction.state.wire_name}")
         if how != "stop":
             self._world.history.crashes.append(time)
         self._serving.clear()

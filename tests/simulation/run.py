@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.simulation.coverage import missing
+from tests.simulation.defects import DEFECTS, planted
 from tests.simulation.plan import Plan, draw
 from tests.simulation.shrink import shrink
 from tests.simulation.simulation import Result, run
@@ -26,6 +27,8 @@ SHOWN_EVENTS = 60
 def main(arguments: list[str] | None = None) -> int:
     """See the head of this file."""
     options = _options(arguments)
+    if options.defect:
+        return hunt(options.defect)
     if options.start is None:
         options.start = int(time.time()) % 1_000_000 * 1000
     began = time.monotonic()
@@ -64,7 +67,28 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--failures", type=int, default=5, help="stop after so many")
     parser.add_argument("--shrink", type=int, default=1, help="how many failures to shrink")
     parser.add_argument("--coverage", action="store_true", help="print what was met, and how often")
+    parser.add_argument("--defect", choices=(*DEFECTS, "all"), help="plant it, and see how many seeds it takes")
     return parser.parse_args(arguments)
+
+
+def hunt(wanted: str) -> int:
+    """Plant defects, and look for the first seed that notices each."""
+    missed = 0
+    for name in DEFECTS if wanted == "all" else (wanted,):
+        with planted(name) as defect:
+            seed, text = first_failure(defect.seeds)
+        missed += seed is None
+        print(f"{name}: {'NOT NOTICED' if seed is None else f'seed {seed}'} {text[:160]}", flush=True)
+    return 1 if missed else 0
+
+
+def first_failure(seeds: int) -> tuple[int | None, str]:
+    """The first seed that fails, and what it says."""
+    for seed in range(seeds):
+        result = run(draw(seed))
+        if result.violations:
+            return seed, result.violations[0]
+    return None, ""
 
 
 def run_seeds(seeds: list[int]) -> list[Result]:

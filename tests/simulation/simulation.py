@@ -9,6 +9,7 @@ import contextlib
 import gc
 import logging
 import sys
+import traceback
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -71,6 +72,8 @@ def run(plan: Plan) -> Result:
             run_on(loop, _life(world, broker))
     except Stuck as stuck:
         violations.append(f"stuck: {stuck}")
+    except Exception as error:  # noqa: BLE001  whatever it is, it is what this seed found
+        violations.append(f"stuck: a client failed: {''.join(traceback.format_exception(error))}")
     finally:
         if broker.loop is not None:
             broker.loop.die()
@@ -84,9 +87,7 @@ def run(plan: Plan) -> Result:
         for name, check in CHECKERS.items():
             violations += [f"{name}: {text}" for text in check(history)]
     hits = {**world.hits, **{name: count for name, count in network.hits.items()}}
-    return Result(
-        plan.seed, violations, history.digest(), world.operations, len(history.writes), hits, history
-    )
+    return Result(plan.seed, violations, history.digest(), world.operations, len(history.writes), hits, history)
 
 
 @contextlib.contextmanager

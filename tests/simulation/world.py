@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.simulation.history import History, Place
+from tests.simulation.history import History
 from tests.simulation.loop import ProcessLoop, Scheduler
 from tests.simulation.network import Network
 from tests.simulation.plan import Plan
@@ -24,8 +24,6 @@ class World:
         self.random = Random(plan.seed + 1)
         self.topic_ids: dict[str, bytes] = {}
         self.topic_names: dict[bytes, str] = {}
-        self.starts: dict[Place, int] = {}
-        """Where partitions begin, as far as anybody was told."""
 
     def hit(self, name: str) -> None:
         """A state or fault that a run is meant to reach was reached."""

@@ -28,7 +28,9 @@ def going_back(history: History) -> Iterator[str]:
                 continue
             found = _told(look)
             for name, floor in floors.get(id(look), {}).items():
-                crashed = name == "log start" and history.crashes and history.crashes[-1] >= first_told.get((name, floor), 0)
+                crashed = (
+                    name == "log start" and history.crashes and history.crashes[-1] >= first_told.get((name, floor), 0)
+                )
                 if found[name] < floor and not crashed:
                     yield f"{reader} was told {name} {found[name]} of {place} after {floor} was known"
             if look.last_stable_offset > look.high_watermark:

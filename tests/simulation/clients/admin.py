@@ -64,9 +64,7 @@ class Admin:
         self._world.history.note("trimmed", place, offset, answer.error_code, answer.low_watermark)
         if not answer.error_code:
             self._world.hit("admin.trimmed")
-            self._world.history.trims[place] = max(
-                answer.low_watermark, self._world.history.trims.get(place, 0)
-            )
+            self._world.history.trims[place] = max(answer.low_watermark, self._world.history.trims.get(place, 0))
 
     async def configs(self) -> None:
         """Change one setting of a topic, or set it back."""

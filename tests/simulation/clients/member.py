@@ -35,7 +35,9 @@ SUBSCRIPTION = b"\0\0\0\0\0\1\0\1a\xff\xff\xff\xff"
 class Member:
     """See the head of this file."""
 
-    def __init__(self, world: World, session: Session, group: str, places: list[Place], session_timeout_ms: int) -> None:
+    def __init__(
+        self, world: World, session: Session, group: str, places: list[Place], session_timeout_ms: int
+    ) -> None:
         self.world = world
         self.session = session
         self.group = group

@@ -166,7 +166,9 @@ class TransactionalClient:
         )
 
         def codes(answer: Any) -> list[int]:
-            results = [result for topic in answer.results_by_topic_v3_and_below for result in topic.results_by_partition]
+            results = [
+                result for topic in answer.results_by_topic_v3_and_below for result in topic.results_by_partition
+            ]
             found = [result.partition_error_code for result in results]
             return [code for code in found if code != ErrorCode.OPERATION_NOT_ATTEMPTED] or found
 
@@ -185,9 +187,7 @@ class TransactionalClient:
                 producer_epoch=self.producer[1],
                 group_id=group,
             )
-            await self._coordinated(
-                "AddOffsetsToTxn", request, self._add_version, lambda answer: [answer.error_code]
-            )
+            await self._coordinated("AddOffsetsToTxn", request, self._add_version, lambda answer: [answer.error_code])
             self._added.add(group)
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for (topic, partition), offset in offsets.items():

@@ -8,6 +8,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from protocol.records.batch import headers_in
 from tallystick.client.reading import joined, visible_records
+from tests.simulation.clients.lookup import EARLIEST, offset_at
 from tests.simulation.clients.session import NoAnswer, Session
 from tests.simulation.history import Look, Place, Reading, Seen
 from tests.simulation.plan import ClientPlan
@@ -57,6 +58,8 @@ class Reader:
         self._session_id, self._session_epoch = 0, (0 if with_session else -1)
         self._told: dict[Place, int] = {}
         self._reset: set[Place] = set()
+        self._lost: set[Place] = set()
+        """Where the position is no part of the log any more."""
         self._max_bytes = max_bytes
         self._version = 13 if int(session.name[-1:].isdigit() and session.name[-1]) % 2 else 12
 
@@ -64,10 +67,16 @@ class Reader:
         """Read these partitions from there, and no others."""
         self.positions = dict(positions)
         self._reset = set(positions)
+        self._lost.clear()
         self._new_session()
 
     async def poll(self, *, max_wait_ms: int, min_bytes: int = 1) -> list[tuple[Place, int, int]]:
         """One fetch; returns (place, offset, number) of the records that a consumer would show."""
+        for place in sorted(self._lost):
+            self.positions[place] = await offset_at(self.session, place, EARLIEST, 0)
+            self._told.pop(place, None)
+            self._reset.add(place)
+        self._lost.clear()
         sent_at = self.world.history.time
         try:
             answer = await self.session.ask(self._request(max_wait_ms, min_bytes), self._version)
@@ -121,12 +130,7 @@ class Reader:
         history = self.world.history
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self.world.hit("fetch.out-of-range")
-            self.positions[place] = max(0, found.log_start_offset)
-            self._told.pop(place, None)
-            self._reset.add(place)
-            if found.log_start_offset < 0:
-                self._new_session()
-                self.positions[place] = 0 if place not in self.world.starts else self.world.starts[place]
+            self._lost.add(place)
             return []
         if found.error_code:
             self.world.hit(f"fetch.error-{found.error_code}")

@@ -7,7 +7,7 @@ from random import Random
 
 from tests.simulation.clients.producer import Abortable, Fatal, TransactionalClient
 from tests.simulation.clients.session import Session
-from tests.simulation.plan import ClientPlan
+from tests.simulation.plan import MIXED, ClientPlan
 from tests.simulation.world import World
 
 
@@ -21,8 +21,8 @@ async def run(world: World, plan: ClientPlan) -> None:
             Session(world, plan.name),
             random,
             str(options["id"]),
-            int(options["version"]),  # type: ignore[call-overload]
-            int(options["timeout_ms"]),  # type: ignore[call-overload]
+            random.choice((0, 2)) if options["version"] == MIXED else int(str(options["version"])),
+            int(str(options["timeout_ms"])),
         )
         try:
             await client.claim()

@@ -41,8 +41,8 @@ class Worker:
             Session(self._world, self._plan.name),
             self._random,
             f"id-{self._plan.name}",
-            int(options["version"]),  # type: ignore[call-overload]
-            int(options["timeout_ms"]),  # type: ignore[call-overload]
+            int(str(options["version"])),
+            int(str(options["timeout_ms"])),
         )
 
     async def run(self) -> None:
