@@ -14,7 +14,16 @@ from tests.harness.broker import Target
 from tests.harness.confluent import SECONDS, make_topic, producer, write
 
 SUFFIXES = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
-COMPLAINTS = ("mismatch", "isvalid: false", "Could not", "Exception", "corrupt", "Found timestamp", "Non-consecutive")
+COMPLAINTS = (
+    "mismatch",
+    "isvalid: false",
+    "invalid bytes",
+    "could not",
+    "exception",
+    "corrupt",
+    "found timestamp",
+    "non-consecutive",
+)
 
 
 def dump(files: list[Path], *options: str) -> str:
@@ -29,7 +38,7 @@ def dump(files: list[Path], *options: str) -> str:
 
 
 def complaints(output: str) -> list[str]:
-    return [line for line in output.splitlines() if any(word.lower() in line.lower() for word in COMPLAINTS)]
+    return [line for line in output.splitlines() if any(word in line.lower() for word in COMPLAINTS)]
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +105,13 @@ def test_the_metadata_log_is_decoded(data_folder: Path) -> None:
     output = dump(logs, "--cluster-metadata-decoder")
     assert complaints(output) == []
     assert "TOPIC_RECORD" in output and "PARTITION_RECORD" in output
+
+
+@pytest.mark.parametrize("at", [19, -5], ids=["checksum", "records"])
+def test_a_damaged_file_would_be_noticed(data_folder: Path, tmp_path: Path, at: int) -> None:
+    """What the other tests look for is there when a byte is wrong."""
+    log = next(path for path in of_topic(data_folder, "dumped-") if path.suffix == ".log" and path.stat().st_size)
+    damaged = bytearray(log.read_bytes())
+    damaged[at] ^= 0xFF
+    (tmp_path / log.name).write_bytes(damaged)
+    assert complaints(dump([tmp_path / log.name], "--deep-iteration")) != []
