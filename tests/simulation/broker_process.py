@@ -18,7 +18,7 @@ from broker.topic_config import TopicConfig
 from storage.log import StorageFailed
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.environment import SimulatedEnvironment, WallClock
-from tests.simulation.loop import ProcessDied, ProcessLoop, Scheduler
+from tests.simulation.loop import ProcessDied, ProcessLoop, Scheduler, new_process
 from tests.simulation.network import Network
 
 PORT = 9092
@@ -101,7 +101,7 @@ class BrokerProcess:
         """Start a process; the future is done when it serves."""
         assert not self.alive
         self.starts += 1
-        loop = self.loop = ProcessLoop(self.scheduler, f"broker-{self.starts}")
+        loop = self.loop = new_process(self.scheduler, f"broker-{self.starts}")
         loop.network = self.network
         loop.watch_tasks = self._task_done
         config = SmallLogs(self.settings)

@@ -25,7 +25,7 @@ class Inode:
 
     __slots__ = ("content", "pending")
 
-    def __init__(self, content: bytes = b"") -> None:
+    def __init__(self, content: bytes | bytearray = b"") -> None:
         self.content = bytearray(content)
         self.pending: list[tuple[int, bytes, bytes | None]] = []
 

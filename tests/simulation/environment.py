@@ -81,7 +81,7 @@ class SimulatedEnvironment:
         def run() -> None:
             try:
                 result = work()
-            except Exception as error:  # noqa: BLE001  whoever waits gets it
+            except Exception as error:  # whoever waits gets it
                 loop.call_later(after, _fail, answer, error)
             else:
                 loop.call_later(after, _finish, answer, result)

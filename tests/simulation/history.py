@@ -134,6 +134,8 @@ class History:
         self.claims: list[Claim] = []
         self.trims: dict[Place, int] = {}
         """How far DeleteRecords was ever asked to go."""
+        self.starts: dict[Place, list[int]] = {}
+        """What those were told who asked for the earliest offset."""
         self.forgotten: set[str] = set()
         """Topics that were deleted, at the end or in between."""
         self.compacted: set[str] = set()
@@ -179,6 +181,11 @@ class History:
         self.note("begin", client, made.number, producer)
         self.transactions.append(made)
         return made
+
+    def told_start(self, place: Place) -> int:
+        """The farthest log start anybody was told of; after a crash the log may begin earlier again."""
+        looks = (look.log_start_offset for reading in self.readings for look in reading.looks if look.place == place)
+        return max(self.trims.get(place, 0), *self.starts.get(place, [0]), *looks, 0)
 
     def digest(self) -> str:
         """The same for the same run, and for no other."""

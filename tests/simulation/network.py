@@ -127,7 +127,7 @@ class End(asyncio.Transport):
         self._reading = True
         self._closing = False
         self._lost = False
-        self._end_of_stream: BaseException | None | str = ""
+        self._end_of_stream: BaseException | str | None = ""
 
     def begin(self, factory: Callable[[], Any]) -> None:
         """The connection has reached the server."""
@@ -196,7 +196,7 @@ class End(asyncio.Transport):
             self._unread_bytes -= len(data)
             if isinstance(protocol, asyncio.BufferedProtocol):
                 while data and not self._lost:
-                    buffer = protocol.get_buffer(len(data))
+                    buffer = memoryview(protocol.get_buffer(len(data)))
                     taken = min(len(buffer), len(data))
                     buffer[:taken] = data[:taken]
                     protocol.buffer_updated(taken)

@@ -1,4 +1,4 @@
-"""From a plan that fails to the smallest one that fails in the same way: fewer clients, fewer faults, calmer weather."""
+"""From a plan that fails to the smallest one that fails the same way: fewer clients, fewer faults, calmer weather."""
 
 from collections.abc import Iterator
 from dataclasses import replace

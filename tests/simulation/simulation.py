@@ -25,7 +25,7 @@ from tests.simulation.clients.session import Session
 from tests.simulation.environment import WallClock
 from tests.simulation.faults import Faults
 from tests.simulation.history import History
-from tests.simulation.loop import ProcessDied, ProcessLoop, Scheduler, Stuck, run_on
+from tests.simulation.loop import ProcessDied, Scheduler, Stuck, new_process, run_on
 from tests.simulation.network import Network, NetworkFaults
 from tests.simulation.plan import ClientPlan, Plan
 from tests.simulation.world import World
@@ -59,7 +59,7 @@ def run(plan: Plan) -> Result:
     scheduler = Scheduler()
     random = Random(plan.seed)
     network = Network(scheduler, random, plan.network)
-    loop = ProcessLoop(scheduler, "clients")
+    loop = new_process(scheduler, "clients")
     loop.network = network
     world = World(plan, scheduler, loop, network)
     broker = _broker(plan, scheduler, network, random)
@@ -72,7 +72,7 @@ def run(plan: Plan) -> Result:
             run_on(loop, _life(world, broker))
     except Stuck as stuck:
         violations.append(f"stuck: {stuck}")
-    except Exception as error:  # noqa: BLE001  whatever it is, it is what this seed found
+    except Exception as error:  # whatever it is, it is what this seed found
         violations.append(f"stuck: a client failed: {''.join(traceback.format_exception(error))}")
     finally:
         if broker.loop is not None:
@@ -86,7 +86,7 @@ def run(plan: Plan) -> Result:
     if not any(text.startswith("stuck") for text in violations):
         for name, check in CHECKERS.items():
             violations += [f"{name}: {text}" for text in check(history)]
-    hits = {**world.hits, **{name: count for name, count in network.hits.items()}}
+    hits = world.hits | network.hits
     return Result(plan.seed, violations, history.digest(), world.operations, len(history.writes), hits, history)
 
 

@@ -30,7 +30,7 @@ def test_nothing_is_wrong_with(first: int) -> None:
 def test_a_seed_is_a_run() -> None:
     """The same seed gives the same history, bit by bit, in this process and in another."""
     here = [run(draw(7)).digest, run(draw(7)).digest]
-    program = "from tests.simulation.plan import draw; from tests.simulation.simulation import run; print(run(draw(7)).digest)"
+    program = "from tests.simulation import plan, simulation; print(simulation.run(plan.draw(7)).digest)"
     there = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What the clients of a run share: the loop they live on, the network, the history, and whether it is time to finish."""
+"""What the clients of a run share: the loop they live on, the network, the history, and whether to finish."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""What must hold of a history. Each checker takes one and returns sentences about what was wrong, none if nothing was."""
+"""What must hold of a history. Each checker takes one and returns sentences about what was wrong."""
 
 from collections.abc import Callable, Iterable
 

@@ -36,6 +36,7 @@ def processed_once(history: History) -> Iterator[str]:
         found = history.final.get((topic, partition))
         if group != "workers" or found is None:
             continue
+        begin = max(found.log_start_offset, history.told_start((topic, partition)))
         for offset, number in found.committed:
-            if found.log_start_offset <= offset < committed and ((topic, partition), offset) not in outputs:
+            if begin <= offset < committed and ((topic, partition), offset) not in outputs:
                 yield f"record {number} at {topic}-{partition}@{offset} has no output; the group stands at {committed}"

@@ -16,7 +16,8 @@ def lost(history: History) -> Iterator[str]:
         if write.offset is not None and write.offset < final.log_start_offset:
             continue
         if (write.place, write.number) not in there:
-            yield f"record {write.number} of {write.client} was acknowledged at {write.place}@{write.offset}, and is gone"
+            where = f"{write.place}@{write.offset}"
+            yield f"record {write.number} of {write.client} was acknowledged at {where}, and is gone"
 
 
 def duplicated(history: History) -> Iterator[str]:

@@ -73,7 +73,8 @@ class Reader:
     async def poll(self, *, max_wait_ms: int, min_bytes: int = 1) -> list[tuple[Place, int, int]]:
         """One fetch; returns (place, offset, number) of the records that a consumer would show."""
         for place in sorted(self._lost):
-            self.positions[place] = await offset_at(self.session, place, EARLIEST, 0)
+            self.positions[place] = start = await offset_at(self.session, place, EARLIEST, 0)
+            self.world.history.starts.setdefault(place, []).append(start)
             self._told.pop(place, None)
             self._reset.add(place)
         self._lost.clear()
@@ -140,8 +141,9 @@ class Reader:
         position = self.positions[place]
         records: list[Any] = list(visible_records(data, aborted, position))
         end = max((header.next_offset for _, header in headers_in(data)), default=position)
-        time = history.note("saw", self.session.name, place, position, end, found.high_watermark,
-                            found.last_stable_offset, [(record.offset, record.value) for record in records])  # fmt: skip
+        values = [(record.offset, record.value) for record in records]
+        told = (found.high_watermark, found.last_stable_offset)
+        time = history.note("saw", self.session.name, place, position, end, *told, values)
         self.reading.looks.append(
             Look(
                 time=time,
