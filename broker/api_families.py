@@ -3,6 +3,7 @@
 from broker.catalogue import CATALOGUE, Entry
 from broker.handlers import (
     configs,
+    features,
     fetch,
     group_offsets,
     groups,
@@ -13,7 +14,7 @@ from broker.handlers import (
     transactions,
 )
 
-FAMILIES = (produce, fetch, offsets, metadata, topics, configs, transactions, groups, group_offsets)
+FAMILIES = (produce, fetch, offsets, metadata, topics, configs, features, transactions, groups, group_offsets)
 
 
 def load_handlers() -> dict[int, Entry]:

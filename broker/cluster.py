@@ -59,6 +59,17 @@ class Cluster:
             name=f"{METADATA_TOPIC}-0",
         )
         self._incarnation = environment.random_bytes(16)
+        self.finalized_features: dict[str, int] = {}
+        """As far as that is durable: what clients were told once must not be taken back by a crash."""
+        self.finalized_features_epoch = -1
+        """Grows with the metadata; clients take the features of the highest epoch they have heard of (KIP-584)."""
+        self.shard.on_durable(self._follow_features)
+
+    def _follow_features(self) -> None:
+        durable, changes = self.durable_offset, self.image.feature_changes
+        while changes and changes[0][0] < durable:
+            self.finalized_features = changes.popleft()[1]
+        self.finalized_features_epoch = max(durable - 1, 0)
 
     @property
     def image(self) -> ClusterImage:
@@ -68,11 +79,6 @@ class Cluster:
     @property
     def durable_offset(self) -> int:
         return self.partition.high_watermark
-
-    @property
-    def finalized_features_epoch(self) -> int:
-        """Grows with the metadata, as clients take the features of the highest epoch (KIP-584)."""
-        return max(self.image.last_offset, 0)
 
     async def wait_until_loaded(self) -> None:
         """Replay the whole log, in slices."""

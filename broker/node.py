@@ -33,6 +33,7 @@ from broker.topic import Topic
 from broker.topics import TopicDirectory
 from broker.transactions import make_transaction_shards, reconcile
 from broker.waiting import WaitingRoom
+from coordinator.cluster.features import TRANSACTION_VERSION
 from coordinator.cluster.topic_rules import METADATA_TOPIC, METADATA_TOPIC_ID, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from storage.data_folder import DataFolder
 from storage.log import StorageFailed
@@ -117,7 +118,7 @@ class Node:
         self.transactions = make_transaction_shards(
             self,
             producer_ids=self.producer_ids,
-            transaction_version=lambda: self.cluster.image.features.get("transaction.version", 0),
+            transaction_version=lambda: self.cluster.finalized_features.get(TRANSACTION_VERSION, 0),
         )
         self.groups = make_group_shards(self)
         self.topics.on_created(self._topic_created)

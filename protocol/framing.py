@@ -15,6 +15,7 @@ from protocol.codec import decode, encoder_of
 from protocol.errors import ProtocolError
 from protocol.messages import (
     configs,
+    features,
     fetch,
     group_offsets,
     groups,
@@ -31,7 +32,7 @@ API_VERSIONS = 18
 LENGTH = struct.Struct(">i")
 _KEY_AND_VERSION = struct.Struct(">hh")
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
-_MODULES = (configs, fetch, group_offsets, groups, metadata, offsets, produce, topics, transactions)
+_MODULES = (configs, features, fetch, group_offsets, groups, metadata, offsets, produce, topics, transactions)
 
 
 class UnknownApi(ProtocolError):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from broker.catalogue import handles
 from broker.context import RequestContext
 from broker.topic import Topic
-from coordinator.cluster.coordinator import SUPPORTED_FEATURES
+from coordinator.cluster.features import SUPPORTED_FEATURES
 from coordinator.cluster.topic_rules import INTERNAL_TOPICS, Refused, check_name
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
@@ -68,7 +68,7 @@ def api_versions(node: "Node", context: RequestContext, request: ApiVersionsRequ
         finalized_features_epoch=node.cluster.finalized_features_epoch,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in node.cluster.image.features.items()
+            for name, level in node.cluster.finalized_features.items()
         ],
     )
 

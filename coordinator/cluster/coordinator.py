@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from coordinator.cluster.configs import AlteredResource, alter
+from coordinator.cluster.features import FINALIZED_FEATURES, SUPPORTED_FEATURES, update
 from coordinator.cluster.image import ClusterImage
 from coordinator.cluster.records import (
     BrokerEndpoint,
@@ -18,19 +19,16 @@ from coordinator.cluster.records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
 )
+from coordinator.cluster.topic_rules import Refused
 from coordinator.cluster.topics import Decided, Rules, create, delete, grow
 from coordinator.machine import Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
 from protocol.codec import metadata_frame
 from protocol.errors import ErrorCode
+from protocol.messages.features import FeatureUpdateKey
 from protocol.messages.topics import CreatableTopic, CreatePartitionsTopic, DeleteTopicState
 
 PRODUCER_ID_BLOCK = 1000
 LAST_PRODUCER_ID = (1 << 63) - 1
-
-SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {"metadata.version": (7, 29), "transaction.version": (0, 2)}
-"""Feature levels this broker can speak. 29 is Kafka 4.2."""
-FINALIZED_FEATURES: dict[str, int] = {"metadata.version": 29, "transaction.version": 2}
-"""What a new cluster begins with (KIP-584). `transaction.version` never goes down again at run time."""
 
 _RECORD_VERSIONS: dict[type, int] = {RegisterBrokerRecord: 3, PartitionRecord: 0}
 """The version a record is written in, where it is not 0."""
@@ -95,7 +93,7 @@ class ClusterCoordinator:
         messages: list[object] = [
             FeatureLevelRecord(name=name, feature_level=level)
             for name, level in FINALIZED_FEATURES.items()
-            if name not in self.image.features
+            if name not in self.image.decided_features
         ]
         messages.append(
             RegisterBrokerRecord(
@@ -154,6 +152,17 @@ class ClusterCoordinator:
         decided = Decided()
         results = alter(self.image, resources, rules, decided)
         return _decided(ticket, [] if validate_only else decided.records, results, "alter configs")
+
+    def update_features(
+        self, ticket: Ticket, updates: Sequence[FeatureUpdateKey], node_id: int, *, validate_only: bool = False
+    ) -> Outcome:
+        """Answers None, or the `Refused` that keeps all of them from being done."""
+        decided = Decided()
+        try:
+            update(self.image, updates, node_id, decided)
+        except Refused as refused:
+            return Outcome(answers=[(ticket, refused)], reason="features stay as they are")
+        return _decided(ticket, [] if validate_only else decided.records, None, "features are finalised anew")
 
     def take_producer_ids(self, ticket: Ticket, node_id: int, epoch: int) -> Outcome:
         """Answers a `ProducerIdBlock`; UNKNOWN_SERVER_ERROR when the last id of all is gone."""

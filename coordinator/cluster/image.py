@@ -3,6 +3,7 @@
 `ClusterImage.replay` is the only thing that writes them. Records of a kind that is not known are passed over (KIP-915).
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,6 +58,11 @@ class ClusterImage:
         self.removed: set[bytes] = set()
         """Ids of topics that were there once: whatever still bears one of them belongs to nobody."""
         self.features: dict[str, int] = {}
+        """Finalised levels; level 0 is as good as none, and is not in here."""
+        self.decided_features: set[str] = set()
+        """Features that were finalised once, be it at level 0: a start of a node leaves them as they are."""
+        self.feature_changes: deque[tuple[int, dict[str, int]]] = deque()
+        """(offset of the record, all levels since then): what followers have not been told yet."""
         self.next_producer_id = 0
         self.broker_epoch = -1
         self.last_offset = -1
@@ -116,9 +122,11 @@ class ClusterImage:
             self.changes.append(Change(offset))
 
     def _feature(self, record: FeatureLevelRecord, offset: int) -> None:
+        self.decided_features.add(record.name)
         self.features[record.name] = record.feature_level
         if record.feature_level == 0:
             del self.features[record.name]
+        self.feature_changes.append((offset, dict(self.features)))
 
     def _producer_ids(self, record: ProducerIdsRecord, offset: int) -> None:
         assert record.next_producer_id > self.next_producer_id, "producer ids only grow"
