@@ -1,1 +1,18 @@
-"""spark_connector: PySpark sources, sinks and pipelines."""
+"""spark_connector: what Spark users have asked of Kafka and Spark does not have. It speaks plain Kafka, to any broker.
+
+`register` all data sources of ours into a session: `register(spark)`
+`options` the tables of options, with the names of Spark's own connector: `Option`, `read_options`
+`errors` typed errors that say what to do: everything raised here is a `ConnectorError`; `explained` makes them
+`connections` one connection pool per process and cluster: `cluster(bootstrap, client_id)` gives a `Cluster`;
+    `Cluster.run(coroutine)` runs work with `Cluster.client` (`tallystick.client`) and waits
+`checkpoint` what Spark's checkpoint says a batch has read: `end_offsets(location, batch_id)`
+`progress` the control topic: `Marker`, `progress_key`, `ProgressTopic.last` (after the fence), `ProgressTopic.batch`
+`sink` format `kafka-eos`: Arrow in, one Kafka transaction per micro-batch
+    `sink.columns` Arrow columns as `Cells`; `sink.partitioner` murmur2; `sink.encode` record batches of them
+    `sink.batch_transaction` the steps of a micro-batch's transaction, by name; other modes use the same steps
+    `sink.kafka_eos` the data source with its writers
+
+The rule of all sinks here: the marker of a batch and its records are in one Kafka transaction. So the marker is seen
+if and only if all of the batch is, whatever crashes; and whoever replays a batch takes the lease on the sink's
+transactional id first, which settles earlier tries, and looks at the marker only then.
+"""

@@ -30,7 +30,7 @@ from protocol.messages.produce import (
 from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from protocol.schema import Buffer
 from tallystick.client.connection import Connection
-from tallystick.client.errors import KafkaError, check
+from tallystick.client.errors import ConnectionLost, KafkaError, check
 
 T = TypeVar("T")
 
@@ -58,7 +58,9 @@ _PAUSE_S = 0.02
 class Client:
     """See the head of this file. Make one with `Client.connect`."""
 
-    def __init__(self, bootstrap: tuple[str, int], seed: Connection, client_id: str | None, patience_s: float) -> None:
+    def __init__(
+        self, bootstrap: Sequence[tuple[str, int]], seed: Connection, client_id: str | None, patience_s: float
+    ) -> None:
         self.client_id = client_id
         self.patience_s = patience_s
         self._bootstrap = bootstrap
@@ -71,11 +73,23 @@ class Client:
     async def connect(
         cls, bootstrap: str, *, client_id: str | None = "tallystick", patience_s: float = 10.0
     ) -> "Client":
-        """Connect to `host:port`."""
-        host, _, port = bootstrap.rpartition(":")
-        address = (host.strip("[]"), int(port))
-        seed = await Connection.connect(*address, client_id=client_id)
-        return cls(address, seed, client_id, patience_s)
+        """Connect to the first of `host:port,host:port` that answers."""
+        addresses = []
+        for one in bootstrap.split(","):
+            host, _, port = one.strip().rpartition(":")
+            addresses.append((host.strip("[]"), int(port)))
+        return cls(addresses, await cls._first_of(addresses, client_id), client_id, patience_s)
+
+    @staticmethod
+    async def _first_of(addresses: Sequence[tuple[str, int]], client_id: str | None) -> Connection:
+        last: Exception | None = None
+        for address in addresses:
+            try:
+                return await Connection.connect(*address, client_id=client_id)
+            except (OSError, ConnectionLost) as error:
+                last = error
+        assert last is not None, "no bootstrap address"
+        raise last
 
     async def close(self) -> None:
         for connection in (self._seed, *self._nodes.values()):
@@ -89,8 +103,18 @@ class Client:
     async def any_node(self) -> Connection:
         """The same, opened again if it was lost: the node may have been restarted."""
         if self._seed.is_lost:
-            self._seed = await Connection.connect(*self._bootstrap, client_id=self.client_id)
+            known = [address for address in self._brokers.values() if address not in self._bootstrap]
+            self._seed = await self._first_of([*self._bootstrap, *known], self.client_id)
         return self._seed
+
+    def forget(self) -> None:
+        """Ask anew who leads what, the next time it matters: topics may have grown or moved."""
+        self._topics.clear()
+
+    def hang_up(self) -> None:
+        """Cut every connection: a node that does not answer may be gone without a word. They are opened anew."""
+        for connection in (self._seed, *self._nodes.values()):
+            connection.abort()
 
     async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Repeat while it fails with something that passes by itself, and patience lasts."""
@@ -102,7 +126,7 @@ class Client:
             except KafkaError as error:
                 if error.code not in _PASSING or loop.time() > deadline:
                     raise
-                self._topics.clear()  # Whoever led what may have changed.
+                self.forget()
             await asyncio.sleep(_PAUSE_S)
 
     # Who is who.

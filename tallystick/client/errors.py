@@ -20,6 +20,14 @@ class KafkaError(Exception):
         super().__init__(f"{self.name}: {message}" if message else self.name)
 
 
+class Fenced(KafkaError):
+    """Somebody has taken a later lease on the same transactional id; what this one did is settled by them."""
+
+
+class TransactionGone(KafkaError):
+    """The transaction was aborted: it ran into its timeout, or the broker wants it begun anew."""
+
+
 def check(code: int, message: str | None = None) -> None:
     """Raise where a code is an error."""
     if code != ErrorCode.NONE:

@@ -1,0 +1,101 @@
+"""What the connector raises: each says what happened and what to do about it.
+
+Spark shows the text of these in the query's exception; there is no other way to speak to its user.
+"""
+
+from protocol.errors import ErrorCode
+from tallystick.client.errors import ConnectionLost, Fenced, KafkaError, TransactionGone, UnsupportedByBroker
+
+
+class ConnectorError(Exception):
+    """Anything the connector gives up on."""
+
+
+class BadOption(ConnectorError):
+    """An option is missing, unknown or not what it must be."""
+
+
+class BadRows(ConnectorError):
+    """The columns are not what the sink takes, or a row cannot be written."""
+
+
+class NotOneWriter(ConnectorError):
+    """The plan writes with several tasks where one transaction has room for one writer."""
+
+
+class CheckpointWentBack(ConnectorError):
+    """The checkpoint asks for a batch that the control topic knows to be done otherwise or long ago."""
+
+
+class SinkTakenOver(ConnectorError):
+    """Another writer has taken the sink's transactional id, or the transaction ran into its timeout."""
+
+
+class TransactionAborted(ConnectorError):
+    """The broker has aborted the transaction: nothing of the batch is visible."""
+
+
+class NoTransactions(ConnectorError):
+    """The broker does not speak transactions."""
+
+
+class BrokerUnreachable(ConnectorError):
+    """No broker answered in time."""
+
+
+class RefusedByBroker(ConnectorError):
+    """The broker refused for a reason that does not pass by itself."""
+
+
+class UnsafeProgressTopic(ConnectorError):
+    """The control topic would forget markers."""
+
+
+class SourceOffsetsUnknown(ConnectorError):
+    """The checkpoint does not say what Kafka offsets a batch has read."""
+
+
+_ADVICE = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "give the principal WRITE on the topic",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "give the principal WRITE on the transactional id, the sinkId",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "give the principal READ on the group of option groupId",
+    ErrorCode.MESSAGE_TOO_LARGE: "lower kafka.batch.size or raise the topic's max.message.bytes",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "lower kafka.batch.size or raise the topic's max.message.bytes",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create the topic, or correct its name",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower kafka.transaction.timeout.ms to the broker's maximum",
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "choose another kafka.compression.type",
+    ErrorCode.POLICY_VIOLATION: "the cluster's policy forbids it",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "create the control topic yourself: compacted, with enough replicas",
+}
+
+
+def explained(error: Exception, doing: str) -> ConnectorError:
+    """What an error of the client means to the user of a query that was `doing` something."""
+    if isinstance(error, ConnectorError):
+        return error
+    if isinstance(error, Fenced):
+        return SinkTakenOver(
+            f"{doing}: {error}. Either another query or a second driver writes with this sinkId (give each its own), "
+            "or the batch took longer than kafka.transaction.timeout.ms (raise it). A restart of the query replays the "
+            "batch and is safe."
+        )
+    if isinstance(error, TransactionGone):
+        return TransactionAborted(
+            f"{doing}: {error}. The broker has aborted the transaction, most often because the batch took longer than "
+            "kafka.transaction.timeout.ms (raise it). Nothing of the batch is visible; a restart replays it."
+        )
+    if isinstance(error, UnsupportedByBroker):
+        return NoTransactions(
+            f"{doing}: {error}. The sink needs Kafka 2.5 or newer, or a broker with its transactions."
+        )
+    if isinstance(error, KafkaError):
+        code = ErrorCode(error.code) if error.code in ErrorCode.__members__.values() else ErrorCode.UNKNOWN_SERVER_ERROR
+        return RefusedByBroker(f"{doing}: {error}. {_ADVICE.get(code, 'The broker log says more.').capitalize()}")
+    return BrokerUnreachable(
+        f"{doing}: {error}. Is kafka.bootstrap.servers right, and the broker up? How long the sink waits is "
+        "kafka.delivery.timeout.ms. A restart of the query is safe."
+    )
+
+
+CLIENT_ERRORS = (KafkaError, ConnectionLost, UnsupportedByBroker, OSError)
+"""What `explained` explains."""

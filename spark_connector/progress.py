@@ -1,0 +1,178 @@
+"""The control topic: one compacted topic that tells for every sink and query which batch was committed last.
+
+    key    sinkId|queryId                        Spark's query id lives in the checkpoint: a new checkpoint starts anew
+    value  JSON {"v": 1, "batch": n, ...}        see `Marker`
+    partition  murmur2(key) % 16, always         the topic is made with that many; more do no harm
+
+Rule 1. A marker is written in the transaction of its batch, and in no other way.
+Rule 2. It is read only after a lease was taken on the sink's transactional id. From then on every earlier transaction
+        of the sink is decided and its end marker written.
+Rule 3. It is read up to the high watermark, not to the last stable offset, and the reader itself tells committed from
+        aborted by the end markers: another sink's open transaction in the same partition holds the last stable offset
+        in front of our own marker, and a reader that stopped there would take a committed batch for a lost one.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from protocol.errors import ErrorCode
+from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
+from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
+from protocol.records.batch import headers_in
+from protocol.records.control import read_end_transaction
+from protocol.records.record import NewRecord, build_batch, records_of
+from spark_connector.errors import UnsafeProgressTopic
+from spark_connector.sink.partitioner import murmur2
+from tallystick.client.background import now_ms
+from tallystick.client.client import EARLIEST, LATEST, Client
+from tallystick.client.lease import judge, persistently
+from tallystick.client.reading import joined
+
+PARTITIONS = 16
+VERSION = 1
+_TOPIC = 2
+"""Resource type of DescribeConfigs."""
+_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": "0.1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What is known of the last committed batch of a query."""
+
+    batch: int
+    source: list[str] = field(default_factory=list)
+    """The offsets up to which the batch read its sources, as Spark's checkpoint has them."""
+    records: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Records written, by topic and partition."""
+    written_ms: int = 0
+
+    def to_bytes(self) -> bytes:
+        return json.dumps({"v": VERSION, **asdict(self)}, separators=(",", ":"), sort_keys=True).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Marker":
+        """Raises `UnsafeProgressTopic` for what we did not write: going on could double a batch."""
+        try:
+            known: Mapping[str, Any] = json.loads(data)
+            if known["v"] != VERSION:
+                raise UnsafeProgressTopic(
+                    f"a marker of version {known['v']}: written by a newer connector, use that one"
+                )
+            return cls(known["batch"], known["source"], known["records"], known["written_ms"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UnsafeProgressTopic(f"the control topic holds something that is no marker: {data[:80]!r}") from error
+
+
+def progress_key(sink_id: str, query_id: str) -> str:
+    """`query_id` is Spark's for a stream, `job:<jobId>` for a batch job."""
+    return f"{sink_id}|{query_id}"
+
+
+class ProgressTopic:
+    """The control topic of one cluster, as one process sees it. Keeps what it has read, and where it is."""
+
+    def __init__(self, client: Client, topic: str, patience_s: float) -> None:
+        self.client = client
+        self.topic = topic
+        self._patience_s = patience_s
+        self._topic_id = b""
+        self._positions: dict[int, int] = {}
+        self._markers: dict[str, Marker] = {}
+        self._undecided: dict[int, dict[int, list[tuple[str, Marker | None]]]] = {}
+        """By partition and producer id: keys and markers whose transaction has not been seen to end."""
+
+    def partition_of(self, key: str) -> int:
+        return (murmur2(key.encode()) & 0x7FFFFFFF) % PARTITIONS
+
+    async def last(self, key: str) -> Marker | None:
+        """The last committed marker of a key. Only right after a lease on the sink's id was taken (rule 2)."""
+        await self.ensure()
+        partition = self.partition_of(key)
+        await persistently(self.client, lambda: self._read_on(partition), patience_s=self._patience_s)
+        for waiting in self._undecided.get(partition, {}).values():
+            if any(named == key for named, _ in waiting):
+                raise UnsafeProgressTopic(
+                    f"a marker of {key} in {self.topic}-{partition} is neither committed nor aborted after the fence"
+                )
+        return self._markers.get(key)
+
+    def batch(self, key: str, marker: Marker) -> tuple[tuple[str, int], bytearray]:
+        """The marker as a record batch for a `Sender`, and where it goes."""
+        record = NewRecord(key=key.encode(), value=marker.to_bytes(), timestamp_ms=now_ms())
+        return (self.topic, self.partition_of(key)), bytearray(build_batch([record], transactional=True))
+
+    async def ensure(self) -> None:
+        """Make the topic if it is not there; refuse one that forgets. Asked once per process and topic."""
+        if self._topic_id:
+            current = (await self.client.topic(self.topic)).topic_id
+            if current == self._topic_id:
+                return
+            self._forget()
+        (found,) = (await self.client.metadata([self.topic])).topics
+        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            await persistently(self.client, self._create, patience_s=self._patience_s)
+        await persistently(self.client, self._check_policy, patience_s=self._patience_s)
+        self._topic_id = (await self.client.topic(self.topic)).topic_id
+
+    def _forget(self) -> None:
+        self._positions.clear()
+        self._markers.clear()
+        self._undecided.clear()
+
+    async def _create(self) -> None:
+        configs = [CreatableTopicConfig(name=name, value=value) for name, value in _CONFIGS.items()]
+        topic = CreatableTopic(
+            name=self.topic, num_partitions=PARTITIONS, replication_factor=-1, assignments=[], configs=configs
+        )
+        answer: CreateTopicsResponse = await self.client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
+        if answer.topics[0].error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            judge(answer.topics[0].error_code, answer.topics[0].error_message)
+
+    async def _check_policy(self) -> None:
+        asked = DescribeConfigsResource(
+            resource_type=_TOPIC, resource_name=self.topic, configuration_keys=["cleanup.policy"]
+        )
+        answer: DescribeConfigsResponse = await self.client.ask(DescribeConfigsRequest(resources=[asked]))
+        judge(answer.results[0].error_code, answer.results[0].error_message)
+        policy = {config.name: config.value for config in answer.results[0].configs}.get("cleanup.policy")
+        partitions = len((await self.client.topic(self.topic)).partitions)
+        if policy != "compact" or partitions < PARTITIONS:
+            raise UnsafeProgressTopic(
+                f"{self.topic} has cleanup.policy={policy} and {partitions} partitions: with anything but 'compact' "
+                f"and {PARTITIONS} it forgets markers, and a batch could be written twice; correct it or name another "
+                "one in option progressTopic"
+            )
+
+    async def _read_on(self, partition: int) -> None:
+        """Read from where we are to the high watermark of now."""
+        start = await self.client.offset_at(self.topic, partition, EARLIEST)
+        end = await self.client.offset_at(self.topic, partition, LATEST)
+        position = max(start, self._positions.get(partition, 0))
+        while position < end:
+            fetched = await self.client.fetch(self.topic, partition, position, max_wait_ms=500)
+            judge(fetched.error_code)
+            data = joined(fetched)
+            for place, header in headers_in(data):
+                if header.next_offset > position:
+                    self._take(partition, data, place, header.producer_id, header.is_control)
+                    position = header.next_offset
+            self._positions[partition] = position
+
+    def _take(self, partition: int, data: bytes, place: int, producer_id: int, is_control: bool) -> None:
+        undecided = self._undecided.setdefault(partition, {})
+        if not is_control:
+            for record in records_of(data, place):
+                key = (record.key or b"").decode(errors="replace")
+                marker = None if record.value is None else Marker.from_bytes(record.value)
+                undecided.setdefault(producer_id, []).append((key, marker))
+            return
+        ended = read_end_transaction(data, place)
+        decided = undecided.pop(producer_id, [])
+        if ended is not None and ended.commit:
+            for key, marker in decided:
+                if marker is None:
+                    self._markers.pop(key, None)
+                else:
+                    self._markers[key] = marker

@@ -1,0 +1,88 @@
+"""The options of the sink as one frozen value, and what is refused before anything is written."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from protocol.records.compression import NAMES
+from spark_connector.errors import BadOption
+from spark_connector.options import SINK, read_options
+
+_SINK_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """See `options.SINK` for what each means."""
+
+    bootstrap: str
+    client_id: str
+    topic: str | None
+    sink_id: str
+    checkpoint: str | None
+    group_id: str | None
+    job_id: str | None
+    progress_topic: str
+    codec: int
+    batch_bytes: int
+    room_bytes: int
+    transaction_timeout_ms: int
+    patience_s: float
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], *, streaming: bool) -> "SinkSettings":
+        """Raises `BadOption`."""
+        values = read_options(SINK, given)
+
+        def text(name: str) -> str | None:
+            value = values[name]
+            return None if value is None else str(value)
+
+        def number(name: str) -> int:
+            value = values[name]
+            assert isinstance(value, int)
+            return value
+
+        settings = cls(
+            bootstrap=str(values["kafka.bootstrap.servers"]),
+            client_id=str(values["kafka.client.id"]),
+            topic=text("topic"),
+            sink_id=_sink_id(text("sinkId"), text("checkpointLocation"), text("jobId"), streaming=streaming),
+            checkpoint=text("checkpointLocation"),
+            group_id=text("groupId"),
+            job_id=text("jobId"),
+            progress_topic=str(values["progressTopic"]),
+            codec=NAMES.index(str(values["kafka.compression.type"])),
+            batch_bytes=number("kafka.batch.size"),
+            room_bytes=number("kafka.buffer.memory"),
+            transaction_timeout_ms=number("kafka.transaction.timeout.ms"),
+            patience_s=number("kafka.delivery.timeout.ms") / 1000,
+        )
+        settings._refuse(streaming=streaming)
+        return settings
+
+    def _refuse(self, *, streaming: bool) -> None:
+        if self.topic == self.progress_topic:
+            raise BadOption(f"topic {self.topic} is the control topic: choose another one")
+        if self.group_id is not None and not streaming:
+            raise BadOption("groupId is for streaming: a batch job has no source offsets")
+        if self.group_id is not None and self.checkpoint is None:
+            raise BadOption("groupId needs checkpointLocation as an option of the sink: the offsets are read there")
+        if self.job_id is not None and streaming:
+            raise BadOption("jobId is for batch jobs: a stream has its checkpoint")
+
+
+def _sink_id(named: str | None, checkpoint: str | None, job_id: str | None, *, streaming: bool) -> str:
+    """The transactional id. It must be the same after a restart, or nothing is fenced and nothing remembered."""
+    if named is not None:
+        if not _SINK_ID.fullmatch(named):
+            raise BadOption(f"sinkId {named!r}: 1 to 200 letters, digits, '.', '_' and '-'")
+        return named
+    if streaming:
+        if checkpoint is None:
+            raise BadOption(
+                "a streaming sink needs option checkpointLocation, or sinkId if the location is set elsewhere"
+            )
+        return f"spark-{hashlib.sha256(checkpoint.rstrip('/').encode()).hexdigest()[:24]}"
+    return f"spark-job-{hashlib.sha256(job_id.encode()).hexdigest()[:24]}" if job_id is not None else ""
