@@ -11,7 +11,7 @@ from protocol.errors import ErrorCode
 from tallystick.client.client import Client
 from tallystick.client.errors import ConnectionLost
 from tallystick.client.transactional import TransactionalProducer
-from tests.simulation.history import History, Transaction, Write
+from tests.simulation.history import History, Place, Transaction, Write
 
 TOPIC, GROUP = "t", "g"
 PLACES = [(TOPIC, 0), (TOPIC, 1)]
@@ -46,27 +46,35 @@ class Story:
         self.done = 0
         """How many steps were answered."""
         self._producer: TransactionalProducer | None = None
+        self._identity: tuple[int, int, dict[Place, int], set[Place]] = (-1, -1, {}, set())
 
     @property
     def steps(self) -> list[Step]:
         return [Story._init, Story._write_first, Story._write_second, Story._send_offsets, Story._end]
 
-    async def run(self, bootstrap: str) -> bool:
-        """Take the steps that are left; False if the broker died meanwhile."""
+    async def run(self, bootstrap: str, until: int | None = None) -> bool:
+        """Take the steps that are left, or some of them; False if the broker died meanwhile."""
         try:
             client = await Client.connect(bootstrap)
         except (ConnectionLost, OSError):
             return False
         try:
             self._producer = self._again(client)
-            for step in self.steps[self.done :]:
+            for step in self.steps[self.done : until]:
                 await asyncio.wait_for(step(self), PATIENCE_S)
                 self.done += 1
         except (ConnectionLost, ConnectionError):
             return False
         finally:
+            self._remember()
             await client.close()
         return True
+
+    def _remember(self) -> None:
+        """What outlives the connection."""
+        if (known := self._producer) is not None:
+            self._identity = (known.producer_id, known.producer_epoch, known.sequences, known.added)
+        self._producer = None
 
     def _again(self, client: Client) -> TransactionalProducer:
         """The same producer behind a new connection."""
@@ -76,9 +84,7 @@ class Story:
             transaction_version=self.transaction_version,
             timeout_ms=self.timeout_ms,
         )
-        if (before := self._producer) is not None:
-            made.producer_id, made.producer_epoch = before.producer_id, before.producer_epoch
-            made.sequences, made.added = before.sequences, before.added
+        made.producer_id, made.producer_epoch, made.sequences, made.added = self._identity
         return made
 
     @property

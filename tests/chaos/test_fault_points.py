@@ -7,6 +7,7 @@ what was not answered, and by one that never does and is fenced by its successor
 
 import asyncio
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -83,14 +84,24 @@ async def last_look(broker: ForkedBroker, history: History) -> list[str]:
     return verdict(history)
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a topic and all internal topics, to be copied."""
+    folder = tmp_path_factory.mktemp("prepared")
+    broker = ForkedBroker(folder, SETTINGS)
+    broker.start()
+    asyncio.run(prepare(broker))
+    broker.kill()
+    broker.log.unlink()
+    return folder
+
+
 @pytest.mark.parametrize("point", [*BEFORE, *DECIDED])
-def test_a_crash_at_a_point_of_a_transaction(point: str, tmp_path: Path) -> None:
+def test_a_crash_at_a_point_of_a_transaction(point: str, prepared: Path, tmp_path: Path) -> None:
     variants = VARIANTS if THOROUGH else VARIANTS[[*BEFORE, *DECIDED].index(point) % 2 :: 2]
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
     broker, history = ForkedBroker(tmp_path, SETTINGS), History()
     try:
-        broker.start()
-        asyncio.run(prepare(broker))
-        broker.kill()
         stories = []
         for number, variant in enumerate(variants):
             stories.append(met_by(point, broker, history, variant, number))
@@ -107,13 +118,11 @@ def test_a_crash_at_a_point_of_a_transaction(point: str, tmp_path: Path) -> None
         broker.kill()
 
 
-def test_time_ends_what_nobody_comes_back_for(tmp_path: Path) -> None:
+def test_time_ends_what_nobody_comes_back_for(prepared: Path, tmp_path: Path) -> None:
     """A crash between two writes; after the restart the timeout of the transaction aborts it (I44)."""
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
     broker, history = ForkedBroker(tmp_path, SETTINGS), History()
     try:
-        broker.start()
-        asyncio.run(prepare(broker))
-        broker.kill()
         broker.start("produce.after-append=crash")
         story = Story(history, "id", transaction_version=2, comes_back=False, timeout_ms=500)
         asyncio.run(story.run(broker.bootstrap))
