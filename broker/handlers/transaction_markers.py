@@ -73,6 +73,13 @@ async def _end_through_coordinator(
         # Decided already, and on its way: it ends as it was decided.
         decided_so = (transaction.state is TransactionState.PREPARE_COMMIT) == asked.transaction_result
         return ErrorCode.NONE if decided_so else ErrorCode.INVALID_TXN_STATE
+    stale = asked.producer_epoch < transaction.producer_epoch or (
+        # Since KIP-1228 a marker is above the epoch that it ends: an equal one ended the transaction before, and comes
+        # a second time.
+        asked.transaction_version >= 2 and asked.producer_epoch == transaction.producer_epoch
+    )
+    if stale:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
     if asked.transaction_result:
         return ErrorCode.INVALID_TXN_STATE
     try:
