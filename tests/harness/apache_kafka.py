@@ -55,12 +55,19 @@ class ApacheKafka(BrokerProcess):
     """One KRaft node in a temporary folder. Needs `.jars/kafka` and a Java; `JarsMissing` says which is not there."""
 
     def __init__(
-        self, folder: Path, *, settings: Mapping[str, str] | None = None, heap: str = "1g", port: int = 0
+        self,
+        folder: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        heap: str = "1g",
+        port: int = 0,
+        features: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(folder, port=port or free_port(), start_seconds=90)
         self._class_path = jars.class_path("kafka")
         self._heap = heap
         self._settings = DEFAULTS | dict(settings or {})
+        self._features = dict(features or {})
         self._formatted = False
 
     def _command(self, ready: Path) -> list[str]:
@@ -86,7 +93,9 @@ class ApacheKafka(BrokerProcess):
         tool = [str(jars.java()), "-cp", self._class_path, "kafka.tools.StorageTool"]
         made = subprocess.run([*tool, "random-uuid"], capture_output=True, text=True, check=True)
         uuid = made.stdout.split()[-1]
-        subprocess.run([*tool, "format", "-t", uuid, "-c", str(server)], capture_output=True, text=True, check=True)
+        levels = [part for name, level in self._features.items() for part in ("--feature", f"{name}={level}")]
+        command = [*tool, "format", "-t", uuid, "-c", str(server), *levels]
+        subprocess.run(command, capture_output=True, text=True, check=True)
         self._formatted = True
 
     def _wait_until_ready(self, ready: Path) -> str:

@@ -4,7 +4,8 @@
 `jars.sha256` is there with its checksum; then nothing is asked of anybody. Resolving is done by the Ivy that ships
 inside PySpark's wheel; where PySpark is not installed but Maven is, Maven does it from the same list. A set is
 retrieved into a folder of its own and renamed, so that two runs may race. After a pin was raised, `--record`
-retrieves anew and writes the checksums of what arrived.
+retrieves anew and writes the checksums of what arrived. `TALLYSTICK_KAFKA_JARS` names a folder that has Kafka's
+jars already.
 """
 
 import hashlib
@@ -44,6 +45,8 @@ def class_path(jar_set: str) -> str:
     """What to give to `java -cp`. JarsMissing where the set is not there."""
     if java() is None:
         raise JarsMissing("no Java found on PATH or in JAVA_HOME")
+    if jar_set == "kafka" and (elsewhere := os.environ.get("TALLYSTICK_KAFKA_JARS")):
+        return f"{elsewhere}/*"
     if not is_complete(jar_set):
         raise JarsMissing(f"no jars in .jars/{jar_set}: run `make jars`")
     return str(JARS / jar_set / "*")
