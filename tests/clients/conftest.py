@@ -18,7 +18,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     mine = [item for item in items if here in item.path.parents]
     for item in mine:
-        own_broker = item.path.stem in ("test_kill_recovery", "test_cut_connections")
+        own_broker = item.path.stem in ("test_kill_recovery", "test_cut_connections", "test_kafka_tools")
         item.add_marker(pytest.mark.xdist_group("kills" if own_broker else ON_ONE_WORKER))
     items.sort(key=lambda item: item.path.stem == "test_dump_log_segments")
 
