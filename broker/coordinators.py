@@ -7,6 +7,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from broker.environment import Environment
@@ -36,6 +37,7 @@ class CoordinatorError(Exception):
         self.error = error
 
 
+@lru_cache(maxsize=4096)
 def java_string_hash(text: str) -> int:
     """Java's `String.hashCode`: over UTF-16 code units, in 32 bits, signed."""
     units = text.encode("utf-16-be", "surrogatepass")

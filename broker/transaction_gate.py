@@ -32,7 +32,7 @@ from broker.partition.verification import ALREADY_VERIFIED, Guard
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.states import NO_TOPIC_ID, TopicPartitions, TransactionState, contains
 from protocol.errors import ErrorCode
-from protocol.records.batch import BatchHeader
+from protocol.records.batch import BatchHeader, read_header
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -69,6 +69,26 @@ class Admission:
     error: ErrorCode = ErrorCode.NONE
     guard: Guard | None = None
     verification: bool = True
+
+
+def admitted_at_once(
+    node: "Node", transactional_id: str | None, version: int, batches: Sequence[ProduceBatch]
+) -> bool:
+    """Whether all batches are known to belong to the open transaction, without asking anybody: the shard is here, and
+    all it says is durable. Who appends in the same turn of the loop needs no guard, for nothing can slip in between."""
+    if transactional_id is None or version >= PRODUCE_ADDS_FROM:
+        return False
+    shard = node.transactions.shard_of(transactional_id)
+    transaction = None if shard is None or not shard.is_settled else shard.machine.transactions.get(transactional_id)
+    if transaction is None or transaction.state is not TransactionState.ONGOING:
+        return False
+    for batch in batches:
+        header, partition = read_header(batch.records), batch.partition
+        if header.producer_id != transaction.producer_id or header.producer_epoch != transaction.producer_epoch:
+            return False
+        if not contains(transaction.partitions, partition.topic, partition.topic_id, partition.index):
+            return False
+    return True
 
 
 async def admit_produce(

@@ -158,6 +158,11 @@ class Shard(Generic[M]):
 
     # -- operations ------------------------------------------------------------------------------------------
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the machine may be looked at as it is: it is live, and all it says is durable."""
+        return self.state is ShardState.ACTIVE and self.log.durable_offset >= self.log.end_offset
+
     def on_durable(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever the durable offset moved or the shard was loaded, before answers that became
         durable are released. For follow-up work that is derived from state; it may submit."""

@@ -54,7 +54,11 @@ def read_varlong(data: Buffer, offset: int) -> tuple[int, int]:
 
 def append_varlong(out: bytearray, value: int) -> None:
     """Append a zig-zag varint; small numbers of either sign are short."""
-    append_uvarint(out, (value << 1) ^ (value >> 63))
+    value = (value << 1) ^ (value >> 63)
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
 
 
 def uuid_text(uuid: bytes) -> str:

@@ -5,7 +5,7 @@ log's affair. Positions are bytes in the `.log` file. Indexes are looked at, and
 first use.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from zlib import crc32
 
 from protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
@@ -113,7 +113,9 @@ class Segment:
             self._first_timestamp_ms = read_header(self.log.read(0, HEADER_SIZE)).max_timestamp
         return self._first_timestamp_ms
 
-    def has_room(self, size_bytes: int, last_offset: int, timestamp_ms: int, now_ms: int, roll_after_ms: int) -> bool:
+    def has_room(
+        self, size_bytes: int, last_offset: int, timestamp_ms: int, now_ms: Callable[[], int], roll_after_ms: int
+    ) -> bool:
         """Whether an append still belongs here: Kafka's `LogSegment.shouldRoll`, the other way round."""
         if last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET:
             return False
@@ -124,7 +126,7 @@ class Segment:
         if self.offset_index.is_full or self.time_index.is_full:
             return False
         first = self.first_timestamp_ms
-        age_ms = timestamp_ms - first if first >= 0 else now_ms - self.created_ms
+        age_ms = timestamp_ms - first if first >= 0 else now_ms() - self.created_ms
         return age_ms <= roll_after_ms
 
     def append(self, parts: Sequence[Buffer], placed: Sequence[Placed]) -> None:
@@ -137,15 +139,16 @@ class Segment:
 
     def note(self, batch: Placed) -> None:
         """A batch stands at the end of the file: index it and count it in."""
-        if batch.max_timestamp_ms > self.largest_timestamp[0]:
-            self._newest = (batch.max_timestamp_ms, batch.last_offset)
+        _, last_offset, size_bytes, max_timestamp_ms = batch
+        if max_timestamp_ms > (self._newest or self.largest_timestamp)[0]:
+            self._newest = (max_timestamp_ms, last_offset)
         if self._bytes_since_entry > self._config.index_interval_bytes:
-            self.offset_index.append(batch.last_offset - self.base_offset, self.size_bytes)
+            self.offset_index.append(last_offset - self.base_offset, self.size_bytes)
             self._note_time()
             self._bytes_since_entry = 0
-        self.size_bytes += batch.size_bytes
-        self._bytes_since_entry += batch.size_bytes
-        self._bytes_since_written_out += batch.size_bytes
+        self.size_bytes += size_bytes
+        self._bytes_since_entry += size_bytes
+        self._bytes_since_written_out += size_bytes
 
     def _note_time(self) -> None:
         timestamp_ms, offset = self.largest_timestamp

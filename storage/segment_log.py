@@ -31,7 +31,7 @@ from storage.lookup import find_in_segments, headers_from, newest_in_segments
 from storage.recovery import Loaded, Recovery, load
 from storage.segment import Segment, roll_age_ms
 from storage.segment_format import BATCH_EXTENT
-from storage.stamping import Placed, leader_epoch_at, placed_in, stamp
+from storage.stamping import Placed, leader_epoch_at, placed_in, stamp, together
 
 HINTS = 256
 
@@ -67,8 +67,9 @@ class SegmentLog:
     ) -> "SegmentLog":
         """Open or make the log of a folder. What was found is durable when this returns, if `recovery.sync`."""
         log = cls(files, folder, config, now_ms, load(files, folder, config, now_ms=now_ms, recovery=recovery))
-        if not recovery.clean:
-            # A process that was killed may have made the files and not come to sync their names.
+        if not recovery.clean or log.end_offset == log.start_offset:
+            # A process that was killed may have made the files and not come to sync their names; an empty log is never
+            # synced, not even by an orderly end.
             log._unsynced.touched(folder.rpartition("/")[0])
             log._unsynced.touched(folder)
         if log._unsynced and (recovery.sync or recovery.distrusted):
@@ -88,7 +89,8 @@ class SegmentLog:
         parts, placed = stamp(batches, base_offset, leader_epoch)
         if placed:
             self._write(parts, placed)
-            self._assign_epochs([(leader_epoch, base_offset)])
+            if leader_epoch != self._epochs.latest():
+                self._assign_epochs([(leader_epoch, base_offset)])
         return base_offset
 
     def append_exactly(self, batches: Buffer) -> None:
@@ -107,12 +109,11 @@ class SegmentLog:
         self._check_healthy()
         if self._bytes_since_checkpoint >= CHECKPOINT_BYTES or self._batches_since_checkpoint >= CHECKPOINT_BATCHES:
             self._checkpoint()
-        size_bytes = sum([batch.size_bytes for batch in placed])
-        last_offset = placed[-1].last_offset
-        newest_ms = max([batch.max_timestamp_ms for batch in placed])
-        if not self.active.has_room(size_bytes, last_offset, newest_ms, self._now_ms(), self._roll_after_ms):
-            self.roll(placed[0].base_offset)
+        first_offset, last_offset, size_bytes, newest_ms = placed[0] if len(placed) == 1 else together(placed)
         active = self.segments[-1]
+        if not active.has_room(size_bytes, last_offset, newest_ms, self._now_ms, self._roll_after_ms):
+            self.roll(first_offset)
+            active = self.segments[-1]
         before = active.size_bytes
         try:
             active.append(parts, placed)

@@ -25,13 +25,10 @@ class SparseIndex:
         self._written = file.size() // layout.size
         self._waiting: list[Entry] = []
         self.last: Entry | None = self._entry(self._written - 1) if self._written else None
+        self.is_full = self._written >= self._max_entries
 
     def __len__(self) -> int:
         return self._written + len(self._waiting)
-
-    @property
-    def is_full(self) -> bool:
-        return len(self) >= self._max_entries
 
     @property
     def is_torn(self) -> bool:
@@ -41,6 +38,7 @@ class SparseIndex:
     def append(self, first: int, second: int) -> None:
         self._waiting.append((first, second))
         self.last = (first, second)
+        self.is_full = len(self) >= self._max_entries
         if len(self._waiting) >= GROUP_ENTRIES:
             self.write_out()
 
@@ -67,12 +65,14 @@ class SparseIndex:
             self._file.truncate(kept * self._layout.size)
             self._written = kept
         self.last = self._at(kept - 1) if kept else None
+        self.is_full = kept >= self._max_entries
 
     def clear(self) -> None:
         self._waiting.clear()
         self._file.truncate(0)
         self._written = 0
         self.last = None
+        self.is_full = False
 
     def sync(self) -> None:
         """From any thread."""

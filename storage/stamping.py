@@ -4,7 +4,7 @@ Base offset and leader epoch stand in the first sixteen bytes and outside the CR
 made anew; the rest of each batch is handed on as a slice, never copied.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from protocol.schema import Buffer
@@ -38,6 +38,13 @@ def stamp(batches: Buffer, offset: int, leader_epoch: int) -> tuple[list[Buffer]
         offset += last_offset_delta + 1
         position = end
     return parts, placed
+
+
+def together(placed: Sequence[Placed]) -> Placed:
+    """Several batches as if they were one."""
+    size_bytes = sum([batch.size_bytes for batch in placed])
+    newest_ms = max([batch.max_timestamp_ms for batch in placed])
+    return Placed(placed[0].base_offset, placed[-1].last_offset, size_bytes, newest_ms)
 
 
 def placed_in(batches: Buffer) -> list[Placed]:

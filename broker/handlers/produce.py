@@ -9,7 +9,7 @@ from broker.catalogue import NO_ANSWER, CloseConnection, Deferred, NoAnswer, han
 from broker.context import RequestContext
 from broker.partition.errors import AppendError, PartitionError
 from broker.partition.partition import Partition
-from broker.transaction_gate import Admission, ProduceBatch, admit_produce
+from broker.transaction_gate import Admission, ProduceBatch, admit_produce, admitted_at_once
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -32,6 +32,8 @@ ADMIN_CLIENT = "__admin_client"
 """The only client id that may write to internal topics, as in Kafka."""
 _TRANSACTIONAL = 0x10
 _NOTHING = memoryview(b"")
+VERIFIED = Admission(verification=False)
+"""The coordinator has said yes in this very turn: the append need not ask for a guard."""
 
 
 @dataclass(slots=True)
@@ -66,7 +68,12 @@ def produce(
         if error := _whole_request_error(request, transactional):
             return _refuse_all(request, writes, error, answer)
         batches = _to_be_admitted(transactional)
-        if batches:
+        if batches and admitted_at_once(
+            node, request.transactional_id, context.api_version, [batch for _, batch in batches]
+        ):
+            for write, _ in batches:
+                write.admission = VERIFIED
+        elif batches:
             return _admit_and_append(node, context, request, writes, batches, answer)
     return _append_and_answer(node, context, request, writes, answer)
 

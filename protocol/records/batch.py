@@ -31,7 +31,7 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 _CRC = struct.Struct(">I")
-_LEADER_EPOCH = struct.Struct(">i")
+_INT32 = struct.Struct(">i")
 _SEQUENCES = 1 << 31
 
 
@@ -127,11 +127,11 @@ def check_crc(data: Buffer, position: int, header: BatchHeader) -> bool:
 
 def seal(batch: bytearray) -> None:
     """Write length and checksum into a batch that is otherwise complete."""
-    struct.pack_into(">i", batch, 8, len(batch) - BEFORE_LENGTH_COUNTS)
+    _INT32.pack_into(batch, 8, len(batch) - BEFORE_LENGTH_COUNTS)
     _CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
 
 
 def place(batch: bytearray, base_offset: int, leader_epoch: int, position: int = 0) -> None:
     """Write offset and leader epoch into a header; the checksum does not cover them."""
     struct.pack_into(">q", batch, position, base_offset)
-    _LEADER_EPOCH.pack_into(batch, position + 12, leader_epoch)
+    _INT32.pack_into(batch, position + 12, leader_epoch)

@@ -9,14 +9,18 @@ Later versions are read as version 0 with something behind it.
 import struct
 from dataclasses import dataclass
 
-from protocol.records.batch import CorruptRecords, read_header
-from protocol.records.record import NewRecord, build_batch, records_of
+from protocol.records.batch import CONTROL, HEADER, MAGIC, TRANSACTIONAL, CorruptRecords, read_header, seal
+from protocol.records.record import records_of
 from protocol.schema import Buffer
 
 ABORT = 0
 COMMIT = 1
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
+_MARKER = struct.Struct(HEADER.format + "BbBBBhhBhiB")
+"""A whole marker: header; length, attributes, timestamp and offset delta; key; value; no headers. Short varints."""
+_MARKER_RECORD_SIZE = 16
+_MARKER_ATTRIBUTES = TRANSACTIONAL | CONTROL
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +42,16 @@ def end_transaction_marker(
     leader_epoch: int = -1,
 ) -> bytes:
     """A whole control batch that ends a transaction in one partition."""
-    record = NewRecord(
-        key=_KEY.pack(0, COMMIT if commit else ABORT),
-        value=_VALUE.pack(0, coordinator_epoch),
-        timestamp_ms=timestamp_ms,
-    )
-    return build_batch(
-        [record],
-        base_offset=base_offset,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transactional=True,
-        control=True,
-        leader_epoch=leader_epoch,
-    )
+    batch = bytearray(_MARKER.size)
+    _MARKER.pack_into(
+        batch, 0,
+        base_offset, 0, leader_epoch, MAGIC, 0, _MARKER_ATTRIBUTES, 0, timestamp_ms, timestamp_ms,
+        producer_id, producer_epoch, -1, 1,
+        _MARKER_RECORD_SIZE << 1, 0, 0, 0,
+        _KEY.size << 1, 0, COMMIT if commit else ABORT, _VALUE.size << 1, 0, coordinator_epoch, 0,
+    )  # fmt: skip
+    seal(batch)
+    return bytes(batch)
 
 
 def read_control_type(key: bytes | None) -> int:
