@@ -1,0 +1,147 @@
+"""Steps that look into logs, through Fetch, as any client may.
+
+log t-0                every batch, markers too
+read t-0               what a read_committed consumer is shown
+transaction log tx     what the coordinator wrote of an id: state, identity, partitions
+offsets log g          what the group's partition of __consumer_offsets holds of the group, markers too
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from broker.coordinators import partition_for
+from coordinator.groups.records import OffsetCommitKey, OffsetCommitValue
+from coordinator.transactions.records import TransactionLogKey, TransactionLogValue
+from coordinator.transactions.states import TransactionState
+from protocol.codec import read_key, read_version, read_versioned
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.records.batch import BatchHeader, headers_in
+from protocol.records.control import read_end_transaction
+from protocol.records.record import records_of
+from tallystick.client.reading import joined, visible_records
+from tests.scenarios import normalise
+from tests.scenarios.phrases import partition
+from tests.scenarios.rendering import batch_lines, record_word
+
+if TYPE_CHECKING:
+    from tests.scenarios.engine import Engine
+
+FETCH = 11
+STATES = {state.value: state for state in TransactionState}
+
+
+async def look(engine: "Engine", words: list[str]) -> list[str]:
+    names = engine.names
+    if words[0] == "transaction":
+        return await _transaction_log(engine, names.unique(words[2]))
+    if words[0] == "offsets":
+        return await _offsets_log(engine, names.unique(words[2]))
+    topic, index = partition(words[1])
+    where = (names.unique(topic), index)
+    if words[0] == "log":
+        data, _ = await _fetched(engine, *where, read_committed=False)
+        return list(batch_lines(data, names)) or ["empty"]
+    data, aborted = await _fetched(engine, *where, read_committed=True)
+    shown = [f"{record.offset} {record_word(record, names)}" for record in visible_records(data, aborted, 0)]
+    return shown or ["nothing"]
+
+
+async def _fetched(engine: "Engine", topic: str, index: int, *, read_committed: bool) -> tuple[bytes, Any]:
+    """All of a partition, as one piece, and the aborted transactions that were listed with it."""
+    offset, pieces, aborted = 0, [], {}
+    while True:
+        asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 22)
+        request = FetchRequest(
+            max_wait_ms=500,
+            min_bytes=0,
+            isolation_level=int(read_committed),
+            topics=[FetchTopic(topic=topic, partitions=[asked])],
+        )
+        found = (await engine.ask_console(request, FETCH)).responses[0].partitions[0]
+        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and found.log_start_offset > offset:
+            offset = found.log_start_offset
+            continue
+        assert not found.error_code, f"{topic}-{index} at {offset}: {ErrorCode(found.error_code).name}"
+        data = joined(found)
+        for one in found.aborted_transactions or []:
+            aborted[one.producer_id, one.first_offset] = one
+        end = max((header.next_offset for _, header in headers_in(data)), default=offset)
+        if end == offset:
+            return b"".join(pieces), list(aborted.values())
+        pieces.append(data)
+        offset = end
+
+
+async def _internal(engine: "Engine", topic: str, key: str) -> list[tuple[BatchHeader, int, bytes]]:
+    """The batches of the partition of an internal topic that a key belongs to."""
+    found = await engine.ask_console(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    index = partition_for(key, len(found.topics[0].partitions))
+    data, _ = await _fetched(engine, topic, index, read_committed=False)
+    return [(header, position, data) for position, header in headers_in(data)]
+
+
+async def _transaction_log(engine: "Engine", transactional_id: str) -> list[str]:
+    lines = []
+    for header, position, data in await _internal(engine, "__transaction_state", transactional_id):
+        for record in [] if header.is_control else records_of(data, position):
+            assert record.key is not None
+            if read_key(TransactionLogKey, record.key).transactional_id != transactional_id:
+                continue
+            if record.value is None:
+                lines.append("tombstone")
+            else:
+                value = read_versioned(TransactionLogValue, record.value)
+                lines.append(_transaction(engine, value, read_version(record.value)))
+    return lines or ["empty"]
+
+
+def _transaction(engine: "Engine", value: TransactionLogValue, version: int) -> str:
+    names = engine.names
+    words = [STATES[value.transaction_status].wire_name, f"v{version}"]
+    words.append(f"{normalise.number(names, 'producer_id', value.producer_id)}:{value.producer_epoch}")
+    partitions = value.transaction_partitions
+    if partitions is not None:
+        places = sorted(f"{names.plain(one.topic)}-{index}" for one in partitions for index in one.partition_ids)
+        # The partition of the offsets topic follows from the group's name, which differs from run to run.
+        places = [place.rsplit("-", 1)[0] if place.startswith("__consumer_offsets") else place for place in places]
+        words.append("[" + " ".join(places) + "]")
+    words.append(f"timeout={value.transaction_timeout_ms}")
+    words.append(f"start={normalise.time(names, value.transaction_start_timestamp_ms)}")
+    for name in ("previous_producer_id", "next_producer_id"):
+        if getattr(value, name) >= 0:
+            words.append(normalise.scalar(names, name, getattr(value, name)))
+    words.append(f"client_version={value.client_transaction_version}")
+    return " ".join(words)
+
+
+async def _offsets_log(engine: "Engine", group: str) -> list[str]:
+    lines, names = [], engine.names
+    producers = set()
+    for header, position, data in await _internal(engine, "__consumer_offsets", group):
+        pid = normalise.number(names, "producer_id", header.producer_id) if header.producer_id in producers else ""
+        if header.is_control:
+            marker = read_end_transaction(data, position)
+            if pid and marker is not None:
+                lines.append(f"{pid}:{header.producer_epoch} {'COMMIT' if marker.commit else 'ABORT'}")
+            continue
+        for record in records_of(data, position):
+            if record.key is None or read_version(record.key) != 1:
+                continue
+            key = read_key(OffsetCommitKey, record.key)
+            if key.group != group:
+                continue
+            who = "plain"
+            if header.producer_id >= 0:
+                producers.add(header.producer_id)
+                pid = normalise.number(names, "producer_id", header.producer_id)
+                who = f"{pid}:{header.producer_epoch} seq={header.base_sequence}"
+            lines.append(f"{who} {names.plain(key.topic)}-{key.partition}={_offset(record.value)}")
+    return lines or ["empty"]
+
+
+def _offset(value: bytes | None) -> str:
+    if value is None:
+        return "tombstone"
+    read = read_versioned(OffsetCommitValue, value)
+    return f"{read.offset} v{read_version(value)}" + (f" metadata={read.metadata}" if read.metadata else "")

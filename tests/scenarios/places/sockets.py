@@ -1,0 +1,80 @@
+"""Real servers, over TCP: ours (`OurServer`) and a real Apache Kafka (`Oracle`). One process serves many stories; each
+run puts a suffix of its own behind every topic, group and transactional id.
+"""
+
+import asyncio
+import itertools
+import os
+import time
+from pathlib import Path
+
+from tallystick.client.connection import Connection
+from tallystick.process import BrokerProcess
+from tests.harness.apache_kafka import ApacheKafka
+from tests.scenarios.engine import Engine
+from tests.scenarios.language import Scenario
+
+OURS = {
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "group.min.session.timeout.ms": "100",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
+KAFKA = {**OURS, "log.cleaner.enable": "false"}
+_runs = itertools.count(1)
+
+
+class Sockets:
+    """A process that can be connected to."""
+
+    name = "over TCP"
+    powers = frozenset({"crash"})
+
+    def __init__(self, process: BrokerProcess) -> None:
+        self.process = process
+
+    async def connect(self, client_id: str) -> Connection:
+        return await Connection.connect("127.0.0.1", self.process.port, client_id=client_id, negotiate=False)
+
+    async def pass_time(self, seconds: float) -> None:
+        raise AssertionError("nobody can make real time pass")
+
+    async def end(self, how: str) -> None:
+        if how == "crash":
+            self.process.kill()
+        elif how == "stop":
+            self.process.stop()
+        else:
+            raise AssertionError(f"a real server does not know how to {how}")
+
+    async def restart(self) -> None:
+        self.process.start()
+
+    def play(self, scenario: Scenario) -> list[list[str]]:
+        return asyncio.run(self._play(scenario))
+
+    async def _play(self, scenario: Scenario) -> list[list[str]]:
+        suffix = f".r{os.getpid() % 1000}x{next(_runs)}"
+        zero_ms = time.time_ns() // 1_000_000 - 3_600_000
+        return await Engine(self, scenario, suffix=suffix, zero_ms=zero_ms).play()
+
+
+class OurServer(Sockets):
+    """`tallystick serve`, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        options = [part for name, value in OURS.items() for part in ("--set", f"{name}={value}")]
+        super().__init__(BrokerProcess(folder, options=options))
+
+
+class Oracle(Sockets):
+    """Apache Kafka 4.3.1 with a transaction.version of our choice. Raises `JarsMissing`."""
+
+    name = "Apache Kafka"
+    powers = frozenset[str]()
+
+    def __init__(self, folder: Path, transaction_version: int) -> None:
+        features = {"transaction.version": transaction_version}
+        super().__init__(ApacheKafka(folder, settings=KAFKA, heap="512m", features=features))

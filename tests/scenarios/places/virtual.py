@@ -1,0 +1,100 @@
+"""In process: the real node behind the real server, on virtual time, a disk in memory and a network that is only quick.
+
+Each story has a broker of its own, which may crash, lose its power and see days go by in no time.
+"""
+
+import asyncio
+import logging
+from random import Random
+from typing import Any
+from unittest import mock
+
+from coordinator.cluster.features import FINALIZED_FEATURES
+from tallystick.client.connection import Connection
+from tests.scenarios.engine import Engine
+from tests.scenarios.language import Scenario
+from tests.simulation.broker_process import PORT, BrokerProcess, BugLog, simulated_sockets
+from tests.simulation.environment import WALL_START_MS, WallClock
+from tests.simulation.loop import ProcessLoop, Scheduler, run_on
+from tests.simulation.network import Network, NetworkFaults
+from tests.simulation.simulation import _quiet_about_the_dead as quiet_about_the_dead
+
+SETTINGS = {
+    "listeners": "PLAINTEXT://10.0.0.1:9092",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "group.min.session.timeout.ms": "100",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+}
+
+
+class Virtual:
+    """See the head of this file."""
+
+    name = "in process"
+    powers = frozenset({"time", "crash", "power", "settings"})
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self.scheduler = Scheduler()
+        random = Random(1)
+        self.network = Network(self.scheduler, random, NetworkFaults(delay_s=0.0001))
+        self.loop = ProcessLoop(self.scheduler, "clients")
+        self.loop.network = self.network
+        clock = WallClock(self.scheduler)
+        self.broker = BrokerProcess(
+            self.scheduler,
+            self.network,
+            clock,
+            random,
+            SETTINGS | settings,
+            segment_bytes=1 << 20,
+            sync_s=0.0001,
+            any_subset=False,
+        )
+
+    async def connect(self, client_id: str) -> Connection:
+        return await Connection.connect("10.0.0.1", PORT, client_id=client_id, negotiate=False)
+
+    async def pass_time(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def end(self, how: str) -> None:
+        if how == "power cut":
+            self.broker.cut_power()
+        elif how == "crash":
+            self.broker.kill()
+        else:
+            raise AssertionError(f"a broker in process does not know how to {how}")
+
+    async def restart(self) -> None:
+        await self.broker.start()
+
+
+def play(scenario: Scenario, transaction_version: int) -> list[list[str]]:
+    """Tell the story once, in a cluster of this transaction.version."""
+    place = Virtual(scenario.settings)
+    bugs = BugLog()
+    log = logging.getLogger("tallystick")
+    level, handlers, propagate = log.level, log.handlers, log.propagate
+    log.handlers, log.propagate = [bugs], False
+    log.setLevel(logging.ERROR)
+    features = mock.patch.dict(FINALIZED_FEATURES, {"transaction.version": transaction_version})
+    try:
+        with simulated_sockets(), quiet_about_the_dead(), features:
+            answers = run_on(place.loop, _play(place, scenario))
+    finally:
+        if place.broker.loop is not None:
+            place.broker.loop.die()
+        place.loop.die()
+        log.handlers, log.propagate = handlers, propagate
+        log.setLevel(level)
+    assert not bugs.bugs, bugs.bugs
+    assert not place.scheduler.failures, place.scheduler.failures
+    return answers
+
+
+async def _play(place: Virtual, scenario: Scenario) -> Any:
+    await place.broker.start()
+    engine = Engine(place, scenario, suffix=".s", zero_ms=WALL_START_MS - 3_600_000)
+    return await engine.play()

@@ -1,0 +1,39 @@
+"""The same stories against a real server over TCP, but for those that need virtual time or a power cut. The server
+keeps running from one story to the next, and what a story crashes is started again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.language import Scenario, all_scenarios
+from tests.scenarios.places.sockets import OurServer
+
+NEEDS = {"time": ("advance",), "power": ("power cut",)}
+
+
+def possible(scenario: Scenario) -> bool:
+    """Whether a real server can be told this story. New clusters begin with transaction.version 2."""
+    beyond = [word for power, words in NEEDS.items() if power not in OurServer.powers for word in words]
+    return 2 in scenario.versions and not scenario.settings and not scenario.uses(*beyond)
+
+
+SCENARIOS = [scenario for scenario in all_scenarios() if possible(scenario)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OurServer]:
+    place = OurServer(Path(tmp_path_factory.mktemp("server")))
+    place.process.start()
+    yield place
+    place.process.close()
+
+
+@pytest.mark.xdist_group("scenarios-over-tcp")
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_a_server_answers_as_the_story_says(server: OurServer, scenario: Scenario) -> None:
+    if not server.process.running:
+        server.process.start()
+    answers = server.play(scenario)
+    for step, answer in zip(scenario.steps, answers, strict=True):
+        assert answer == step.answer, f"{scenario.path.name}:{step.line}: {step.text}"
