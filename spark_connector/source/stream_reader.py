@@ -1,0 +1,127 @@
+"""The source in a stream. Spark keeps one of these in a process beside the driver for the life of a query; only
+`read` runs in the workers.
+
+Rule 1. `latestOffset` never goes back: Spark would read offsets twice, or call it data loss.
+Rule 2. What a batch reads follows from the two offsets that Spark has written down, and from nothing else.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from spark_connector.source.batch_reader import Piece
+from spark_connector.source.bounds import begin_offsets, within_the_log
+from spark_connector.source.errors import data_lost
+from spark_connector.source.lookups import Lookups
+from spark_connector.source.probing import Probe
+from spark_connector.source.ranges import OffsetRange, Offsets, Position, from_position, limited, to_position
+from spark_connector.source.reading import RangeReader
+from spark_connector.source.settings import Settings
+from tallystick.client.background import now_ms
+
+logger = logging.getLogger(__name__)
+
+_TRIES = 4
+_PAUSE_S = 0.5
+"""How often, and after how long, an end of a log that went back is looked at again."""
+
+
+class ArrowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """See the head of this file."""
+
+    def __init__(self, settings: Settings, schema: StructType) -> None:
+        self._settings = settings
+        self._schema = schema
+        self._lookups = Lookups(settings)
+        self._latest: Offsets = {}
+        self._target: Offsets | None = None
+        self._last_batch_ms = now_ms()
+
+    def initialOffset(self) -> Position:
+        partitions = self._lookups.partitions()
+        return to_position(begin_offsets(self._settings, self._lookups, partitions))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """There is one limit at most in Spark; all that are set are kept to, whichever this tells."""
+        settings = self._settings
+        if settings.max_offsets:
+            return ReadMaxRows(settings.max_offsets)
+        if settings.max_bytes:
+            return ReadMaxBytes(settings.max_bytes)
+        return ReadMinRows(settings.min_offsets) if settings.min_offsets else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._lookups.latest(self._lookups.partitions())
+
+    def reportLatestOffset(self) -> Position | None:
+        return to_position(self._latest) if self._latest else None
+
+    def latestOffset(self, start: Position, limit: ReadLimit) -> Position:
+        begin = from_position(start)
+        end = self._ends(begin)
+        self._latest = end
+        begin |= self._lookups.earliest(where for where in end if where not in begin)
+        if isinstance(limit, ReadAllAvailable):
+            return to_position(end)
+        settings = self._settings
+        total = sum(end[where] - begin[where] for where in end)
+        waiting = self._target is None and now_ms() - self._last_batch_ms < settings.max_delay_ms
+        if waiting and total < settings.min_offsets:
+            return start
+        if total:
+            self._last_batch_ms = now_ms()
+        if settings.max_offsets:
+            end = limited(begin, end, settings.max_offsets)
+        if settings.max_bytes and total:
+            with Probe(settings, self._lookups) as probe:
+                end = probe.limited_by_bytes(begin, end, settings.max_bytes)
+        return to_position(end)
+
+    def _ends(self, begin: Offsets) -> Offsets:
+        """The end of every partition there is, but none before what was read already."""
+        for tries_left in reversed(range(_TRIES)):
+            end = self._lookups.latest(self._lookups.partitions()) if self._target is None else dict(self._target)
+            gone = sorted(set(begin) - set(end))
+            behind = sorted(where for where in end if end[where] < begin.get(where, 0))
+            if not gone and not behind:
+                return end
+            if tries_left and self._target is None:
+                threading.Event().wait(_PAUSE_S)
+        for what in (
+            *(f"{topic}-{partition} is not there any more" for topic, partition in gone),
+            *(f"{where[0]}-{where[1]} ends at {end[where]}, and {begin[where]} was read already" for where in behind),
+        ):
+            if self._settings.fail_on_data_loss:
+                raise data_lost(what)
+            logger.warning(what)
+        return {where: max(offset, begin.get(where, 0)) for where, offset in end.items()}
+
+    def partitions(self, start: Position, end: Position) -> Sequence[InputPartition]:
+        begins, ends = from_position(start), from_position(end)
+        earliest = self._lookups.earliest(where for where in ends if ends[where] > begins.get(where, -1))
+        pieces = [
+            OffsetRange(*where, begins.get(where, earliest.get(where, 0)), offset)
+            for where, offset in sorted(ends.items())
+        ]
+        pieces = [piece for piece in pieces if piece.size]
+        pieces = within_the_log(pieces, earliest, self._settings.fail_on_data_loss, logger.warning)
+        with Probe(self._settings, self._lookups) as probe:
+            return [Piece(part) for part in probe.cut_between_batches(pieces)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if partition.value is not None:
+            schema = to_arrow_schema(self._schema, timezone="UTC")
+            yield from RangeReader(partition.value, self._settings, schema)
