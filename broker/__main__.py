@@ -116,13 +116,10 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     stop, hurry = asyncio.Event(), asyncio.Event()
     _catch_signals(stop, hurry)
     node = Node(config, environment, on_failure=lambda _: stop.set(), faults=_faults())
-    await node.start()
     server = Server(node)
-    try:
-        bound = await server.start()
-    except BadListener:
-        await node.stop()
-        raise
+    server.bind()
+    await node.start()
+    bound = await server.start()
     gc.freeze()  # what a start leaves behind stays: later collections need not look at it
     gc.enable()
     _announce(config, bound, ready_file)

@@ -85,9 +85,11 @@ class Cluster:
         while not self.shard.load_slice(LOAD_SLICE_BYTES):
             await asyncio.sleep(0)
 
-    async def register(self, node_id: int, rack: str | None, endpoints: tuple[tuple[str, str, int], ...] = ()) -> int:
+    async def register(
+        self, node_id: int, rack: str | None, endpoints: tuple[tuple[str, str, int], ...], directory: bytes
+    ) -> int:
         """Persist the epoch of this start; nothing may be served before. Returns it."""
-        registration = Registration(node_id, self._incarnation, self.epoch, rack, endpoints)
+        registration = Registration(node_id, self._incarnation, self.epoch, rack, endpoints, directory)
         return int(await self.ask(lambda machine, ticket: machine.register(ticket, registration)))
 
     async def ask(self, operation: Callable[[ClusterCoordinator, Ticket], Outcome]) -> Any:

@@ -3,7 +3,7 @@
 A folder of another cluster or another node is refused: its offsets and epochs would be taken for ours.
 """
 
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 
 from storage.checkpoints import MetaProperties, UnreadableDataFolder, read_meta_properties, write_meta_properties
@@ -16,6 +16,15 @@ def draw_id(random_bytes: Callable[[int], bytes]) -> str:
         drawn = urlsafe_b64encode(random_bytes(16)).decode().rstrip("=")
         if not drawn.startswith("-"):
             return drawn
+
+
+def directory_of(text: str) -> bytes:
+    """The 16 bytes of a directory id; zeros, which is Kafka's "unassigned", where it is none."""
+    try:
+        found = urlsafe_b64decode(text + "==")
+    except ValueError:
+        return bytes(16)
+    return found if len(found) == 16 else bytes(16)
 
 
 def identify(

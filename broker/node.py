@@ -16,7 +16,7 @@ from broker.closing import close_partitions
 from broker.cluster import METADATA_CONFIG, Cluster
 from broker.config import BrokerConfig
 from broker.coordinators import Shards
-from broker.data_identity import draw_id, identify
+from broker.data_identity import directory_of, draw_id, identify
 from broker.eager import Finished, begin
 from broker.environment import Environment
 from broker.fetch_sessions import FetchSessions
@@ -69,7 +69,7 @@ class Node:
         self.faults = faults
         self.catalogue = load_handlers() if faults is None else faults.around_handlers(load_handlers())
         self.endpoints: dict[str, Endpoint] = {}
-        """What clients are told of each listener; filled by the server."""
+        """What clients are told of each listener; filled by the server, before the node starts."""
         self.failure: BaseException | None = None
         self.data_folder: DataFolder | None = None
         self.group_commit = GroupCommit(environment, on_failure=self.fail)
@@ -86,6 +86,7 @@ class Node:
         self._housekeeping = Housekeeping(self)
         self.checkpoints = Checkpoints(self)
         self._store: PartitionStore
+        self._directory = bytes(16)
 
     # ------------------------------------------------------------------ life
 
@@ -104,7 +105,8 @@ class Node:
         make_partition = Partition if self.faults is None else self.faults.partition_class()
         self.cluster = Cluster(log, self.environment, on_written=self.group_commit.wrote, make_partition=make_partition)
         await self.cluster.wait_until_loaded()
-        await self.cluster.register(self.node_id, self.config.rack)
+        endpoints = tuple((name, told.host, told.port) for name, told in self.endpoints.items())
+        await self.cluster.register(self.node_id, self.config.rack, endpoints, self._directory)
         self.producer_ids = ProducerIdSource(self.cluster, self.node_id)
         self.producer_ids.prefetch()
         self.topics = TopicDirectory(
@@ -112,6 +114,7 @@ class Node:
             config=self.config,
             environment=self.environment,
             store=self._store,
+            directory=self._directory,
             on_written=self.group_commit.wrote,
             make_partition=make_partition,
         )
@@ -134,10 +137,12 @@ class Node:
         random_bytes = self.environment.random_bytes
         if self.config.in_memory:
             self.cluster_id = cluster_id or draw_id(random_bytes)
+            self._directory = directory_of(draw_id(random_bytes))
             return MemoryStore()
         files = self.environment.files if self.faults is None else self.faults.around_files(self.environment.files)
         identity = identify(files, node_id=self.node_id, cluster_id=cluster_id, random_bytes=random_bytes)
         self.cluster_id = identity.cluster_id
+        self._directory = directory_of(identity.directory_id)
         self.data_folder = DataFolder(files, boot_id=self.environment.boot_id(), page_cache=self.config.page_cache)
         return FolderStore(
             files,

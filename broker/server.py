@@ -1,10 +1,12 @@
 """The node's front: listeners, all connections, and what they share.
 
-Rule 1. Serving begins when the node has started, so that nobody meets half a broker.
+Rule 1. Serving begins when the node has started, so that nobody meets half a broker. Ports are bound before, for the
+node writes down where it is to be found; whoever knocks meanwhile waits a moment.
 Rule 2. Connections cost nothing while they are silent; too old, too many or too slow ones are closed with one line.
 """
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import Coroutine
 from typing import Any
@@ -36,11 +38,13 @@ class Server:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._servers: list[asyncio.Server] = []
+        self._bound: list[tuple[Endpoint, list[socket.socket]]] = []
         self._connections: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
         self._accepted = 0
         self._sweeping: asyncio.TimerHandle | None = None
         config = node.config
+        self._backlog = max(LEAST_BACKLOG, config.get_int("socket.listen.backlog.size"))
         limit = config.get_int("queued.max.request.bytes")
         self.dispatcher = Dispatcher(node, node.catalogue)
         self.requests = MemoryBudget(limit if limit > 0 else config.get_int("tallystick.request.memory.bytes"))
@@ -52,22 +56,26 @@ class Server:
 
     # ------------------------------------------------------------------ life
 
-    async def start(self) -> list[Endpoint]:
-        """Bind and serve; returns where, by listener, with the real ports. Raises `BadListener`."""
-        loop = asyncio.get_running_loop()
-        backlog = max(LEAST_BACKLOG, self._node.config.get_int("socket.listen.backlog.size"))
-        bound: list[Endpoint] = []
-        sockets = []
+    def bind(self) -> None:
+        """Take the ports, and tell the node what clients are told. Raises `BadListener`."""
         for listener in self._node.config.listeners:
-            made = bind(listener, backlog)
-            bound.append(Endpoint(listener.listener, listener.host, made[0].getsockname()[1]))
-            sockets.append((listener.listener, made))
+            made = bind(listener, self._backlog)
+            endpoint = Endpoint(listener.listener, listener.host, made[0].getsockname()[1])
+            self._bound.append((endpoint, made))
+        bound = [endpoint for endpoint, _ in self._bound]
         self._node.endpoints = advertised(bound, self._node.config.advertised_listeners)
-        for name, made in sockets:
-            for one in made:
-                self._servers.append(await loop.create_server(self._factory(name), sock=one, backlog=backlog))
+
+    async def start(self) -> list[Endpoint]:
+        """Serve; returns where, by listener, with the real ports. Raises `BadListener` where it has to bind first."""
+        if not self._bound:
+            self.bind()
+        loop = asyncio.get_running_loop()
+        for endpoint, sockets in self._bound:
+            for one in sockets:
+                serving = await loop.create_server(self._factory(endpoint.listener), sock=one, backlog=self._backlog)
+                self._servers.append(serving)
         self._sweeping = loop.call_later(SWEEP_S, self._sweep)
-        return bound
+        return [endpoint for endpoint, _ in self._bound]
 
     def stop_accepting(self) -> None:
         for server in self._servers:

@@ -49,6 +49,7 @@ class TopicDirectory:
         config: BrokerConfig,
         environment: Environment,
         store: PartitionStore,
+        directory: bytes = bytes(16),
         on_written: Callable[[Partition], None],
         make_partition: Callable[..., Partition] = Partition,
     ) -> None:
@@ -57,6 +58,7 @@ class TopicDirectory:
         self._config = config
         self._environment = environment
         self._store = store
+        self._directory = directory
         self._on_written = on_written
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
@@ -252,6 +254,7 @@ class TopicDirectory:
             leader_epoch=self._cluster.epoch,
             layers=config.layers,
             num_partitions=config.get_int("num.partitions"),
+            directory=self._directory,
             strict=config.get_bool("tallystick.strict.replication.factor"),
             deletion_enabled=config.get_bool("delete.topic.enable"),
             internal_configs=internal_configs(config),

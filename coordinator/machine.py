@@ -27,9 +27,9 @@ class Ticket(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record to append, as bytes. `value` None is a tombstone."""
+    """A record to append, as bytes. `value` None is a tombstone; a log that is not compacted by key needs none."""
 
-    key: bytes
+    key: bytes | None
     value: bytes | None
 
 

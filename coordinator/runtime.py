@@ -302,8 +302,8 @@ def entries_of(data: Buffer) -> Iterator[tuple[ReplayedRecord | ReplayedMarker |
                 yield ReplayedMarker(header.base_offset, header.max_timestamp, stamp, end.commit), None
         else:
             for record in records_of(data, position):
-                assert record.key is not None, "a coordinator record without a key"
-                yield ReplayedRecord(record.offset, record.timestamp_ms, stamp, record.key, record.value), None
+                key = record.key or b""
+                yield ReplayedRecord(record.offset, record.timestamp_ms, stamp, key, record.value), None
         yield None, header.next_offset
 
 
@@ -315,5 +315,6 @@ def _replayed(
     records: Sequence[Record], offset: int, now_ms: int, stamp: ProducerStamp | None
 ) -> list[ReplayedRecord | ReplayedMarker]:
     return [
-        ReplayedRecord(offset + index, now_ms, stamp, record.key, record.value) for index, record in enumerate(records)
+        ReplayedRecord(offset + index, now_ms, stamp, record.key or b"", record.value)
+        for index, record in enumerate(records)
     ]

@@ -30,8 +30,9 @@ from protocol.messages.topics import CreatableTopic, CreatePartitionsTopic, Dele
 PRODUCER_ID_BLOCK = 1000
 LAST_PRODUCER_ID = (1 << 63) - 1
 
-_RECORD_VERSIONS: dict[type, int] = {RegisterBrokerRecord: 3, PartitionRecord: 0}
-"""The version a record is written in, where it is not 0."""
+_RECORD_VERSIONS: dict[type, int] = {RegisterBrokerRecord: 3, PartitionRecord: 1}
+"""The version a record is written in, where it is not 0: what a Kafka of our `metadata.version` writes. Earlier ones
+are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,9 @@ class Registration:
     epoch: int
     rack: str | None
     endpoints: tuple[tuple[str, str, int], ...] = ()
+    """(listener, host, port), as clients are told them."""
+    directory: bytes = bytes(16)
+    """The id of the data folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +58,9 @@ class ProducerIdBlock:
 
 
 def framed(messages: Iterable[object]) -> list[Record]:
-    """Records as they stand in the log. Their keys are empty: the metadata log is not compacted by key."""
+    """Records as they stand in the log. They have no keys: the metadata log is not compacted by key."""
     return [
-        Record(key=b"", value=metadata_frame(message, _RECORD_VERSIONS.get(type(message), 0))) for message in messages
+        Record(key=None, value=metadata_frame(message, _RECORD_VERSIONS.get(type(message), 0))) for message in messages
     ]
 
 
@@ -110,6 +114,7 @@ class ClusterCoordinator:
                 ],
                 rack=registration.rack,
                 fenced=False,
+                log_dirs=[registration.directory],
             )
         )
         return _decided(ticket, messages, registration.epoch, f"node {registration.node_id} starts")

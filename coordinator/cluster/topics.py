@@ -41,6 +41,8 @@ class Rules:
     node_id: int
     leader_epoch: int
     layers: Layers
+    directory: bytes = bytes(16)
+    """The id of the data folder in which new partitions are put."""
     num_partitions: int = 1
     strict: bool = False
     deletion_enabled: bool = True
@@ -177,6 +179,7 @@ def _partition_records(topic_id: bytes, indexes: range, rules: Rules) -> Iterabl
             leader=rules.node_id,
             leader_epoch=rules.leader_epoch,
             partition_epoch=0,
+            directories=[rules.directory],
         )
 
 

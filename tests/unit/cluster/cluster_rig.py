@@ -146,11 +146,11 @@ def with_node(
         environment = RealEnvironment(files, sync_threads=2)
         node = Node(BrokerConfig(values), environment)
         try:
-            await node.start()
             node.endpoints = {
                 "PLAINTEXT": Endpoint("PLAINTEXT", "127.0.0.1", 9092),
                 "OUTSIDE": Endpoint("OUTSIDE", "broker.example", 19092),
             }
+            await node.start()
             told = await story(node)
             await node.stop()
             return told

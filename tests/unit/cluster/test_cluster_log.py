@@ -7,15 +7,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.node import Node
 from coordinator.cluster.configs import Alteration, AlteredResource
 from coordinator.cluster.coordinator import LAST_PRODUCER_ID, Registration, framed
-from coordinator.cluster.records import NoOpRecord, ProducerIdsRecord
+from coordinator.cluster.image import ClusterImage
+from coordinator.cluster.records import (
+    NoOpRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
 from coordinator.machine import Record, ReplayedRecord
+from protocol.codec import decode, metadata_frame, read_metadata_frame
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
+from protocol.records.batch import headers_in
+from protocol.records.record import records_of
 from tests.harness import jars
 from tests.harness.memory_shard_log import MemoryShardLog
-from tests.unit.cluster.cluster_rig import ClusterRig, image_of, topic
+from tests.unit.cluster.cluster_rig import ClusterRig, image_of, topic, with_node
 
 NAMES = ("a", "b", "c.d", "c_d")
 
@@ -171,4 +182,46 @@ def test_kafka_reads_the_log(tmp_path: Path) -> None:
 
 def test_a_record_is_framed_as_kafka_frames_it() -> None:
     (record,) = framed([ProducerIdsRecord(broker_id=1, broker_epoch=2, next_producer_id=1000)])
-    assert record == Record(b"", bytes.fromhex("010f0000000001000000000000000200000000000003e800"))
+    assert record == Record(None, bytes.fromhex("010f0000000001000000000000000200000000000003e800"))
+
+
+def test_the_log_holds_what_a_kafka_of_our_metadata_version_writes(tmp_path: Path) -> None:
+    """No keys, the endpoints that clients are told, and in which directory each partition is."""
+
+    async def story(node: Node) -> None:
+        await node.topics.auto_create("t")
+
+    with_node(story, folder=tmp_path)
+    data = (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").read_bytes()
+    records = [record for position, _ in headers_in(data) for record in records_of(data, position)]
+    assert {record.key for record in records} == {None}
+    values = [record.value for record in records if record.value is not None]
+    found = {cls: _all_of(cls, key, version, values) for cls, key, version in WRITTEN}
+    (registered,) = found[RegisterBrokerRecord]
+    assert [(one.name, one.port) for one in registered.end_points] == [("PLAINTEXT", 9092), ("OUTSIDE", 19092)]
+    assert [one.directories for one in found[PartitionRecord]] == [registered.log_dirs] * 2
+    assert registered.log_dirs != [bytes(16)]
+
+
+WRITTEN: tuple[tuple[type, int, int], ...] = ((RegisterBrokerRecord, 0, 3), (PartitionRecord, 3, 1))
+
+
+def _all_of(cls: type, key: int, version: int, frames: list[bytes]) -> list[Any]:
+    heads = [(read_metadata_frame(frame), frame) for frame in frames]
+    return [
+        decode(cls, version, frame, at)[0] for (found, *rest, at), frame in heads if [found, *rest] == [key, version]
+    ]
+
+
+def test_records_of_an_earlier_layout_are_read() -> None:
+    """Folders written before: partitions without directories, and empty keys."""
+    image = ClusterImage()
+    topic_id = bytes(15) + b"\x07"
+    image.replay(0, metadata_frame(TopicRecord(name="old", topic_id=topic_id), 0))
+    record = PartitionRecord(
+        partition_id=0, topic_id=topic_id, replicas=[1], isr=[1], removing_replicas=[], adding_replicas=[], leader=1
+    )
+    for index, version in enumerate((0, 1, 2)):
+        record.partition_id = index
+        image.replay(1 + index, metadata_frame(record, version))
+    assert image.topics["old"].partition_count == 3
