@@ -12,7 +12,7 @@ Rule 3. One attempt per lease and partition. Here a lease belongs to one task at
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -50,18 +50,14 @@ class Opened:
     done: Marker | None
 
 
-@dataclass(slots=True)
 class BatchTransaction:
     """The steps. Made anew for each batch; connections are the process's."""
 
-    settings: SinkSettings
-    sink_id: str
-    batch: BatchId
-    connection: Cluster = field(init=False)
-
-    def __post_init__(self) -> None:
-        settings = self.settings
-        self.connection = cluster(settings.bootstrap, settings.client_id, patience_s=settings.patience_s)
+    def __init__(self, settings: SinkSettings, sink_id: str, batch: BatchId) -> None:
+        self.settings = settings
+        self.sink_id = sink_id
+        self.batch = batch
+        self.connection: Cluster = cluster(settings.bootstrap, settings.client_id, patience_s=settings.patience_s)
 
     @property
     def progress(self) -> ProgressTopic:

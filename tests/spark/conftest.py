@@ -13,7 +13,7 @@ import pytest
 
 from tallystick.process import BrokerProcess
 from tests.harness.broker import EXTERNAL, Target, server, story_name
-from tests.spark.session import NotHere, needed, new_session
+from tests.spark.session import NotHere, needed, new_session, register_everything
 
 WHOLE = os.environ.get("TALLYSTICK_SPARK", "") == "whole"
 """`make test` runs a short form; `TALLYSTICK_SPARK=whole` runs every case."""
@@ -40,6 +40,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     except NotHere as reason:
         pytest.skip(str(reason))
     session = new_session(tmp_path_factory.mktemp("spark"))
+    register_everything(session)
     yield session
     session.stop()
 

@@ -53,3 +53,12 @@ def new_session(folder: Path, master: str = "local[2]") -> Any:
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def register_everything(spark: Any) -> None:
+    """Our data sources, and those with faults in them."""
+    from spark_connector.register import register
+    from tests.spark.faulty_sink import FaultyEos
+
+    register(spark)
+    spark.dataSource.register(FaultyEos)

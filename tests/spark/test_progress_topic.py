@@ -1,0 +1,102 @@
+"""The control topic: what counts as the last marker of a sink, whoever else writes to the same partition."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numpy")
+pytest.importorskip("pyarrow")
+
+from spark_connector.errors import UnsafeProgressTopic
+from spark_connector.progress import PARTITIONS, Marker, ProgressTopic, progress_key
+from tallystick.client.client import Client
+from tallystick.client.lease import end_transaction, take_lease
+from tallystick.client.sender import Sender
+
+PATIENCE_S = 30.0
+
+
+def run(bootstrap: str, story: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
+    async def told() -> None:
+        client = await Client.connect(bootstrap)
+        try:
+            await story(client)
+        finally:
+            await client.close()
+
+    asyncio.run(told())
+
+
+def neighbours(progress: ProgressTopic, count: int) -> list[str]:
+    """Keys that share a partition."""
+    first = progress_key("sink-0", "q")
+    found = [first]
+    for number in range(1, 10_000):
+        key = progress_key(f"sink-{number}", "q")
+        if len(found) < count and progress.partition_of(key) == progress.partition_of(first):
+            found.append(key)
+    return found
+
+
+async def mark(progress: ProgressTopic, key: str, batch: int, *, commit: bool | None) -> None:
+    """One marker in a transaction that is committed, aborted or left open."""
+    client = progress.client
+    lease = await take_lease(client, f"{progress.topic}.{key}", timeout_ms=60_000, patience_s=PATIENCE_S)
+    sender = Sender(client, lease, patience_s=PATIENCE_S)
+    await sender.offer([progress.batch(key, Marker(batch, ['{"t":{"0":1}}'], {"out": {"0": 3}}, 5))])
+    await sender.flush()
+    if commit is not None:
+        await end_transaction(client, lease, commit=commit, patience_s=PATIENCE_S)
+
+
+def test_the_open_transaction_of_another_sink_hides_nothing(bootstrap: str, name: str) -> None:
+    """A reader that stopped at the last stable offset would see batch 1 of ours, and batch 2 would be written twice."""
+
+    async def story(client: Client) -> None:
+        progress = ProgressTopic(client, name, PATIENCE_S)
+        await progress.ensure()
+        ours, theirs = neighbours(progress, 2)
+        await mark(progress, ours, 1, commit=True)
+        await mark(progress, theirs, 7, commit=None)
+        await mark(progress, ours, 2, commit=True)
+        found = await progress.last(ours)
+        assert found == Marker(2, ['{"t":{"0":1}}'], {"out": {"0": 3}}, 5)
+        with pytest.raises(UnsafeProgressTopic, match="neither committed nor aborted"):
+            await progress.last(theirs)
+
+    run(bootstrap, story)
+
+
+def test_aborted_markers_do_not_count_for_a_reader_old_or_new(bootstrap: str, name: str) -> None:
+    async def story(client: Client) -> None:
+        progress = ProgressTopic(client, name, PATIENCE_S)
+        await progress.ensure()
+        key, other = neighbours(progress, 2)
+        assert await progress.last(key) is None
+        for batch, commit in enumerate((True, True, False, False)):
+            await mark(progress, key, batch, commit=commit)
+            await mark(progress, other, 100 + batch, commit=not commit)
+            old, new = await progress.last(key), await ProgressTopic(client, name, PATIENCE_S).last(key)
+            assert old == new and new is not None and new.batch == min(batch, 1)
+        last = await progress.last(other)
+        assert last is not None and last.batch == 103
+
+    run(bootstrap, story)
+
+
+@pytest.mark.parametrize(("partitions", "policy"), [(PARTITIONS, "delete"), (PARTITIONS - 1, "compact")])
+def test_a_topic_that_would_forget_is_refused(bootstrap: str, name: str, partitions: int, policy: str) -> None:
+    async def story(client: Client) -> None:
+        await client.create_topic(name, partitions, {"cleanup.policy": policy})
+        with pytest.raises(UnsafeProgressTopic, match="forgets markers"):
+            await ProgressTopic(client, name, PATIENCE_S).last("k")
+
+    run(bootstrap, story)
+
+
+def test_something_else_in_the_topic_is_not_taken_for_a_marker() -> None:
+    for data in (b"", b"{}", b'{"v":1}', b"[]", b'{"v":2,"batch":1}'):
+        with pytest.raises(UnsafeProgressTopic):
+            Marker.from_bytes(data)
