@@ -90,7 +90,7 @@ def draw(seed: int) -> Plan:
     """The plan of a seed."""
     random = Random(seed)
     page_cache = random.random() < 0.25
-    duration_s = random.choice((1.0, 2.0, 4.0))
+    duration_s = random.choice((0.5, 1.0, 2.0))
     return Plan(
         seed=seed,
         duration_s=duration_s,
@@ -183,7 +183,7 @@ def _settings(random: Random) -> tuple[tuple[str, str], ...]:
     drawn = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": random.choice(("100", "1000")),
         "log.retention.check.interval.ms": random.choice(("200", "300000")),
-        "log.cleaner.backoff.ms": random.choice(("100", "15000")),
+        "log.cleaner.backoff.ms": random.choice(("300", "15000")),
         "log.flush.offset.checkpoint.interval.ms": random.choice(("150", "60000")),
         "producer.id.expiration.check.interval.ms": random.choice(("500", "600000")),
         "log.segment.delete.delay.ms": random.choice(("0", "60000")),

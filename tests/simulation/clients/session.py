@@ -43,7 +43,7 @@ class Session:
         except (ConnectionLost, OSError, TimeoutError) as error:
             raise NoAnswer(str(error)) from error
         if again and self.world.random.random() < again:
-            self._repeat(request, version)
+            self._repeat(request, version, answer)
         return answer
 
     async def finish(self, answer: "asyncio.Future[Any]", patience_s: float = PATIENCE_S) -> Any:
@@ -75,10 +75,12 @@ class Session:
             self._connection.abort()
             self._connection = None
 
-    def _repeat(self, request: object, version: int) -> None:
+    def _repeat(self, request: object, version: int, answer: "asyncio.Future[Any]") -> None:
+        """Behind the first delivery: what was sent after it must not be overtaken."""
         frame = b"".join(bytes(part) for part in request_parts(request, version, 0, self.name))
         delay = self.world.random.choice((0.001, 0.02, 0.2, 1.0)) * (0.5 + self.world.random.random())
-        self.world.loop.call_later(delay, lambda: self.world.loop.create_task(self._deliver_again(frame)))
+        loop = self.world.loop
+        answer.add_done_callback(lambda _: loop.call_later(delay, lambda: loop.create_task(self._deliver_again(frame))))
 
     async def _deliver_again(self, frame: bytes) -> None:
         try:
