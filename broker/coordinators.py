@@ -165,7 +165,7 @@ class Shards(Generic[M]):
     """All shards of one internal topic in this node.
 
     `make(index)` makes an empty machine for one partition. `partition_count` is what the topic has, or will have
-    when it is made. `opened(index, shard)` is called for each new shard before it loads. Until `open` was called there
+    when it is made. `publish(partition)` commits what needs no sync. `opened(index, shard)` is called for each new shard before it loads. Until `open` was called there
     is no shard; a question then waits a moment for one if the topic `exists`, and is answered NOT_COORDINATOR if not.
     """
 
@@ -179,6 +179,7 @@ class Shards(Generic[M]):
         load_bytes: Callable[[], int] = lambda: 1 << 20,
         opened: Callable[[int, Shard[M]], None] | None = None,
         exists: Callable[[], bool] = lambda: False,
+        publish: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
         self.topic = topic
         self._partition_count = partition_count
@@ -188,6 +189,8 @@ class Shards(Generic[M]):
         self._load_bytes = load_bytes
         self._opened = opened
         self._exists = exists
+        self._publish = publish
+        self._partitions: dict[int, Partition] = {}
         self._changed: asyncio.Future[None] | None = None
         self._shards: dict[int, Shard[M]] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
@@ -231,7 +234,13 @@ class Shards(Generic[M]):
             shard.submit(lambda machine, now_ms: operation(machine, ticket, now_ms), ticket)
         except NotReady as not_ready:
             raise CoordinatorError(not_ready.error) from not_ready
+        if not ticket.future.done():
+            self.publish(index)
         return await ticket.future
+
+    def publish(self, index: int) -> None:
+        """Somebody waits for what was just appended there: commit it at once if no sync is needed for that."""
+        self._publish(self._partitions[index])
 
     async def wait_until_ready(self, index: int) -> Shard[M]:
         """The shard over a partition, active. A log that was just made, or one that loads, is waited for a moment
@@ -268,6 +277,7 @@ class Shards(Generic[M]):
         """Start a shard over each partition. An empty log is loaded at once, the rest in the background."""
         for partition in partitions:
             if partition.index not in self._shards:
+                self._partitions[partition.index] = partition
                 self._open_one(partition.index, PartitionShardLog(partition))
 
     def _open_one(self, index: int, log: ShardLog) -> None:

@@ -62,9 +62,9 @@ class GroupCommit:
     def publish(self, partition: Committed) -> None:
         """A writer is about to answer: commit at once what needs no sync, which saves it a wait."""
         if partition in self._dirty and not partition.is_durable:
-            partition.committed_moved()
             if not getattr(partition.log, "checkpoint_wanted", False):
-                self._dirty.pop(partition, None)
+                del self._dirty[partition]  # before the next line: who hears of the commit may write again
+            partition.committed_moved()
 
     async def wait_until_idle(self) -> None:
         """Until nothing is dirty any more (shutdown)."""

@@ -62,6 +62,7 @@ def make_group_shards(node: "Node") -> Shards[GroupCoordinator]:
         environment=node.environment,
         load_bytes=lambda: node.config.get_int("offsets.load.buffer.size"),
         exists=lambda: node.topics.by_name(CONSUMER_OFFSETS) is not None,
+        publish=node.group_commit.publish,
     )
 
 

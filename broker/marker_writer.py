@@ -55,6 +55,7 @@ class LocalMarkerWriter:
         except AppendError as refused:
             done(refused.code)
             return
+        self._node.group_commit.publish(partition)
         self._uncommitted.wait(partition, offset + 1, done)
 
     def _write_to_group_shard(self, index: int, marker: Marker, done: Done) -> None:
@@ -68,6 +69,8 @@ class LocalMarkerWriter:
             shard.submit(lambda machine, now_ms: machine.write_marker(marker, ticket, now_ms), ticket)
         except NotReady:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            self._node.groups.publish(index)
 
 
 class UncommittedMarkers:

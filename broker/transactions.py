@@ -72,6 +72,7 @@ class TransactionShards(Shards[TransactionCoordinator]):
         load_bytes: Callable[[], int],
         opened: Callable[[int, Shard[TransactionCoordinator]], None],
         exists: Callable[[], bool],
+        publish: Callable[[Partition], None],
     ) -> None:
         super().__init__(
             topic=TRANSACTION_STATE,
@@ -81,6 +82,7 @@ class TransactionShards(Shards[TransactionCoordinator]):
             load_bytes=load_bytes,
             opened=opened,
             exists=exists,
+            publish=publish,
         )
         self._held: dict[str, list[asyncio.Future[None]]] = {}
 
@@ -163,6 +165,7 @@ def make_transaction_shards(
         load_bytes=lambda: node.config.get_int("transaction.state.log.load.buffer.size"),
         opened=opened,
         exists=lambda: node.topics.by_name(TRANSACTION_STATE) is not None,
+        publish=node.group_commit.publish,
     )
     return shards
 
