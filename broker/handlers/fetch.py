@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 READ_COMMITTED = 1
 NO_TOPIC_ID = bytes(16)
-LEADER_ERRORS = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH)
+LEADER_ERRORS = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+LEADER_HINTS_SINCE = 16
+"""KIP-951: from this version on an answer says who leads now. It does not help whoever is ahead of the leader."""
 
 
 @dataclass(slots=True)
@@ -93,7 +95,9 @@ class _Attempt:
             partition, error = self._find(wanted)
             if partition is None:
                 reading.errors = True
-                reading.told.append((wanted, _error(wanted, error)))
+                told = _error(wanted, error)
+                told.aborted_transactions = []  # null says that a log was looked into, as in Kafka
+                reading.told.append((wanted, told))
                 continue
             reading.watched.append(partition)
             self._read_one(reading, wanted, partition, room - reading.size_bytes)
@@ -113,7 +117,10 @@ class _Attempt:
         error = _epoch_error(wanted, partition)
         if error:
             reading.errors = True
-            reading.told.append((wanted, _error(wanted, error, self._leader(partition))))
+            told = _error(wanted, error)
+            if error is ErrorCode.FENCED_LEADER_EPOCH and self._context.api_version >= LEADER_HINTS_SINCE:
+                told.current_leader = self._leader(partition)
+            reading.told.append((wanted, told))
             return
         if (diverging := _diverging(wanted, partition)) is not None:
             reading.errors = True
@@ -217,13 +224,10 @@ def _data(wanted: Wanted, data: FetchedData) -> PartitionData:
     )
 
 
-def _error(wanted: Wanted, error: ErrorCode, leader: LeaderIdAndEpoch | None = None) -> PartitionData:
-    told = PartitionData(
-        partition_index=wanted.index, error_code=error, high_watermark=-1, aborted_transactions=[], records=b""
+def _error(wanted: Wanted, error: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=wanted.index, error_code=error, high_watermark=-1, aborted_transactions=None, records=b""
     )
-    if leader is not None:
-        told.current_leader = leader
-    return told
 
 
 def _take_note(wanted: Wanted, told: PartitionData) -> bool:
