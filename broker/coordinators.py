@@ -165,8 +165,9 @@ class Shards(Generic[M]):
     """All shards of one internal topic in this node.
 
     `make(index)` makes an empty machine for one partition. `partition_count` is what the topic has, or will have
-    when it is made. `publish(partition)` commits what needs no sync. `opened(index, shard)` is called for each new shard before it loads. Until `open` was called there
-    is no shard; a question then waits a moment for one if the topic `exists`, and is answered NOT_COORDINATOR if not.
+    when it is made. `publish(partition)` commits what needs no sync. `opened(index, shard)` is called for each new
+    shard before it loads. Until `open` was called there is no shard; a question then waits a moment for one if the
+    topic `exists`, and is answered NOT_COORDINATOR if not.
     """
 
     def __init__(

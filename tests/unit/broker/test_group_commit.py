@@ -155,3 +155,23 @@ def test_a_writer_that_answers_at_once_publishes_only_what_needs_no_sync() -> No
         assert bench.events == ["committed relaxed 1", "sync strict", "committed strict 1"]
 
     run(story())
+
+
+def test_who_hears_of_a_commit_and_writes_again_is_committed_again() -> None:
+    async def story() -> None:
+        bench = Bench()
+        relaxed = bench.partition("relaxed", durable=False)
+        heard = relaxed.committed_moved
+
+        def write_once_more() -> None:
+            relaxed.committed_moved = heard  # type: ignore[method-assign]
+            heard()
+            bench.write(relaxed)
+
+        relaxed.committed_moved = write_once_more  # type: ignore[method-assign]
+        bench.write(relaxed)
+        bench.commit.publish(relaxed)
+        await bench.commit.wait_until_idle()
+        assert bench.events == ["committed relaxed 1", "committed relaxed 2"]
+
+    run(story())
