@@ -32,6 +32,8 @@ class BrokerProcess:
         self.options = list(options)
         self.port = port
         self.start_seconds = start_seconds
+        self.environment: dict[str, str] = {}
+        """Variables of the next start, beside our own."""
         self.bootstrap = ""
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -53,7 +55,12 @@ class BrokerProcess:
         ready.unlink(missing_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
-                self._command(ready), cwd=PACKAGES, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                self._command(ready),
+                cwd=PACKAGES,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **self.environment},
             )
         self.starts += 1
         self.bootstrap = self._wait_until_ready(ready)

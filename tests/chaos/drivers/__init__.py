@@ -1,0 +1,1 @@
+"""Real clients behind one face (`driver`): librdkafka, kafka-python, aiokafka, Java."""

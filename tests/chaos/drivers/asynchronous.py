@@ -1,0 +1,118 @@
+"""aiokafka, on an event loop of its own thread. It repeats by itself what may be repeated; a call that takes too long
+is given up together with its producer."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+
+from tests.chaos.drivers.driver import FATAL, Failed, Place
+
+CALL_S = 60.0
+
+
+class Loop:
+    """An event loop that runs beside."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+
+    def call(self, work: Coroutine[Any, Any, Any]) -> Any:
+        waited = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, CALL_S), self._loop)
+        try:
+            return waited.result()
+        except (KafkaError, TimeoutError) as error:
+            raise Failed(FATAL, repr(error)) from error
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop)
+
+
+class Producing:
+    """See `tests.chaos.drivers.driver`."""
+
+    def __init__(self, bootstrap: str, transactional_id: str | None, timeout_ms: int) -> None:
+        self._loop = Loop()
+        self._producer: Any = None
+        self._sent: list[Any] = []
+        self._settings: dict[str, Any] = {
+            "bootstrap_servers": bootstrap,
+            "enable_idempotence": True,
+            "request_timeout_ms": 5000 if transactional_id is not None else 120_000,
+        }
+        if transactional_id is not None:
+            self._settings |= {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
+
+    def init(self) -> None:
+        async def start() -> None:
+            self._producer = AIOKafkaProducer(**self._settings)
+            await self._producer.start()
+
+        self._loop.call(start())
+
+    def begin(self) -> None:
+        self._sent.clear()
+        self._loop.call(self._producer.begin_transaction())
+
+    def send(self, place: Place, value: bytes) -> None:
+        self._sent.append(self._loop.call(self._producer.send(place[0], value, partition=place[1])))
+
+    def sent(self) -> list[int | None]:
+        async def wait() -> list[int | None]:
+            answers = await asyncio.gather(*self._sent, return_exceptions=True)
+            return [None if isinstance(answer, BaseException) else answer.offset for answer in answers]
+
+        found: list[int | None] = self._loop.call(wait())
+        self._sent.clear()
+        return found
+
+    def send_offsets(self, group: str, place: Place, offset: int) -> None:
+        self._loop.call(self._producer.send_offsets_to_transaction({TopicPartition(*place): offset}, group))
+
+    def commit(self) -> None:
+        self._loop.call(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._loop.call(self._producer.abort_transaction())
+
+    def close(self) -> None:
+        if self._producer is not None:
+            self._loop.begin(self._producer.stop())
+
+
+class Reading:
+    """See `tests.chaos.drivers.driver`."""
+
+    def __init__(self, bootstrap: str, places: list[Place]) -> None:
+        self._loop = Loop()
+
+        async def start() -> Any:
+            consumer = AIOKafkaConsumer(
+                bootstrap_servers=bootstrap,
+                isolation_level="read_committed",
+                auto_offset_reset="none",
+                enable_auto_commit=False,
+            )
+            await consumer.start()
+            consumer.assign([TopicPartition(*place) for place in places])
+            for place in places:
+                consumer.seek(TopicPartition(*place), 0)
+            return consumer
+
+        self._consumer = self._loop.call(start())
+
+    def poll(self, seconds: float) -> list[tuple[Place, int, bytes]]:
+        found = self._loop.call(self._consumer.getmany(timeout_ms=int(seconds * 1000)))
+        return [
+            ((place.topic, place.partition), record.offset, record.value)
+            for place, records in found.items()
+            for record in records
+        ]
+
+    def close(self) -> None:
+        self._loop.begin(self._consumer.stop())

@@ -1,0 +1,102 @@
+"""kafka-python. Whatever goes wrong, the producer is thrown away and another takes its id: that is always right."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from tests.chaos.drivers.driver import FATAL, RETRIABLE, Failed, Place
+
+BACK_SOON = {"reconnect_backoff_ms": 10, "reconnect_backoff_max_ms": 100}
+
+
+class Producing:
+    """See `tests.chaos.drivers.driver`."""
+
+    def __init__(self, bootstrap: str, transactional_id: str | None, timeout_ms: int) -> None:
+        settings: dict[str, Any] = {"delivery_timeout_ms": 120_000, "max_block_ms": 40_000, **BACK_SOON}
+        if transactional_id is not None:
+            settings |= {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
+            settings["delivery_timeout_ms"] = 40_000  # at least its request timeout, or it gives up for good
+        self._producer = _called(
+            lambda: KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, **settings)
+        )
+        self._transactional = transactional_id is not None
+        self._sent: list[Any] = []
+
+    def init(self) -> None:
+        if self._transactional:
+            _called(self._producer.init_transactions)
+
+    def begin(self) -> None:
+        self._sent.clear()
+        _called(self._producer.begin_transaction)
+
+    def send(self, place: Place, value: bytes) -> None:
+        self._sent.append(_called(lambda: self._producer.send(place[0], value, partition=place[1])))
+
+    def sent(self) -> list[int | None]:
+        found: list[int | None] = []
+        for future in self._sent:
+            try:
+                found.append(future.get(130).offset)
+            except KafkaError:
+                found.append(None)
+        self._sent.clear()
+        return found
+
+    def send_offsets(self, group: str, place: Place, offset: int) -> None:
+        position = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1)}
+        _called(lambda: self._producer.send_offsets_to_transaction(position, group))
+
+    def commit(self) -> None:
+        _called(self._producer.commit_transaction)
+
+    def abort(self) -> None:
+        _called(self._producer.abort_transaction)
+
+    def close(self) -> None:
+        # On the side: it may wait for answers that nobody will give.
+        threading.Thread(target=lambda: self._producer.close(timeout=0), daemon=True).start()
+
+
+def _called(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except KafkaTimeoutError as late:
+        raise Failed(RETRIABLE, late) from late
+    except KafkaError as error:
+        raise Failed(FATAL, repr(error)) from error
+
+
+class Reading:
+    """See `tests.chaos.drivers.driver`."""
+
+    def __init__(self, bootstrap: str, places: list[Place]) -> None:
+        self._consumer = _called(
+            lambda: KafkaConsumer(
+                bootstrap_servers=bootstrap,
+                isolation_level="read_committed",
+                auto_offset_reset="none",
+                enable_auto_commit=False,
+                **BACK_SOON,
+            )
+        )
+        partitions = [TopicPartition(*place) for place in places]
+        self._consumer.assign(partitions)
+        for partition in partitions:
+            self._consumer.seek(partition, 0)
+
+    def poll(self, seconds: float) -> list[tuple[Place, int, bytes]]:
+        found = _called(lambda: self._consumer.poll(timeout_ms=int(seconds * 1000)))
+        return [
+            ((place.topic, place.partition), record.offset, record.value)
+            for place, records in found.items()
+            for record in records
+        ]
+
+    def close(self) -> None:
+        self._consumer.close()

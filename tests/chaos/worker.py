@@ -1,0 +1,211 @@
+"""One worker of a chaos run, a process of its own: `python -m tests.chaos.worker '{"client": "java", ...}'`.
+
+A producer makes transactions (or plain idempotent writes) until the file `stop` appears, a reader reads. Both write
+down what they were told, and never believe anything else. A worker that is fenced ends: another one has its id.
+"""
+
+import json
+import random
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.drivers.driver import (
+    ABORTABLE,
+    RETRIABLE,
+    TRANSACTION_VERSION,
+    Driver,
+    Failed,
+    Place,
+    make_driver,
+    make_reader,
+)
+from tests.chaos.recording import NUMBERS_PER_WORKER, Recorder
+
+TIMEOUT_MS = 30_000
+PAUSE_S = 0.005
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a worker is told on its command line."""
+
+    name: str
+    kind: str
+    """transactional, idempotent or reader"""
+    client: str
+    bootstrap: str
+    folder: str
+    number: int
+    seed: int
+    partitions: int
+    transactional_id: str = ""
+
+    @property
+    def topic(self) -> str:
+        return "plain" if self.kind == "idempotent" else "transactional"
+
+
+class Worker:
+    """See the head of this file."""
+
+    def __init__(self, told: Assignment) -> None:
+        self.told = told
+        self.random = random.Random(told.seed)
+        self.recorder = Recorder(Path(told.folder) / f"{told.name}.jsonl")
+        self._stop = Path(told.folder) / "stop"
+        self._next_number = told.number * NUMBERS_PER_WORKER
+        self._transaction = 0
+        self._incarnation = 0
+        self._driver: Driver | None = None
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.exists()
+
+    def note(self, event: str, **fields: Any) -> None:
+        self.recorder.note(event, worker=self.told.name, **fields)
+
+    # -- producers ---------------------------------------------------------------------------------------------
+
+    def produce(self) -> None:
+        while not self.stopping:
+            try:
+                if self._driver is None:
+                    self._driver = self._made()
+                if self.told.kind == "transactional":
+                    self._one_transaction(self._driver)
+                else:
+                    self._plain_writes(self._driver)
+                time.sleep(PAUSE_S)
+            except Failed as failed:
+                self.note("troubled", reason=str(failed))
+                self._let_go()
+                if "enced" in str(failed):
+                    return
+                time.sleep(0.1)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+
+    def _made(self) -> Driver:
+        transactional_id = self.told.transactional_id or None
+        self._incarnation += 1
+        named = {"id": transactional_id, "incarnation": self._incarnation}
+        if transactional_id is not None:
+            self.note("claiming-began", **named)
+        driver = make_driver(self.told.client, self.told.bootstrap, transactional_id, TIMEOUT_MS)
+        try:
+            self._patiently(driver.init)
+        except Failed:
+            driver.close()
+            raise
+        if transactional_id is not None:
+            self.note("claimed", **named)
+        return driver
+
+    def _patiently(self, call: Any) -> None:
+        """As long as the client says that a call may be repeated."""
+        while True:
+            try:
+                return call()
+            except Failed as failed:
+                if failed.kind != RETRIABLE:
+                    raise
+                self.note("troubled", reason=str(failed))
+
+    def _one_transaction(self, driver: Driver) -> None:
+        self._transaction += 1
+        named = {"id": self.told.transactional_id, "incarnation": self._incarnation, "transaction": self._transaction}
+        driver.begin()
+        self.note("begin", version=TRANSACTION_VERSION[self.told.client], **named)
+        try:
+            self._write(driver, self.random.choice((1, 3, 6)))
+            if self.random.random() < 0.4:
+                self.note(
+                    "offsets",
+                    group=self.told.transactional_id,
+                    topic=self.told.topic,
+                    partition=0,
+                    offset=self._transaction,
+                    **named,
+                )
+                self._patiently(
+                    lambda: driver.send_offsets(self.told.transactional_id, (self.told.topic, 0), self._transaction)
+                )
+            commit = self.random.random() < 0.8
+            self.note("decide", commit=commit, **named)
+            self._patiently(driver.commit if commit else driver.abort)
+            self.note("end", outcome=commit, **named)
+        except Failed as failed:
+            if failed.kind != ABORTABLE:
+                raise
+            self.note("troubled", reason=str(failed))
+            self.note("decide", commit=False, **named)
+            self._patiently(driver.abort)
+            self.note("end", outcome=False, **named)
+
+    def _plain_writes(self, driver: Driver) -> None:
+        self._write(driver, 20)
+
+    def _write(self, driver: Driver, count: int) -> None:
+        """Some records at random places; waits until each was answered. In a transaction a lost one is a failure."""
+        places = [(self.told.topic, self.random.randrange(self.told.partitions)) for _ in range(count)]
+        numbers = [self._number(place) for place in places]
+        for place, number in zip(places, numbers, strict=True):
+            driver.send(place, b"%d" % number)
+        answers = driver.sent()
+        for number, offset in zip(numbers, answers, strict=False):
+            if offset is not None:
+                self.note("acked", number=number, offset=offset)
+        if None in answers:
+            raise Failed(ABORTABLE if self.told.transactional_id else "fatal", "a record was not taken")
+
+    def _number(self, place: Place) -> int:
+        number = self._next_number
+        self._next_number += 1
+        self.note(
+            "write",
+            number=number,
+            topic=place[0],
+            partition=place[1],
+            id=self.told.transactional_id or None,
+            incarnation=self._incarnation,
+            transaction=self._transaction,
+        )
+        return number
+
+    # -- readers -----------------------------------------------------------------------------------------------
+
+    def read(self) -> None:
+        places = [(topic, index) for topic in ("plain", "transactional") for index in range(self.told.partitions)]
+        times = 0
+        while not self.stopping:
+            times += 1
+            name = f"{self.told.name}-{times}"
+            try:
+                reader = make_reader(self.told.client, self.told.bootstrap, places)
+                while not self.stopping:
+                    records = [(*place, offset, int(value)) for place, offset, value in reader.poll(0.2)]
+                    if records:
+                        self.recorder.note("read", reader=name, records=records)
+            except Failed as failed:
+                self.note("troubled", reason=str(failed))
+                time.sleep(0.2)
+
+
+def main(told: str) -> None:
+    worker = Worker(Assignment(**json.loads(told)))
+    if worker.told.kind == "reader":
+        worker.read()
+    else:
+        worker.produce()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

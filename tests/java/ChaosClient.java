@@ -1,0 +1,191 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.AuthorizationException;
+import org.apache.kafka.common.errors.FencedInstanceIdException;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.OutOfOrderSequenceException;
+import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.errors.UnsupportedVersionException;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Apache Kafka's Java client, driven line by line: a command with tab-separated arguments in, one line out.
+ *
+ * <pre>
+ * producer bootstrap transactionalId|- timeoutMs   begin   send topic partition value   sent   flush
+ * offsets group topic partition offset   commit   abort   close
+ * consumer bootstrap topic:partition...            poll milliseconds
+ * </pre>
+ *
+ * Answers are "ok ..." or "failed kind reason", with kind one of retriable, abortable, fatal.
+ */
+@SuppressWarnings("removal")
+public final class ChaosClient {
+    private static final Duration ZERO = Duration.ofMillis(0);
+
+    private KafkaProducer<byte[], byte[]> producer;
+    private KafkaConsumer<byte[], byte[]> consumer;
+    private boolean initialised;
+    private String transactionalId = "-";
+    private final List<Future<RecordMetadata>> sent = new ArrayList<>();
+
+    public static void main(String[] arguments) throws Exception {
+        PrintStream out = System.out;
+        System.setOut(System.err);
+        ChaosClient client = new ChaosClient();
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            out.println(client.answer(line.split("\t")));
+            out.flush();
+        }
+        System.exit(0);
+    }
+
+    private String answer(String[] command) {
+        try {
+            return "ok" + run(command);
+        } catch (ProducerFencedException | OutOfOrderSequenceException | AuthorizationException
+                | UnsupportedVersionException | FencedInstanceIdException | IllegalStateException fatal) {
+            return failed("fatal", fatal);
+        } catch (TimeoutException | InterruptException again) {
+            return failed("retriable", again);
+        } catch (KafkaException abortable) {
+            return failed("abortable", abortable);
+        } catch (Exception bug) {
+            return failed("fatal", bug);
+        }
+    }
+
+    private static String failed(String kind, Exception error) {
+        return "failed\t" + kind + "\t" + error.toString().replaceAll("\\s+", " ");
+    }
+
+    private String run(String[] command) throws Exception {
+        switch (command[0]) {
+            case "producer":
+                makeProducer(command[1], command[2], command[3]);
+                return "";
+            case "begin":
+                sent.clear();
+                producer.beginTransaction();
+                return "";
+            case "send":
+                byte[] value = command[3].getBytes(StandardCharsets.UTF_8);
+                sent.add(producer.send(new ProducerRecord<>(command[1], Integer.valueOf(command[2]), null, value)));
+                return "";
+            case "sent":
+                return offsets();
+            case "offsets":
+                Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+                TopicPartition place = new TopicPartition(command[2], Integer.parseInt(command[3]));
+                offsets.put(place, new OffsetAndMetadata(Long.parseLong(command[4])));
+                producer.sendOffsetsToTransaction(offsets, new ConsumerGroupMetadata(command[1]));
+                return "";
+            case "commit":
+                producer.commitTransaction();
+                return "";
+            case "abort":
+                producer.abortTransaction();
+                return "";
+            case "close":
+                producer.close(ZERO);
+                producer = null;
+                initialised = false;
+                return "";
+            case "consumer":
+                makeConsumer(command);
+                return "";
+            case "poll":
+                return poll(Long.parseLong(command[1]));
+            default:
+                throw new IllegalArgumentException("no command " + command[0]);
+        }
+    }
+
+    private void makeProducer(String bootstrap, String id, String timeoutMs) {
+        if (producer == null) {
+            Map<String, Object> settings = new HashMap<>();
+            settings.put("bootstrap.servers", bootstrap);
+            settings.put("enable.idempotence", true);
+            settings.put("linger.ms", 2);
+            settings.put("reconnect.backoff.ms", 10);
+            settings.put("reconnect.backoff.max.ms", 100);
+            settings.put("max.block.ms", 15000);
+            settings.put("request.timeout.ms", 5000);
+            settings.put("delivery.timeout.ms", 60000);
+            if (!id.equals("-")) {
+                settings.put("transactional.id", id);
+                settings.put("transaction.timeout.ms", Integer.valueOf(timeoutMs));
+            }
+            producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
+        }
+        if (!id.equals("-") && !initialised) {
+            producer.initTransactions();
+        }
+        initialised = true;
+        transactionalId = id;
+    }
+
+    private String offsets() throws InterruptedException {
+        StringBuilder found = new StringBuilder();
+        for (Future<RecordMetadata> future : sent) {
+            try {
+                found.append('\t').append(future.get(90, TimeUnit.SECONDS).offset());
+            } catch (ExecutionException | java.util.concurrent.TimeoutException failed) {
+                found.append("\t-");
+            }
+        }
+        sent.clear();
+        return found.toString();
+    }
+
+    private void makeConsumer(String[] command) {
+        Map<String, Object> settings = new HashMap<>();
+        settings.put("bootstrap.servers", command[1]);
+        settings.put("isolation.level", "read_committed");
+        settings.put("auto.offset.reset", "none");
+        settings.put("enable.auto.commit", false);
+        settings.put("reconnect.backoff.ms", 10);
+        settings.put("reconnect.backoff.max.ms", 100);
+        consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        List<TopicPartition> places = new ArrayList<>();
+        for (int index = 2; index < command.length; index++) {
+            int colon = command[index].lastIndexOf(':');
+            int partition = Integer.parseInt(command[index].substring(colon + 1));
+            places.add(new TopicPartition(command[index].substring(0, colon), partition));
+        }
+        consumer.assign(places);
+        places.forEach(place -> consumer.seek(place, 0));
+    }
+
+    private String poll(long milliseconds) {
+        StringBuilder found = new StringBuilder();
+        for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(milliseconds))) {
+            String value = new String(record.value(), StandardCharsets.UTF_8);
+            found.append('\t').append(record.topic()).append(':').append(record.partition());
+            found.append(':').append(record.offset()).append(':').append(value);
+        }
+        return found.toString();
+    }
+}
