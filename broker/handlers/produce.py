@@ -1,6 +1,7 @@
 """Produce: record batches into partitions."""
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,10 @@ _TRANSACTIONAL = 0x10
 _NOTHING = memoryview(b"")
 VERIFIED = Admission(verification=False)
 """The coordinator has said yes in this very turn: the append need not ask for a guard."""
+
+
+NOT_IN_TRANSACTION = "The partition is not in the producer's open transaction."
+"""Clients before Produce 11 do not know TRANSACTION_ABORTABLE; the words are for whoever reads their log."""
 
 
 @dataclass(slots=True)
@@ -141,11 +146,11 @@ def _to_be_admitted(transactional: list[_Write]) -> list[tuple[_Write, ProduceBa
     for write in transactional:
         assert write.partition is not None
         try:
-            needed = write.partition.needs_verification(write.records) is not None
+            header = write.partition.needs_verification(write.records)
         except AppendError:
             continue
-        if needed:
-            found.append((write, ProduceBatch(write.partition, write.records)))
+        if header is not None:
+            found.append((write, ProduceBatch(write.partition, write.records, header)))
     return found
 
 
@@ -195,6 +200,8 @@ def _append(node: "Node", write: _Write, context: RequestContext, request: Produ
         return -1
     if admission is not None and admission.error:
         told.error_code = admission.error
+        if admission.error is ErrorCode.INVALID_TXN_STATE:
+            told.error_message = NOT_IN_TRANSACTION
         return -1
     try:
         appended = partition.append(
@@ -206,6 +213,8 @@ def _append(node: "Node", write: _Write, context: RequestContext, request: Produ
             zstd_allowed=context.api_version >= ZSTD_SINCE,
         )
     except AppendError as refused:
+        if admission is VERIFIED:
+            _remember_refused(partition, write.records)
         told.error_code = refused.code
         told.error_message = refused.message
         told.log_start_offset = refused.log_start_offset
@@ -223,6 +232,17 @@ def _append(node: "Node", write: _Write, context: RequestContext, request: Produ
     told.log_append_time_ms = appended.log_append_time_ms
     told.log_start_offset = appended.log_start_offset
     return appended.next_offset
+
+
+def _remember_refused(partition: Partition, records: memoryview) -> None:
+    """A first batch that was let in without a question, and refused by the log: later ones may not overtake it
+    (KAFKA-14920)."""
+    with contextlib.suppress(AppendError):
+        header = partition.needs_verification(records)
+        if header is not None:
+            partition.begin_verification(
+                header.producer_id, header.producer_epoch, header.base_sequence, supports_epoch_bump=False
+            )
 
 
 def _when_committed(
