@@ -16,6 +16,7 @@ from protocol.codec import read_key, read_version, read_versioned
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.records.batch import BatchHeader, headers_in
 from protocol.records.control import read_end_transaction
 from protocol.records.record import records_of
@@ -49,7 +50,11 @@ async def look(engine: "Engine", words: list[str]) -> list[str]:
 
 async def _fetched(engine: "Engine", topic: str, index: int, *, read_committed: bool) -> tuple[bytes, Any]:
     """All of a partition, as one piece, and the aborted transactions that were listed with it."""
-    offset, pieces, aborted = 0, [], {}
+    pieces: list[bytes] = []
+    aborted = {}
+    earliest = [ListOffsetsPartition(partition_index=index, timestamp=-2)]
+    asked_start = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=earliest)])
+    offset = (await engine.ask_console(asked_start, 7)).topics[0].partitions[0].offset
     while True:
         asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 22)
         request = FetchRequest(
@@ -59,9 +64,6 @@ async def _fetched(engine: "Engine", topic: str, index: int, *, read_committed: 
             topics=[FetchTopic(topic=topic, partitions=[asked])],
         )
         found = (await engine.ask_console(request, FETCH)).responses[0].partitions[0]
-        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and found.log_start_offset > offset:
-            offset = found.log_start_offset
-            continue
         assert not found.error_code, f"{topic}-{index} at {offset}: {ErrorCode(found.error_code).name}"
         data = joined(found)
         for one in found.aborted_transactions or []:

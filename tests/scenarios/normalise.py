@@ -34,10 +34,13 @@ NODES = {"node_id", "leader_id", "controller_id", "broker_id", "replica_nodes", 
 MESSAGES = {"error_message", "batch_index_error_message"}
 SORTED = {
     *("members", "groups", "transaction_states", "active_producers", "partitions", "topics", "configs"),
-    *("partition_responses", "results_by_topic_v3_and_below", "results_by_partition", "topic_results"),
+    *("responses", "partition_responses", "topic_results"),
+    *("results_by_topic_v3_and_below", "results_by_partition"),
 }
 """Lists whose order Kafka leaves to a hash table."""
 OWN_ONLY = {"ListTransactionsResponse": "transaction_states", "ListGroupsResponse": "groups"}
+SUBSCRIPTION = bytes(6)
+"""A subscription of the consumer protocol, version 0, to no topic; the user's part follows, with its length."""
 TIME_WINDOW_MS = 600_000
 
 
@@ -97,7 +100,11 @@ def _value(names: Names, field_name: str, value: object) -> str:
     if isinstance(value, int):
         return number(names, field_name, value)
     if isinstance(value, bytes):
-        return topic_id(names, value) if field_name == "topic_id" else value.decode("latin-1")
+        if field_name == "topic_id":
+            return topic_id(names, value)
+        return (
+            value.removeprefix(SUBSCRIPTION)[4:].decode() if value.startswith(SUBSCRIPTION) else value.decode("latin-1")
+        )
     text = names.plain(str(value))
     if field_name in MEMBERS and value not in names.literals:
         return names.bound("M", value)

@@ -56,6 +56,8 @@ def structure(value: Any, version: int, names: Names, topic: str | None = None) 
             below += head + ([f"  {line}" for line in lines] if head else lines)
             if not lines and not only_list:
                 own.append(f"{spec.name}=[]")
+        elif topic_here is not None and topic_here.startswith("__") and spec.name == "partitions":
+            own.append("partitions=[*]")
         elif not _says_nothing(spec, content, version):
             own.append(_written(spec, content, version, names))
     if topic_here is not None and not (below and not own):
