@@ -40,6 +40,7 @@ def new_session(folder: Path, master: str = "local[2]") -> Any:
     settings = {
         "spark.jars": ",".join(needed()),
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # Half the start for a short life.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
