@@ -15,7 +15,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help install demo serve test lint format bench jars jars-kafka docs lock clean
+.PHONY: help install demo serve test lint format bench chaos jars jars-kafka docs lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -49,6 +49,10 @@ jars: $(VENV)/.spark ## Bring Apache Kafka's and Spark's jars into .jars (Java n
 
 jars-kafka: install
 	@$(BIN)/python -m tests.harness.jars --best-effort kafka
+
+chaos: install jars-kafka ## Real processes killed, frozen and out of disk under real clients (MINUTES=10 ARGS="--seed 7")
+	@TALLYSTICK_CHAOS_THOROUGH=1 $(BIN)/python -m pytest -n 2 tests/chaos/test_fault_points.py tests/chaos/test_other_points.py
+	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) $(ARGS)
 
 docs: install ## Write the generated pages anew (docs/compatibility.md)
 	@$(BIN)/python -m tests.harness.compatibility --write

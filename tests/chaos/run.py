@@ -159,7 +159,7 @@ class Chaos:
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             self._all_well()
-            written = {path.stem for path in self.history_folder.glob("*.jsonl") if path.stat().st_size}
+            written = {path.stem for path in self.history_folder.glob("*.jsonl") if '"acked"' in path.read_text()}
             if all(name in written or "-reader-" in name for name in self.workers):
                 return
             time.sleep(0.05)

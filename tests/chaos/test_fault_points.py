@@ -40,7 +40,7 @@ DECIDED = [
 """Who dies here has decided, and only its process dies: the transaction is committed, whatever its client does."""
 
 
-THOROUGH = "TALLYSTICK_CHAOS_MINUTES" in os.environ
+THOROUGH = "TALLYSTICK_CHAOS_THOROUGH" in os.environ
 VARIANTS = [(2, False), (0, False), (0, True), (2, True)]
 """(protocol, whether the client comes back): all of them at each point, or, in short, two."""
 
