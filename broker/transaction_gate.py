@@ -60,6 +60,8 @@ class ProduceBatch:
 
     partition: Partition
     records: memoryview
+    header: BatchHeader | None = None
+    """The header of the records, where somebody has read it already."""
 
 
 @dataclass(slots=True)
@@ -71,9 +73,7 @@ class Admission:
     verification: bool = True
 
 
-def admitted_at_once(
-    node: "Node", transactional_id: str | None, version: int, batches: Sequence[ProduceBatch]
-) -> bool:
+def admitted_at_once(node: "Node", transactional_id: str | None, version: int, batches: Sequence[ProduceBatch]) -> bool:
     """Whether all batches are known to belong to the open transaction, without asking anybody: the shard is here, and
     all it says is durable. Who appends in the same turn of the loop needs no guard, for nothing can slip in between."""
     if transactional_id is None or version >= PRODUCE_ADDS_FROM:
@@ -83,7 +83,7 @@ def admitted_at_once(
     if transaction is None or transaction.state is not TransactionState.ONGOING:
         return False
     for batch in batches:
-        header, partition = read_header(batch.records), batch.partition
+        header, partition = batch.header or read_header(batch.records), batch.partition
         if header.producer_id != transaction.producer_id or header.producer_epoch != transaction.producer_epoch:
             return False
         if not contains(transaction.partitions, partition.topic, partition.topic_id, partition.index):

@@ -10,6 +10,7 @@ answers CONCURRENT_TRANSACTIONS in its place is told in docs/decisions/0002-no-p
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 from coordinator.transactions.records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from protocol.codec import decode, versioned
@@ -51,7 +52,7 @@ WIRE_NAMES = {
     TransactionState.COMPLETE_COMMIT: "CompleteCommit",
     TransactionState.COMPLETE_ABORT: "CompleteAbort",
 }
-KNOWN_STATE_NAMES = frozenset({*WIRE_NAMES.values(), "PrepareEpochFence"})
+KNOWN_STATE_NAMES = frozenset({*WIRE_NAMES.values(), "PrepareEpochFence", "Dead"})
 """What a state filter may name. Kafka has one more, which no id is ever in here."""
 
 PREPARING = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
@@ -172,11 +173,13 @@ def _check_empty(before: Transaction, after: Transaction) -> None:
 # -- records -----------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1024)
 def key_bytes(transactional_id: str) -> bytes:
     """The key of an id's records: the record type 0, then the id."""
     return versioned(TransactionLogKey(transactional_id=transactional_id), 0)
 
 
+@lru_cache(maxsize=1024)
 def read_key(key: bytes) -> str | None:
     """The transactional id of a key; None for record types we do not know (KIP-915)."""
     if int.from_bytes(key[:2], "big", signed=True) != 0:
