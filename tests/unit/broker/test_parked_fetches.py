@@ -1,0 +1,38 @@
+"""A fetch that waits is answered as one that did not have to (KAFKA-5376)."""
+
+import asyncio
+from typing import Any
+
+from broker.node import Node
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.unit.transactions.node_rig import ask, end, in_a_node, init, partitions_of, produce
+
+READ_COMMITTED = 1
+
+
+def test_a_reader_that_waited_for_an_abort_is_told_what_to_leave_out(tmp_path: Any) -> None:
+    """I30: the records become readable by the very marker that aborts them."""
+
+    async def story(node: Node) -> None:
+        identity = await init(node)
+        await produce(node, identity)
+        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            max_wait_ms=60_000,
+            min_bytes=1,
+            isolation_level=READ_COMMITTED,
+            session_epoch=-1,
+            topics=[FetchTopic(topic="t", partitions=[wanted])],
+        )
+        waiting = asyncio.ensure_future(ask(node, request, 11))
+        done, _ = await asyncio.wait([waiting], timeout=0.01)
+        assert not done and len(node.waiting) == 1
+        await end(node, identity, commit=False)
+        answer = await waiting
+        told = answer.responses[0].partitions[0]
+        assert told.last_stable_offset == partitions_of(node)[0].end_offset == 2
+        assert told.records
+        aborted = [(entry.producer_id, entry.first_offset) for entry in told.aborted_transactions]
+        assert aborted == [(identity.producer_id, 0)]
+
+    in_a_node(story, tmp_path)

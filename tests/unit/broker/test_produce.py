@@ -1,0 +1,106 @@
+"""Produce through a whole node on a disk that takes its time: when it is answered, and what it refuses as a whole."""
+
+import asyncio
+from typing import Any
+
+from broker.catalogue import Deferred
+from broker.context import ConnectionInfo, RequestContext
+from broker.node import Node
+from protocol.errors import ErrorCode
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records.record import NewRecord, build_batch
+from tests.harness.simulated_files import SimulatedFiles
+from tests.unit.broker.test_restarts import life, opened
+
+PRODUCE = 0
+
+
+class HeldSyncs:
+    """What may block is kept until the test lets it go."""
+
+    def __init__(self, node: Node) -> None:
+        self._environment: Any = node.environment
+        self._at_once = self._environment.run_blocking
+        self._kept: list[tuple[Any, asyncio.Future[Any]]] = []
+        self._environment.run_blocking = self._keep
+
+    def _keep(self, work: Any) -> "asyncio.Future[Any]":
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._kept.append((work, done))
+        return done
+
+    def let_go(self) -> None:
+        self._environment.run_blocking = self._at_once
+        for work, done in self._kept:
+            done.set_result(work())
+        self._kept.clear()
+
+
+def batch(producer_id: int = -1, *, transactional: bool = False) -> memoryview:
+    epoch = sequence = -1 if producer_id < 0 else 0
+    return memoryview(
+        build_batch(
+            [NewRecord(value=b"v", timestamp_ms=1)],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+    )
+
+
+def produce(node: Node, *batches: memoryview, topic: str = "t", acks: int = -1, transactional_id: Any = None) -> Any:
+    """The answer of the handler, or what it is waiting for."""
+    data = [PartitionProduceData(index=index, records=records) for index, records in enumerate(batches)]
+    request = ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=1,
+        topic_data=[TopicProduceData(name=topic, partition_data=data)],
+    )
+    context = RequestContext(ConnectionInfo(1, "PLAINTEXT", "127.0.0.1", 1), PRODUCE, 9, 1, "client")
+    return node.catalogue[PRODUCE].handler(node, context, request)
+
+
+def errors_of(answer: Any) -> list[int]:
+    return [told.error_code for topic in answer.responses for told in topic.partition_responses]
+
+
+def test_acks_all_is_answered_when_the_record_is_durable_and_acks_one_before() -> None:
+    async def story(node: Node) -> None:
+        partition = await opened(node)
+        await node.group_commit.wait_until_idle()
+        disk = HeldSyncs(node)
+        assert errors_of(produce(node, batch(), acks=1)) == [ErrorCode.NONE]
+        durable = produce(node, batch())
+        assert isinstance(durable, Deferred)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert isinstance(durable.answer, asyncio.Future) and not durable.answer.done()
+        assert (partition.end_offset, partition.high_watermark) == (2, 0)
+        disk.let_go()
+        assert errors_of(await durable.answer) == [ErrorCode.NONE]
+        assert partition.high_watermark == 2
+
+    life(SimulatedFiles(), story)
+
+
+def test_only_the_admin_client_writes_to_our_own_topics() -> None:
+    async def story(node: Node) -> None:
+        await node.topics.ensure_internal("__consumer_offsets")
+        answer = produce(node, batch(), topic="__consumer_offsets")
+        assert errors_of(answer) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+    life(SimulatedFiles(), story)
+
+
+def test_the_transactional_batches_of_a_request_are_of_one_producer() -> None:
+    """One request, one verification: a second producer would slip in with the first."""
+
+    async def story(node: Node) -> None:
+        await opened(node)
+        two = (batch(1, transactional=True), batch(2, transactional=True))
+        refused = produce(node, *two, transactional_id="tx")
+        assert errors_of(refused) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+
+    life(SimulatedFiles(), story, num_partitions="2")

@@ -1,0 +1,37 @@
+"""Producer ids: each is handed out once in the life of a cluster (I01, KAFKA-20031)."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from broker.producer_ids import ProducerIdSource
+from tests.harness.memory_shard_log import MemoryShardLog
+from tests.unit.cluster.cluster_rig import ClusterRig
+
+
+def source_of(rig: ClusterRig) -> ProducerIdSource:
+    cluster: Any = SimpleNamespace(shard=rig.shard, epoch=1, image=rig.machine.image)
+    return ProducerIdSource(cluster, 1)
+
+
+def test_no_id_is_handed_out_before_its_block_is_durable() -> None:
+    rig = ClusterRig(MemoryShardLog(durable=False))
+    source = source_of(rig)
+    assert [source.take(), source.take()] == [None, None]
+    rig.log.sync()
+    assert [source.take(), source.take()] == [0, 1]
+
+
+def test_the_next_block_is_asked_for_in_time_and_nobody_waits_for_it() -> None:
+    source = source_of(ClusterRig())
+    source.prefetch()
+    assert [source.take() for _ in range(2_500)] == list(range(2_500))
+
+
+def test_ids_that_were_not_used_up_are_lost_with_the_process() -> None:
+    rig = ClusterRig()
+    first = source_of(rig)
+    first.prefetch()
+    assert first.take() == 0
+    again = source_of(rig.reloaded())
+    again.prefetch()
+    assert again.take() == 1000

@@ -1,0 +1,54 @@
+"""When a marker counts as written: I04 for partitions, I42 for groups."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from broker.marker_writer import CONSUMER_OFFSETS, LocalMarkerWriter
+from coordinator.machine import Marker
+from protocol.errors import ErrorCode
+from tests.harness.simulated_files import SimulatedFiles
+from tests.unit.groups.story import Story
+from tests.unit.partition.rig import NOW_MS, in_transaction, on_disk
+
+TOPIC_ID = bytes(range(16))
+
+
+def writer_to(name: str, *, partition: Any = None, shard: Any = None) -> LocalMarkerWriter:
+    """A node with one topic, as far as a marker sees it."""
+    topic = SimpleNamespace(name=name, topic_id=TOPIC_ID)
+    topics = SimpleNamespace(by_id=lambda _: topic, by_name=lambda _: topic, partition_by_id=lambda *_: partition)
+    node: Any = SimpleNamespace(
+        topics=topics,
+        environment=SimpleNamespace(wall_ms=lambda: NOW_MS),
+        group_commit=SimpleNamespace(publish=lambda _: None),
+        groups=SimpleNamespace(shard=lambda _: shard, publish=lambda _: None),
+    )
+    return LocalMarkerWriter(node)
+
+
+def test_a_marker_counts_as_written_when_it_is_durable() -> None:
+    """I04: COMPLETE follows on this word; a power cut must not leave COMPLETE without its marker."""
+    rig = on_disk(SimulatedFiles())
+    rig.transact(in_transaction(7, 0, 0))
+    rig.flush()
+    said: list[ErrorCode] = []
+    writer_to("t", partition=rig.partition).write("t", 0, TOPIC_ID, Marker(7, 1, True, 1, 2), said.append)
+    assert rig.partition.end_offset == 2
+    assert said == []
+    rig.flush()
+    assert said == [ErrorCode.NONE]
+
+
+def test_a_marker_for_a_group_counts_when_its_offsets_are_there_and_durable() -> None:
+    """I42, KAFKA-17507: the next transaction may begin on this word, and must find nothing of the last one staged."""
+    story = Story(durable=False)
+    story.submit_commit(5, producer=4)
+    story.log.sync()
+    said: list[ErrorCode] = []
+    writer_to(CONSUMER_OFFSETS, shard=story.shard).write(
+        CONSUMER_OFFSETS, 0, TOPIC_ID, Marker(4, 1, True, 1, 2), said.append
+    )
+    assert said == []
+    story.log.sync()
+    assert said == [ErrorCode.NONE]
+    assert not story.shard.machine._offsets.staged
