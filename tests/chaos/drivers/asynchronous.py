@@ -26,7 +26,7 @@ class Loop:
         waited = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, CALL_S), self._loop)
         try:
             return waited.result()
-        except (KafkaError, TimeoutError) as error:
+        except (KafkaError, TimeoutError, AssertionError) as error:  # it asserts its own state
             raise Failed(FATAL, repr(error)) from error
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> None:

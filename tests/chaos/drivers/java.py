@@ -59,12 +59,16 @@ class Program:
         try:
             self._process.stdin.write("\t".join(map(str, command)) + "\n")
             self._process.stdin.flush()
-            answer = self._process.stdout.readline().rstrip("\n").split("\t")
+            line = self._process.stdout.readline()
         except OSError as error:
             raise Failed(FATAL, error) from error
+        if not line.endswith("\n"):
+            raise Failed(FATAL, f"the Java program ended: {line!r}")
+        answer = line.rstrip("\n").split("\t")
         if answer[0] == "ok":
             return list(answer[1:])
-        raise Failed(*answer[1:3]) if answer[0] == "failed" else Failed(FATAL, "the Java program ended")
+        assert answer[0] == "failed" and len(answer) == 3, line
+        raise Failed(answer[1], answer[2])
 
     def end(self) -> None:
         self._process.stdin.close()

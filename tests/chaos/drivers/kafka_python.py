@@ -68,7 +68,7 @@ def _called(call: Callable[[], Any]) -> Any:
         return call()
     except KafkaTimeoutError as late:
         raise Failed(RETRIABLE, late) from late
-    except KafkaError as error:
+    except (KafkaError, AssertionError) as error:
         raise Failed(FATAL, repr(error)) from error
 
 
