@@ -198,7 +198,7 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
             self._failed(call, error)
         else:
-            self._begin_answer(_Answer(call), result, len(frame))
+            self._begin_answer(_Answer(call), result, call.weight(len(frame)))
 
     def _begin_answer(self, answer: _Answer, result: Any, size_bytes: int) -> None:
         if result is NO_ANSWER:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PRODUCE = 0
 API_VERSIONS = 18
+DECODED_FACTOR = 30
+"""How much more a request may weigh decoded than as a frame: arrays of small structs do. Records stay what they are."""
 
 _FIXED = Struct(">hhih")
 """api key, version, correlation id, length of the client id."""
@@ -36,6 +38,10 @@ class Call:
         self.entry = entry
         self.context = context
         self.request = request
+
+    def weight(self, frame_bytes: int) -> int:
+        """What to count for the request while it waits for its answer."""
+        return frame_bytes if self.entry.api_key == PRODUCE else frame_bytes * DECODED_FACTOR
 
     def encode(self, response: Any) -> list[Buffer]:
         context = self.context

@@ -7,7 +7,9 @@ Rules of the generated code:
 Rule 1. Every length is checked against what is left before anything is allocated or sliced.
 Rule 2. Running over the end elsewhere shows as `struct.error` or `IndexError`, which `codec.decode`
         turns into `ProtocolError`.
-Rule 3. A field the version does not carry gets the default of its dataclass, by not being named.
+Rule 3. A request has at most so many elements in all its arrays, and so many tagged fields: a frame of 100 MB full of
+        empty ones would become gigabytes of objects.
+Rule 4. A field the version does not carry gets the default of its dataclass, by not being named.
 """
 
 import struct
@@ -23,7 +25,10 @@ from protocol.generated_source import (
     untagged_fields,
 )
 from protocol.primitives import MAX_STRING_BYTES, read_uvarint
-from protocol.schema import FieldSchema, MessageSchema, Primitive
+from protocol.schema import FieldSchema, Kind, MessageSchema, Primitive
+
+MOST_ELEMENTS = 250_000
+"""In one request, all arrays together; a decoded one weighs some 50 to 150 bytes, and its answer about the same."""
 
 Decoder = Callable[[memoryview, int, int], tuple[Any, int]]
 """(view, offset, limit) → (message, offset behind it)."""
@@ -32,6 +37,10 @@ Decoder = Callable[[memoryview, int, int], tuple[Any, int]]
 def bad_length(name: str, length: int) -> ProtocolError:
     """A length that is negative, null where null is not allowed, or more than what is left."""
     return ProtocolError(f"{name}: null is not allowed" if length == -1 else f"{name}: impossible length {length}")
+
+
+def too_many_elements() -> ProtocolError:
+    return ProtocolError(f"a request with more than {MOST_ELEMENTS} elements in its arrays")
 
 
 def compile_decoder(cls: type, schema: MessageSchema, version: int) -> Decoder:
@@ -48,11 +57,14 @@ class _DecoderWriter:
         self._flexible = version >= schema.flexible_since
         self._source = SourceWriter()
         self._source.constants.update(bad_length=bad_length, uvarint=read_uvarint, ProtocolError=ProtocolError)
-        self._source.constants.update(unpack=struct.unpack_from)
+        self._source.constants.update(unpack=struct.unpack_from, too_many_elements=too_many_elements)
+        self._bounded = schema.kind is Kind.REQUEST
         self._run_format = ""
         self._run_names: list[str] = []
 
     def compile_message(self, cls: type) -> Decoder:
+        if self._bounded:
+            self._source.line(f"left = {MOST_ELEMENTS}")
         made = self._struct(cls)
         self._source.line(f"return {made}, o")
         filename = f"<{self._schema.name} version {self._version}: decode>"
@@ -101,6 +113,7 @@ class _DecoderWriter:
         source.line(f"if {count}:")
         source.depth += 1
         source.line(f"{count}, o = uvarint(view, o - 1)")
+        self._count(count)
         source.line(f"{last} = -1")
         source.line(f"for _ in range({count}):")
         source.depth += 1
@@ -211,6 +224,7 @@ class _DecoderWriter:
         size = smallest_element_size(field, self._version, self._flexible)
         source.line(f"if not 0 <= {length} * {size} <= limit - o:")
         source.line(f"    raise bad_length('{path}', {length})")
+        self._count(length)
         if isinstance(field.element, Primitive) and field.element.name in FIXED:
             source.line(
                 f"{name} = list(unpack(f'>{{{length}}}{FIXED[field.element.name]}', view, o))"
@@ -222,6 +236,13 @@ class _DecoderWriter:
             self._elements(field.element, name, length, path)
         if nullable:
             source.depth -= 1
+
+    def _count(self, length: str) -> None:
+        """Take so many elements from what a request may have."""
+        if self._bounded:
+            self._source.line(f"left -= {length}")
+            self._source.line("if left < 0:")
+            self._source.line("    raise too_many_elements()")
 
     def _elements(self, element: Primitive | type, name: str, length: str, path: str) -> None:
         """The loop over the elements of an array that are not all of one fixed width."""

@@ -79,6 +79,9 @@ class FakeCall:
     def __init__(self, key: int, number: int, body: bytes) -> None:
         self.key, self.number, self.body = key, number, body
 
+    def weight(self, frame_bytes: int) -> int:
+        return frame_bytes
+
     def encode(self, response: bytes) -> list[bytes]:
         return [pack(">ii", 4 + len(response), self.number), response]
 

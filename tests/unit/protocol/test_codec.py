@@ -2,6 +2,7 @@
 
 import struct
 import traceback
+import tracemalloc
 
 import pytest
 
@@ -22,7 +23,7 @@ from protocol.codec import (
 )
 from protocol.errors import ProtocolError
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.groups import HeartbeatRequest
+from protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest, ListedGroup, ListGroupsResponse
 from protocol.messages.metadata import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
@@ -38,7 +39,13 @@ from protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from protocol.messages.transactions import EndTxnRequest, EndTxnResponse, ListTransactionsRequest
+from protocol.messages.transactions import (
+    DescribeProducersRequest,
+    EndTxnRequest,
+    EndTxnResponse,
+    ListTransactionsRequest,
+)
+from protocol.primitives import append_uvarint
 
 
 def produce(records: object) -> ProduceRequest:
@@ -278,3 +285,33 @@ def test_a_record_of_the_metadata_log_has_its_frame() -> None:
 def test_a_frame_that_is_none_is_refused(frame: str) -> None:
     with pytest.raises(ProtocolError):
         read_metadata_frame(bytes.fromhex(frame))
+
+
+@pytest.mark.parametrize("name", ["elements", "numbers", "nested", "tags"])
+def test_a_request_of_a_million_empty_elements_is_refused_before_it_weighs_anything(name: str) -> None:
+    """A frame of a few megabytes would become a hundred times that of objects."""
+    million = bytearray()
+    append_uvarint(million, 1_000_001)
+    frames = {
+        "elements": (LeaveGroupRequest, 5, b"\x02g" + bytes(million) + b"\x01\x00\x00\x00" * 1_000_000),
+        "numbers": (DescribeProducersRequest, 0, b"\x02\x02t" + bytes(million) + bytes(4_000_000)),
+        "nested": (
+            DescribeProducersRequest,
+            0,
+            b"\x81\x20" + (b"\x02t" + b"\x81\x04" + bytes(4 * 512) + b"\x00") * 4096 + b"\x00",
+        ),
+        "tags": (DescribeProducersRequest, 0, b"\x01" + b"\x80\x89\x7a" + b"\x01\x00" * 2_000_000),
+    }
+    cls, version, frame = frames[name]
+    tracemalloc.start()
+    with pytest.raises(ProtocolError, match="more than 250000 elements"):
+        decode(cls, version, frame)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 << 20
+
+
+def test_answers_may_have_as_many_elements_as_it_takes() -> None:
+    """Only what clients send is bounded: our own client, and the coordinators' logs, are told as much as there is."""
+    many = ListGroupsResponse(groups=[ListedGroup(group_id="", protocol_type="") for _ in range(250_001)])
+    assert len(decode(ListGroupsResponse, 0, encode_bytes(many, 0))[0].groups) == 250_001
