@@ -138,17 +138,19 @@ class DerivedState:
 
     def _rebuild(self, now_ms: int) -> ProducerState:
         log = self._log
+        # Records that DeleteRecords took from readers still tell of their producers, as long as their bytes are there.
+        first_offset = _bases(log)[0] if isinstance(log, FolderLog) else log.start_offset
         state = None
         if self._snapshots is not None:
             state = self._snapshots.load(
-                start_offset=log.start_offset,
+                start_offset=first_offset,
                 end_offset=log.end_offset,
                 now_ms=now_ms,
                 expiration_ms=self._expiration_ms,
             )
         self._snapshot_offset = -1 if state is None else state.offset
         if state is None:
-            state = ProducerState(log.start_offset)
+            state = ProducerState(first_offset)
         self.aborted.truncate(state.offset)
         self._replay(state, now_ms)
         state.skip_to(log.end_offset)
