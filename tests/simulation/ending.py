@@ -17,7 +17,8 @@ from tests.simulation.faults import Faults
 from tests.simulation.history import FinalPartition, Place
 from tests.simulation.world import World
 
-SETTLE_S = 40.0
+SETTLE_S = 150.0
+"""More than a minute: so long an alarm may sleep on after somebody set the clock."""
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
