@@ -81,7 +81,8 @@ class Sender:
         deadline = self.session.world.scheduler.now + self.give_up_s
         pause = 0.005
         while todo or flying:
-            while todo and len(flying) < self.in_flight:
+            # Behind a batch that did not even get off, nothing may be sent.
+            while todo and len(flying) < self.in_flight and not (flying and flying[-1][1] is None):
                 batch = todo.popleft()
                 flying.append((batch, await self._begin(batch)))
             batch, answer = flying.popleft()
