@@ -88,7 +88,7 @@ class ProgressTopic:
 
     async def last(self, key: str) -> Marker | None:
         """The last committed marker of a key. Only right after a lease on the sink's id was taken (rule 2)."""
-        await self.ensure()
+        await persistently(self.client, self.ensure, patience_s=self._patience_s)
         partition = self.partition_of(key)
         await persistently(self.client, lambda: self._read_on(partition), patience_s=self._patience_s)
         for waiting in self._undecided.get(partition, {}).values():
@@ -112,8 +112,8 @@ class ProgressTopic:
             self._forget()
         (found,) = (await self.client.metadata([self.topic])).topics
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            await persistently(self.client, self._create, patience_s=self._patience_s)
-        await persistently(self.client, self._check_policy, patience_s=self._patience_s)
+            await self._create()
+        await self._check_policy()
         self._topic_id = (await self.client.topic(self.topic)).topic_id
 
     def _forget(self) -> None:

@@ -24,7 +24,7 @@ from spark_connector.sink.columns import rows_by_topic
 from spark_connector.sink.encode import Encoder
 from spark_connector.sink.settings import SinkSettings
 from tallystick.client.background import now_ms
-from tallystick.client.lease import Lease, commit_offsets, end_transaction, take_lease
+from tallystick.client.lease import Lease, commit_offsets, end_transaction, persistently, take_lease
 from tallystick.client.sender import Sender
 
 Counts = dict[str, dict[str, int]]
@@ -115,11 +115,15 @@ class BatchTransaction:
         written: list[tuple[tuple[str, int], bytearray]] = []
         for topic, rows in rows_by_topic(arrived, self.settings.topic):
             if topic not in known:
-                found = self.connection.run(self.connection.client.topic(topic), f"asking about topic {topic}")
-                known[topic] = len(found.partitions)
+                known[topic] = self._partitions_of(topic)
             batches = encoder.batches(rows, known[topic], now_ms())
             written += [((topic, partition), batch) for partition, batch in batches]
         return written
+
+    def _partitions_of(self, topic: str) -> int:
+        client = self.connection.client
+        asking = persistently(client, lambda: client.topic(topic), patience_s=self.settings.patience_s)
+        return len(self.connection.run(asking, f"asking about topic {topic}").partitions)
 
     def mark(self, lease: Lease, counts: Counts) -> None:
         """Step 3."""

@@ -160,16 +160,16 @@ async def take_lease(client: Client, transactional_id: str, *, timeout_ms: int, 
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
 
     async def attempt() -> Lease:
+        node = await client.any_node()
+        for api in (InitProducerIdRequest, EndTxnRequest):
+            if not node.versions.get(schema_of(api).api_key):
+                raise UnsupportedByBroker(f"the broker does not list {schema_of(api).name}: it has no transactions")
         connection = await _coordinator(client, transactional_id, TRANSACTION)
         answer = await connection.ask(request)
         # PRODUCER_FENCED here means that another one asked at the same moment, and came later.
         judge(answer.error_code)
         return Lease(transactional_id, answer.producer_id, answer.producer_epoch, _implicit(connection))
 
-    node = await client.any_node()
-    for api in (InitProducerIdRequest, EndTxnRequest):
-        if not node.versions.get(schema_of(api).api_key):
-            raise UnsupportedByBroker(f"the broker does not list {schema_of(api).name}: it has no transactions")
     return await persistently(client, attempt, patience_s=patience_s)
 
 

@@ -1,8 +1,8 @@
 """`kafka-eos-faulty`: the exactly-once sink with one fault at one step of one batch, once.
 
 Options: `fault` is `action@step`, `faultBatch` the batch (1 by default), `faultFlag` a file that says that it has
-happened, `faultPid` whom to kill. Steps, in order: opened, writing, written (in the task); deciding, marked, ended (in
-the commit worker). Without the flag the same fault would stop every restart.
+happened, `faultPid` whom to kill. Steps, in order: starting, opened, writing, written (in the task);
+deciding, marked, ended (in the commit worker). Without the flag the same fault would stop every restart.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from spark_connector.sink.settings import SinkSettings
 from tallystick.client.client import TRANSACTION
 from tallystick.client.lease import Lease, take_lease
 
-TASK_STEPS = ("opened", "writing", "written")
+TASK_STEPS = ("starting", "opened", "writing", "written")
 COMMIT_STEPS = ("deciding", "marked", "ended")
 STEPS = (*TASK_STEPS, *COMMIT_STEPS)
 
@@ -67,6 +67,7 @@ class FaultyTransaction(BatchTransaction):
     fault: Fault
 
     def open(self) -> Opened:
+        self.fault.reach("starting", self)
         opened = super().open()
         self.fault.reach("opened", self)
         return opened

@@ -1,7 +1,7 @@
 """The exactly-once sink under faults at each numbered step: nothing lost, nothing doubled, nothing left open.
 
-One micro-batch is: opened, writing, written (in the task), deciding, marked, ended (in the commit worker), and then
-Spark notes the batch as done. Whatever dies in between, a restart on the same checkpoint makes it right.
+One micro-batch is: starting, opened, writing, written (in the task), deciding, marked, ended (in the commit worker),
+and then Spark notes the batch as done. Whatever dies in between, a restart on the same checkpoint makes it right.
 """
 
 import threading
@@ -21,7 +21,7 @@ from tests.spark.faulty_sink import STEPS
 from tests.spark.queries import finished
 
 SHORT = {("worker", "written"), ("worker", "marked"), ("worker", "ended"), ("raise", "ended"), ("takeover", "written")}
-BROKER_SHORT = {"writing", "marked"}
+BROKER_SHORT = {"starting", "writing", "marked"}
 DRIVER_SHORT = {("jvm", "ended")}
 
 
