@@ -57,6 +57,15 @@ class ForkedBroker:
     def running(self) -> bool:
         return self._process is not None and self._process.is_alive()
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None and self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def is_frozen(self) -> bool:
+        return is_frozen(self.pid)
+
     def wait_until_dead(self, seconds: float = 30.0) -> int:
         """The exit status; -9 after a crash at a fault point."""
         assert self._process is not None
@@ -66,8 +75,7 @@ class ForkedBroker:
         return self._process.exitcode
 
     def stop(self) -> int:
-        assert self._process is not None and self._process.pid is not None
-        os.kill(self._process.pid, signal.SIGTERM)
+        os.kill(self.pid, signal.SIGTERM)
         return self.wait_until_dead()
 
     def kill(self) -> None:
@@ -83,6 +91,15 @@ class ForkedBroker:
         """The points at which faults struck, as the log tells."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return [line.split("point=")[1].split()[0] for line in lines if "a fault strikes" in line]
+
+
+def is_frozen(pid: int) -> bool:
+    """Whether a process stands still (SIGSTOP)."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] == "T"
 
 
 def serve(arguments: list[str], faults: str, log: str) -> None:

@@ -8,10 +8,10 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 from broker.faults.points import POINTS
 from tallystick.process import BrokerFailed, BrokerProcess
+from tests.chaos.forked_broker import is_frozen
 
 PASSES = (1, 2, 3, 5, 10, 30, 100, 300)
 COMMON = [
@@ -109,11 +109,7 @@ class Nemesis:
             self.done["SIGKILL while frozen"] += 1
 
     def _is_frozen(self) -> bool:
-        try:
-            status = Path(f"/proc/{self.broker.pid}/stat").read_text()
-        except OSError:
-            return False
-        return status.rpartition(")")[2].split()[0] == "T"
+        return is_frozen(self.broker.pid)
 
     def _end(self) -> None:
         if not self.broker.running:

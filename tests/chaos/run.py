@@ -27,7 +27,7 @@ from tests.harness.jars import JarsMissing
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 3
-START_S, FINISH_S = 60.0, 150.0
+START_S, FINISH_S = 180.0, 180.0
 ZOMBIES = 0.3
 """How often somebody falls asleep between two lives of the broker."""
 TOPICS = {"transactional": {"segment.ms": "4000"}, "plain": {"segment.ms": "4000"}}
