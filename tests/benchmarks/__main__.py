@@ -2,25 +2,26 @@
 
 --rows produce,txn   only these families        --targets durable,kafka   only these brokers
 --rounds 3           counted rounds             --scale 0.1               smaller loads
---no-write           print only
+--no-write           print only                 --warm-up 2               rounds before, not counted
+--recovery-gb 5      the long log of "recovery"
 """
 
 import argparse
 import os
 import platform
 import shutil
-import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from confluent_kafka import Producer
+import psutil
 
-from tests.benchmarks import report
-from tests.benchmarks.loads import drop, produce
-from tests.benchmarks.rows import FAMILIES, MEMORY_IDLE, MEMORY_LOADED, RECOVERY, RESTART, ROWS, START, Row
-from tests.benchmarks.targets import MAKERS, PAGE_CACHE, TITLES, Target, make, timed_start
+from tests.benchmarks import footprint, report
+from tests.benchmarks.footprint import Note
+from tests.benchmarks.loads import Figures
+from tests.benchmarks.rows import FAMILIES, MEMORY_LOADED, ROWS, Row
+from tests.benchmarks.targets import MAKERS, RIVALS, TITLES, Target, make
 from tests.harness.jars import JarsMissing
 
 
@@ -29,7 +30,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rows", default=",".join(FAMILIES), help=f"families of rows: {', '.join(FAMILIES)}")
     parser.add_argument("--targets", default=",".join(MAKERS), help=f"brokers: {', '.join(MAKERS)}")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--warm-up", type=int, default=1, help="rounds that are not counted")
+    parser.add_argument("--warm-up", type=int, default=2, help="rounds that are not counted")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--recovery-gb", type=float, default=5.0)
     parser.add_argument("--no-write", action="store_true")
@@ -42,91 +43,48 @@ def options() -> argparse.Namespace:
     return chosen
 
 
-def note(measured: report.Measured, title: str, target: str, figures: dict[str, float]) -> None:
-    for figure, value in figures.items():
-        measured.setdefault(title, {}).setdefault(target, {}).setdefault(figure, []).append(value)
+def noting(measured: report.Measured) -> Note:
+    def note(title: str, target: str, figures: Figures) -> None:
+        for figure, value in figures.items():
+            measured.setdefault(title, {}).setdefault(target, {}).setdefault(figure, []).append(value)
+        told = ", ".join(f"{figure} {value:.4g}" for figure, value in figures.items())
+        print(f"  {title:58} {TITLES[target]:26} {told}", flush=True)
+
+    return note
 
 
-def show(title: str, target: str, figures: dict[str, float]) -> None:
-    told = ", ".join(f"{figure} {value:.4g}" for figure, value in figures.items())
-    print(f"  {title:58} {TITLES[target]:26} {told}", flush=True)
-
-
-def in_turns(targets: list[Target], rows: list[Row], chosen: argparse.Namespace, measured: report.Measured) -> None:
+def in_turns(targets: list[Target], rows: list[Row], chosen: argparse.Namespace, note: Note) -> None:
     for row in rows:
-        for number in range(chosen.warm_up + chosen.rounds):
+        for number in range(-chosen.warm_up, chosen.rounds):
             for target in targets:
+                os.sync()  # what the one before left in the page cache is not to be paid for by this one's syncs
                 figures = row.measure(target, chosen.scale)
-                if number >= chosen.warm_up:
-                    note(measured, row.title, target.name, figures)
-                    show(row.title, target.name, figures)
+                if number >= 0:
+                    note(row.title, target.name, figures)
     for target in targets:
-        if rows:
-            figures = {"MB": target.resident_mb()}
-            note(measured, MEMORY_LOADED, target.name, figures)
-            show(MEMORY_LOADED, target.name, figures)
-
-
-def starts(names: list[str], rounds: int, folder: Path, measured: report.Measured) -> None:
-    """Each broker alone: an orderly start on a folder it knows, a start after kill -9, and its memory at rest."""
-    for name in names:
-        target = make(name, folder / "starts")
-        try:
-            target.process.start()
-            for _ in range(rounds):
-                target.process.stop(seconds=60)
-                figures = {"ms": timed_start(target)}
-                note(measured, START, name, figures)
-                show(START, name, figures)
-                time.sleep(3)
-                note(measured, MEMORY_IDLE, name, {"MB": target.resident_mb()})
-                target.process.kill()
-                figures = {"ms": timed_start(target)}
-                note(measured, RESTART, name, figures)
-                show(RESTART, name, figures)
-            show(MEMORY_IDLE, name, {"MB": statistics.median(measured[MEMORY_IDLE][name]["MB"])})
-        finally:
-            target.close()
-
-
-def recovery(gigabytes: float, rounds: int, folder: Path, measured: report.Measured) -> None:
-    """kill -9 with a long log, against the same with an empty one: until the first produce is acknowledged."""
-    for size in (0.0, gigabytes):
-        target = make(PAGE_CACHE, folder / f"recovery-{size:g}")
-        try:
-            target.process.start()
-            topic, _ = produce(target.bootstrap, 10_000, max(100, int(size * 1e5)))
-            for _ in range(rounds):
-                target.process.kill()
-                began = time.perf_counter()
-                timed_start(target)
-                sender = Producer({"bootstrap.servers": target.bootstrap, "linger.ms": 0})
-                sender.produce(topic, b"first", partition=0)
-                assert sender.flush(60) == 0
-                figures = {"ms": 1000 * (time.perf_counter() - began)}
-                note(measured, f"{RECOVERY}, {size:g} GB in the log", PAGE_CACHE, figures)
-                show(f"{RECOVERY}, {size:g} GB in the log", PAGE_CACHE, figures)
-            drop(target.bootstrap, topic)
-        finally:
-            target.close()
+        note(MEMORY_LOADED, target.name, {"MB": target.resident_mb()})
 
 
 def main() -> int:
     chosen = options()
     folder = Path(tempfile.mkdtemp(prefix="tallystick-bench-"))
     measured: report.Measured = {}
+    note = noting(measured)
     targets: list[Target] = []
     try:
         if "start" in chosen.rows:
-            starts(chosen.targets, chosen.rounds, folder, measured)
+            footprint.starts(chosen.targets, chosen.rounds, folder, note)
         if "recovery" in chosen.rows:
-            recovery(chosen.recovery_gb, chosen.rounds, folder, measured)
+            ours = [name for name in chosen.targets if name in RIVALS]
+            footprint.recovery(ours, chosen.recovery_gb, chosen.rounds, folder, note)
+        if "producers" in chosen.rows:
+            footprint.producers(folder, note)
         rows = [row for row in ROWS if row.family in chosen.rows]
         if rows:
             targets += [make(name, folder) for name in chosen.targets]
             for target in targets:
                 target.process.start()
-            in_turns(targets, rows, chosen, measured)
+            in_turns(targets, rows, chosen, note)
     except JarsMissing as reason:
         print(
             f"Apache Kafka cannot be had ({reason}); measure us alone with --targets durable,page-cache",
@@ -139,8 +97,10 @@ def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
     if not chosen.no_write:
         about = {
+            "command": "make bench" + (f' ARGS="{" ".join(sys.argv[1:])}"' if sys.argv[1:] else ""),
             "on": time.strftime("%Y-%m-%d"),
             "cores": os.cpu_count(),
+            "memory GB": round(psutil.virtual_memory().total / 2**30),
             "Python": platform.python_version(),
             "rounds": chosen.rounds,
             "scale": chosen.scale,

@@ -1,4 +1,4 @@
-"""What a broker costs before and after the work: start, memory, restart after kill -9."""
+"""What needs brokers of its own: starts, restarts after kill -9, memory at rest, memory per producer."""
 
 import asyncio
 import time
@@ -10,133 +10,90 @@ from confluent_kafka import Producer
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records.record import NewRecord, build_batch
 from tallystick.client.connection import Connection
-from tallystick.process import BrokerProcess
-from tests.benchmarks import loads
-from tests.benchmarks.loads import Figures, LoadFailed
-from tests.benchmarks.machine import resident_mb, settle
-from tests.benchmarks.rivals import Rival
-from tests.harness.apache_kafka import answers_api_versions
-from tests.harness.proxy import free_port
+from tests.benchmarks.loads import QUIET, Figures, drop, fresh, produce
+from tests.benchmarks.rows import MEMORY_IDLE, PRODUCER_MEMORY, RESTART, START, recovery_title
+from tests.benchmarks.targets import PAGE_CACHE, Target, make, timed_start
 
-LOG_GB = 5
-RECORD_BYTES = 10_000
 PRODUCERS = 20_000
 BATCHES_EACH = 5
-BURST = 200
+AT_ONCE = 200
+Note = Callable[[str, str, Figures], None]
+"""(row, target, figures)"""
 
 
-def start(rival: Rival, folder: Path, turn: int) -> Figures:
-    """From the beginning of the process, on an empty data folder, to the first answer to ApiVersions; then at rest."""
-    broker = rival.make(folder / f"start-{turn}")
-    try:
-        broker.port = free_port()
-        _warm_format(broker)
-        milliseconds = _until_answered(broker)
-        time.sleep(1.0)  # what a start leaves to the background is done
-        return {"start": milliseconds, "memory_idle": resident_mb(broker.pid)}
-    finally:
-        broker.close()
+def starts(names: list[str], rounds: int, folder: Path, note: Note) -> None:
+    """Each broker alone: an orderly start on a folder it knows, its memory at rest, a start after kill -9."""
+    for name in names:
+        target = make(name, folder / "starts")
+        try:
+            target.process.start()
+            for _ in range(rounds):
+                target.process.stop(seconds=60)
+                note(START, name, {"ms": timed_start(target)})
+                time.sleep(3)
+                note(MEMORY_IDLE, name, {"MB": target.resident_mb()})
+                target.process.kill()
+                note(RESTART, name, {"ms": timed_start(target)})
+        finally:
+            target.close()
 
 
-def _warm_format(broker: BrokerProcess) -> None:
-    """Kafka's data folder is formatted by a tool of its own; that is no part of its start."""
-    format_folder: Callable[[], None] | None = getattr(broker, "_format", None)
-    if format_folder is not None:
-        broker.folder.mkdir(parents=True, exist_ok=True)
-        format_folder()
+def recovery(names: list[str], gigabytes: float, rounds: int, folder: Path, note: Note) -> None:
+    """kill -9 with a long log, and with an empty one: until the first produce is acknowledged."""
+    for name in names:
+        for size in (0.0, gigabytes):
+            target = make(name, folder / f"recovery-{size:g}")
+            try:
+                target.process.start()
+                topic, _ = produce(target.bootstrap, 10_000, max(100, int(size * 1e5)))
+                for _ in range(rounds):
+                    target.process.kill()
+                    note(recovery_title(size), name, {"ms": _first_produce(target, topic)})
+                drop(target.bootstrap, topic)
+            finally:
+                target.close()
 
 
-def _until_answered(broker: BrokerProcess) -> float:
-    """Milliseconds until somebody answers. The process is started beside, for `start` waits for the ready file."""
+def _first_produce(target: Target, topic: str) -> float:
     began = time.perf_counter()
-    answered = 0.0
-    original = broker._wait_until_ready
+    timed_start(target)
+    sender = Producer({**QUIET, "bootstrap.servers": target.bootstrap, "linger.ms": 0})
+    sender.produce(topic, b"first", partition=0)
+    assert sender.flush(60) == 0
+    return 1000 * (time.perf_counter() - began)
 
-    def wait(ready: Path) -> str:
-        nonlocal answered
-        while not answers_api_versions(broker.port):
-            if not broker.running or time.perf_counter() - began > broker.start_seconds:
-                break
-            time.sleep(0.001)
-        answered = time.perf_counter()
-        return original(ready)
 
-    broker._wait_until_ready = wait  # type: ignore[method-assign]
+def producers(folder: Path, note: Note) -> None:
+    """Memory per idle idempotent producer of which five batches are remembered. Of us alone: what a Java heap has
+    taken says nothing of one producer."""
+    target = make(PAGE_CACHE, folder / "producers")
     try:
-        broker.start()
+        target.process.start()
+        topic = fresh(target.bootstrap, 1)
+        asyncio.run(_write_as(target, topic, range(1_000_000, 1_001_000)))
+        before = target.resident_mb()
+        asyncio.run(_write_as(target, topic, range(2_000_000, 2_000_000 + PRODUCERS)))
+        note(PRODUCER_MEMORY, PAGE_CACHE, {"bytes": (target.resident_mb() - before) * 1e6 / PRODUCERS})
     finally:
-        broker._wait_until_ready = original  # type: ignore[method-assign]
-    return (answered - began) * 1e3
+        target.close()
 
 
-def restart(rival: Rival, folder: Path, turn: int) -> Figures:
-    """kill -9 and again, with next to nothing in the log and with 5 GB: to the first answer, to the first produce."""
-    broker = rival.make(folder / f"restart-{turn}")
-    try:
-        broker.port = free_port()
-        _warm_format(broker)
-        broker.start()
-        topic = loads._topic(broker.bootstrap, "kept")
-        loads._produce(broker.bootstrap, topic, 100, 4)
-        empty, empty_produce = _kill_and_again(broker, topic)
-        loads._produce(broker.bootstrap, topic, RECORD_BYTES, LOG_GB * 10**9 // RECORD_BYTES)
-        full, full_produce = _kill_and_again(broker, topic)
-        settle()
-        return {
-            "restart_empty": empty,
-            "restart_full": full,
-            "restart_empty_produce": empty_produce,
-            "restart_full_produce": full_produce,
-        }
-    finally:
-        broker.close()
-
-
-def _kill_and_again(broker: BrokerProcess, topic: str) -> tuple[float, float]:
-    broker.kill()
-    began = time.perf_counter()
-    answered = _until_answered(broker)
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all", "linger.ms": 0, "log_level": 2})
-    producer.produce(topic, b"first", partition=0)
-    if producer.flush(loads.PATIENCE_S):
-        raise LoadFailed("nothing was taken after the restart")
-    return answered, (time.perf_counter() - began) * 1e3
-
-
-def producers(rival: Rival, folder: Path, turn: int) -> Figures:
-    """Memory per idle idempotent producer of which five batches are remembered."""
-    broker = rival.make(folder / f"producers-{turn}")
-    try:
-        broker.start()
-        topic = loads._topic(broker.bootstrap, "many")
-        asyncio.run(_write_as(broker, topic, range(1_000_000, 1_002_000)))
-        before = resident_mb(broker.pid)
-        asyncio.run(_write_as(broker, topic, range(2_000_000, 2_000_000 + PRODUCERS)))
-        return {"producer_bytes": (resident_mb(broker.pid) - before) * 1e6 / PRODUCERS}
-    finally:
-        broker.close()
-
-
-async def _write_as(broker: BrokerProcess, topic: str, producer_ids: range) -> None:
-    """Five batches of each of many producers, by our own client, for no library has so many."""
-    connection = await Connection.connect("127.0.0.1", broker.port)
-    for first in range(producer_ids.start, producer_ids.stop, BURST):
-        answers = []
-        for producer_id in range(first, min(first + BURST, producer_ids.stop)):
-            for sequence in range(BATCHES_EACH):
-                record = NewRecord(key=None, value=b"x", timestamp_ms=1_700_000_000_000)
-                batch = build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
-                data = [PartitionProduceData(index=producer_id % loads.PARTITIONS, records=memoryview(batch))]
-                topics = [TopicProduceData(name=topic, partition_data=data)]
-                answers.append(connection.ask(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics), 9))
+async def _write_as(target: Target, topic: str, producer_ids: range) -> None:
+    """Five batches of each of many producers, by our own client: no library has so many."""
+    connection = await Connection.connect("127.0.0.1", target.process.port)
+    for first in range(producer_ids.start, producer_ids.stop, AT_ONCE):
+        answers = [
+            connection.ask(_one_record(topic, producer_id, sequence), 9)
+            for producer_id in range(first, min(first + AT_ONCE, producer_ids.stop))
+            for sequence in range(BATCHES_EACH)
+        ]
         for answer in await asyncio.gather(*answers):
-            if answer.responses[0].partition_responses[0].error_code:
-                raise LoadFailed(f"{topic}: {answer}")
+            assert answer.responses[0].partition_responses[0].error_code == 0
     await connection.close()
 
 
-FOOTPRINTS: dict[str, Callable[[Rival, Path, int], Figures]] = {
-    "start": start,
-    "producers": producers,
-    "restart": restart,
-}
+def _one_record(topic: str, producer_id: int, sequence: int) -> ProduceRequest:
+    record = NewRecord(key=None, value=b"x", timestamp_ms=1_700_000_000_000)
+    batch = build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+    data = [PartitionProduceData(index=0, records=memoryview(batch))]
+    return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=data)])

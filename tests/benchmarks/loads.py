@@ -14,7 +14,7 @@ QUIET = {"log_level": 3}
 Figures = dict[str, float]
 
 
-def _fresh(bootstrap: str, partitions: int = PARTITIONS) -> str:
+def fresh(bootstrap: str, partitions: int = PARTITIONS) -> str:
     name = f"bench-{uuid.uuid4().hex[:12]}"
     admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
@@ -37,7 +37,7 @@ def _latencies(milliseconds: list[float]) -> Figures:
 
 def produce(bootstrap: str, size: int, count: int) -> tuple[str, Figures]:
     """Idempotent, acks=all, as fast as it goes. Returns the topic, for `consume`."""
-    topic = _fresh(bootstrap)
+    topic = fresh(bootstrap)
     sender = Producer(
         {
             **QUIET,
@@ -45,20 +45,23 @@ def produce(bootstrap: str, size: int, count: int) -> tuple[str, Figures]:
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 5,
-            "queue.buffering.max.messages": 1_000_000,
-            "queue.buffering.max.kbytes": 1_000_000,
+            "queue.buffering.max.messages": 200_000,
+            "delivery.report.only.error": True,
         }
     )
     sender.list_topics(topic, 30)
     value = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    group = max(1, min(1000, 200_000 // size))
+    messages = [{"value": value} for _ in range(group)]
     began = time.perf_counter()
-    for number in range(count):
-        while True:
-            try:
-                sender.produce(topic, value, partition=number % PARTITIONS)
-                break
-            except BufferError:
-                sender.poll(0.01)
+    for number in range(0, count, group):
+        left = messages[: min(group, count - number)]
+        while left:
+            left = left[sender.produce_batch(topic, left, number // group % PARTITIONS) :]
+            if left:
+                for message in left:
+                    message.pop("_error", None)
+                sender.poll(0.002)
     assert sender.flush(300) == 0
     seconds = time.perf_counter() - began
     assert _records_in(bootstrap, topic) == count, "every record has arrived, once"
@@ -87,7 +90,7 @@ def consume(bootstrap: str, topic: str, size: int, count: int) -> Figures:
 
 def awaited(bootstrap: str, count: int) -> Figures:
     """One idempotent record at a time, each awaited."""
-    topic = _fresh(bootstrap, 1)
+    topic = fresh(bootstrap, 1)
     sender = Producer({**QUIET, "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
     taken = []
     for number in range(count + 100):
@@ -102,7 +105,7 @@ def awaited(bootstrap: str, count: int) -> Figures:
 
 def end_to_end(bootstrap: str, count: int) -> Figures:
     """From produce to the consumer's hands, one record at a time."""
-    topic = _fresh(bootstrap, 1)
+    topic = fresh(bootstrap, 1)
     sender = Producer({**QUIET, "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
     reader = Consumer({**QUIET, "bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
     reader.assign([TopicPartition(topic, 0, 0)])
@@ -123,7 +126,7 @@ def end_to_end(bootstrap: str, count: int) -> Figures:
 
 def transactions(bootstrap: str, producers: int, seconds: float) -> Figures:
     """Ten records over four partitions per transaction, by so many producers at once."""
-    topic = _fresh(bootstrap)
+    topic = fresh(bootstrap)
     ready = threading.Barrier(producers + 1)
     taken: list[list[float]] = [[] for _ in range(producers)]
     until = [0.0]
@@ -163,7 +166,7 @@ def transactions(bootstrap: str, producers: int, seconds: float) -> Figures:
 
 def group_join(bootstrap: str) -> Figures:
     """From subscribe to the first record, in a group that is new."""
-    topic = _fresh(bootstrap)
+    topic = fresh(bootstrap)
     sender = Producer({**QUIET, "bootstrap.servers": bootstrap})
     sender.produce(topic, b"x")
     sender.flush(30)

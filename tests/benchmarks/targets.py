@@ -27,13 +27,18 @@ RIVALS = {DURABLE: KAFKA_FLUSH, PAGE_CACHE: KAFKA}
 """Who promises the same as we do in each mode."""
 
 
+DELETE_SOON = ("log.segment.delete.delay.ms", "1000")
+"""What a round has written goes soon: the disk of a long run stays bounded."""
+
+
 def _ours(durability: str) -> Callable[[Path], BrokerProcess]:
-    return lambda folder: BrokerProcess(folder, options=["--durability", durability], port=free_port())
+    options = ["--durability", durability, "--set", f"{DELETE_SOON[0]}={DELETE_SOON[1]}"]
+    return lambda folder: BrokerProcess(folder, options=options, port=free_port())
 
 
 def _kafka(**settings: str) -> Callable[[Path], BrokerProcess]:
     named = {key.replace("_", "."): value for key, value in settings.items()}
-    return lambda folder: ApacheKafka(folder, settings=named)
+    return lambda folder: ApacheKafka(folder, settings=named | dict([DELETE_SOON]))
 
 
 MAKERS: dict[str, Callable[[Path], BrokerProcess]] = {
