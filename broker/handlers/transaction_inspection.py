@@ -1,13 +1,14 @@
 """DescribeProducers, DescribeTransactions, ListTransactions: looking for what is stuck (KIP-664, KIP-994, KIP-1152)."""
 
 import asyncio
-import re
 from typing import TYPE_CHECKING
 
 from broker.catalogue import handles
 from broker.context import RequestContext
 from broker.coordinators import CoordinatorError
+from broker.linear_pattern import BadPattern, Pattern
 from broker.partition.partition import Partition
+from coordinator.cluster.topic_rules import Refused, check_name
 from coordinator.transactions.coordinator import Description
 from coordinator.transactions.states import KNOWN_STATE_NAMES, TopicPartitions, Transaction
 from protocol.errors import ErrorCode
@@ -29,9 +30,6 @@ from protocol.messages.transactions import (
 if TYPE_CHECKING:
     from broker.node import Node
 
-NOT_IN_RE2 = re.compile(r"\\[1-9]|\(\?(?:[=!>]|<[=!]|P=|\()|[*+?}]\+")
-"""Back references, looking around, atomic groups, conditions, possessive repeats: RE2 has none of them."""
-
 
 @handles(DescribeProducersRequest, DescribeProducersResponse, versions=range(0, 1))
 def describe_producers(
@@ -44,12 +42,23 @@ def describe_producers(
         for index in topic.partition_indexes:
             partition = node.topics.partition(topic.name, index)
             if partition is None:
-                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                partitions.append(PartitionResponse(partition_index=index, error_code=unknown, active_producers=[]))
+                known = node.topics.by_name(topic.name) is not None
+                partitions.append(_nowhere(topic.name, index, topic_exists=known))
             else:
                 partitions.append(PartitionResponse(partition_index=index, active_producers=_producers_of(partition)))
         topics.append(TopicResponse(name=topic.name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
+
+
+def _nowhere(topic: str, index: int, *, topic_exists: bool) -> PartitionResponse:
+    message: str | None
+    try:
+        check_name(topic)
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        message = None if topic_exists else f"there is no topic {topic}"
+    except Refused as refused:
+        error, message = refused.error, refused.message
+    return PartitionResponse(partition_index=index, error_code=error, error_message=message, active_producers=[])
 
 
 def _producers_of(partition: Partition) -> list[ProducerState]:
@@ -108,11 +117,12 @@ async def list_transactions(
 ) -> ListTransactionsResponse:
     """All ids that pass every filter given. v1 by how long a transaction is open; v2 by a pattern for the whole id.
 
-    Patterns are Python's, less what RE2 does not know; COORDINATOR_LOAD_IN_PROGRESS while any shard is loading.
+    Patterns are matched in time that grows with the text only, as RE2 does (`broker.linear_pattern` says what of RE2 is
+    not understood). COORDINATOR_LOAD_IN_PROGRESS while any shard is loading. The loop breathes between two shards.
     """
     try:
         pattern = _compiled(request.transactional_id_pattern)
-    except re.error:
+    except BadPattern:
         return _listed(error=ErrorCode.INVALID_REGULAR_EXPRESSION)
     states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
     now_ms = node.environment.wall_ms()
@@ -122,33 +132,27 @@ async def list_transactions(
             (not producer_ids or transaction.producer_id in producer_ids)
             and (not states or transaction.state.wire_name in states)
             and (request.duration_filter < 0 or now_ms - transaction.start_ms > request.duration_filter)
-            and (pattern is None or pattern.fullmatch(transactional_id) is not None)
+            and (pattern is None or pattern.matches(transactional_id))
         )
 
     unknown = [name for name in request.state_filters if name not in KNOWN_STATE_NAMES]
     found: list[ListTransactionsResponseTransactionState] = []
     indexes = [index for index, _ in node.transactions.indexed()]
-    asked = [
-        node.transactions.ask_partition(
-            index, lambda machine, ticket, at_ms: machine.list_transactions(ticket, at_ms, wanted=wanted)
-        )
-        for index in indexes
-    ]
     try:
-        for listed in await asyncio.gather(*asked):
+        for index in indexes:
+            listed = await node.transactions.ask_partition(
+                index, lambda machine, ticket, at_ms: machine.list_transactions(ticket, at_ms, wanted=wanted)
+            )
             found.extend(_listing(transactional_id, transaction) for transactional_id, transaction in listed)
+            await asyncio.sleep(0)
     except CoordinatorError as refused:
         return _listed(error=refused.error, unknown=unknown)
     return _listed(found=found, unknown=unknown)
 
 
-def _compiled(text: str | None) -> "re.Pattern[str] | None":
-    """None where every id matches. Raises `re.error`."""
-    if not text:
-        return None
-    if NOT_IN_RE2.search(text):
-        raise re.error("not a regular expression RE2 knows", text)
-    return re.compile(text, re.ASCII)
+def _compiled(text: str | None) -> Pattern | None:
+    """None where every id matches. Raises `BadPattern`."""
+    return Pattern(text) if text else None
 
 
 def _listing(transactional_id: str, transaction: Transaction) -> ListTransactionsResponseTransactionState:
