@@ -6,6 +6,7 @@ python -m tests.scenarios count                 how many stories equal Kafka's a
 """
 
 import argparse
+import difflib
 import sys
 import tempfile
 from pathlib import Path
@@ -80,8 +81,9 @@ def _ask(kafka: Oracle, path: Path, version: int) -> int:
         for step, expected, found in record.differences(scenario, ours, answered):
             undeclared += 1
             print(f"{path.name}:{step.line} with transaction.version {version}: {step.text}")
-            print("\n".join(f"    - {line}" for line in expected))
-            print("\n".join(f"    + {line}" for line in found))
+            for line in difflib.ndiff(expected, found):
+                if line[0] in "-+":
+                    print(f"    {line}")
     if answers or record.path_of(path, version).exists():
         record.save(path, version, answers)
     return undeclared

@@ -27,6 +27,7 @@ from tests.scenarios.requests import APIS, Client, build, value_of, version_of
 OPTION = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
 ATTEMPTS = 2000
 PAUSE_S = 0.01
+PATIENCE_S = 180.0
 IN_BETWEEN = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
@@ -46,6 +47,9 @@ class Place(Protocol):
 
     async def restart(self) -> None: ...
 
+    async def age(self, engine: "Engine", transactional_id: str, epoch: int) -> None:
+        """Let an id reach an epoch, without a transaction."""
+
 
 class Engine:
     """One run of one scenario."""
@@ -64,7 +68,7 @@ class Engine:
         answers = []
         for step in self.scenario.steps:
             try:
-                answers.append(await asyncio.wait_for(self._step(step), 60))
+                answers.append(await asyncio.wait_for(self._step(step), PATIENCE_S))
             except Exception as error:
                 where = f"{self.scenario.path.name}:{step.line}"
                 raise NotUnderstood(
@@ -83,6 +87,9 @@ class Engine:
             return await self._act(words)
         if words[0] == "wait":
             return await self._wait(words)
+        if found := re.fullmatch(r"(\S+) has epoch (\d+)", step.text):
+            await self.place.age(self, self.names.unique(found[1]), int(found[2]))
+            return []
         if step.text.startswith(("log ", "read ", "transaction log ", "offsets log ")):
             return marked(await logs.look(self, words))
         client = self.clients.setdefault(words[0], Client(words[0]))
@@ -116,6 +123,8 @@ class Engine:
         client_.learn(api, request, answer)
         if settle and api in ("EndTxn", "InitProducerId") and request.transactional_id:
             await self.wait_until_ended(request.transactional_id)
+        if api in ("CreateTopics", "DeleteTopics", "CreatePartitions"):
+            await self._topics_changed(api, request, answer)
         return lines
 
     async def _begin(self, client: Client, words: list[str]) -> Any:
@@ -247,6 +256,27 @@ class Engine:
                 return
             await asyncio.sleep(PAUSE_S)
         raise AssertionError(f"{name} has no leaders")
+
+    async def _topics_changed(self, api: str, request: Any, answer: Any) -> None:
+        """Wait until the metadata say what an administrator was told; Kafka's controller is ahead of them."""
+        if getattr(request, "validate_only", False):
+            return
+        results = {"CreateTopics": "topics", "DeleteTopics": "responses", "CreatePartitions": "results"}[api]
+        done = {one.name for one in getattr(answer, results) if not one.error_code}
+        for topic in [] if api == "DeleteTopics" else request.topics:
+            if topic.name in done:
+                count = topic.count if api == "CreatePartitions" else max(topic.num_partitions, len(topic.assignments))
+                await self.wait_until_led(topic.name, max(count, 1))
+        for name in sorted(done) if api == "DeleteTopics" else []:
+            await self._wait_until_gone(name)
+
+    async def _wait_until_gone(self, name: str) -> None:
+        for _ in range(ATTEMPTS):
+            found = await self.ask_console(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12)
+            if found.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return
+            await asyncio.sleep(PAUSE_S)
+        raise AssertionError(f"{name} is still there")
 
     async def _serves(self, name: str, count: int) -> bool:
         """Whether the leaders know that they are; Kafka's metadata run ahead of them."""

@@ -68,11 +68,12 @@ async def _fetched(engine: "Engine", topic: str, index: int, *, read_committed: 
         data = joined(found)
         for one in found.aborted_transactions or []:
             aborted[one.producer_id, one.first_offset] = one
-        end = max((header.next_offset for _, header in headers_in(data)), default=offset)
-        if end == offset:
+        whole = list(headers_in(data))
+        if not whole:
             return b"".join(pieces), list(aborted.values())
-        pieces.append(data)
-        offset = end
+        position, last = whole[-1]
+        pieces.append(data[: position + last.size])  # the last batch may have been cut off
+        offset = last.next_offset
 
 
 async def _internal(engine: "Engine", topic: str, key: str) -> list[tuple[BatchHeader, int, bytes]]:

@@ -161,8 +161,9 @@ def delete_topics(words: list[str], said: Said, version: int, names: Names) -> S
 
 
 def grow(words: list[str], said: Said, version: int, names: Names) -> Said:
-    topics = [name for name in said if name not in ("validate_only", "timeout_ms")]
-    return {**said, "topics": [{"name": name, "count": said.pop(name), "assignments": None} for name in topics]}
+    names_said = [name for name in said if name not in ("validate_only", "timeout_ms")]
+    topics = [{"name": name, "count": said.pop(name), "assignments": None} for name in names_said]
+    return {**said, "topics": topics}
 
 
 def _resource(words: list[str], names: Names) -> Said:
@@ -194,6 +195,17 @@ def alter_incrementally(words: list[str], said: Said, version: int, names: Names
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def features(words: list[str], said: Said, version: int, names: Names) -> Said:
+    """transaction.version=2, or `down` transaction.version=0, or `force` ..."""
+    kind = 2 if "down" in words else 3 if "force" in words else 1
+    levels = {name: said.pop(name) for name in list(said) if "." in name}
+    updates = [
+        {"feature": name, "max_version_level": level, "upgrade_type": kind, "allow_downgrade": kind > 1}
+        for name, level in levels.items()
+    ]
+    return {**said, "feature_updates": updates}
 
 
 def coordinator(words: list[str], said: Said, version: int, names: Names) -> Said:
@@ -249,4 +261,5 @@ PHRASES: dict[str, Phrase] = {
     "AlterConfigs": alter_configs,
     "IncrementalAlterConfigs": alter_incrementally,
     "FindCoordinator": coordinator,
+    "UpdateFeatures": features,
 }

@@ -29,7 +29,7 @@ VERSIONS = {
     "WriteTxnMarkers": 1,
     "DescribeConfigs": 4,
     "ListTransactions": 1,
-    "CreateTopics": 7,
+    "CreateTopics": 4,
     "DeleteTopics": 5,
     "DeleteGroups": 2,
     "DescribeGroups": 5,
@@ -144,12 +144,17 @@ def build(api: str, version: int, said: dict[str, Any], client: Client, names: N
         memory = {"generation_id_or_member_epoch": "generation_id"}.get(plain, plain)
         if plain in said:
             values[spec.name] = _converted(spec, said[plain], version, names)
-        elif memory in client.remembered and spec.in_version(version):
+        elif memory in client.remembered and spec.in_version(version) and not _asks_anew(api, memory):
             values[spec.name] = client.remembered[memory]
         else:
             default = DEFAULTS.get(api, {}).get(spec.name, spec.default)
             values[spec.name] = list(default) if isinstance(default, list) else default
     return cls(**values)
+
+
+def _asks_anew(api: str, name: str) -> bool:
+    """Whoever asks for an identity says which one it has only if the step does (KIP-360)."""
+    return api == "InitProducerId" and name.startswith("producer_")
 
 
 def long_name(name: str, known: set[str]) -> str:

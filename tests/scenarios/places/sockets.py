@@ -4,7 +4,6 @@ run puts a suffix of its own behind every topic, group and transactional id.
 
 import asyncio
 import itertools
-import os
 import time
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from tallystick.process import BrokerProcess
 from tests.harness.apache_kafka import ApacheKafka
 from tests.scenarios.engine import Engine
 from tests.scenarios.language import Scenario
+from tests.scenarios.places.ageing import age_by_asking
 
 OURS = {
     "offsets.topic.num.partitions": "3",
@@ -23,6 +23,7 @@ OURS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 KAFKA = {**OURS, "log.cleaner.enable": "false"}
+_BEGIN_MS = time.time_ns() // 1_000_000
 _runs = itertools.count(1)
 
 
@@ -49,6 +50,9 @@ class Sockets:
         else:
             raise AssertionError(f"a real server does not know how to {how}")
 
+    async def age(self, engine: Engine, transactional_id: str, epoch: int) -> None:
+        await age_by_asking(engine, transactional_id, epoch)
+
     async def restart(self) -> None:
         self.process.start()
 
@@ -56,7 +60,7 @@ class Sockets:
         return asyncio.run(self._play(scenario))
 
     async def _play(self, scenario: Scenario) -> list[list[str]]:
-        suffix = f".r{os.getpid() % 1000}x{next(_runs)}"
+        suffix = f".r{_BEGIN_MS:x}x{next(_runs)}"
         zero_ms = time.time_ns() // 1_000_000 - 3_600_000
         return await Engine(self, scenario, suffix=suffix, zero_ms=zero_ms).play()
 

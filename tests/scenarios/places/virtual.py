@@ -13,6 +13,7 @@ from coordinator.cluster.features import FINALIZED_FEATURES
 from tallystick.client.connection import Connection
 from tests.scenarios.engine import Engine
 from tests.scenarios.language import Scenario
+from tests.scenarios.places.ageing import age_in_the_log
 from tests.simulation.broker_process import PORT, BrokerProcess, BugLog, simulated_sockets
 from tests.simulation.environment import WALL_START_MS, WallClock
 from tests.simulation.loop import ProcessLoop, Scheduler, run_on
@@ -67,6 +68,18 @@ class Virtual:
         else:
             raise AssertionError(f"a broker in process does not know how to {how}")
 
+    async def age(self, engine: Engine, transactional_id: str, epoch: int) -> None:
+        node, loop = self.broker.node, self.broker.loop
+        assert node is not None and loop is not None
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def begin() -> None:
+            task = loop.create_task(age_in_the_log(node, transactional_id, epoch))
+            task.add_done_callback(lambda _: done.set_result(None))
+
+        loop.call_soon(begin)
+        await done
+
     async def restart(self) -> None:
         await self.broker.start()
 
@@ -96,5 +109,5 @@ def play(scenario: Scenario, transaction_version: int) -> list[list[str]]:
 
 async def _play(place: Virtual, scenario: Scenario) -> Any:
     await place.broker.start()
-    engine = Engine(place, scenario, suffix=".s", zero_ms=WALL_START_MS - 3_600_000)
+    engine = Engine(place, scenario, suffix=".r1x1", zero_ms=WALL_START_MS - 3_600_000)
     return await engine.play()
