@@ -65,7 +65,11 @@ class Layers:
             said.append((SynonymValue(key.name, text, ConfigSource.DYNAMIC_TOPIC), text))
         said += self._said(key, tuple((one.name, one.factor) for one in key.synonyms))
         if said:
-            return Resolved(key, said[0][1], said[0][0].source, tuple(one for one, _ in said))
+            # Of the defaults Kafka names that of the first synonym alone, and none where it has none.
+            named = tuple(
+                one for one, _ in said if one.source is not ConfigSource.DEFAULT or one.name == key.synonyms[0].name
+            )
+            return Resolved(key, said[0][1], said[0][0].source, named)
         return Resolved(key, key.default, ConfigSource.DEFAULT, ())
 
     def _said(self, key: ConfigKey, names: tuple[tuple[str, int], ...]) -> list[tuple[SynonymValue, str]]:

@@ -19,8 +19,8 @@ INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
 class Refused(Exception):
     """One entry of a request cannot be done."""
 
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, error: ErrorCode, message: str | None) -> None:
+        super().__init__(message or error.name)
         self.error = error
         self.message = message
 

@@ -265,8 +265,7 @@ def grow(
 def _grow_one(image: ClusterImage, wanted: CreatePartitionsTopic, rules: Rules, decided: Decided) -> None:
     topic = image.topics.get(wanted.name)
     if topic is None:
-        message = "This server does not host this topic-partition."
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)  # without words, as in Kafka
     have = topic.partition_count
     if wanted.count == have:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")

@@ -58,19 +58,19 @@ def test_a_topic_setting_falls_back_from_topic_to_broker_to_default() -> None:
             one = configs["retention.ms"]
             return one.value, one.config_source, [(s.name, s.value, s.source) for s in one.synonyms]
 
-        minutes, hours = ("log.retention.minutes", "2", STATIC), ("log.retention.hours", "168", DEFAULT)
-        assert await told() == ("120000", STATIC, [minutes, hours])
+        minutes = ("log.retention.minutes", "2", STATIC)
+        assert await told() == ("120000", STATIC, [minutes])
         await change(node, BROKER, "", log_retention_ms="3000")
         cluster = ("log.retention.ms", "3000", DYNAMIC_DEFAULT)
-        assert await told() == ("3000", DYNAMIC_DEFAULT, [cluster, minutes, hours])
+        assert await told() == ("3000", DYNAMIC_DEFAULT, [cluster, minutes])
         await change(node, BROKER, "1", log_retention_ms="4000")
         own = ("log.retention.ms", "4000", DYNAMIC)
-        assert await told() == ("4000", DYNAMIC, [own, cluster, minutes, hours])
+        assert await told() == ("4000", DYNAMIC, [own, cluster, minutes])
         await change(node, TOPIC, "t", retention_ms="5000")
-        assert await told() == ("5000", OF_TOPIC, [("retention.ms", "5000", OF_TOPIC), own, cluster, minutes, hours])
+        assert await told() == ("5000", OF_TOPIC, [("retention.ms", "5000", OF_TOPIC), own, cluster, minutes])
         await change(node, TOPIC, "t", retention_ms=None)
         await change(node, BROKER, "1", log_retention_ms=None)
-        assert await told() == ("3000", DYNAMIC_DEFAULT, [cluster, minutes, hours])
+        assert await told() == ("3000", DYNAMIC_DEFAULT, [cluster, minutes])
 
     with_node(story, settings={"log.retention.minutes": "2"})
 
