@@ -151,7 +151,8 @@ public final class ChaosClient {
         StringBuilder found = new StringBuilder();
         for (Future<RecordMetadata> future : sent) {
             try {
-                found.append('\t').append(future.get(90, TimeUnit.SECONDS).offset());
+                long offset = future.get(90, TimeUnit.SECONDS).offset();
+                found.append('\t').append(offset);
             } catch (ExecutionException | java.util.concurrent.TimeoutException failed) {
                 found.append("\t-");
             }
