@@ -122,6 +122,10 @@ async def persistently(client: Client, attempt: Callable[[], Coroutine[Any, Any,
             return await asyncio.wait_for(attempt(), REQUEST_TIMEOUT_S)
         except NotYet as passing:
             last: Exception = passing.error
+        except KafkaError as error:
+            if error.code not in _PASSING or error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise  # A topic that a look-up has not found, in its own patience, is not there.
+            last = error
         except TimeoutError:
             last = ConnectionLost(f"no answer within {REQUEST_TIMEOUT_S} s")
             client.hang_up()

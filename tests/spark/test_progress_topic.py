@@ -14,8 +14,15 @@ from spark_connector.progress import PARTITIONS, Marker, ProgressTopic, progress
 from tallystick.client.client import Client
 from tallystick.client.lease import end_transaction, take_lease
 from tallystick.client.sender import Sender
+from tests.harness.broker import Target
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
+
+
+@pytest.fixture
+def bootstrap(target: Target) -> str:
+    """Without Spark: nothing here needs it."""
+    return target.bootstrap
 
 
 def run(bootstrap: str, story: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
