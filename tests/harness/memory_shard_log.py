@@ -69,10 +69,11 @@ class MemoryShardLog:
     def when_durable(self, callback: Callable[[], None]) -> None:
         self._callbacks.append(callback)
 
-    def sync(self) -> None:
-        """Make everything durable and tell those who watch."""
-        if self.durable_offset != self.end_offset:
-            self.durable_offset = self.end_offset
+    def sync(self, up_to: int | None = None) -> None:
+        """Make everything durable, or what lies below `up_to`, and tell those who watch."""
+        end_offset = self.end_offset if up_to is None else up_to
+        if self.durable_offset != end_offset:
+            self.durable_offset = end_offset
             for callback in list(self._callbacks):
                 callback()
 

@@ -5,10 +5,16 @@ from typing import Any
 import pytest
 
 from broker import transaction_gate
+from broker.handlers import group_offsets
 from broker.node import Node
 from broker.transaction_gate import admit_offset_commit
 from protocol.errors import ErrorCode
-from tests.unit.transactions.node_rig import end, in_a_node, init
+from protocol.messages.group_offsets import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.unit.transactions.node_rig import ask, end, in_a_node, init
 
 
 def test_a_transaction_that_ends_while_offsets_are_admitted(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,5 +33,30 @@ def test_a_transaction_that_ends_while_offsets_are_admitted(tmp_path: Any, monke
         monkeypatch.setattr(transaction_gate, "add_to_transaction", add_then_end)
         admitted = await admit_offset_commit(node, "tx", identity.producer_id, identity.producer_epoch, "g", 5)
         assert admitted == ErrorCode.CONCURRENT_TRANSACTIONS
+
+    in_a_node(story, tmp_path)
+
+
+@pytest.mark.parametrize(("version", "told"), [(1, 15), (2, 14)])
+def test_a_coordinator_that_loads_has_another_name_for_old_clients(
+    version: int, told: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KAFKA-7296: they retry COORDINATOR_NOT_AVAILABLE, and give up at COORDINATOR_LOAD_IN_PROGRESS."""
+
+    async def loading(*arguments: Any) -> ErrorCode:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    async def story(node: Node) -> None:
+        monkeypatch.setattr(group_offsets, "admit_offset_commit", loading)
+        offsets = [TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=None)]
+        request = TxnOffsetCommitRequest(
+            transactional_id="tx",
+            group_id="g",
+            producer_id=1,
+            producer_epoch=0,
+            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=offsets)],
+        )
+        answer = await ask(node, request, version)
+        assert answer.topics[0].partitions[0].error_code == told
 
     in_a_node(story, tmp_path)

@@ -56,6 +56,22 @@ def test_no_marker_before_prepare_is_durable_and_no_answer_before_the_markers_we
     assert rig.state().state is S.COMPLETE_COMMIT
 
 
+def test_a_sync_that_began_before_the_decision_sends_no_markers() -> None:
+    """I04: what became durable is the partition, not yet the decision that was appended behind it."""
+    rig = Rig(durable=False)
+    rig.leaders.held = True
+    mine_ticket = rig.init()
+    rig.log.sync()
+    mine = identity(mine_ticket)
+    rig.add(mine, T0, T1)
+    added = rig.log.end_offset
+    rig.end(mine, commit=True)
+    rig.log.sync(added)
+    assert rig.leaders.pending == []
+    rig.log.sync()
+    assert len(rig.leaders.pending) == 2
+
+
 def test_while_markers_are_out_everything_is_told_to_come_back() -> None:
     """2.15: 51 to all who ask, and the description shows what still lacks its marker."""
     rig = Rig()

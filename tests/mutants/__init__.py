@@ -1,0 +1,10 @@
+"""Planted defects: named ways to be wrong, of the kind that shipped elsewhere. Our tests have to notice each.
+
+    mutant.py    what a mutant is, and how it is planted into the live code
+    tables/      the mutants, by the part of the broker that they are in
+    catchers.py  what is expected to notice them, one in a process of its own
+    run.py       `make mutants`: plants one at a time, reports, writes docs/mutants.md
+    plugin.py    plants the mutant of the environment variable before pytest collects anything
+
+The environment variable `TALLYSTICK_MUTANT` names the mutant of a process.
+"""

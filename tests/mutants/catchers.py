@@ -1,0 +1,142 @@
+"""What notices a mutant.
+
+    unit/…/test_x.py::test_y    a test (below tests/); "…/test_x.py" a whole file
+    scenario TITLE              one story, in process; "scenarios" all of them
+    simulation N                one of the seeds 0 … N-1
+
+Exit status: 0 nothing noticed, 1 noticed, anything else: the catcher itself is broken.
+"""
+
+import contextlib
+import importlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import pytest
+from hypothesis import Phase, settings
+
+from tests.mutants.mutant import VARIABLE, Stale, function_at, source_of
+from tests.mutants.tables import MUTANTS
+
+UNNOTICED, NOTICED, BROKEN, STALE = 0, 1, 3, 4
+SECONDS = 300
+"""A defect may leave a test waiting for ever: that is noticed, too."""
+
+
+def run(catcher: str) -> int:
+    """One catcher, in this process. Prints one line of what it found."""
+    kind, _, rest = catcher.partition(" ")
+    if kind == "simulation":
+        return _simulation(range(int(rest)))
+    if kind == "seed":
+        return _simulation(range(int(rest), int(rest) + 1))
+    if kind in ("scenario", "scenarios"):
+        return _scenarios(rest)
+    return _pytest([f"tests/{catcher}"])
+
+
+def _simulation(seeds: Sequence[int]) -> int:
+    from tests.simulation.plan import draw
+    from tests.simulation.simulation import run as run_plan
+
+    for seed in seeds:
+        violations = run_plan(draw(seed)).violations
+        if violations:
+            print(f"seed {seed}: {violations[0]}")
+            return NOTICED
+    return UNNOTICED
+
+
+def _scenarios(title: str) -> int:
+    from tests.scenarios.language import all_scenarios
+    from tests.scenarios.places import virtual
+
+    stories = [scenario for scenario in all_scenarios() if title in ("", scenario.title)]
+    if not stories:
+        print(f"there is no scenario {title!r}")
+        return BROKEN
+    for scenario in stories:
+        for version in scenario.versions:
+            try:
+                answers = virtual.play(scenario, version)
+            except Exception as error:
+                print(f"scenario {scenario.title}: {error!r}")
+                return NOTICED
+            for step, answer in zip(scenario.steps, answers, strict=True):
+                if answer != step.answer:
+                    print(f"scenario {scenario.title}: {step.text}")
+                    return NOTICED
+    return UNNOTICED
+
+
+class _First:
+    """Which test failed first."""
+
+    failed = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.failed:
+            self.failed = report.nodeid
+
+
+def _pytest(arguments: list[str]) -> int:
+    first = _First()
+    # That a property fails is enough; the smallest example of it is not looked for.
+    settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate), database=None)
+    settings.load_profile("mutants")
+    with contextlib.redirect_stdout(io.StringIO()):
+        status = pytest.main(
+            ["-x", "-q", "--tb=no", "--hypothesis-seed=0", f"--timeout={SECONDS // 5}", *arguments], plugins=[first]
+        )
+    if status not in (0, 1):
+        print(f"pytest says {status} of {' '.join(arguments)}")
+        return BROKEN
+    if status and not first.failed:
+        print(f"pytest says {status} of {' '.join(arguments)}, and names no test")
+        return BROKEN
+    if status:
+        print(first.failed)
+    return NOTICED if status else UNNOTICED
+
+
+def warm_up() -> None:
+    """Import what catchers import, so that a fork of this process has it."""
+    for module in ("hypothesis.stateful", "tests.simulation.simulation", "tests.simulation.plan"):
+        importlib.import_module(module)
+    importlib.import_module("tests.scenarios.places.virtual")
+    for mutant in MUTANTS.values():
+        for change in mutant.changes:
+            with contextlib.suppress(Stale):
+                source_of(function_at(change.place))
+
+
+def notice(catchers: Sequence[str], name: str | None) -> NoReturn:
+    """Plant a mutant, run catchers until one notices it, and end this process with what came of it."""
+    status = BROKEN
+    try:
+        status = _notice(catchers, name)
+    except BaseException as error:
+        print(f"{error!r}")
+    finally:
+        # Whatever the defect has left running (threads, loops) is not waited for.
+        sys.stdout.flush()
+        os._exit(status)
+
+
+def _notice(catchers: Sequence[str], name: str | None) -> int:
+    with contextlib.ExitStack() as planted:
+        try:
+            if name:
+                os.environ[VARIABLE] = name
+                planted.enter_context(MUTANTS[name].planted())
+        except Stale as stale:
+            print(stale)
+            return STALE
+        for catcher in catchers:
+            status = run(catcher)
+            if status != UNNOTICED:
+                return status
+    return UNNOTICED

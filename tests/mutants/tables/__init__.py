@@ -1,0 +1,31 @@
+"""All mutants by name: ours, and those that the simulation keeps beside it."""
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.tables import (
+    answers,
+    coordinator,
+    fencing,
+    groups,
+    logs,
+    markers,
+    offsets,
+    partitions,
+    producers,
+    simulated,
+)
+
+MUTANTS: dict[str, Mutant] = {}
+for _mutant in (
+    *fencing.MUTANTS,
+    *coordinator.MUTANTS,
+    *markers.MUTANTS,
+    *producers.MUTANTS,
+    *partitions.MUTANTS,
+    *logs.MUTANTS,
+    *groups.MUTANTS,
+    *offsets.MUTANTS,
+    *answers.MUTANTS,
+    *simulated.MUTANTS,
+):
+    assert _mutant.name not in MUTANTS, f"two mutants are called {_mutant.name!r}"
+    MUTANTS[_mutant.name] = _mutant

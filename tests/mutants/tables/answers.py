@@ -1,0 +1,133 @@
+"""What clients are told, and in which order (broker/connection.py, broker/handlers)."""
+
+from tests.mutants.mutant import Change, Mutant
+
+CONNECTION = "broker.connection:Connection"
+CONNECTIONS = "unit/broker/test_connection.py"
+CHECKS = "unit/partition/test_append_checks.py"
+
+MUTANTS = (
+    Mutant(
+        "answers leave out of order",
+        "I46: the client takes one answer for another",
+        (
+            Change(
+                f"{CONNECTION}._deferred_done",
+                "    while answers and answers[0].parts is not None:\n"
+                "        self._out += answers.popleft().parts or ()",
+                "    answers.remove(answer)\n    self._out += answer.parts or ()",
+            ),
+        ),
+        (f"{CONNECTIONS}::test_answers_leave_in_request_order_while_produces_overlap",),
+    ),
+    Mutant(
+        "a refusal overtakes the answers before it",
+        "I46",
+        (Change(f"{CONNECTION}._answer_in_turn", "if not self._answers:", "if True:"),),
+        ("unit/broker/test_answer_order.py",),
+    ),
+    Mutant(
+        "whatever follows a Produce overlaps it",
+        "Kafka mutes a connection: an EndTxn overtakes the Produce before it",
+        (
+            Change(
+                f"{CONNECTION}._advance",
+                'if answers and (frame[:2] != b"\\0\\0" or len(answers) >= OPEN_ANSWERS):',
+                "if answers and len(answers) >= OPEN_ANSWERS:",
+            ),
+        ),
+        (f"{CONNECTIONS}::test_nothing_but_a_produce_overlaps_a_produce",),
+    ),
+    Mutant(
+        "a client that goes away cancels the work",
+        "I45: a transition stops half way",
+        (
+            Change(
+                f"{CONNECTION}.connection_lost",
+                "and not isinstance(self._serial_wait, asyncio.Task)",
+                "",
+            ),
+        ),
+        (f"{CONNECTIONS}::test_a_client_that_goes_away_cancels_its_wait_but_not_the_work",),
+    ),
+    Mutant(
+        "acks=all is answered as acks=1",
+        "Redpanda #6018: acknowledged and lost",
+        (Change("broker.handlers.produce:_append_and_answer", "request.acks == -1 and", "False and"),),
+        ("unit/broker/test_produce.py", "simulation 60"),
+    ),
+    Mutant(
+        "the aborted list is missing for parked fetches",
+        "KAFKA-5376",
+        (
+            Change(
+                "broker.handlers.fetch:_Attempt.again",
+                "    return self.answer(reading) if last or self.enough(reading) else None",
+                "    for _, told in reading.told:\n"
+                "        told.aborted_transactions = []\n"
+                "    return self.answer(reading) if last or self.enough(reading) else None",
+            ),
+        ),
+        ("unit/broker/test_parked_fetches.py", "simulation 60"),
+    ),
+    Mutant(
+        "control batches from clients are accepted",
+        "I35",
+        (Change("broker.partition.append:_checked", "if header.is_control:", "if False:"),),
+        (f"{CHECKS}::test_what_is_not_one_sound_batch_is_refused_as_kafka_does",),
+    ),
+    Mutant(
+        "checksums are not looked at",
+        "I35: damage on the way is kept",
+        (Change("broker.partition.append:check_batch", "if not check_crc(batch, 0, header):", "if False:"),),
+        (f"{CHECKS}::test_what_is_not_one_sound_batch_is_refused_as_kafka_does",),
+    ),
+    Mutant(
+        "a producer is told PRODUCER_FENCED by Produce",
+        "KIP-588: the client could not abort any more",
+        (Change("broker.transaction_gate:_for_produce", "return ErrorCode.INVALID_PRODUCER_EPOCH", "return error"),),
+        ("scenario Being fenced has two names", "scenarios"),
+    ),
+    Mutant(
+        "old clients are told PRODUCER_FENCED",
+        "I07, KIP-588",
+        (
+            Change(
+                "broker.handlers.transactions:_told",
+                "ErrorCode.INVALID_PRODUCER_EPOCH if fenced and version < FIRST_WITH_FENCED[request] else error",
+                "error",
+            ),
+        ),
+        ("scenario Being fenced has two names",),
+    ),
+    Mutant(
+        "old clients are told COORDINATOR_LOAD_IN_PROGRESS",
+        "KAFKA-7296",
+        (Change("broker.handlers.group_offsets:_known_to", "loading and version < LOADING_KNOWN_SINCE", "False"),),
+        ("unit/transactions/test_offset_admission.py",),
+    ),
+    Mutant(
+        "anybody may write to our own topics",
+        "forged offsets and transactions",
+        (
+            Change(
+                "broker.handlers.produce:_find_topic",
+                "if topic.internal and context.client_id != ADMIN_CLIENT:",
+                "if False:",
+            ),
+        ),
+        ("unit/broker/test_produce.py", "scenarios"),
+    ),
+    Mutant(
+        "a producer id that two batches of a request disagree on",
+        "KIP-890: one request, two producers, one verification",
+        (
+            Change(
+                "broker.handlers.produce:_whole_request_error",
+                "return ErrorCode.INVALID_PRODUCER_ID_MAPPING",
+                "return ErrorCode.NONE",
+            ),
+        ),
+        ("unit/broker/test_produce.py", "scenarios"),
+    ),
+)

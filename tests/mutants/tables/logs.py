@@ -1,0 +1,155 @@
+"""What is on the disk when: snapshots, recovery, syncs and their order."""
+
+from tests.mutants.mutant import Change, Mutant
+
+SNAPSHOTS = "storage.producer_snapshot"
+DERIVED = "broker.partition.derived:DerivedState"
+GROUP_COMMIT = "broker.group_commit:GroupCommit"
+RECOVERED = "unit/partition/test_recovered_state.py"
+RANDOM_ENDS = f"{RECOVERED}::test_no_kill_and_no_power_cut_changes_what_is_known_or_seen"
+CYCLES = "unit/broker/test_group_commit.py"
+SEGMENTS = "unit/storage/test_segment_log.py"
+RECOVERY = "unit/storage/test_recovery.py"
+
+MUTANTS = (
+    Mutant(
+        "a snapshot is not synced",
+        "KAFKA-9892",
+        (
+            Change(
+                f"{SNAPSHOTS}:SnapshotFiles.write",
+                "    self._files.write_whole(self._path(state.offset, SNAPSHOT_SUFFIX), snapshot)",
+                "    file = self._files.open(self._path(state.offset, SNAPSHOT_SUFFIX), create=True)\n"
+                "    file.truncate(0)\n"
+                "    file.append([snapshot])\n"
+                "    file.close()",
+            ),
+        ),
+        ("unit/partition/test_snapshots_on_disk.py", RANDOM_ENDS),
+    ),
+    Mutant(
+        "a damaged snapshot is believed",
+        "KAFKA-9892",
+        (Change(f"{SNAPSHOTS}:_checked_body", "if crc != crc32c(body):", "if False:"),),
+        (f"{RECOVERED}::test_any_changed_byte_of_a_snapshot_is_noticed",),
+    ),
+    Mutant(
+        "a snapshot from beyond the end of the log is believed",
+        "KAFKA-12964: producers that are not in the log any more",
+        (Change(f"{SNAPSHOTS}:SnapshotFiles.load", "start_offset <= offset <= end_offset", "start_offset <= offset"),),
+        ("unit/partition/test_snapshots_on_disk.py",),
+    ),
+    Mutant(
+        "a snapshot is older than the aborted index",
+        "KAFKA-7866: the index is not synced before the snapshot that vouches for it",
+        (Change(f"{DERIVED}.snapshot", "self.aborted.sync()", "pass"),),
+        (RANDOM_ENDS,),
+    ),
+    Mutant(
+        "a snapshot keeps one batch of each producer",
+        "Kafka itself: the retry of an older batch is refused after a restart (docs/decisions)",
+        (Change(f"{SNAPSHOTS}:SnapshotFiles._read", "if not self._files.exists(path):", "if True:"),),
+        (f"{RECOVERED}::test_deduplication_is_as_deep_after_a_restart",),
+    ),
+    Mutant(
+        "open transactions are not restored from a snapshot",
+        "Redpanda PR #7544: the last stable offset is ahead after a restart",
+        (
+            Change(
+                "storage.producer_state:ProducerState.restore",
+                "OrderedDict(sorted(pair for pair in opened if pair[0] != NO_OFFSET))",
+                "OrderedDict()",
+            ),
+        ),
+        ("unit/partition/test_snapshots_on_disk.py",),
+    ),
+    Mutant(
+        "recovery believes a torn batch",
+        "I24: bytes that were never written whole are served",
+        (
+            Change(
+                "storage.segment:Segment.recover",
+                "for _, header, _ in self.batches(position, check=True):",
+                "for _, header, _ in self.batches(position):",
+            ),
+        ),
+        (f"{RECOVERY}::test_a_byte_that_changed_in_the_tail_ends_the_log_there",),
+    ),
+    Mutant(
+        "segments behind a tear are kept",
+        "I24: records behind a gap",
+        (Change("storage.recovery:_check", "_drop_from(files, folder, loaded, index + 1)", "pass"),),
+        (f"{RECOVERY}::test_after_a_reboot_segments_behind_a_tear_are_dropped",),
+    ),
+    Mutant(
+        "a failed sync is taken for a success",
+        "fsyncgate (PostgreSQL and others): acknowledged and lost",
+        (
+            Change(
+                "storage.flushing:SegmentFlush.run",
+                "        if not self.abandoned:\n            self.failed = True\n            raise",
+                "        pass",
+            ),
+        ),
+        (f"{SEGMENTS}::test_a_failed_sync_is_final",),
+    ),
+    Mutant(
+        "what was written during a sync counts as synced",
+        "acknowledged before durable",
+        (
+            Change(
+                "storage.segment_log:SegmentLog.finish_flush",
+                "self.durable_offset = max(self.durable_offset, flush.end_offset)",
+                "self.durable_offset = max(self.durable_offset, self.end_offset)",
+            ),
+        ),
+        (f"{SEGMENTS}::test_nothing_is_durable_before_a_flush_and_a_flush_covers_what_it_began_with",),
+    ),
+    Mutant(
+        "the order of one cycle is reversed",
+        "transactions first, what they promise later: a committed transaction without its records",
+        (
+            Change(
+                f"{GROUP_COMMIT}._run",
+                "[partition for partition in dirty if partition.topic != TRANSACTION_STATE]",
+                "[partition for partition in dirty if partition.topic == TRANSACTION_STATE]",
+            ),
+            Change(
+                f"{GROUP_COMMIT}._run",
+                "promises = [partition for partition in dirty if partition.topic == TRANSACTION_STATE]",
+                "promises = [partition for partition in dirty if partition.topic != TRANSACTION_STATE]",
+            ),
+        ),
+        (f"{CYCLES}::test_transactions_become_durable_after_what_they_promise",),
+    ),
+    Mutant(
+        "a promise made during a cycle is published before what it rests on",
+        "transactions.md, order of durability",
+        (
+            Change(
+                f"{GROUP_COMMIT}._with_what_came_meanwhile",
+                "    return [*data, *promises, *more]",
+                "    self._dirty = dict.fromkeys(data)\n    return [*promises, *more]",
+            ),
+        ),
+        (f"{CYCLES}::test_a_promise_made_during_a_cycle_is_not_published_before_what_it_rests_on",),
+    ),
+    Mutant(
+        "a replacement by compaction is not synced",
+        "a power cut after compaction empties a segment",
+        (
+            Change(
+                "storage.cleaned_segment:CleanedSegment.sync",
+                "file.sync()",
+                "pass",
+            ),
+        ),
+        ("unit/partition/test_compaction.py::test_no_pass_and_no_crash_within_one_changes_what_readers_get",),
+    ),
+    Mutant(
+        "old snapshots outlive compaction",
+        "KAFKA-12964: replayed over a marker that is gone, a transaction opens that nobody ends",
+        (Change(f"{DERIVED}.compaction_begins", "self._snapshots.forget_before(end_offset)", "pass"),),
+        ("unit/partition/test_compaction_across_segments.py",),
+    ),
+)

@@ -1,0 +1,23 @@
+"""The look-up of aborted transactions where they overlap (I30)."""
+
+import pytest
+
+from storage.aborted import AbortedIndex
+from storage.producer_state import CompletedTransaction
+from tests.harness.simulated_files import SimulatedFiles
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_transaction_that_began_earlier_and_ends_later_is_found(on_disk: bool) -> None:
+    """Entries stand in the order of their markers. Where the first marker lies behind what was read, a later entry may
+    still have begun before it: what bounds the search is the last stable offset, not the marker."""
+    files = SimulatedFiles() if on_disk else None
+    if files is not None:
+        files.make_folder("t-0")
+    index = AbortedIndex(files, "t-0", [0])
+    index.append(CompletedTransaction(1, 12, 30, True, 5))
+    index.append(CompletedTransaction(2, 5, 40, True, 41))
+    index.append(CompletedTransaction(3, 45, 50, True, 51))
+    assert [entry.producer_id for entry in index.collect(0, 20)] == [1, 2]
+    assert [entry.producer_id for entry in index.collect(0, 8)] == [2]
+    assert [entry.producer_id for entry in index.collect(31, 45)] == [2]

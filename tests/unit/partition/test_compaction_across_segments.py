@@ -1,0 +1,49 @@
+"""A transaction whose data and marker lie in segments that are compacted one after the other (KAFKA-8351)."""
+
+from broker.partition.derived import marker_in
+from storage.producer_snapshot import SnapshotFiles
+from storage.producer_state import ProducerState
+from storage.segment_log import SegmentLog
+from tests.harness.simulated_files import SimulatedFiles
+from tests.unit.partition.rig import NOW_MS, Rig, idempotent
+from tests.unit.partition.test_compaction import batches, compact_all, filled, opened
+
+
+def replayed(rig: Rig) -> ProducerState:
+    """What the log alone says, without any snapshot."""
+    state = ProducerState()
+    assert isinstance(rig.log, SegmentLog)
+    for header, batch in rig.log.replay(0):
+        state.replay(header, marker_in(header, batch) if batch is not None else None, NOW_MS)
+    return state
+
+
+def test_a_marker_stays_as_long_as_its_data_in_an_earlier_segment() -> None:
+    """I34: without it, a replay of the log would open the transaction again, and nobody would ever end it."""
+    rig = opened(SimulatedFiles())
+    large = b"v" * 400  # so that its segment never becomes one with the next
+    rig.produce(idempotent(9, 0, 0, transactional=True, key=b"mine", value=large), transactional_id="x")
+    filled(rig)
+    rig.end(9, 1, commit=True)
+    rig.produce(idempotent(9, 1, 0, transactional=True, key=b"other"), transactional_id="x")
+    rig.end(9, 2, commit=True)
+    for _ in range(4):
+        filled(rig)
+        assert compact_all(rig)
+        rig.now_ms += 1_000
+    left = [header for header, _ in batches(rig) if header.producer_id == 9]
+    assert [header.is_control for header in left] == [False, True, False, True]
+    assert replayed(rig).open_transactions() == []
+
+
+def test_no_older_snapshot_outlives_a_pass() -> None:
+    """KAFKA-12964, and worse: an older snapshot may hold a transaction open whose marker is compacted away. Replayed
+    from there, nobody would ever end it."""
+    rig = opened(SimulatedFiles())
+    filled(rig)
+    assert isinstance(rig.log, SegmentLog)
+    snapshots = SnapshotFiles(rig.log.files, rig.log.folder)
+    end_offset = rig.log.segments[-1].base_offset
+    assert min(snapshots.offsets()) < end_offset
+    assert compact_all(rig)
+    assert min(snapshots.offsets()) >= end_offset

@@ -1,0 +1,86 @@
+"""What producers cost: memory that is bounded per producer, and freed by age and by number."""
+
+import asyncio
+import sys
+
+from broker.producer_cap import enforce
+from protocol.records.batch import HEADER, BatchHeader, read_header
+from protocol.records.record import NewRecord, build_batch
+from storage.producer_state import EndMarker, ProducerState
+from tests.unit.partition.rig import Rig
+
+PRODUCERS = 100_000
+MOST_BYTES = 400
+"""What docs/decisions/0007 says an idle producer costs."""
+
+
+def header_of(producer_id: int, sequence: int, *, transactional: bool = False) -> BatchHeader:
+    made = build_batch(
+        [NewRecord(value=b"v", timestamp_ms=1)],
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+        transactional=transactional,
+    )
+    assert len(made) > HEADER.size
+    return read_header(made)
+
+
+def test_an_idle_producer_with_five_batches_costs_at_most_four_hundred_bytes() -> None:
+    """A million of them through one partition are 400 MB at the very most; measured with a tenth of that."""
+    state = ProducerState()
+    template = header_of(0, 0)
+    for producer_id in range(10**12, 10**12 + PRODUCERS):
+        for sequence in range(5):
+            state.apply_data(template._replace(producer_id=producer_id, base_sequence=sequence), state.offset, 1)
+    entries = state.packed_entries()
+    kept = sum(sys.getsizeof(producer_id) + sys.getsizeof(packed) for producer_id, packed in entries.items())
+    cost = (kept + sys.getsizeof(entries)) / PRODUCERS
+    assert len(state) == PRODUCERS
+    assert cost <= MOST_BYTES
+    while not state.expire(86_400_001, 86_400_000):
+        pass
+    assert len(state) == 0, "age frees them"
+
+
+def test_beyond_the_bound_those_silent_for_longest_go_and_open_transactions_stay() -> None:
+    """I33: never one with an open transaction, be it the oldest of all."""
+    rigs = [Rig(), Rig()]
+    partitions = [rig.partition for rig in rigs]
+    for number in range(100):
+        state = partitions[number % 2].derived.producers
+        state.apply_data(header_of(number, 0, transactional=number == 0), state.offset, 1000 + number)
+    assert asyncio.run(enforce(partitions, 100)) == 0
+    forgotten = asyncio.run(enforce(partitions, 60))
+    assert forgotten == 41, "forty too many, and two in a hundred of the bound"
+    left = sorted(producer_id for one in partitions for producer_id, _ in one.derived.producers.entries())
+    assert left == [0, *range(42, 100)]
+    assert asyncio.run(enforce(partitions, 60)) == 0
+
+
+def test_whoever_writes_while_the_oldest_are_looked_for_stays() -> None:
+    rig = Rig()
+    state = rig.partition.derived.producers
+    for number in range(10):
+        state.apply_data(header_of(number, 0), state.offset, 1000 + number)
+
+    async def story() -> None:
+        looking = asyncio.ensure_future(enforce([rig.partition], 5))
+        await asyncio.sleep(0)
+        state.apply_data(header_of(0, 1), state.offset, 5000)
+        assert await looking == 4
+
+    asyncio.run(story())
+    assert 0 in state and 1 not in state and len(state) == 6
+
+
+def test_a_forgotten_producer_may_go_on_and_is_taken_for_new() -> None:
+    """As after `producer.id.expiration.ms`: its next batch is taken whatever its sequence is (KIP-854)."""
+    state = ProducerState()
+    state.apply_data(header_of(7, 0), 0, 1)
+    packed = state.packed_entries()[7]
+    assert state.forget(7, packed)
+    assert not state.forget(7, packed)
+    state.check_data(header_of(7, 1), from_client=True)
+    state.apply_marker(EndMarker(7, 1, False, 0, 1), 1, 1)
+    assert 7 in state
