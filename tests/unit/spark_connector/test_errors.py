@@ -1,0 +1,40 @@
+"""What the client raises becomes what a user can act on."""
+
+import pytest
+
+from protocol.errors import ErrorCode
+from spark_connector.errors import (
+    BrokerUnreachable,
+    ConnectorError,
+    NotOneWriter,
+    NoTransactions,
+    RefusedByBroker,
+    SinkTakenOver,
+    TransactionAborted,
+    explained,
+)
+from tallystick.client.errors import ConnectionLost, Fenced, KafkaError, TransactionGone, UnsupportedByBroker
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (Fenced(ErrorCode.PRODUCER_FENCED), SinkTakenOver, "sinkId"),
+        (TransactionGone(ErrorCode.INVALID_TXN_STATE), TransactionAborted, "kafka.transaction.timeout.ms"),
+        (UnsupportedByBroker("x"), NoTransactions, "Kafka 2.5"),
+        (KafkaError(ErrorCode.MESSAGE_TOO_LARGE), RefusedByBroker, "kafka.batch.size"),
+        (KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT), RefusedByBroker, "kafka.transaction.timeout.ms"),
+        (KafkaError(-77), RefusedByBroker, "error -77"),
+        (ConnectionLost("gone"), BrokerUnreachable, "kafka.bootstrap.servers"),
+        (OSError("refused"), BrokerUnreachable, "kafka.bootstrap.servers"),
+    ],
+)
+def test_errors_say_what_was_done_and_what_to_do(error: Exception, kind: type[ConnectorError], words: str) -> None:
+    told = explained(error, "writing batch 7")
+    assert type(told) is kind
+    assert "writing batch 7" in str(told) and words in str(told)
+
+
+def test_what_is_explained_already_stays_as_it_is() -> None:
+    error = NotOneWriter("two")
+    assert explained(error, "anything") is error
