@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from broker.logging import EventLog
 from broker.partition.partition import Partition
+from broker.producer_cap import enforce
 from storage.log import StorageFailed
 from storage.retention import enforce_retention
 from storage.segment_log import SegmentLog
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from broker.node import Node
 
 SOON_MS = 2_000
+PRODUCER_CAP_MS = 1_000
 FOREVER_MS = 1 << 62
 
 _log = EventLog("housekeeping")
@@ -38,6 +40,7 @@ class Housekeeping:
             ("retention", "log.retention.check.interval.ms", FOREVER_MS, self.enforce_retention),
             ("compaction", "log.cleaner.backoff.ms", FOREVER_MS, self.compact),
             ("producer expiry", "producer.id.expiration.check.interval.ms", FOREVER_MS, self.expire_producers),
+            ("producer cap", "producer.id.expiration.check.interval.ms", PRODUCER_CAP_MS, self.bound_producers),
             ("checkpoint", "log.flush.offset.checkpoint.interval.ms", SOON_MS, self._node.checkpoints.write),
             ("deletion", "log.segment.delete.delay.ms", SOON_MS, self.free_space),
         )
@@ -106,3 +109,10 @@ class Housekeeping:
             while not partition.discarded and not partition.expire_producers(self._node.environment.wall_ms()):
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
+
+    async def bound_producers(self) -> None:
+        """Forget who was silent for longest, where there are too many."""
+        most = self._node.config.get_int("tallystick.producer.ids.max")
+        forgotten = await enforce(self._node.open_partitions(), most)
+        if forgotten:
+            _log.warning("more producers than tallystick.producer.ids.max: some are forgotten early", count=forgotten)

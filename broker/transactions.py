@@ -132,12 +132,9 @@ class TransactionShards(Shards[TransactionCoordinator]):
         return None if shard is None else shard.machine.transactions.get(transactional_id)
 
     def owner_of(self, producer_id: int) -> tuple[str, Transaction] | None:
-        """The id whose current producer this is. Looks at all ids: for operators and start-up, not for requests."""
-        for shard in self.all():
-            for transactional_id, transaction in shard.machine.transactions.items():
-                if transaction.producer_id == producer_id:
-                    return transactional_id, transaction
-        return None
+        """The id in whose open or decided transaction this producer is."""
+        found = (shard.machine.ledger.owner_of(producer_id) for shard in self.all())
+        return next((owner for owner in found if owner is not None), None)
 
 
 def make_transaction_shards(

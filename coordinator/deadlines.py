@@ -44,6 +44,10 @@ class Deadlines(Generic[K]):
         known = self._at.get(key)
         return None if known is None else known[0]
 
+    def keys(self) -> Iterator[K]:
+        """All keys with a deadline, in the order in which they got their first."""
+        return iter(self._at)
+
     def next_ms(self) -> int | None:
         """The earliest deadline, None where there is none."""
         self._drop_stale()

@@ -290,6 +290,13 @@ class ProducerState:
                 del self._entries[producer_id]
         return not self._to_examine
 
+    def forget(self, producer_id: int, packed: bytes) -> bool:
+        """Forget a producer of whom nothing but `packed` is known; never one with an open transaction."""
+        if self._entries.get(producer_id) is not packed or HEAD.unpack_from(packed)[4] != NO_OFFSET:
+            return False
+        del self._entries[producer_id]
+        return True
+
     def restore(self, entries: dict[int, bytes], now_ms: int, expiration_ms: int) -> None:
         """Take over the entries of a snapshot; those that have expired meanwhile are dropped."""
         assert not self._entries

@@ -344,6 +344,14 @@ OURS = (
         "false",
         "Refuse replication factors other than 1 instead of storing them as 1.",
     ),
+    _dynamic(
+        "tallystick.producer.ids.max",
+        INT,
+        "1000000",
+        "How many producers all partitions together remember. Beyond that, those that were silent for longest are "
+        "forgotten before `producer.id.expiration.ms` is over; never one with an open transaction.",
+        at_least(1),
+    ),
     _fixed(
         "tallystick.request.memory.bytes",
         LONG,

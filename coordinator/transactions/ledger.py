@@ -5,6 +5,7 @@ of an operation and asserts that each may follow the one before it.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from coordinator.deadlines import Deadlines
@@ -38,8 +39,9 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class Unlogged:
-    """What a record of layout 0 cannot say. Kafka keeps it in memory, too, and loses it in a restart."""
+class Written:
+    """A record that was just made, and what it was made of: replay need not decode what is known. Of layout 0 this also
+    carries what the record cannot say; Kafka keeps that in memory, too, and loses it in a restart."""
 
     value: bytes
     after: Transaction
@@ -55,7 +57,7 @@ class TransactionLedger:
         """Completions nobody works on yet, in log order."""
         self.timeouts: Deadlines[str] = Deadlines()
         """When each open transaction times out, counted from its first partition, not from its last activity."""
-        self._unlogged: deque[Unlogged] = deque()
+        self._written: deque[Written] = deque()
 
     def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
         """Take in what the log says; markers do not belong here, unknown record types are skipped (KIP-915)."""
@@ -67,19 +69,17 @@ class TransactionLedger:
         if entry.value is None:
             self._follow(transactional_id, None, entry.offset)
             return
-        transaction = read_value(entry.value)
+        transaction = self._just_written(entry.value) or read_value(entry.value)
         if transaction is not None:
-            self._follow(transactional_id, self._with_unlogged(entry.value, transaction), entry.offset)
+            self._follow(transactional_id, transaction, entry.offset)
 
-    def _with_unlogged(self, value: bytes, transaction: Transaction) -> Transaction:
-        if value[1] != 0:
-            return transaction
-        while self._unlogged:
+    def _just_written(self, value: bytes) -> Transaction | None:
+        while self._written:
             # What belongs to an append that was refused is skipped: its value is another object.
-            unlogged = self._unlogged.popleft()
-            if unlogged.value is value:
-                return unlogged.after
-        return transaction
+            written = self._written.popleft()
+            if written.value is value:
+                return written.after
+        return None
 
     def _follow(self, transactional_id: str, transaction: Transaction | None, offset: int) -> None:
         self.completions.pop(transactional_id, None)
@@ -95,6 +95,20 @@ class TransactionLedger:
             completion = Completion(transactional_id, offset, transaction, remaining)
             self.completions[transactional_id] = completion
             self.undriven.append(completion)
+
+    def undecided(self) -> Iterator[str]:
+        """Ids with a transaction that is open or on its way to its end. (One that never times out would be missing:
+        there are none without KIP-939.)"""
+        yield from self.timeouts.keys()
+        yield from self.completions
+
+    def owner_of(self, producer_id: int) -> tuple[str, Transaction] | None:
+        """The id in whose open or decided transaction this producer is."""
+        for transactional_id in self.undecided():
+            transaction = self.transactions[transactional_id]
+            if transaction.producer_id == producer_id:
+                return transactional_id, transaction
+        return None
 
     def loaded(self) -> None:
         """Forget completions that the log itself finished; the driver takes on the others."""
@@ -117,8 +131,7 @@ class TransactionLedger:
             check_transition(before, after)
             version = value_version(after, cluster_version)
             value = value_bytes(after, version)
-            if version == 0:
-                self._unlogged.append(Unlogged(value, after))
+            self._written.append(Written(value, after))
             records.append(Record(key, value))
             before = after
         return Outcome(records=records, answers=list(answers), reason=reason)
