@@ -31,6 +31,9 @@ serve: install ## A broker on 127.0.0.1:9092, data under ./data (ARGS="--port 90
 test: lint jars-kafka ## Lint, then every short test (ARGS="-k demo")
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
+mutants: install ## Plant defects, one at a time; each must be noticed; write docs/mutants.md (ARGS="--jobs 2 NAME")
+	@$(BIN)/python -m tests.mutants $(ARGS)
+
 lint: install ## ruff, mypy --strict, the layers
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check

@@ -46,7 +46,7 @@ class Verdict:
 def main(arguments: Sequence[str] | None = None) -> int:
     """See the head of this file."""
     options = _options(arguments)
-    chosen = [mutant for mutant in MUTANTS.values() if _is_chosen(mutant, options.names)]
+    chosen = [mutant for mutant in MUTANTS.values() if _is_chosen(mutant, options.names, exact=options.exact)]
     if not chosen:
         print("there is no such mutant")
         return 2
@@ -68,6 +68,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", help="mutants, or parts of their names; all of them by default")
     parser.add_argument("--jobs", type=int, default=max(1, os.cpu_count() or 2))
+    parser.add_argument("--exact", action="store_true", help="names are whole names")
     parser.add_argument("--narrow", action="store_true", help="only what is expected to notice each")
     parser.add_argument(
         "--unchecked", action="store_true", help="do not look first whether all is well without mutants"
@@ -75,8 +76,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _is_chosen(mutant: Mutant, names: Sequence[str]) -> bool:
-    return not names or any(name in mutant.name for name in names)
+def _is_chosen(mutant: Mutant, names: Sequence[str], *, exact: bool) -> bool:
+    return not names or any(name == mutant.name if exact else name in mutant.name for name in names)
 
 
 def sound(chosen: Sequence[Mutant]) -> bool:

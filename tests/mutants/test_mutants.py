@@ -1,0 +1,71 @@
+"""That every mutant still applies, and that a fixed sample is noticed; `make mutants` is all of them.
+
+The sample has one of each part of the broker, and quick ones only.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.mutants.mutant import VARIABLE, Change, Stale, changed_code, function_at
+from tests.mutants.page import PAGE
+from tests.mutants.tables import MUTANTS
+
+SAMPLE = (
+    "EndTxn accepts a higher epoch",
+    "a retried EndTxn bumps twice",
+    "COMPLETE before the markers are durable",
+    "a coordinator answers before it is durable",
+    "duplicate cache of four",
+    "the last stable offset moves with a marker that is not committed",
+    "the order of one cycle is reversed",
+    "pending offsets are dropped on reload",
+    "answers leave out of order",
+)
+
+
+def test_a_sample_is_noticed() -> None:
+    environment = {key: value for key, value in os.environ.items() if key != VARIABLE and "PYTEST" not in key}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mutants", "--narrow", "--unchecked", "--exact", "--jobs", "2", *SAMPLE],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert f"{len(SAMPLE)} of {len(SAMPLE)} noticed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_it_applies_and_leaves_no_trace(name: str) -> None:
+    """Text that is not there any more makes a mutant that tests nothing."""
+    mutant = MUTANTS[name]
+    functions = [function_at(change.place) for change in mutant.changes]
+    before = [function.__code__ for function in functions]
+    with mutant.planted():
+        changed = [function.__code__ for function in functions]
+        assert all(one.co_code != other.co_code or one != other for one, other in zip(before, changed, strict=True))
+    assert [function.__code__ for function in functions] == before
+
+
+def test_text_that_is_gone_is_told() -> None:
+    here = f"{__name__}:test_text_that_is_gone_is_told"
+    with pytest.raises(Stale):
+        changed_code(function_at(here), Change(here, "this text is " + "nowhere", ""))
+    with pytest.raises(Stale):
+        function_at("broker.partition.partition:Partition.nowhere")
+
+
+def test_enough_are_planted_and_each_is_on_the_page() -> None:
+    assert len(MUTANTS) >= 40
+    page = PAGE.read_text(encoding="utf-8")
+    assert [name for name in MUTANTS if f"| {name} |" not in page] == []
+    assert "**nothing**" not in page
+
+
+def test_each_has_something_that_is_expected_to_notice_it() -> None:
+    assert [mutant.name for mutant in MUTANTS.values() if not mutant.caught_by or not mutant.imitates] == []
+    assert set(SAMPLE) <= set(MUTANTS)
