@@ -151,7 +151,7 @@ def test_a_listener_may_submit_and_its_records_count() -> None:
 
 
 def test_loading_in_slices_gives_the_machine_that_was_live() -> None:
-    """I14: records, stamps, tombstones and markers come back exactly, whatever the size of a slice."""
+    """I14, KAFKA-7286: records, stamps, tombstones and markers come back exactly, however small a slice is."""
     log = MemoryShardLog()
     shard = opened(log)
     ask(shard, "a", "b")
