@@ -15,7 +15,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help install demo serve test mutants lint format bench chaos jars jars-kafka docs lock clean
+.PHONY: oracle help install demo serve test mutants lint format bench chaos jars jars-kafka docs lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ test: lint jars-kafka ## Lint, then every short test (ARGS="-k demo")
 
 mutants: install ## Plant defects, one at a time; each must be noticed; write docs/mutants.md (ARGS="--jobs 2 NAME")
 	@$(BIN)/python -m tests.mutants $(ARGS)
+
+oracle: install jars-kafka ## Tell the scenarios to a real Apache Kafka, record its answers, show what differs (ARGS="groups.txt")
+	@$(BIN)/python -m tests.scenarios oracle $(ARGS)
 
 lint: install ## ruff, mypy --strict, the layers
 	@$(BIN)/ruff check
@@ -57,8 +60,9 @@ chaos: install jars-kafka ## Real processes killed, frozen and out of disk under
 	@TALLYSTICK_CHAOS_THOROUGH=1 $(BIN)/python -m pytest -n 2 tests/chaos/test_fault_points.py tests/chaos/test_other_points.py
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) $(ARGS)
 
-docs: install ## Write the generated pages anew (docs/compatibility.md)
+docs: install ## Write the generated pages anew (docs/compatibility.md, docs/invariants.md)
 	@$(BIN)/python -m tests.harness.compatibility --write
+	@$(BIN)/python -m tests.scenarios.invariants --write
 
 lock: install ## Compile the lock files anew from pyproject.toml
 	@$(COMPILE) --upgrade --extra test --output-file requirements/test.txt pyproject.toml requirements/build.in
