@@ -27,6 +27,7 @@ from tests.scenarios.requests import APIS, Client, build, value_of, version_of
 OPTION = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
 ATTEMPTS = 2000
 PAUSE_S = 0.01
+UNITS_S = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 PATIENCE_S = 180.0
 IN_BETWEEN = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
@@ -41,6 +42,8 @@ class Place(Protocol):
     async def connect(self, client_id: str) -> Connection: ...
 
     async def pass_time(self, seconds: float) -> None: ...
+
+    async def set_clock_back(self, seconds: float) -> None: ...
 
     async def end(self, how: str) -> None:
         """`crash`, `power cut` or `stop` the broker."""
@@ -68,7 +71,8 @@ class Engine:
         answers = []
         for step in self.scenario.steps:
             try:
-                answers.append(await asyncio.wait_for(self._step(step), PATIENCE_S))
+                patience_s = None if step.text.startswith("advance") else PATIENCE_S
+                answers.append(await asyncio.wait_for(self._step(step), patience_s))
             except Exception as error:
                 where = f"{self.scenario.path.name}:{step.line}"
                 raise NotUnderstood(
@@ -83,7 +87,7 @@ class Engine:
         verb = words[1] if len(words) > 1 else ""
         if words[0] == "topic":
             return await self._make_topic(words[1:])
-        if words[0] in ("crash", "restart", "stop", "advance", "power"):
+        if words[0] in ("crash", "restart", "stop", "advance", "power", "clock"):
             return await self._act(words)
         if words[0] == "wait":
             return await self._wait(words)
@@ -286,9 +290,9 @@ class Engine:
         return not any(partition.error_code for topic in answer.topics for partition in topic.partitions)
 
     async def _act(self, words: list[str]) -> list[str]:
-        if words[0] == "advance":
-            amount, unit = float(words[2]), {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}[words[3]]
-            await self.place.pass_time(amount * unit)
+        if words[0] in ("advance", "clock"):
+            seconds = float(words[-2]) * UNITS_S[words[-1]]
+            await (self.place.pass_time(seconds) if words[0] == "advance" else self.place.set_clock_back(seconds))
         elif words[0] == "restart":
             await self.place.restart()
             await self._wait_for_coordinators()

@@ -11,7 +11,7 @@ from tests.scenarios.language import FOLDER, Scenario, Step
 
 KAFKA_VERSION = "4.3.1"
 Answers = list[list[str]]
-BEYOND = ("crash", "power cut", "stop", "restart", "advance time")
+BEYOND = ("crash", "power cut", "stop", "restart", "advance time", "clock goes back")
 """What nobody can ask of Kafka, or what it is no oracle for."""
 
 

@@ -58,6 +58,8 @@ def structure(value: Any, version: int, names: Names, topic: str | None = None) 
                 own.append(f"{spec.name}=[]")
         elif topic_here is not None and topic_here.startswith("__") and spec.name == "partitions":
             own.append("partitions=[*]")
+        elif spec.name == "producer_id" and content == 0 and getattr(value, "error_code", 0):
+            own.append("producer_id=0")  # nobody's
         elif not _says_nothing(spec, content, version):
             own.append(_written(spec, content, version, names))
     if topic_here is not None and not (below and not own):

@@ -98,6 +98,7 @@ class Client:
             self.remembered |= {"group_id": request.group_id, "member_id": answer.member_id}
             self.remembered["generation_id"] = answer.generation_id
             self.remembered["protocol_name"] = answer.protocol_name
+            self.remembered["protocol_type"] = request.protocol_type
 
 
 def value_of(names: Names, word: str) -> Any:

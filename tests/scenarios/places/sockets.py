@@ -42,6 +42,9 @@ class Sockets:
     async def pass_time(self, seconds: float) -> None:
         raise AssertionError("nobody can make real time pass")
 
+    async def set_clock_back(self, seconds: float) -> None:
+        raise AssertionError("nobody sets the clock of a real machine")
+
     async def end(self, how: str) -> None:
         if how == "crash":
             self.process.kill()
