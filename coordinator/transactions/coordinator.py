@@ -6,7 +6,7 @@ Rule 2. In a PREPARE state nothing is taken on: CONCURRENT_TRANSACTIONS, before 
 Rule 3. Which markers are still to be written follows from state (`completions`); `markers.MarkerDriver` writes them.
 
 Soft state, lost on reload by design: `Completion.remaining`, where the expiry scan stands, a deadline that was put off,
-and what the old record layout has no room for (`ledger.Unlogged`).
+and what the old record layout has no room for (`ledger.Written`).
 """
 
 from collections.abc import Callable, Iterable
