@@ -226,8 +226,7 @@ class SegmentLog:
         if offset >= end_offset:
             return LogSlice([], offset)
         index, position = self._hints.get(offset) or self._locate(offset)
-        found: list[Buffer] = []
-        next_offset, left = offset, max_bytes
+        found, next_offset, left = list[Buffer](), offset, max_bytes
         last = len(self.segments) - 1
         while True:
             segment = self.segments[index]
@@ -243,7 +242,7 @@ class SegmentLog:
                 found += part.batches
                 left -= sum(map(len, part.batches))
                 next_offset = part.next_offset
-            if position < segment.size_bytes or index == last or left <= 0:
+            if position < segment.size_bytes or index == last or (left <= 0 and (found or not at_least_one)):
                 break
             index, position = index + 1, 0
         self._hint(next_offset, index, position)
