@@ -15,7 +15,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: oracle help install demo serve test mutants lint format bench chaos jars jars-kafka docs lock clean
+.PHONY: oracle help install demo serve test mutants lint format bench chaos simulate jars jars-kafka docs lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ jars: $(VENV)/.spark ## Bring Apache Kafka's and Spark's jars into .jars (Java n
 
 jars-kafka: install
 	@$(BIN)/python -m tests.harness.jars --best-effort kafka
+
+simulate: install ## Many seeds of a whole node under faults (SEEDS=20000 START=0; without START fresh ones)
+	@$(BIN)/python -m tests.simulation --jobs 2 --seeds $(or $(SEEDS),1000) $(if $(START),--start $(START)) $(ARGS)
 
 chaos: install jars-kafka ## Real processes killed, frozen and out of disk under real clients (MINUTES=10 ARGS="--seed 7")
 	@TALLYSTICK_CHAOS_THOROUGH=1 $(BIN)/python -m pytest -n 2 tests/chaos/test_fault_points.py tests/chaos/test_other_points.py
