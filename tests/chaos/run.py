@@ -113,6 +113,8 @@ class Chaos:
         try:
             self.broker.start()
             asyncio.run(self._prepare())
+            if any(member["client"] == "java" for member in members):
+                java.compiled()  # once, for all workers
             for place, member in enumerate(members):
                 self._hire(place, member)
             self._wait_until_all_work()
