@@ -29,8 +29,8 @@ Made from the tests (`make docs`); do not edit it. A run of the tests fails wher
 DEFECTS = """
 ## What went wrong elsewhere
 
-Defects that brokers of this protocol have shipped, Kafka's unless another name stands there. Each is held by a test that names
-it, or cannot happen here, for the reason given.
+Defects that brokers of this protocol have shipped, Kafka's unless another name stands there. Each is held by a test
+that names it, or cannot happen here, for the reason given.
 
 | | named by |
 |---|---|

@@ -1,12 +1,12 @@
 """The invariants of the broker in a sentence each, and the defects of others that it must not have."""
 
 INVARIANTS = {
-    "I01": "A producer id with its epoch is given to one instance; epochs of an id never go down, ids never come twice.",
+    "I01": "A producer id with its epoch is given to one instance; epochs never go down, ids never come twice.",
     "I02": "Only the legal transitions are ever in the transaction log, and every prefix of it loads.",
     "I03": "After a failed append an id is usable again.",
     "I04": "The decision is durable before any marker, every marker before the completion; all partitions end alike.",
     "I05": "What EndTxn answered comes true in every partition; what it did not answer ends one way.",
-    "I06": "The new EndTxn: a retry gets the identity of the first answer, the opposite is refused; every cell of its table.",
+    "I06": "The new EndTxn: a retry gets the identity of the first answer, the opposite is refused; every cell.",
     "I07": "The classic EndTxn: every cell of its table, and the error codes that each version knows.",
     "I08": "A late or doubled EndTxn ends no other transaction; with the classic protocol it does, and we say so.",
     "I09": "When epochs are used up the producer id rotates once, and nobody sees a negative or a 32767th epoch.",
@@ -76,7 +76,7 @@ NOT_HERE = {
     "KAFKA-18723": "There are no followers.",
     "KAFKA-12153": "Logs are truncated by recovery alone, before anybody may read them.",
     "KAFKA-9235": "Coordinators are never unloaded: they live as long as the process.",
-    "KAFKA-19821": "A duplicate is answered with its first offset, which clients and tests see; no line of a log is promised.",
+    "KAFKA-19821": "A duplicate is answered with its first offset, which clients see; no line of a log is promised.",
     "KAFKA-20114": "A block of producer ids is asked for once at a time, in this process.",
 }
 """Defects whose place does not exist in a broker of one process."""

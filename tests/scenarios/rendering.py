@@ -38,7 +38,7 @@ def structure(value: Any, version: int, names: Names, topic: str | None = None) 
     own: list[str] = []
     below: list[str] = []
     carried = [spec for spec in _carried(value, version) if spec.name not in normalise.LEFT_OUT]
-    only_list = sum(_is_structures(spec) for spec in carried) == 1
+    lists = sum(_is_structures(spec) for spec in carried)
     topic_here = _topic_of(value, version, names)
     for spec in carried:
         content = getattr(value, spec.name)
@@ -48,25 +48,29 @@ def structure(value: Any, version: int, names: Names, topic: str | None = None) 
             own.insert(0, f"{topic}-{content}")
         elif spec.name == "records":
             below += [f"  {line}" for line in batch_lines(joined(value), names)]
-        elif spec.name == "aborted_transactions":
-            own.append(f"aborted={_aborted(content, names)}")
-        elif _is_structures(spec) and content is not None:
+        elif spec.name != "aborted_transactions" and _is_structures(spec) and content is not None:
             lines = _children(value, spec, version, names, topic_here)
-            head = [] if only_list or not lines else [f"{spec.name}:"]
-            below += head + ([f"  {line}" for line in lines] if head else lines)
-            if not lines and not only_list:
-                own.append(f"{spec.name}=[]")
-        elif topic_here is not None and topic_here.startswith("__") and spec.name == "partitions":
-            own.append("partitions=[*]")
-        elif spec.name == "producer_id" and content == 0 and getattr(value, "error_code", 0):
-            own.append("producer_id=0")  # nobody's
-        elif not _says_nothing(spec, content, version):
-            own.append(_written(spec, content, version, names))
+            below += lines if lists == 1 else [f"{spec.name}:", *(f"  {line}" for line in lines)] if lines else []
+            own += [f"{spec.name}=[]"] if lists > 1 and not lines else []
+        else:
+            own += _own_words(value, spec, version, names, topic_here)
     if topic_here is not None and not (below and not own):
         own.insert(0, topic_here)
     if own:
         yield " ".join(own)
     yield from (f"  {line}" for line in below) if own else below
+
+
+def _own_words(value: Any, spec: FieldSchema, version: int, names: Names, topic: str | None) -> list[str]:
+    """A field that stands in the structure's own line, if it says anything."""
+    content = getattr(value, spec.name)
+    if spec.name == "aborted_transactions":
+        return [f"aborted={_aborted(content, names)}"]
+    if topic is not None and topic.startswith("__") and spec.name == "partitions":
+        return ["partitions=[*]"]
+    if spec.name == "producer_id" and content == 0 and getattr(value, "error_code", 0):
+        return ["producer_id=0"]  # nobody's
+    return [] if _says_nothing(spec, content, version) else [_written(spec, content, version, names)]
 
 
 def _aborted(listed: Any, names: Names) -> str:

@@ -4,7 +4,7 @@ Kafka answered to the same story, from the record beside it."""
 import pytest
 
 from tests.scenarios import record
-from tests.scenarios.language import Scenario, all_scenarios
+from tests.scenarios.language import FOLDER, Scenario, all_scenarios
 from tests.scenarios.places import virtual
 
 SCENARIOS = all_scenarios()
@@ -39,7 +39,7 @@ def test_a_difference_is_explained(scenario: Scenario) -> None:
     for step in scenario.steps:
         if step.kafka:
             assert step.decision, f"{scenario.path.name}:{step.line} differs from Kafka and names no decision"
-            assert (record.FOLDER.parents[1] / step.decision).exists()
+            assert (FOLDER.parents[1] / step.decision).exists()
             assert step.kafka != step.answer
 
 

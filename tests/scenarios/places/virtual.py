@@ -6,7 +6,6 @@ Each story has a broker of its own, which may crash, lose its power and see days
 import asyncio
 import logging
 from random import Random
-from typing import Any
 from unittest import mock
 
 from coordinator.cluster.features import FINALIZED_FEATURES
@@ -103,7 +102,7 @@ def play(scenario: Scenario, transaction_version: int) -> list[list[str]]:
     features = mock.patch.dict(FINALIZED_FEATURES, {"transaction.version": transaction_version})
     try:
         with simulated_sockets(), quiet_about_the_dead(), features:
-            answers = run_on(place.loop, _play(place, scenario))
+            answers: list[list[str]] = run_on(place.loop, _play(place, scenario))
     finally:
         if place.broker.loop is not None:
             place.broker.loop.die()
@@ -115,7 +114,7 @@ def play(scenario: Scenario, transaction_version: int) -> list[list[str]]:
     return answers
 
 
-async def _play(place: Virtual, scenario: Scenario) -> Any:
+async def _play(place: Virtual, scenario: Scenario) -> list[list[str]]:
     await place.broker.start()
     engine = Engine(place, scenario, suffix=".r1x1", zero_ms=WALL_START_MS - 3_600_000)
     return await engine.play()
