@@ -85,25 +85,30 @@ class Encoder:
         timestamp_ms: int,
     ) -> Iterator[bytearray]:
         """Batches of some rows, cut where they become too large."""
-        value_parts = _parts(values, which)
-        key_parts = [_NULL] * len(which) if keys is None else _parts(keys, which)
+        heads, bodies = _parts(values, which)
+        keys_of = (
+            [_NULL] * len(which)
+            if keys is None
+            else [head + key for head, key in zip(*_parts(keys, which), strict=True)]
+        )
         tail_parts = [b"\x00"] * len(which) if tails is None else [tails[row] for row in which.tolist()]
         pieces: list[bytes] = []
         add = pieces.append
         size = delta = 0
         table, limit = _TABLE, self.batch_bytes
-        for key, value, tail in zip(key_parts, value_parts, tail_parts, strict=True):
-            record = _START + (table[delta] if delta < 16384 else _varint(delta)) + key + value + tail
-            length = len(record)
+        for key, head, body, tail in zip(keys_of, heads, bodies, tail_parts, strict=True):
+            front = _START + (table[delta] if delta < 16384 else _varint(delta)) + key + head
+            length = len(front) + len(body) + len(tail)
             size += length
             if size > limit and pieces:
                 yield self._assemble(pieces, delta, timestamp_ms)
                 pieces = []
                 add = pieces.append
-                record, delta = _START + b"\x00" + key + value + tail, 0
-                size = length = len(record)
-            add(table[length] if length < 16384 else _varint(length))
-            add(record)
+                front, delta = _START + b"\x00" + key + head, 0
+                size = length = len(front) + len(body) + len(tail)
+            add((table[length] if length < 16384 else _varint(length)) + front)
+            add(body)
+            add(tail)
             delta += 1
         yield self._assemble(pieces, delta, timestamp_ms)
 
@@ -117,18 +122,16 @@ class Encoder:
         return batch
 
 
-def _parts(column: Cells, which: NDArray[np.intp]) -> list[bytes]:
-    """Length and bytes of some cells; null is a length of -1."""
+def _parts(column: Cells, which: NDArray[np.intp]) -> tuple[list[bytes], list[bytes]]:
+    """Encoded lengths and bytes of some cells; null is a length of -1 and no bytes."""
     data, table = column.data, _TABLE
-    starts, ends = column.offsets[which].tolist(), column.offsets[which + 1].tolist()
-    parts = [
-        (table[end - start] if end - start < 16384 else _varint(end - start)) + data[start:end]
-        for start, end in zip(starts, ends, strict=True)
-    ]
+    starts, ends = column.offsets[which], column.offsets[which + 1]
+    heads = [table[n] if n < 16384 else _varint(n) for n in (ends - starts).tolist()]
+    bodies = [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     if column.valid is not None:
         for place in np.nonzero(~column.valid[which])[0].tolist():
-            parts[place] = _NULL
-    return parts
+            heads[place], bodies[place] = _NULL, b""
+    return heads, bodies
 
 
 def _header_tails(rows: Sequence[Any] | None) -> list[bytes] | None:

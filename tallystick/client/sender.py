@@ -41,7 +41,7 @@ class Totals:
 @dataclass(frozen=True, slots=True)
 class _Queued:
     where: Partition
-    batch: bytes
+    batch: bytearray
     records: int
 
 
@@ -74,7 +74,7 @@ class Sender:
             _PRODUCER.pack_into(batch, _PRODUCER_AT, self.lease.producer_id, self.lease.producer_epoch, sequence)
             seal(batch)
             self._sequences[where] = (sequence + records) & 0x7FFFFFFF
-            self._queues.setdefault(where, deque()).append(_Queued(where, bytes(batch), records))
+            self._queues.setdefault(where, deque()).append(_Queued(where, batch, records))
             self._waiting_bytes += len(batch)
         if self._pump is None or (self._pump.done() and self._pump.exception() is None):
             self._pump = asyncio.create_task(self._send_all())
