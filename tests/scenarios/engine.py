@@ -146,6 +146,8 @@ class Engine:
                     self.names.strange_producers.add(said[found[1]])
             else:
                 plain.append(word)
+        if api == "LeaveGroup" and "members" not in said:
+            said.setdefault("member_id", client.remembered.get("member_id", ""))
         if api == "Produce":
             said = batches.produce(plain, said, client, self.names)
         elif api in PHRASES:
