@@ -1,4 +1,4 @@
-"""A bound on what the broker remembers of producers: `tallystick.producer.ids.max` (docs/decisions/0007).
+"""A bound on what the broker remembers of producers: `tallystick.producer.ids.max` (docs/decisions/0009).
 
 Idempotence costs memory per producer and partition, for a day (`producer.id.expiration.ms`), and whoever makes
 producers by the million would fill it. Beyond the bound, those that have been silent for longest are forgotten, never

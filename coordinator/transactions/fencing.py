@@ -109,7 +109,12 @@ def _end_verdict_tv2(transaction: Transaction, claimed: Producer, commit: bool) 
     may_be_retried = transaction.state in (COMPLETE_COMMIT, COMPLETE_ABORT)
     if not current and not (retried and may_be_retried):
         return ErrorCode.PRODUCER_FENCED
-    return END_TV2[transaction.state][(2 if commit else 0) + (0 if retried else 1)]
+    verdict = END_TV2[transaction.state][(2 if commit else 0) + (0 if retried else 1)]
+    if verdict is ALREADY and transaction.client_version < 2:
+        # The bump between the two epochs is not that of this decision, which a classic client took: it is that of an
+        # InitProducerId, and who asks is a zombie. It must not be told its successor's identity (decision 0008).
+        return ErrorCode.PRODUCER_FENCED
+    return verdict
 
 
 def needs_new_producer_id(transaction: Transaction, client_version: int) -> bool:

@@ -11,7 +11,7 @@ from tests.unit.partition.rig import Rig
 
 PRODUCERS = 100_000
 MOST_BYTES = 400
-"""What docs/decisions/0007 says an idle producer costs."""
+"""What docs/decisions/0009 says an idle producer costs."""
 
 
 def header_of(producer_id: int, sequence: int, *, transactional: bool = False) -> BatchHeader:

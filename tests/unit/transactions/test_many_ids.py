@@ -15,7 +15,7 @@ from coordinator.transactions.states import (
 
 IDS = 20_000
 MOST_BYTES = 500
-"""What docs/decisions/0007 says an idle transactional id costs."""
+"""What docs/decisions/0009 says an idle transactional id costs."""
 
 
 def record(number: int, state: TransactionState) -> ReplayedRecord:
