@@ -24,11 +24,16 @@ def unsigned_varints(data: Any, at: Any, most_bytes: int) -> tuple[Any, Any]:
 
     Arrays of int64. Raises `CorruptRecords` for varints that are too long; IndexError behind the end of the data.
     """
-    first = data.take(at)
-    values = (first & 0x7F).astype(np.int64)
+    byte = data.take(at)
+    values = (byte & 0x7F).astype(np.int64)
     behind = at + 1
-    unfinished = np.flatnonzero(first & 0x80)
     shift = 7
+    while (byte >= 0x80).all() and byte.size and shift < 7 * most_bytes:
+        byte = data.take(behind)
+        values |= (byte & 0x7F).astype(np.int64) << shift
+        behind += 1
+        shift += 7
+    unfinished = np.flatnonzero(byte & 0x80)
     while unfinished.size:
         if shift >= 7 * most_bytes:
             raise CorruptRecords("a varint without an end")
