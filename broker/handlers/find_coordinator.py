@@ -15,9 +15,16 @@ if TYPE_CHECKING:
 
 _log = EventLog("groups")
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 TRANSACTION_STATE = "__transaction_state"
 BATCHED_SINCE = 4
+MESSAGES = {
+    ErrorCode.NONE: "NONE",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. See the broker logs for more details.",
+}
+"""Kafka's words. Until version 3 every answer has some; later on only one to a kind of key that nobody knows has."""
 
 
 @handles(FindCoordinatorRequest, FindCoordinatorResponse, versions=range(0, 7))
@@ -37,7 +44,7 @@ async def find_coordinator(
     one = await _coordinator(node, context, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=ErrorCode(one.error_code).name,
+        error_message=MESSAGES.get(ErrorCode(one.error_code), ErrorCode(one.error_code).name),
         node_id=one.node_id,
         host=one.host,
         port=one.port,
@@ -47,7 +54,8 @@ async def find_coordinator(
 async def _coordinator(node: "Node", context: RequestContext, key_type: int, key: str) -> Coordinator:
     error = await _ready(node, key_type, key)
     if error is not ErrorCode.NONE:
-        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error)
+        message = "" if key_type in (GROUP, TRANSACTION, SHARE) else MESSAGES[error]
+        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)
     endpoint = node.endpoint(context.connection.listener)
     return Coordinator(key=key, node_id=node.node_id, host=endpoint.host, port=endpoint.port)
 

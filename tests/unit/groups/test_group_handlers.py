@@ -47,6 +47,23 @@ def test_find_coordinator(tmp_path: Path) -> None:
     told(story, tmp_path)
 
 
+def test_kinds_of_keys_that_nobody_knows_are_refused_in_kafkas_words(tmp_path: Path) -> None:
+    """As Kafka 4.3.1 answers: words until version 3, and later only where it does not know what is looked for."""
+
+    async def story(broker: Broker) -> None:
+        malformed = "This most likely occurs because of a request being malformed by the client library"
+        for version in (1, 3):
+            assert (await broker.ask(FindCoordinatorRequest(key=GROUP), version)).error_message == "NONE"
+            for kind in (2, 3, -1):
+                one = await broker.ask(FindCoordinatorRequest(key=GROUP, key_type=kind), version)
+                assert (one.error_code, one.error_message[: len(malformed)]) == (42, malformed)
+        for kind, words in ((0, ""), (2, ""), (3, malformed), (-1, malformed)):
+            (one,) = (await broker.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=["a"]), 6)).coordinators
+            assert (one.error_code == 0, one.error_message[: len(malformed)]) == (kind == 0, words)
+
+    told(story, tmp_path)
+
+
 def test_without_a_coordinator_clients_are_sent_to_look_for_one(tmp_path: Path) -> None:
     async def story(broker: Broker) -> None:
         assert (await broker.ask(join(), 9)).error_code == ErrorCode.NOT_COORDINATOR
