@@ -7,6 +7,7 @@ Rule 3. Nothing sleeps to let something happen; what must have happened is asked
 """
 
 import asyncio
+import contextlib
 import re
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, 
 from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.messages.transactions import DescribeTransactionsRequest, InitProducerIdRequest
 from tallystick.client.connection import Connection
+from tallystick.client.errors import ConnectionLost
 from tests.scenarios import batches, logs
 from tests.scenarios.language import NotUnderstood, Scenario, Step
 from tests.scenarios.normalise import Names
@@ -49,6 +51,9 @@ class Place(Protocol):
         """`crash`, `power cut` or `stop` the broker."""
 
     async def restart(self) -> None: ...
+
+    def arm(self, how: str, point: str) -> None:
+        """`crash` or `power fails` when this fault point is passed next."""
 
     async def age(self, engine: "Engine", transactional_id: str, epoch: int) -> None:
         """Let an id reach an epoch, without a transaction."""
@@ -87,6 +92,9 @@ class Engine:
         verb = words[1] if len(words) > 1 else ""
         if words[0] == "topic":
             return await self._make_topic(words[1:])
+        if found := re.fullmatch(r"(crash|power fails) at (\S+)", step.text):
+            self.place.arm(found[1], found[2])
+            return []
         if words[0] in ("crash", "restart", "stop", "advance", "power", "clock"):
             return await self._act(words)
         if words[0] == "wait":
@@ -119,14 +127,18 @@ class Engine:
         words = words[:-2] if until else words
         for _ in range(ATTEMPTS):
             client_, api, version, request, future = await self._begin(client, words)
-            answer = await future
+            try:
+                answer = await future
+            except ConnectionLost:
+                return marked(["the connection was lost"])
             lines = answer_lines(answer, version, self.names)
             if not until or until in lines[0].split():
                 break
             await asyncio.sleep(PAUSE_S)
         client_.learn(api, request, answer)
         if settle and api in ("EndTxn", "InitProducerId") and request.transactional_id:
-            await self.wait_until_ended(request.transactional_id)
+            with contextlib.suppress(ConnectionLost, OSError):  # a story in which the broker dies goes on with that
+                await self.wait_until_ended(request.transactional_id)
         if api in ("CreateTopics", "DeleteTopics", "CreatePartitions"):
             await self._topics_changed(api, request, answer)
         return lines
@@ -202,7 +214,10 @@ class Engine:
         raise AssertionError(f"{group_id} does not become {state}")
 
     async def _wait(self, words: list[str]) -> list[str]:
-        """wait until tx is CompleteAbort."""
+        """wait until tx is CompleteAbort, or: wait until the broker is gone."""
+        if words[2:] == ["the", "broker", "is", "gone"]:
+            await (await self.connection("console")).wait_until_lost()
+            return []
         name, wanted = self.names.unique(words[2]), words[4]
         for _ in range(ATTEMPTS):
             if await self._state_of(name) == wanted:

@@ -4,6 +4,7 @@ Per story, its steps and their answers, normalised as ours are. `make oracle` wr
 with it. A story whose steps have changed since it was recorded is out of date, and says so.
 """
 
+import functools
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.scenarios.language import FOLDER, Scenario, Step
 
 KAFKA_VERSION = "4.3.1"
 Answers = list[list[str]]
-BEYOND = ("crash", "power cut", "stop", "restart", "advance time", "clock goes back")
+BEYOND = ("crash", "power fails", "power cut", "stop", "restart", "advance time", "clock goes back")
 """What nobody can ask of Kafka, or what it is no oracle for."""
 
 
@@ -24,6 +25,7 @@ def path_of(scenario_file: Path, transaction_version: int) -> Path:
     return FOLDER / "kafka" / f"{scenario_file.stem}-tv{transaction_version}.json"
 
 
+@functools.cache
 def load(scenario_file: Path, transaction_version: int) -> dict[str, list[tuple[str, list[str]]]]:
     """Title → (step, answer) of each step."""
     path = path_of(scenario_file, transaction_version)
@@ -46,6 +48,7 @@ def save(scenario_file: Path, transaction_version: int, answers: dict[str, tuple
     path = path_of(scenario_file, transaction_version)
     path.parent.mkdir(exist_ok=True)
     path.write_text(text + "\n", encoding="utf-8")
+    load.cache_clear()
 
 
 def differences(scenario: Scenario, ours: Answers, kafka: Answers) -> list[tuple[Step, list[str], list[str]]]:

@@ -9,7 +9,7 @@ import pytest
 from tests.scenarios.language import Scenario, all_scenarios
 from tests.scenarios.places.sockets import OurServer
 
-NEEDS = {"time": ("advance", "clock"), "power": ("power cut",)}
+NEEDS = {"time": ("advance", "clock"), "power": ("power",), "faults": ("crash at",)}
 
 
 def possible(scenario: Scenario) -> bool:

@@ -11,6 +11,7 @@ from unittest import mock
 from broker.catalogue import CloseConnection
 from broker.config import BrokerConfig
 from broker.coordinators import CoordinatorError
+from broker.faults.control import Faults
 from broker.node import Node
 from broker.partition.errors import AppendError
 from broker.server import Server
@@ -87,6 +88,8 @@ class BrokerProcess:
         self.ended: asyncio.Event | None = None
         self.on_end: Callable[[str], None] = lambda how: None
         self._watcher: Any = None
+        self.make_faults: Callable[[], Faults] | None = None
+        """Gives each process fault points (`broker.faults`)."""
 
     @property
     def alive(self) -> bool:
@@ -125,7 +128,10 @@ class BrokerProcess:
         self, config: BrokerConfig, environment: SimulatedEnvironment, serving: "asyncio.Future[None]"
     ) -> None:
         loop = self.loop
-        node = self.node = Node(config, environment, on_failure=lambda error: self._storage_failed(loop, error))
+        faults = None if self.make_faults is None else self.make_faults()
+        node = self.node = Node(
+            config, environment, on_failure=lambda error: self._storage_failed(loop, error), faults=faults
+        )
         try:
             await node.start()
         except (StorageFailed, OSError) as error:

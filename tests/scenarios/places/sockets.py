@@ -56,6 +56,9 @@ class Sockets:
     async def age(self, engine: Engine, transactional_id: str, epoch: int) -> None:
         await age_by_asking(engine, transactional_id, epoch)
 
+    def arm(self, how: str, point: str) -> None:
+        raise AssertionError("this server was started without fault points")
+
     async def restart(self) -> None:
         self.process.start()
 

@@ -5,9 +5,11 @@ Each story has a broker of its own, which may crash, lose its power and see days
 
 import asyncio
 import logging
+from collections.abc import Callable
 from random import Random
 from unittest import mock
 
+from broker.faults.control import Faults
 from coordinator.cluster.features import FINALIZED_FEATURES
 from tallystick.client.connection import Connection
 from tests.scenarios.engine import Engine
@@ -15,7 +17,7 @@ from tests.scenarios.language import Scenario
 from tests.scenarios.places.ageing import age_in_the_log
 from tests.simulation.broker_process import PORT, BrokerProcess, BugLog, simulated_sockets
 from tests.simulation.environment import WALL_START_MS, WallClock
-from tests.simulation.loop import ProcessLoop, Scheduler, run_on
+from tests.simulation.loop import ProcessDied, ProcessLoop, Scheduler, run_on
 from tests.simulation.network import Network, NetworkFaults
 from tests.simulation.simulation import _quiet_about_the_dead as quiet_about_the_dead
 
@@ -53,6 +55,7 @@ class Virtual:
             sync_s=0.0001,
             any_subset=False,
         )
+        self.strike: Callable[[], None] = self.broker.kill
 
     async def connect(self, client_id: str) -> Connection:
         return await Connection.connect("10.0.0.1", PORT, client_id=client_id, negotiate=False)
@@ -75,6 +78,22 @@ class Virtual:
         else:
             raise AssertionError(f"a broker in process does not know how to {how}")
 
+    def arm(self, how: str, point: str) -> None:
+        self.strike = self.broker.kill if how == "crash" else self.broker.cut_power
+        assert self.broker.node is not None and self.broker.node.faults is not None
+        self.broker.node.faults.arm(f"{point}=crash")
+
+    def crash(self) -> None:
+        """A fault strikes: the process dies where it is."""
+        self.strike()
+        raise ProcessDied
+
+    def freeze(self) -> None:
+        raise AssertionError("time does not stand still in a story")
+
+    def stand_still(self, milliseconds: int) -> None:
+        raise AssertionError("nothing takes its time in a story")
+
     async def age(self, engine: Engine, transactional_id: str, epoch: int) -> None:
         node, loop = self.broker.node, self.broker.loop
         assert node is not None and loop is not None
@@ -94,6 +113,8 @@ class Virtual:
 def play(scenario: Scenario, transaction_version: int) -> list[list[str]]:
     """Tell the story once, in a cluster of this transaction.version."""
     place = Virtual(scenario.settings)
+    if scenario.uses("crash at", "power fails at"):
+        place.broker.make_faults = lambda: Faults(place)
     bugs = BugLog()
     log = logging.getLogger("tallystick")
     level, handlers, propagate = log.level, log.handlers, log.propagate
