@@ -11,7 +11,7 @@ import functools
 import importlib
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
@@ -56,10 +56,11 @@ class Mutant:
         with contextlib.ExitStack() as stack:
             if self.plant is not None:
                 stack.enter_context(self.plant())
-            for change in self.changes:
-                function = function_at(change.place)
+            for place in dict.fromkeys(change.place for change in self.changes):
+                function = function_at(place)
                 right = function.__code__
-                function.__code__ = changed_code(function, change)
+                changes = [change for change in self.changes if change.place == place]
+                function.__code__ = changed_code(function, changes)
                 stack.callback(setattr, function, "__code__", right)
             yield
 
@@ -88,13 +89,15 @@ def source_of(function: FunctionType) -> str:
     return textwrap.dedent(inspect.getsource(function))
 
 
-def changed_code(function: FunctionType, change: Change) -> CodeType:
-    """The code of a function with the change in it."""
+def changed_code(function: FunctionType, changes: Sequence[Change]) -> CodeType:
+    """The code of a function with all changes in it."""
     source = source_of(function)
-    count = source.count(change.old)
-    if count != 1:
-        raise Stale(f"{change.place} has {count} times {change.old!r}")
-    tree = ast.parse(source.replace(change.old, change.new))
+    for change in changes:
+        count = source.count(change.old)
+        if count != 1:
+            raise Stale(f"{change.place} has {count} times {change.old!r}")
+        source = source.replace(change.old, change.new)
+    tree = ast.parse(source)
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
     definition.decorator_list = []
@@ -104,5 +107,5 @@ def changed_code(function: FunctionType, change: Change) -> CodeType:
         code for code in module.co_consts if isinstance(code, CodeType) and code.co_name == function.__code__.co_name
     )
     if found.co_freevars != function.__code__.co_freevars:
-        raise Stale(f"{change.place} is a closure")
+        raise Stale(f"{function.__qualname__} is a closure")
     return found.replace(co_qualname=function.__code__.co_qualname)

@@ -60,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elsewhere = [verdict for verdict in verdicts if verdict.by and not verdict.as_expected]
     print(f"{len(verdicts) - len(missed)} of {len(verdicts)} noticed, {len(elsewhere)} of them elsewhere than expected")
     if not options.names:
-        write(verdicts)
+        places = list(MUTANTS)
+        write(sorted(verdicts, key=lambda verdict: places.index(verdict.mutant.name)))
     return 1 if missed else 0
 
 

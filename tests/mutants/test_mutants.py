@@ -54,7 +54,7 @@ def test_it_applies_and_leaves_no_trace(name: str) -> None:
 def test_text_that_is_gone_is_told() -> None:
     here = f"{__name__}:test_text_that_is_gone_is_told"
     with pytest.raises(Stale):
-        changed_code(function_at(here), Change(here, "this text is " + "nowhere", ""))
+        changed_code(function_at(here), [Change(here, "this text is " + "nowhere", "")])
     with pytest.raises(Stale):
         function_at("broker.partition.partition:Partition.nowhere")
 

@@ -55,11 +55,23 @@ MUTANTS = (
         (
             Change(
                 f"{FENCING}:_end_verdict_tv2",
-                "return END_TV2[transaction.state][(2 if commit else 0) + (0 if retried else 1)]",
-                "return ALREADY if retried else END_TV2[transaction.state][2 * commit + 1]",
+                "verdict = END_TV2[transaction.state][(2 if commit else 0) + (0 if retried else 1)]",
+                "verdict = ALREADY if retried else END_TV2[transaction.state][2 * commit + 1]",
             ),
         ),
         (f"{TABLES}::test_end_with_an_epoch_per_transaction",),
+    ),
+    Mutant(
+        "a zombie is told the identity of a classic successor",
+        "Kafka itself, where protocols are mixed on one id (docs/decisions/0008)",
+        (
+            Change(
+                f"{FENCING}:_end_verdict_tv2", "if verdict is ALREADY and transaction.client_version < 2:", "if False:"
+            ),
+        ),
+        (
+            "unit/transactions/test_levels_of_the_protocol.py::test_a_zombie_of_the_new_protocol_does_not_get_the_identity_of_a_classic_successor",
+        ),
     ),
     Mutant(
         "a retry across a rotation is fenced",

@@ -141,6 +141,39 @@ MUTANTS = (
         (f"{RULES}::test_idle_producers_expire_and_those_with_a_transaction_never",),
     ),
     Mutant(
+        "the bound on producers takes one with an open transaction",
+        "KAFKA-9144, under pressure of memory",
+        (
+            Change("broker.producer_cap:_longest_silent", "if transaction != NO_OFFSET:", "if False:"),
+            Change(
+                f"{STATE}:ProducerState.forget",
+                "self._entries.get(producer_id) is not packed or HEAD.unpack_from(packed)[4] != NO_OFFSET",
+                "self._entries.get(producer_id) is not packed",
+            ),
+        ),
+        ("unit/partition/test_many_producers.py",),
+    ),
+    Mutant(
+        "the bound on producers takes those who write most",
+        "Redpanda #17921: a producer at work is forgotten, its retries are written twice",
+        (
+            Change(
+                "broker.producer_cap:_longest_silent",
+                "heapq.heappush(oldest, (-seen_ms,",
+                "heapq.heappush(oldest, (seen_ms,",
+            ),
+            Change(
+                "broker.producer_cap:_longest_silent", "elif seen_ms < -oldest[0][0]:", "elif seen_ms > oldest[0][0]:"
+            ),
+            Change(
+                "broker.producer_cap:_longest_silent",
+                "heapq.heapreplace(oldest, (-seen_ms,",
+                "heapq.heapreplace(oldest, (seen_ms,",
+            ),
+        ),
+        ("unit/partition/test_many_producers.py",),
+    ),
+    Mutant(
         "historical timestamps age a producer",
         "I33, Kafka itself: duplicates of a producer that copies old records",
         (
