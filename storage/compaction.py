@@ -251,7 +251,9 @@ class _Cleaning:
         horizon_ms = header.base_timestamp if header.has_delete_horizon else None
         if header.is_control:
             unneeded = self._transactions.marker_seen(header, batch, target.aborted)
-            gone = unneeded and horizon_ms is not None and horizon_ms <= self._now_ms
+            # The last that is known of a producer stays as it is: empty, it would tell the epoch, but not the
+            # coordinator's, and an older coordinator could write after it (I28).
+            gone = unneeded and horizon_ms is not None and horizon_ms <= self._now_ms and not self._must_stay(header)
             stamps = unneeded and horizon_ms is None
         else:
             gone, stamps = self._transactions.data_seen(header), False

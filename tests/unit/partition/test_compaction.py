@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from broker.partition.derived import marker_in
 from broker.topic_config import TopicConfig
+from protocol.errors import ErrorCode
 from protocol.records.batch import BatchHeader, headers_in
 from protocol.records.record import NewRecord, build_batch, records_of
 from storage.compaction import compact, plan
@@ -233,6 +234,25 @@ def test_the_last_batch_of_a_producer_stays_if_only_as_a_header() -> None:
     again = opened(found)
     assert again.produce(idempotent(9, 4, 10, 3, key=b"k0")).base_offset == 0
     assert again.produce(idempotent(9, 4, 13, key=b"k0")).base_offset == rig.partition.end_offset
+
+
+def test_the_last_marker_of_a_producer_keeps_its_coordinator_epoch() -> None:
+    """I28: an older coordinator is refused after compaction, too, and after a restart that has only the log."""
+    files = SimulatedFiles()
+    rig = opened(files)
+    rig.produce(idempotent(9, 1, 0, transactional=True, key=b"k0"), transactional_id="x")
+    rig.end(9, 2, commit=True, coordinator_epoch=7)
+    for _ in range(4):
+        filled(rig)
+        assert compact_all(rig)
+        rig.now_ms += 5_000
+    found = files.kill()
+    for name in found.list("t-0"):
+        if name.endswith((".snapshot", ".producers")):
+            found.delete(f"t-0/{name}")
+    again = opened(found)
+    assert again.marker_error(9, 2, coordinator_epoch=6) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    again.end(9, 2, commit=True, coordinator_epoch=7)
 
 
 def test_small_neighbours_become_one_segment() -> None:
