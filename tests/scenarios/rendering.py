@@ -10,10 +10,11 @@ from typing import Any
 from protocol.records.batch import CorruptRecords, check_crc, headers_in
 from protocol.records.control import read_end_transaction
 from protocol.records.record import Record, records_of
-from protocol.schema import FieldSchema, Primitive, fields_of
+from protocol.schema import FieldSchema, Primitive
 from tallystick.client.reading import joined
 from tests.scenarios import normalise
 from tests.scenarios.normalise import Names
+from tests.scenarios.requests import columns_of
 
 TOPIC_FIELDS = ("name", "topic", "topic_id")
 INDEX_FIELDS = ("partition_index", "partition", "index")
@@ -96,7 +97,7 @@ def _children(value: Any, spec: FieldSchema, version: int, names: Names, topic: 
 
 
 def _carried(value: Any, version: int) -> list[FieldSchema]:
-    return [spec for spec in fields_of(type(value)) if spec.in_version(version)]
+    return [spec for spec in columns_of(type(value)) if spec.in_version(version)]
 
 
 def _is_structures(spec: FieldSchema) -> bool:

@@ -4,6 +4,7 @@ A field is looked for in the step (`epoch=3`), then in what the client remembers
 epoch, its group, member id and generation), then among the defaults below, then in the message's own table.
 """
 
+import functools
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,9 @@ from protocol.framing import REQUESTS
 from protocol.schema import FieldSchema, Primitive, fields_of, schema_of
 from tests.scenarios.language import split
 from tests.scenarios.normalise import EPOCHS, Names
+
+columns_of = functools.cache(fields_of)
+"""The fields of a message or structure; reading them from the table takes its time."""
 
 APIS = {cls.__name__.removesuffix("Request"): cls for cls in REQUESTS.values()}
 
@@ -136,11 +140,11 @@ def build(api: str, version: int, said: dict[str, Any], client: Client, names: N
     """The request. `said` may hold short names; fields of the client's memory fill what is not said."""
     values: dict[str, Any] = {}
     cls = APIS[api]
-    known = {spec.name for spec in fields_of(cls)}
+    known = {spec.name for spec in columns_of(cls)}
     said = {long_name(name, known): value for name, value in said.items()}
     unknown = [name for name in said if not {name, f"v3_and_below_{name}"} & known]
     assert not unknown, f"{api} has no field {unknown}"
-    for spec in fields_of(cls):
+    for spec in columns_of(cls):
         plain = spec.name.removeprefix("v3_and_below_")
         memory = {"generation_id_or_member_epoch": "generation_id"}.get(plain, plain)
         if plain in said:
@@ -186,7 +190,7 @@ def _element(spec: FieldSchema, value: Any, version: int, names: Names) -> Any:
 
 def _structure(cls: type, said: dict[str, Any], version: int, names: Names) -> Any:
     values: dict[str, Any] = {}
-    specs = fields_of(cls)
+    specs = columns_of(cls)
     known = {spec.name for spec in specs}
     said = {long_name(name, known): value for name, value in said.items()}
     unknown = said.keys() - known
@@ -215,5 +219,5 @@ def holds_topic(cls: type) -> bool:
 
 def _by_id(cls: type, version: int) -> bool:
     """Whether this version of a structure names its topic by id alone."""
-    carried = {spec.name for spec in fields_of(cls) if spec.in_version(version)}
+    carried = {spec.name for spec in columns_of(cls) if spec.in_version(version)}
     return "topic_id" in carried and not carried & {"name", "topic"}
