@@ -32,7 +32,7 @@ class Story:
         comes_back: bool,
         commit: bool = True,
         offset: int = 1,
-        timeout_ms: int = 60_000,
+        timeout_ms: int = 800_000,
     ) -> None:
         self.history = history
         self.transactional_id = transactional_id
