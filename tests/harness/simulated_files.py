@@ -6,8 +6,8 @@ whole, in part or not at all, independently of later ones; of the changes to a f
 
 `crash(random)` gives the disk as it is found after a power cut; `kill()` as after `kill -9`: nothing is lost then.
 Both give a new object; whoever still holds the old one writes into the void, as a dead process does.
-`capacity_bytes` makes it full, `fault` makes chosen operations fail. After a sync that failed, the next one succeeds and
-brings nothing to the disk of what was written before: that is how Linux does it.
+`capacity_bytes` makes it full, `fault` makes chosen operations fail. After a sync that failed, the next one succeeds
+and brings nothing to the disk of what was written before: that is how Linux does it.
 """
 
 import errno

@@ -159,8 +159,8 @@ def test_init_producer_id(
 
 
 def test_a_new_id_gets_a_fresh_producer_id() -> None:
-    """Row 9, and the stored-epoch rule: an expected identity the coordinator knows nothing of is no offence. While there
-    is no producer id to give, the client is to come again (KAFKA-14417)."""
+    """Row 9, and the stored-epoch rule: an expected identity the coordinator knows nothing of is no offence. While
+    there is no producer id to give, the client is to come again (KAFKA-14417)."""
     rig = Rig()
     assert identity(rig.init()) == (1000, 0)
     assert identity(rig.init("another", expected=(7, 3))) == (1001, 0)
