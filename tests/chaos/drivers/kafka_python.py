@@ -1,7 +1,12 @@
-"""kafka-python. Whatever goes wrong, the producer is thrown away and another takes its id: that is always right."""
+"""kafka-python. Whatever goes wrong, the producer is thrown away and another takes its id: that is always right.
+
+So it is when a call does not come back: after a restart of the broker 3.0.12 may find its coordinator and then neither
+connect to it nor tell anybody.
+"""
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
@@ -11,6 +16,8 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from tests.chaos.drivers.driver import FATAL, RETRIABLE, Failed, Place
 
 BACK_SOON = {"reconnect_backoff_ms": 10, "reconnect_backoff_max_ms": 100}
+
+CALL_S = 60.0
 
 
 class Producing:
@@ -64,12 +71,23 @@ class Producing:
 
 
 def _called(call: Callable[[], Any]) -> Any:
+    answer: Future[Any] = Future()
+    threading.Thread(target=lambda: _settle(answer, call), daemon=True).start()
     try:
-        return call()
+        return answer.result(CALL_S)
+    except TimeoutError as lost:
+        raise Failed(FATAL, "the client does not come back") from lost
     except KafkaTimeoutError as late:
         raise Failed(RETRIABLE, late) from late
     except (KafkaError, AssertionError) as error:
         raise Failed(FATAL, repr(error)) from error
+
+
+def _settle(answer: "Future[Any]", call: Callable[[], Any]) -> None:
+    try:
+        answer.set_result(call())
+    except BaseException as error:
+        answer.set_exception(error)
 
 
 class Reading:
