@@ -85,6 +85,7 @@ $(VENV)/.installed: requirements/test.txt pyproject.toml | $(VENV)/bin/python
 	@echo "installing from the lock into $(VENV)"
 	@$(PIP) install --require-hashes -r requirements/test.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q protocol storage coordinator broker tallystick
 	@touch $@
 
 $(VENV)/.spark: requirements/spark.txt | $(VENV)/.installed
