@@ -21,10 +21,7 @@ from spark_connector.sink.kafka_eos import EosStreamWriter, KafkaEos
 from spark_connector.sink.settings import SinkSettings
 from tallystick.client.client import TRANSACTION
 from tallystick.client.lease import Lease, take_lease
-
-TASK_STEPS = ("starting", "opened", "writing", "written")
-COMMIT_STEPS = ("deciding", "marked", "ended")
-STEPS = (*TASK_STEPS, *COMMIT_STEPS)
+from tests.spark.steps import TASK_STEPS
 
 
 @dataclass(frozen=True)

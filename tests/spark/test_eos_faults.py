@@ -17,8 +17,8 @@ from confluent_kafka import TopicPartition
 from tallystick.process import BrokerProcess
 from tests.harness.confluent import SECONDS, consumer
 from tests.spark.eos_queries import BATCH, RECORDS, eos_query, input_of, output_of, run_driver, run_eos
-from tests.spark.faulty_sink import STEPS
 from tests.spark.queries import finished
+from tests.spark.steps import STEPS
 
 SHORT = {("worker", "written"), ("worker", "marked"), ("worker", "ended"), ("raise", "ended"), ("takeover", "written")}
 BROKER_SHORT = {"starting", "writing", "marked"}
