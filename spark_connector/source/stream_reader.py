@@ -124,4 +124,6 @@ class ArrowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if partition.value is not None:
             schema = to_arrow_schema(self._schema, timezone="UTC")
-            yield from RangeReader(partition.value, self._settings, schema)
+            reader = RangeReader(partition.value, self._settings, schema)
+            yield from reader
+            logger.info("%s: %s", partition.value, reader.counts)

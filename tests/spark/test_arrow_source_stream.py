@@ -107,7 +107,8 @@ def test_partitions_that_come_while_it_runs(spark: Any, bootstrap: str, name: st
     query = start(stream(spark, bootstrap, subscribe=name), checkpoint, seen)
     try:
         until_seen(query, seen, [b"first"])
-        admin(bootstrap).create_partitions([NewPartitions(name, 3)])[name].result(SECONDS)
+        asker = admin(bootstrap)
+        asker.create_partitions([NewPartitions(name, 3)])[name].result(SECONDS)
         write(bootstrap, name, [b"second"], partition=2)
         until_seen(query, seen, [b"first", b"second"])
     finally:
