@@ -24,7 +24,7 @@ from protocol.records.batch import headers_in
 from protocol.records.control import read_end_transaction
 from protocol.records.record import NewRecord, build_batch, records_of
 from spark_connector.errors import UnsafeProgressTopic
-from spark_connector.sink.partitioner import murmur2
+from spark_connector.murmur2 import murmur2
 from tallystick.client.background import now_ms
 from tallystick.client.client import EARLIEST, LATEST, Client
 from tallystick.client.lease import judge, persistently

@@ -6,33 +6,18 @@
 import numpy as np
 from numpy.typing import NDArray
 
-_SEED = 0x9747B28C
-_M = 0x5BD1E995
-_MASK = 0xFFFFFFFF
+from spark_connector.murmur2 import SEED, M, murmur2
 
-
-def murmur2(key: bytes) -> int:
-    """The hash of one key, as an unsigned 32-bit number."""
-    length = len(key)
-    h = _SEED ^ length
-    whole = length & ~3
-    for at in range(0, whole, 4):
-        k = int.from_bytes(key[at : at + 4], "little") * _M & _MASK
-        k = (k ^ (k >> 24)) * _M & _MASK
-        h = (h * _M & _MASK) ^ k
-    if length > whole:
-        h = (h ^ int.from_bytes(key[whole:], "little")) * _M & _MASK
-    h = (h ^ (h >> 13)) * _M & _MASK
-    return h ^ (h >> 15)
+__all__ = ["murmur2", "murmur2_all", "partitions_for"]
 
 
 def murmur2_all(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint32]:
     """The hashes of the keys `data[start:end]`."""
-    m = np.uint32(_M)
+    m = np.uint32(M)
     padded = np.concatenate([data, np.zeros(4, np.uint8)])
     lengths = ends - starts
     words = lengths >> 2
-    h = np.uint32(_SEED) ^ lengths.astype(np.uint32)
+    h = np.uint32(SEED) ^ lengths.astype(np.uint32)
     for step in range(int(words.max(initial=0))):
         which = np.nonzero(words > step)[0]
         k = _word(padded, starts[which] + 4 * step) * m
