@@ -15,10 +15,11 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: oracle help install demo serve test mutants lint format bench chaos simulate jars jars-kafka docs lock clean
+.PHONY: oracle oracle-spark help install demo serve test test-spark mutants lint format bench bench-spark chaos simulate pipelines
+.PHONY: jars jars-kafka jars-tested spark-where-java docs lock clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 install: $(VENV)/.installed ## Make .venv from the lock, with the tallystick command in it
 
@@ -28,14 +29,20 @@ demo: install ## Run the main job: exactly-once through kills, with a verdict (A
 serve: install ## A broker on 127.0.0.1:9092, data under ./data (ARGS="--port 9093")
 	@exec $(BIN)/python -P -m tallystick serve --data-dir data $(ARGS)
 
-test: lint jars-kafka ## Lint, then every short test (ARGS="-k demo")
+test: lint jars-tested ## Lint, then every short test; those of Spark where Java 17+ is (ARGS="-k demo")
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+test-spark: jars ## Every case of the Spark tests, the long ones too (ARGS="tests/spark/test_eos_faults.py")
+	@TALLYSTICK_SPARK=whole $(BIN)/python -m pytest $(or $(ARGS),tests/spark)
 
 mutants: install ## Plant defects, one at a time; each must be noticed; write docs/mutants.md (ARGS="--jobs 2 NAME")
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
 oracle: install jars-kafka ## Tell the scenarios to a real Apache Kafka, record its answers, show what differs (ARGS="groups.txt")
 	@$(BIN)/python -m tests.scenarios oracle $(ARGS)
+
+oracle-spark: jars ## The same against a real Apache Kafka, and the leases that the sink is made of (ARGS="tests/spark/test_eos_sink.py")
+	@TALLYSTICK_TEST_BROKER=apache-kafka TALLYSTICK_SPARK=whole $(BIN)/python -m pytest $(or $(ARGS),tests/spark tests/clients/test_lease.py)
 
 lint: install ## ruff, mypy --strict, the layers
 	@$(BIN)/ruff check
@@ -50,11 +57,25 @@ format: install ## Put the code into form
 bench: install jars-kafka ## Measure beside Apache Kafka, write docs/benchmarks.md (ARGS="--rows produce,txn --rounds 3")
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
+bench-spark: jars ## Spark's connector and ours, on us and on Apache Kafka, into docs/benchmarks.md (ARGS="--rounds 1")
+	@$(BIN)/python -m tests.benchmarks.spark $(ARGS)
+
+pipelines: jars ## The three Spark pipelines through kills, with verdicts (ARGS="--seed 7")
+	@$(BIN)/python -m spark_connector.pipelines all $(ARGS)
+
 jars: $(VENV)/.spark ## Bring Apache Kafka's and Spark's jars into .jars (Java needed)
 	@$(BIN)/python -m tests.harness.jars kafka spark
 
 jars-kafka: install
 	@$(BIN)/python -m tests.harness.jars --best-effort kafka
+
+jars-tested: spark-where-java
+	@$(BIN)/python -m tests.harness.jars --best-effort kafka spark
+
+# What is missing here is said, and its tests are skipped: no test run is red for want of Java or of an index.
+spark-where-java: install
+	@if ! $(BIN)/python -m tests.harness.jars --java; then echo "no Java 17 or newer: PySpark is not installed, the tests of Spark are skipped"; \
+	elif ! $(MAKE) $(VENV)/.spark; then echo "PySpark cannot be installed from here: the tests of Spark are skipped"; fi
 
 simulate: install ## Many seeds of a whole node under faults (SEEDS=20000 START=0; without START fresh ones)
 	@$(BIN)/python -m tests.simulation --jobs 2 --seeds $(or $(SEEDS),1000) $(if $(START),--start $(START)) $(ARGS)

@@ -1,15 +1,16 @@
 """The jars of `ivy.xml`: Apache Kafka (oracle, rival, DumpLogSegments) and Spark's Kafka connector.
 
 `python -m tests.harness.jars kafka spark` brings them into `.jars/<set>`. A set is complete when every file of
-`jars.sha256` is there with its checksum; then nothing is asked of anybody. Resolving is done by the Ivy that ships
-inside PySpark's wheel; where PySpark is not installed but Maven is, Maven does it from the same list. A set is
-retrieved into a folder of its own and renamed, so that two runs may race. After a pin was raised, `--record`
-retrieves anew and writes the checksums of what arrived. `TALLYSTICK_KAFKA_JARS` names a folder that has Kafka's
-jars already.
+`jars.sha256` is there with its checksum; then nothing is asked of anybody. Resolving is done by Maven where it is
+installed (seconds), and else, or where that fails, from the same list by the Ivy that ships inside PySpark's wheel (a
+minute). A set is retrieved into a folder of its own and renamed, so that two runs may race. After a pin was raised,
+`--record` retrieves anew and writes the checksums of what arrived. `--java` only tells, by its status, whether there
+is a Java that Spark takes. `TALLYSTICK_KAFKA_JARS` names a folder that has Kafka's jars already.
 """
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,9 @@ IVY_FILE = ROOT / "ivy.xml"
 CHECKSUMS = Path(__file__).with_name("jars.sha256")
 JARS = ROOT / ".jars"
 SETS = ("kafka", "spark")
+OLDEST_JAVA = 17
+"""What PySpark 4 needs."""
+_PATIENCE_S = 600
 
 
 class JarsMissing(Exception):
@@ -57,6 +61,18 @@ def java() -> str | None:
     if home and (Path(home) / "bin" / "java").exists():
         return str(Path(home) / "bin" / "java")
     return shutil.which("java")
+
+
+def java_of_spark() -> str:
+    """A Java that Spark takes. JarsMissing, in a sentence, where there is none."""
+    program = java()
+    if program is None:
+        raise JarsMissing(f"no Java found on PATH or in JAVA_HOME: Spark needs Java {OLDEST_JAVA} or newer")
+    said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    version = re.search(r'version "(\d+)', said)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        raise JarsMissing(f"{program} is not Java {OLDEST_JAVA} or newer: {said.strip()[:80]}")
+    return program
 
 
 def _wrong(folder: Path, wanted: dict[str, str]) -> list[str]:
@@ -102,16 +118,23 @@ def _record(jar_set: str, arrived: Path) -> None:
 def _retrieve(jar_set: str, arrived: Path, scratch: Path) -> None:
     if java() is None:
         raise JarsMissing("no Java found on PATH or in JAVA_HOME")
-    ivy = _ivy_of_pyspark()
-    if ivy is not None:
-        _run(_ivy_command(ivy, jar_set, arrived))
-    elif shutil.which("mvn"):
+    commands = []
+    if shutil.which("mvn"):
         pom = scratch / "pom.xml"
         pom.write_text(pom_of(jar_set))
         command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={arrived}"]
-        _run([*command, "-DincludeScope=runtime"])
-    else:
+        commands.append([*command, "-DincludeScope=runtime"])
+    if (ivy := _ivy_of_pyspark()) is not None:
+        commands.append(_ivy_command(ivy, jar_set, arrived))
+    if not commands:
         raise JarsMissing("neither PySpark (for its Ivy) nor Maven is installed: run `make jars`")
+    failures = []
+    for command in commands:
+        try:
+            return _run(command)
+        except JarsMissing as failure:
+            failures.append(str(failure))
+    raise JarsMissing("\n".join(failures))
 
 
 def _ivy_of_pyspark() -> Path | None:
@@ -128,7 +151,10 @@ def _ivy_command(ivy: Path, jar_set: str, arrived: Path) -> list[str]:
 
 
 def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise JarsMissing(f"{command[0]} did not end within {_PATIENCE_S} s") from None
     if done.returncode != 0:
         raise JarsMissing(f"{command[0]} failed:\n{(done.stdout + done.stderr)[-2000:]}")
 
@@ -149,7 +175,18 @@ def pom_of(jar_set: str) -> str:
     return f"<project><modelVersion>4.0.0</modelVersion>{name}<dependencies>{''.join(rows)}</dependencies></project>"
 
 
+def _tell_java() -> int:
+    try:
+        java_of_spark()
+    except JarsMissing as reason:
+        print(reason, file=sys.stderr)
+        return 1
+    return 0
+
+
 def main(arguments: list[str]) -> int:
+    if "--java" in arguments:
+        return _tell_java()
     best_effort = "--best-effort" in arguments
     for jar_set in [name for name in arguments if name in SETS] or list(SETS):
         try:

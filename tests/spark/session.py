@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ def needed() -> list[str]:
     """The connector's jars. Raises `NotHere`."""
     if find_spec("pyspark") is None or find_spec("pyarrow") is None:
         raise NotHere("PySpark is not installed: run `make jars`")
-    if jars.java() is None:
-        raise NotHere("no Java found on PATH or in JAVA_HOME: Spark needs Java 17 or newer")
+    try:
+        jars.java_of_spark()
+    except jars.JarsMissing as reason:
+        raise NotHere(str(reason)) from None
     if not jars.is_complete("spark"):
         raise NotHere("no jars in .jars/spark: run `make jars`")
     return [str(jars.JARS / "spark" / file) for file in sorted(jars.expected("spark"))]
@@ -32,8 +35,8 @@ def worker_environment() -> dict[str, str]:
     return {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
 
 
-def new_session(folder: Path, master: str = "local[2]") -> Any:
-    """A session that keeps all of its files below `folder`."""
+def new_session(folder: Path, master: str = "local[2]", more: Mapping[str, str] | None = None) -> Any:
+    """A session that keeps all of its files below `folder`. `more` are settings that go before those here."""
     from pyspark.sql import SparkSession
 
     os.environ.update(worker_environment())
@@ -51,7 +54,7 @@ def new_session(folder: Path, master: str = "local[2]") -> Any:
         "spark.log.level": "ERROR",
     }
     builder = SparkSession.builder.master(master).appName("tallystick-tests")
-    for key, value in settings.items():
+    for key, value in (settings | dict(more or {})).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
