@@ -15,6 +15,7 @@ Rule 3. It is read up to the high watermark, not to the last stable offset, and 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from protocol.errors import ErrorCode
@@ -97,6 +98,17 @@ class ProgressTopic:
                     f"a marker of {key} in {self.topic}-{partition} is neither committed nor aborted after the fence"
                 )
         return self._markers.get(key)
+
+    async def committed(self) -> dict[str, Marker]:
+        """All markers that are committed now, by key; none where the topic is not there. For those who only look: no
+        lease is taken, so a commit may be under way.
+        """
+        (found,) = (await self.client.metadata([self.topic])).topics
+        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return {}
+        for partition in range(min(PARTITIONS, len(found.partitions))):
+            await persistently(self.client, partial(self._read_on, partition), patience_s=self._patience_s)
+        return dict(self._markers)
 
     def batch(self, key: str, marker: Marker) -> tuple[tuple[str, int], bytearray]:
         """The marker as a record batch for a `Sender`, and where it goes."""

@@ -44,6 +44,14 @@ def _group() -> "click.Group":
 
         run_demo(arguments)
 
+    @tallystick.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def spark(arguments: tuple[str, ...]) -> None:
+        """Look after exactly-once sinks of Spark (`tallystick spark --help` lists what there is)."""
+        from tallystick.cli.spark import spark as commands
+
+        commands(list(arguments), prog_name="tallystick spark")
+
     @tallystick.command()
     def version() -> None:
         """Print the version."""

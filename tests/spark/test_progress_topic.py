@@ -48,7 +48,7 @@ def neighbours(progress: ProgressTopic, count: int) -> list[str]:
 
 
 async def mark(progress: ProgressTopic, key: str, batch: int, *, commit: bool | None) -> None:
-    """One marker in a transaction that is committed, aborted or left open."""
+    """One marker in a transaction that is left open, or ended and settled, as the next lease finds it."""
     client = progress.client
     lease = await take_lease(client, f"{progress.topic}.{key}", timeout_ms=60_000, patience_s=PATIENCE_S)
     sender = Sender(client, lease, patience_s=PATIENCE_S)
@@ -56,6 +56,7 @@ async def mark(progress: ProgressTopic, key: str, batch: int, *, commit: bool | 
     await sender.flush()
     if commit is not None:
         await end_transaction(client, lease, commit=commit, patience_s=PATIENCE_S)
+        await take_lease(client, lease.transactional_id, timeout_ms=60_000, patience_s=PATIENCE_S)
 
 
 def test_the_open_transaction_of_another_sink_hides_nothing(bootstrap: str, name: str) -> None:

@@ -1,0 +1,247 @@
+"""`tallystick spark`: what a cluster knows of an exactly-once sink, and the end of a transaction that was left open.
+
+Speaks plain Kafka and needs no Spark. Status 0 when it is told or done, 1 with a sentence on stderr when it is not.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+import click
+
+from spark_connector.errors import UnsafeProgressTopic
+from spark_connector.inspection import Inspector, Position, SinkState, Transaction
+from spark_connector.progress import Marker
+from tallystick.client.background import now_ms
+from tallystick.client.client import Client
+from tallystick.client.errors import ConnectionLost, KafkaError, UnsupportedByBroker
+
+T = TypeVar("T")
+Command = Callable[..., None]
+
+_PROGRESS_TOPIC = "__spark_sink_progress"
+_ADVICE = (
+    "A streaming query's sink id is its option sinkId, or is made of checkpointLocation; "
+    "`tallystick spark progress` without one lists all"
+)
+
+
+class _Unknown(Exception):
+    """Nobody knows the sink."""
+
+
+def _addresses(context: click.Context, option: click.Parameter, given: str) -> str:
+    for one in given.split(","):
+        host, _, port = one.strip().rpartition(":")
+        if not host or not port.isdigit():
+            raise click.BadParameter(f"{one!r} is not host:port")
+    return given
+
+
+def _options(command: Command) -> Command:
+    """What every command here takes."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout."),
+        click.option("--progress-topic", default=_PROGRESS_TOPIC, show_default=True, help="The sink's control topic."),
+        click.option("--timeout", default=15.0, show_default=True, help="Seconds to wait for a broker that is away."),
+        click.option("--bootstrap-server", "bootstrap", required=True, callback=_addresses, help="host:port,host:port"),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group()
+def spark() -> None:
+    """Look after the exactly-once sinks of Spark queries, on any Kafka 3.0 or newer."""
+
+
+@spark.command()
+@click.argument("sink_id")
+@click.option("--group", help="Also the committed offsets of this consumer group (the sink's option groupId).")
+@_options
+def describe(
+    sink_id: str, group: str | None, as_json: bool, progress_topic: str, timeout: float, bootstrap: str
+) -> None:
+    """Last batch, open transaction and lag of a sink."""
+
+    async def look(inspector: Inspector) -> SinkState:
+        return await _known(inspector, sink_id, progress_topic, group)
+
+    state = _asked(bootstrap, progress_topic, timeout, look)
+    _say(described_json(state, now_ms()) if as_json else described(state, now_ms()))
+
+
+@spark.command()
+@click.argument("sink_id", required=False)
+@_options
+def progress(sink_id: str | None, as_json: bool, progress_topic: str, timeout: float, bootstrap: str) -> None:
+    """The last batch of a sink, partition by partition; without SINK_ID, one line for each sink."""
+
+    async def look(inspector: Inspector) -> SinkState:
+        assert sink_id is not None
+        return await _known(inspector, sink_id, progress_topic, None)
+
+    async def look_at_all(inspector: Inspector) -> dict[str, list[tuple[str, Marker]]]:
+        return await inspector.sinks()
+
+    if sink_id is None:
+        sinks = _asked(bootstrap, progress_topic, timeout, look_at_all)
+        _say(listed_json(sinks) if as_json else listed(sinks, now_ms()))
+    else:
+        state = _asked(bootstrap, progress_topic, timeout, look)
+        _say(described_json(state, now_ms()) if as_json else partitions_of(state, now_ms()))
+
+
+@spark.command("abort-open")
+@click.argument("sink_id")
+@_options
+def abort_open(sink_id: str, as_json: bool, progress_topic: str, timeout: float, bootstrap: str) -> None:
+    """End the transaction that a dead query has left open, so that readers go on.
+
+    A query that is alive is fenced: it fails, and may be started again without loss or double.
+    """
+
+    async def act(inspector: Inspector) -> Transaction | None:
+        await _known(inspector, sink_id, progress_topic, None)
+        return await inspector.abort_open(sink_id)
+
+    ended = _asked(bootstrap, progress_topic, timeout, act)
+    if as_json:
+        _say([json.dumps({"sink": sink_id, "ended": None if ended is None else asdict(ended)})])
+    elif ended is None:
+        _say([f"{sink_id}: nothing is open, nothing was done"])
+    else:
+        outcome = "settled as it was decided" if ended.is_decided else "aborted; whoever held it is fenced"
+        _say([f"{sink_id}: {_transaction(ended, now_ms())}", f"It is {outcome}."])
+
+
+async def _known(inspector: Inspector, sink_id: str, progress_topic: str, group: str | None) -> SinkState:
+    state = await inspector.state(sink_id, group)
+    if state is None:
+        raise _Unknown(f"neither the transaction coordinator nor {progress_topic} knows a sink {sink_id!r}. {_ADVICE}.")
+    return state
+
+
+def _asked(
+    bootstrap: str, progress_topic: str, timeout: float, work: Callable[[Inspector], Coroutine[Any, Any, T]]
+) -> T:
+    """Run some work beside a client; ends the process with a sentence where it fails."""
+
+    async def connected() -> T:
+        client = await Client.connect(bootstrap, client_id="tallystick-spark-cli", patience_s=timeout)
+        try:
+            return await work(Inspector(client, progress_topic, timeout))
+        finally:
+            await client.close()
+
+    try:
+        return asyncio.run(connected())
+    except (_Unknown, UnsafeProgressTopic) as error:
+        sys.exit(f"tallystick: {error}")
+    except UnsupportedByBroker as error:
+        sys.exit(f"tallystick: the broker does not list what is needed ({error}): Kafka 3.0 or newer is")
+    except KafkaError as error:
+        sys.exit(f"tallystick: the broker at {bootstrap} refuses: {error}")
+    except (ConnectionLost, OSError) as error:
+        sys.exit(f"tallystick: no broker answers at {bootstrap}: {error}")
+
+
+def _say(lines: list[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+def _age(since_ms: int, now: int) -> str:
+    """A duration as people say it."""
+    seconds = max(0, now - since_ms) / 1000
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def _transaction(found: Transaction | None, now: int) -> str:
+    if found is None:
+        return "the coordinator does not know this transactional id (any more)"
+    holder = f"producer {found.producer_id} epoch {found.producer_epoch}"
+    if not found.is_open:
+        return f"none open ({found.state}, {holder})"
+    where = ", ".join(found.partitions) or "no partition yet"
+    return (
+        f"{found.state} for {_age(found.started_ms, now)}, {holder}, timeout {found.timeout_ms / 1000:g} s, in {where}"
+    )
+
+
+def _lag(positions: list[Position]) -> str:
+    unknown = sorted({position.topic for position in positions if position.lag is None})
+    text = f"lag {sum(position.lag or 0 for position in positions)} in {len(positions)} partitions"
+    return f"{text}; not on this cluster: {', '.join(unknown)}" if unknown else text
+
+
+def _by_topic(positions: list[Position]) -> list[tuple[str, list[Position]]]:
+    topics = sorted({position.topic for position in positions})
+    return [(topic, [position for position in positions if position.topic == topic]) for topic in topics]
+
+
+def described(state: SinkState, now: int) -> list[str]:
+    """`describe`, line by line."""
+    lines = [f"sink         {state.sink_id}", f"transaction  {_transaction(state.transaction, now)}"]
+    for query in state.queries:
+        rows = sum(sum(counts.values()) for counts in query.records.values())
+        into = ", ".join(sorted(query.records)) or "no topic"
+        lines.append(f"query        {query.query}")
+        lines.append(
+            f"  last batch {query.batch}, committed {_age(query.written_ms, now)} ago, {rows} records in {into}"
+        )
+        lines += [f"  source     {topic}: {_lag(positions)}" for topic, positions in _by_topic(query.source)]
+    if not state.queries:
+        lines.append("query        no batch is committed yet")
+    lines += [f"group        {topic}: {_lag(positions)}" for topic, positions in _by_topic(state.group)]
+    return lines
+
+
+def partitions_of(state: SinkState, now: int) -> list[str]:
+    """`progress SINK_ID`, line by line."""
+    lines = [] if state.queries else [f"{state.sink_id}: no batch is committed yet"]
+    for query in state.queries:
+        lines.append(f"query {query.query}: batch {query.batch}, committed {_age(query.written_ms, now)} ago")
+        for position in query.source:
+            end = "not on this cluster" if position.end is None else f"of {position.end}, lag {position.lag}"
+            lines.append(f"  read     {position.topic}-{position.partition}  up to {position.offset} {end}")
+        for topic, counts in sorted(query.records.items()):
+            numbered = sorted(counts.items(), key=lambda item: int(item[0]))
+            lines += [f"  written  {topic}-{partition}  {count} records" for partition, count in numbered]
+    return lines
+
+
+def listed(sinks: dict[str, list[tuple[str, Marker]]], now: int) -> list[str]:
+    """`progress`, a line per sink: the query that wrote last."""
+    if not sinks:
+        return ["no sink has committed a batch yet"]
+    return [
+        f"{sink_id}  query {queries[0][0]}  batch {queries[0][1].batch}  {_age(queries[0][1].written_ms, now)} ago"
+        for sink_id, queries in sinks.items()
+    ]
+
+
+def described_json(state: SinkState, now: int) -> list[str]:
+    """The same as data; ages in milliseconds."""
+    told = asdict(state)
+    if state.transaction is not None:
+        is_open = state.transaction.is_open
+        told["transaction"]["open"] = is_open
+        told["transaction"]["age_ms"] = now - state.transaction.started_ms if is_open else None
+    for query, shown in zip(state.queries, told["queries"], strict=True):
+        shown["age_ms"] = now - query.written_ms
+        shown["lag"] = sum(position.lag or 0 for position in query.source)
+    told["group_lag"] = sum(position.lag or 0 for position in state.group)
+    return [json.dumps(told)]
+
+
+def listed_json(sinks: dict[str, list[tuple[str, Marker]]]) -> list[str]:
+    """The same as data."""
+    told = {sink: [{"query": query, **asdict(marker)} for query, marker in queries] for sink, queries in sinks.items()}
+    return [json.dumps({"sinks": told})]
