@@ -134,7 +134,7 @@ class BrokerProcess:
         )
         try:
             await node.start()
-        except (StorageFailed, OSError) as error:
+        except (StorageFailed, OSError, AppendError, CoordinatorError) as error:
             self._storage_failed(loop, error)
             return
         server = self.server = Server(node)

@@ -1,6 +1,6 @@
 """What a long run must have met. A name nobody met means that the simulation does not test what it says it tests."""
 
-from tests.simulation.plan import OPERATIONS
+from tests.simulation.plan_faults import OPERATIONS
 
 EXPECTED = (
     *(f"fault.{operation}" for operation in OPERATIONS),

@@ -15,10 +15,13 @@ from tests.simulation.clients.reader import Reader
 from tests.simulation.clients.session import Session
 from tests.simulation.faults import Faults
 from tests.simulation.history import FinalPartition, Place
+from tests.simulation.plan_clients import COMPACTED
 from tests.simulation.world import World
 
 SETTLE_S = 150.0
 """More than a minute: so long an alarm may sleep on after somebody set the clock."""
+TOPICS = ("a", "b", "out", COMPACTED)
+"""Topics that are there from the beginning to the end."""
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
@@ -30,10 +33,11 @@ async def look(world: World, broker: BrokerProcess, faults: Faults) -> None:
         await faults.finally_end(world.plan.final)
         session.drop()
         await _until_no_transaction_is_open(world, session)
-    places = [(topic, index) for topic in ("a", "b", "out") for index in range(world.plan.partitions)]
+    places = [(topic, index) for topic in TOPICS for index in range(world.plan.partitions)]
     for place in places:
         world.history.final[place] = await _read(world, session, place)
-    for group in sorted({group for one in world.history.transactions for group, _, _ in one.offsets}):
+    groups = {group for one in world.history.transactions for group, _, _ in one.offsets}
+    for group in sorted(groups | {group for group, _, _ in world.history.commits}):
         await _read_offsets(world, session, group)
     _check_memory(world, broker)
 
@@ -61,11 +65,17 @@ async def _until_no_transaction_is_open(world: World, session: Session) -> None:
         await asyncio.sleep(0.25)
 
 
+async def _offset_at(session: Session, place: Place, timestamp: int, isolation: int) -> int:
+    found = await offset_at(session, place, timestamp, isolation)
+    assert found is not None, f"{place} is gone"
+    return found
+
+
 async def _read(world: World, session: Session, place: Place) -> FinalPartition:
-    start = await offset_at(session, place, -2, 0)
-    high_watermark = await offset_at(session, place, -1, 0)
+    start = await _offset_at(session, place, -2, 0)
+    high_watermark = await _offset_at(session, place, -1, 0)
     deadline = world.scheduler.now + SETTLE_S
-    while (stable := await offset_at(session, place, -1, 1)) < high_watermark:
+    while (stable := await _offset_at(session, place, -1, 1)) < high_watermark:
         if world.scheduler.now > deadline:
             world.history.violation(f"the last stable offset of {place} stays at {stable} of {high_watermark}")
             break

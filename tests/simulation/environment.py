@@ -20,11 +20,17 @@ class WallClock:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._start = scheduler.now
-        self.rate = 1.0
+        self._rate = 1.0
         self.offset_ms = 0
 
     def now_ms(self) -> int:
-        return WALL_START_MS + self.offset_ms + int((self._scheduler.now - self._start) * 1000 * self.rate)
+        return WALL_START_MS + self.offset_ms + int((self._scheduler.now - self._start) * 1000 * self._rate)
+
+    def drift(self, rate: float) -> None:
+        """Go so many times as fast as the monotonic clock from now on."""
+        self.offset_ms = self.now_ms() - WALL_START_MS
+        self._start = self._scheduler.now
+        self._rate = rate
 
     def step(self, by_ms: int) -> None:
         self.offset_ms += by_ms

@@ -7,7 +7,8 @@ from functools import partial
 from coordinator.runtime import ShardState
 from tests.simulation.broker_process import BrokerProcess
 from tests.simulation.loop import ProcessDied
-from tests.simulation.plan import FaultPlan
+from tests.simulation.points import Points
+from tests.simulation.shape import FaultPlan
 from tests.simulation.world import World
 
 
@@ -23,6 +24,9 @@ class Faults:
         self._ended = asyncio.Event()
         self._serving = asyncio.Event()
         self._serving.set()
+        self._points = Points(world, broker, self._die) if world.plan.has_points else None
+        if self._points is not None:
+            self._points.put_in()
 
     def begin(self) -> None:
         """Plan everything, and watch over the broker."""
@@ -37,6 +41,8 @@ class Faults:
         """No fault strikes any more."""
         self._over = True
         self._armed.clear()
+        if self._points is not None:
+            self._points.end()
         self._broker.watch_disk(None)
         self._broker.disk.room_bytes = None
         self._broker.slow_disk = 0.0
@@ -77,6 +83,11 @@ class Faults:
         elif fault.kind == "clock":
             world.hit("fault.clock")
             broker.clock.step(int(fault.amount * 1000))
+        elif fault.kind == "drift":
+            world.hit("fault.drift")
+            broker.clock.drift(fault.amount)
+        elif fault.kind == "point" and self._points is not None:
+            self._points.arm(fault)
 
     def _disk(self, operation: str, path: str) -> None:
         """Called before and after every change of the disk, by the broker."""
@@ -111,7 +122,7 @@ class Faults:
             return
         self._world.hit(f"fault.{fault.kind}")
         self._down_s = fault.down_s
-        if fault.kind == "kill":
+        if fault.kind == "kill" or (fault.kind == "point" and not fault.count):
             self._broker.kill()
         else:
             self._broker.cut_power()
@@ -145,6 +156,8 @@ class Faults:
                     self._world.hit(f"crash.{transaction.state.wire_name}")
         if how != "stop":
             self._world.history.crashes.append(time)
+        if how == "power" or (node is not None and node.failure is not None):
+            self._world.history.losses.append(time)
         self._serving.clear()
         self._ended.set()
 

@@ -49,8 +49,26 @@ class Write:
     key: bytes | None = None
     acked: bool = False
     offset: int | None = None
+    acked_at: int = 0
     refused: int = 0
     """The last error it got."""
+    acks: int = -1
+    tombstone: bool = False
+    sends: int = 0
+    """How often it was sent, or delivered by a network that repeats."""
+    first_sent_s: float = 0.0
+    last_sent_s: float = 0.0
+    """When it was last seen on the way, on the clock of the clients."""
+
+    @property
+    def idempotent(self) -> bool:
+        return self.producer_id >= 0
+
+    def seen_on_the_way(self, now_s: float, *, sent: bool) -> None:
+        self.last_sent_s = now_s
+        if sent:
+            self.first_sent_s = self.first_sent_s or now_s
+            self.sends += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +128,14 @@ class Claim:
 
 
 @dataclass(slots=True)
+class Commit:
+    """What a client without a group committed: the last offset that was acknowledged, and the last it sent."""
+
+    acked: int = -1
+    sent: int = -1
+
+
+@dataclass(slots=True)
 class FinalPartition:
     """A partition as it is found when all is over."""
 
@@ -141,6 +167,12 @@ class History:
         self.compacted: set[str] = set()
         self.crashes: list[int] = []
         """When the broker ended otherwise than in order."""
+        self.losses: list[int] = []
+        """When what was not synced could be lost: the power was cut, or the disk had failed."""
+        self.commits: dict[tuple[str, str, int], Commit] = {}
+        self.forgets_producers_ms: int | None = None
+        self.forgets_offsets = False
+        """See `Plan`."""
         self.final: dict[Place, FinalPartition] = {}
         self.final_offsets: dict[tuple[str, str, int], int] = {}
         self.violations: list[str] = []
@@ -166,11 +198,14 @@ class History:
         transaction: Transaction | None = None,
         source: tuple[Place, int] | None = None,
         key: bytes | None = None,
+        tombstone: bool = False,
+        acks: int = -1,
     ) -> Write:
         """A record that is about to be sent for the first time."""
         number = len(self.writes)
         time = self.note("write", client, place, number, producer, sequence)
         made = Write(number, client, place, time, *producer, sequence, transaction, source, key)
+        made.tombstone, made.acks = tombstone, acks
         self.writes.append(made)
         if transaction is not None:
             transaction.writes.append(made)

@@ -7,11 +7,11 @@ Rule 3. Whatever a loop is told of as an exception nobody caught is kept, and fa
 """
 
 import asyncio
-import heapq
 from asyncio import events
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from contextvars import Context
+from contextvars import Context, copy_context
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -31,6 +31,31 @@ class ProcessDied(BaseException):
     """Thrown through the code of a process at the very place where it dies."""
 
 
+class Entry:
+    """What is to be called: of `asyncio.TimerHandle` what anybody uses, and lighter, for a run makes very many."""
+
+    __slots__ = ("args", "callback", "context", "loop", "when_s")
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: "ProcessLoop", context: Context | None
+    ) -> None:
+        self.callback: Callable[..., object] | None = callback
+        self.args = args
+        self.loop = loop
+        self.context = copy_context() if context is None else context
+        self.when_s = 0.0
+
+    def cancel(self) -> None:
+        self.callback = None
+        self.args = ()
+
+    def cancelled(self) -> bool:
+        return self.callback is None
+
+    def when(self) -> float:
+        return self.when_s
+
+
 class Scheduler:
     """See the head of this file."""
 
@@ -38,49 +63,61 @@ class Scheduler:
         self.now = start_s
         self.callbacks_left = callbacks
         self.failures: list[str] = []
-        self.ready: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self.ready: deque[Entry] = deque()
+        self._timers: list[tuple[float, int, Entry]] = []
         self._sequence = 0
+        self.machine = new_process(self, "machine")
+        """What never stands still."""
 
-    def at(self, when: float, handle: asyncio.TimerHandle) -> None:
+    def at(self, when: float, entry: Entry) -> None:
         self._sequence += 1
-        heapq.heappush(self._timers, (when, self._sequence, handle))
+        heappush(self._timers, (when, self._sequence, entry))
 
     def run_until(self, future: "asyncio.Future[T]") -> T:
         """Run until a future of one of the loops is done. Raises `Stuck`."""
+        ready = self.ready
+        running: object = None
         try:
             while not future.done():
-                self._turn()
+                for _ in range(self._begin_turn()):
+                    entry = ready.popleft()
+                    callback, loop = entry.callback, entry.loop
+                    if callback is None or not loop.awake:
+                        if loop.alive:
+                            loop.held.append(entry)
+                        continue
+                    if loop is not running:
+                        events._set_running_loop(loop)
+                        running = loop
+                    self.now += CALLBACK_S
+                    try:
+                        entry.context.run(callback, *entry.args)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:  # as asyncio does it: the loop is told, and goes on
+                        loop.call_exception_handler({"message": f"Exception in {callback!r}", "exception": error})
         finally:
             events._set_running_loop(None)
         return future.result()
 
-    def _turn(self) -> None:
-        """One turn, as asyncio makes them: what was ready at its begin, then the timers that are due."""
+    def _begin_turn(self) -> int:
+        """How much is to be called in a turn, as asyncio makes them: what was ready at its begin, then the timers that
+        are due. Where nothing is ready, time jumps to the next timer."""
         ready, timers = self.ready, self._timers
         if not ready:
-            while timers and (timers[0][2]._cancelled or not timers[0][2]._loop.alive):  # type: ignore[attr-defined]
-                heapq.heappop(timers)
+            while timers and (timers[0][2].callback is None or not timers[0][2].loop.alive):
+                heappop(timers)
             if not timers:
                 raise Stuck("nothing is left to do")
-            self.now = max(self.now, timers[0][0])
+            if timers[0][0] > self.now:
+                self.now = timers[0][0]
         while timers and timers[0][0] <= self.now:
-            ready.append(heapq.heappop(timers)[2])
+            ready.append(heappop(timers)[2])
         count = len(ready)
         self.callbacks_left -= count
         if self.callbacks_left < 0:
             raise Stuck("the run does not come to an end")
-        running: object = None
-        for _ in range(count):
-            handle = ready.popleft()
-            loop = handle._loop  # type: ignore[attr-defined]
-            if handle._cancelled or not loop.alive:
-                continue
-            if loop is not running:
-                events._set_running_loop(loop)
-                running = loop
-            self.now += CALLBACK_S
-            handle._run()
+        return count
 
 
 class ProcessLoop(asyncio.AbstractEventLoop):
@@ -90,6 +127,11 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self.scheduler = scheduler
         self.name = name
         self.alive = True
+        self.awake = True
+        """Alive, and not standing still."""
+        self.wakes_at_s = 0.0
+        self.held: list[Entry] = []
+        """What would have been called while it stands still."""
         self.network: Network | None = None
         self.watch_tasks: Callable[[asyncio.Task[Any]], None] | None = None
         self._ready = scheduler.ready
@@ -97,7 +139,21 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
     def die(self) -> None:
         """Nothing of this process runs from now on."""
-        self.alive = False
+        self.alive = self.awake = False
+        self.held.clear()
+
+    def stand_still(self, seconds: float) -> None:
+        """As by SIGSTOP: what runs now comes to its end, nothing else is called for so long, and then all of it in its
+        order."""
+        self.awake = False
+        self.wakes_at_s = max(self.wakes_at_s, self.scheduler.now + seconds)
+        self.scheduler.at(self.wakes_at_s, Entry(self._wake, (), self.scheduler.machine, None))
+
+    def _wake(self) -> None:
+        if self.alive and not self.awake and self.scheduler.now >= self.wakes_at_s:
+            self.awake = True
+            self._ready.extendleft(reversed(self.held))
+            self.held.clear()
 
     # -- scheduling ------------------------------------------------------------------------------------------
 
@@ -106,27 +162,28 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
+    ) -> Entry:
+        entry = Entry(callback, args, self, context)
+        self._ready.append(entry)
+        return entry
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        return self.call_at(self.scheduler.now + delay, callback, *args, context=context)
+    ) -> Entry:
+        entry = Entry(callback, args, self, context)
+        entry.when_s = self.scheduler.now + delay
+        self.scheduler.at(entry.when_s, entry)
+        return entry
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
-        self.scheduler.at(when, handle)
-        return handle
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Cancelled timers are passed over when their time comes."""
+    ) -> Entry:
+        entry = Entry(callback, args, self, context)
+        entry.when_s = when
+        self.scheduler.at(when, entry)
+        return entry
 
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)

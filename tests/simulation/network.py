@@ -166,7 +166,8 @@ class End(asyncio.Transport):
             network.count("network.split")
         for piece in pieces:
             peer._unread_bytes += len(piece)
-            self._last_arrival = max(self._last_arrival, network.scheduler.now + network.delay())
+            sent_at = max(network.scheduler.now, self.loop.wakes_at_s)  # what stands still sends when it wakes
+            self._last_arrival = max(self._last_arrival, sent_at + network.delay())
             peer.loop.call_at(self._last_arrival, peer._arrived, piece)
 
     def cut(self) -> None:

@@ -16,25 +16,28 @@ from dataclasses import dataclass, field
 from random import Random
 
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.simulation import ending
 from tests.simulation.broker_process import BrokerProcess, BugLog, simulated_sockets
 from tests.simulation.checkers import CHECKERS
-from tests.simulation.clients import admin, idempotent, reader, transactional, worker
+from tests.simulation.clients import admin, committer, idempotent, plain, reader, transactional, worker
 from tests.simulation.clients.session import Session
 from tests.simulation.environment import WallClock
 from tests.simulation.faults import Faults
 from tests.simulation.history import History
 from tests.simulation.loop import ProcessDied, Scheduler, Stuck, new_process, run_on
 from tests.simulation.network import Network, NetworkFaults
-from tests.simulation.plan import ClientPlan, Plan
+from tests.simulation.plan_clients import COMPACTED
+from tests.simulation.shape import ClientPlan, Plan
 from tests.simulation.world import World
 
 CLIENTS: dict[str, Callable[[World, ClientPlan], Awaitable[None]]] = {
     "idempotent": idempotent.run,
+    "plain": plain.run,
     "transactional": transactional.run,
     "reader": reader.run,
     "worker": worker.run,
+    "committer": committer.run,
     "admin": admin.run,
 }
 FINISH_S = 60.0
@@ -86,6 +89,7 @@ def run(plan: Plan) -> Result:
     if not any(text.startswith("stuck") for text in violations):
         for name, check in CHECKERS.items():
             violations += [f"{name}: {text}" for text in check(history)]
+    world.count_points()
     hits = world.hits | network.hits
     return Result(plan.seed, violations, history.digest(), world.operations, len(history.writes), hits, history)
 
@@ -138,14 +142,15 @@ def _broker(plan: Plan, scheduler: Scheduler, network: Network, random: Random) 
         any_subset=plan.any_subset,
     )
     broker.slow_disk = plan.slow_disk
+    broker.clock.drift(plan.clock_rate)
     return broker
 
 
 async def _life(world: World, broker: BrokerProcess) -> None:
     plan, loop = world.plan, world.loop
+    faults = Faults(world, broker)
     await broker.start()
     await _make_topics(world)
-    faults = Faults(world, broker)
     faults.begin()
     clients = [loop.create_task(_client(world, one)) for one in plan.clients]
     await asyncio.sleep(plan.duration_s)
@@ -174,12 +179,18 @@ async def _client(world: World, plan: ClientPlan) -> None:
 
 async def _make_topics(world: World) -> None:
     session = Session(world, "setup")
+    compacted = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
     topics = [
         CreatableTopic(
-            name=name, num_partitions=world.plan.partitions, replication_factor=1, assignments=[], configs=[]
+            name=name,
+            num_partitions=world.plan.partitions,
+            replication_factor=1,
+            assignments=[],
+            configs=compacted if name == COMPACTED else [],
         )
-        for name in ("a", "b", "out")
+        for name in ending.TOPICS
     ]
+    world.history.compacted.add(COMPACTED)
     await session.insist(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 7)
     answer = await session.insist(
         MetadataRequest(topics=[MetadataRequestTopic(name=topic.name) for topic in topics]), 12

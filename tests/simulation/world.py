@@ -2,10 +2,11 @@
 
 from random import Random
 
+from broker.faults.control import Faults
 from tests.simulation.history import History
 from tests.simulation.loop import ProcessLoop, Scheduler
 from tests.simulation.network import Network
-from tests.simulation.plan import Plan
+from tests.simulation.shape import Plan
 
 
 class World:
@@ -17,6 +18,8 @@ class World:
         self.loop = loop
         self.network = network
         self.history = History()
+        self.history.forgets_producers_ms = plan.forgets_producers_ms
+        self.history.forgets_offsets = plan.forgets_offsets
         self.closing = False
         """Faults are over: bring what was begun to an end."""
         self.operations = 0
@@ -24,7 +27,15 @@ class World:
         self.random = Random(plan.seed + 1)
         self.topic_ids: dict[str, bytes] = {}
         self.topic_names: dict[bytes, str] = {}
+        self.points: list[Faults] = []
+        """The fault points of each process of the broker, where it has any."""
 
     def hit(self, name: str) -> None:
         """A state or fault that a run is meant to reach was reached."""
         self.hits[name] = self.hits.get(name, 0) + 1
+
+    def count_points(self) -> None:
+        """Which fault points were passed, by all processes together."""
+        for points in self.points:
+            for name, count in points.hits.items():
+                self.hits[f"passed.{name}"] = self.hits.get(f"passed.{name}", 0) + count

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from tests.simulation.checkers import (
     agreement,
+    compaction,
     fencing,
     groups,
     offsets,
@@ -25,9 +26,12 @@ CHECKERS: dict[str, Callable[[History], Iterable[str]]] = {
     "lost commit": transactions.lost_commit,
     "order of reads": reading.out_of_order,
     "skipped read": reading.skipped,
+    "lost read": reading.lost,
+    "compacted away": compaction.compacted_away,
     "offset going back": stability.going_back,
     "fenced write": fencing.fenced,
     "offsets apart": offsets.apart,
+    "offsets kept": offsets.kept,
     "processed": offsets.processed_once,
     "two owners": groups.two_owners,
 }

@@ -13,6 +13,8 @@ def apart(history: History) -> Iterator[str]:
             for key, offset in transaction.offsets.items():
                 possible.setdefault(key, set()).add(offset)
     for key, offset in history.final_offsets.items():
+        if key in history.commits:
+            continue
         if offset not in possible.get(key, set()):
             yield f"{key} is committed at {offset}; only {sorted(possible.get(key, ()))} could be"
 
@@ -20,6 +22,8 @@ def apart(history: History) -> Iterator[str]:
 def processed_once(history: History) -> Iterator[str]:
     """Consume, transform, produce: of every input before the committed offset there is one output, of the others
     none (KIP-447)."""
+    if history.forgets_offsets:
+        return
     outputs: dict[tuple[tuple[str, int], int], list[int]] = {}
     for final in history.final.values():
         for _, number in final.committed:
@@ -40,3 +44,14 @@ def processed_once(history: History) -> Iterator[str]:
         for offset, number in found.committed:
             if begin <= offset < committed and ((topic, partition), offset) not in outputs:
                 yield f"record {number} at {topic}-{partition}@{offset} has no output; the group stands at {committed}"
+
+
+def kept(history: History) -> Iterator[str]:
+    """An offset that was committed outside of transactions stands at the last that was acknowledged, or at one that was
+    sent since; it may have expired where offsets do."""
+    for key, commit in history.commits.items():
+        found = history.final_offsets.get(key, -1)
+        if found < 0 and history.forgets_offsets:
+            continue
+        if not commit.acked <= found <= commit.sent:
+            yield f"{key} stands at {found}; {commit.acked} was acknowledged and {commit.sent} sent"

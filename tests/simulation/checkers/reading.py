@@ -11,6 +11,8 @@ def out_of_order(history: History) -> Iterator[str]:
         last: dict[Place, int] = {}
         resets = {(look.place, look.time) for look in reading.looks if look.reset}
         for seen in reading.seen:
+            if seen.place[0] in history.forgotten:
+                continue
             if (seen.place, seen.time) in resets:
                 resets.discard((seen.place, seen.time))
                 last.pop(seen.place, None)
@@ -41,3 +43,15 @@ def _skipped_by(reading: Reading, wanted: dict[tuple[Place, bool], list[tuple[in
                     f"{reading.reader} went from {look.position} to {look.next_position} in {look.place},"
                     f" and was not shown record {number} at {offset}"
                 )
+
+
+def lost(history: History) -> Iterator[str]:
+    """What a reader was shown is committed: it is in the log for good, or was trimmed or compacted away."""
+    there = {(place, number) for place, final in history.final.items() for _, number in final.everything}
+    for reading in history.readings:
+        for seen in reading.seen:
+            final = history.final.get(seen.place)
+            if final is None or seen.place[0] in history.compacted or seen.offset < final.log_start_offset:
+                continue
+            if (seen.place, seen.number) not in there:
+                yield f"{reading.reader} was shown record {seen.number} at {seen.place}@{seen.offset}, and it is gone"

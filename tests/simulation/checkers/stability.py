@@ -18,6 +18,8 @@ def going_back(history: History) -> Iterator[str]:
             told.append((look.time, 0, look, reading.reader))
             told.append((look.sent_at, 1, look, reading.reader))
     for place, events in looks.items():
+        if place[0] in history.forgotten:
+            continue
         events.sort(key=lambda event: (event[0], event[1]))
         best = {"high watermark": -1, "last stable offset": -1, "log start": -1}
         floors: dict[int, dict[str, int]] = {}

@@ -2,26 +2,27 @@
 
 from collections.abc import Iterator
 
-from tests.simulation.history import History, Transaction, Write
+from tests.simulation.checkers.compaction import Keys, keys_of
+from tests.simulation.history import History, Place, Transaction, Write
 
 
 def _visible(history: History) -> set[int]:
     return {number for final in history.final.values() for _, number in final.committed}
 
 
-def _still_there(history: History, write: Write) -> bool:
+def _still_there(history: History, keys: dict[Place, Keys], write: Write) -> bool:
     """Whether the record would be read if it were committed: it was not trimmed, and its partition was looked at."""
     final = history.final.get(write.place)
-    if final is None or write.place[0] in history.compacted:
+    if final is None or (write.place in keys and keys[write.place].may_be_gone(write)):
         return False
     return write.offset is None or write.offset >= final.log_start_offset
 
 
 def torn(history: History) -> Iterator[str]:
     """All of its records or none (I05)."""
-    visible = _visible(history)
+    visible, keys = _visible(history), keys_of(history)
     for transaction in history.transactions:
-        sure = [write for write in transaction.writes if write.acked and _still_there(history, write)]
+        sure = [write for write in transaction.writes if write.acked and _still_there(history, keys, write)]
         shown = [write.number for write in sure if write.number in visible]
         if shown and len(shown) < len(sure):
             missing = [write.number for write in sure if write.number not in visible]
@@ -30,13 +31,13 @@ def torn(history: History) -> Iterator[str]:
 
 def lost_commit(history: History) -> Iterator[str]:
     """EndTxn(commit) was answered: its records are visible."""
-    visible = _visible(history)
+    visible, keys = _visible(history), keys_of(history)
     for transaction in history.transactions:
         if transaction.outcome is True:
             missing = [
                 write.number
                 for write in transaction.writes
-                if write.acked and _still_there(history, write) and write.number not in visible
+                if write.acked and _still_there(history, keys, write) and write.number not in visible
             ]
             if missing:
                 yield f"{_name(transaction)} was committed, and {missing} are not visible"

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.simulation.history import History, Place
+from tests.simulation.history import History, Place, Write
 
 
 def lost(history: History) -> Iterator[str]:
@@ -12,6 +12,8 @@ def lost(history: History) -> Iterator[str]:
     for write in history.writes:
         final = history.final.get(write.place)
         if not write.acked or final is None or write.place[0] in history.compacted:
+            continue
+        if write.acks == 1 and any(time > write.acked_at for time in history.losses):
             continue
         if write.offset is not None and write.offset < final.log_start_offset:
             continue
@@ -24,16 +26,32 @@ def duplicated(history: History) -> Iterator[str]:
     """However often a batch was sent, it is in the log once (I21)."""
     for place, final in history.final.items():
         for number, count in Counter(number for _, number in final.everything).items():
-            if count > 1:
+            if count > 1 and not _may_stand(history, history.writes[number], count):
                 yield f"record {number} stands {count} times in {place}"
+
+
+def _may_stand(history: History, write: Write, times: int) -> bool:
+    """Whoever has no producer id, or was forgotten since, is not recognised when it comes again (KIP-854)."""
+    if times > write.sends:
+        return False
+    if not write.idempotent:
+        return True
+    forgets_ms = history.forgets_producers_ms
+    if forgets_ms is None or write.transaction is not None:
+        return False
+    return (write.last_sent_s - write.first_sent_s) * 1000 >= forgets_ms
 
 
 def out_of_order(history: History) -> Iterator[str]:
     """Records of one producer and epoch stand in the order of their sequences (I46)."""
     for place, final in history.final.items():
         last: dict[tuple[int, int], int] = {}
+        known: set[int] = set()
         for offset, number in final.everything:
             write = history.writes[number]
+            if not write.idempotent or number in known:
+                continue
+            known.add(number)
             producer = (write.producer_id, write.producer_epoch)
             if write.sequence <= last.get(producer, -1):
                 yield f"{_where(place, offset)}: sequence {write.sequence} behind {last[producer]} of {producer}"

@@ -11,8 +11,10 @@ from protocol.messages.configs import (
 )
 from protocol.messages.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
+from tests.simulation.clients.operator import Operator
 from tests.simulation.clients.session import NoAnswer, Session
-from tests.simulation.plan import ClientPlan
+from tests.simulation.plan_clients import COMPACTED, SCRATCH
+from tests.simulation.shape import ClientPlan
 from tests.simulation.world import World
 
 SETTINGS = (
@@ -21,19 +23,28 @@ SETTINGS = (
     ("compression.type", ("gzip", "zstd", "uncompressed", None)),
     ("message.timestamp.type", ("LogAppendTime", None)),
     ("retention.bytes", ("1000", None)),
+    ("retention.ms", ("1", None)),
+    ("max.compaction.lag.ms", ("1", None)),
     ("index.interval.bytes", ("1", None)),
 )
-SCRATCH = "s"
 
 
 async def run(world: World, plan: ClientPlan) -> None:
     """Chores until it is time to finish."""
     admin = Admin(world, plan)
-    chores = str(plan.option("chores", "trim")).split()
+    operator = Operator(world, Session(world, plan.name), admin.random)
+    chores = {
+        "trim": admin.trim,
+        "topics": admin.topics,
+        "configs": admin.configs,
+        "abort": operator.abort,
+        "features": operator.features,
+    }
+    wanted = str(plan.option("chores", "trim")).split()
     while not world.closing:
-        chore = admin.random.choice(chores)
+        chore = admin.random.choice(wanted)
         try:
-            await {"trim": admin.trim, "topics": admin.topics, "configs": admin.configs}[chore]()
+            await chores[chore]()
         except NoAnswer:
             await asyncio.sleep(0.02)
         await asyncio.sleep(admin.random.choice((0.02, 0.1, 0.5)))
@@ -50,7 +61,7 @@ class Admin:
 
     async def trim(self) -> None:
         """DeleteRecords up to somewhere, or up to the high watermark (-1)."""
-        place = (self.random.choice("ab"), self.random.randrange(self._world.plan.partitions))
+        place = (self.random.choice(("a", "b", COMPACTED)), self.random.randrange(self._world.plan.partitions))
         offset = self.random.choice((-1, self.random.randrange(100), self.random.randrange(1000)))
         request = DeleteRecordsRequest(
             topics=[
@@ -76,7 +87,7 @@ class Admin:
         request = IncrementalAlterConfigsRequest(
             resources=[
                 IncrementalAlterConfigsRequestAlterConfigsResource(
-                    resource_type=2, resource_name=self.random.choice("ab"), configs=[config]
+                    resource_type=2, resource_name=self.random.choice(("a", "b", COMPACTED)), configs=[config]
                 )
             ],
             validate_only=False,
@@ -84,12 +95,13 @@ class Admin:
         answer = await self._session.ask(request, 1)
         code = answer.responses[0].error_code
         self._world.history.note("configured", name, value, code)
-        if code:
+        if code and not self._world.plan.has_points:
             self._world.history.violation(f"{name}={value} was refused: {ErrorCode(code).name}")
         self._world.hit(f"admin.{name}")
 
     async def topics(self) -> None:
         """Delete the scratch topic, or make it."""
+        self._world.history.forgotten.add(SCRATCH)
         if self._exists:
             answer = await self._session.ask(
                 DeleteTopicsRequest(topics=[DeleteTopicState(name=SCRATCH)], timeout_ms=1000), 6
@@ -110,5 +122,6 @@ class Admin:
             self._exists = code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
             if not code:
                 self._world.topic_ids[SCRATCH] = answer.topics[0].topic_id
+                self._world.topic_names[answer.topics[0].topic_id] = SCRATCH
             self._world.hit("admin.created")
         self._world.history.note("topics", code, self._exists)

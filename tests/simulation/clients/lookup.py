@@ -3,15 +3,17 @@
 import asyncio
 from typing import Any
 
+from protocol.errors import ErrorCode
 from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.simulation.clients.session import Session
 from tests.simulation.history import Place
+from tests.simulation.plan_clients import SCRATCH
 
 EARLIEST, LATEST = -2, -1
 
 
-async def offset_at(session: Session, place: Place, timestamp: int, isolation: int) -> int:
-    """ListOffsets, until it is answered."""
+async def offset_at(session: Session, place: Place, timestamp: int, isolation: int) -> int | None:
+    """ListOffsets, until it is answered; None where there is no such topic."""
     asked = ListOffsetsPartition(partition_index=place[1], timestamp=timestamp)
     request = ListOffsetsRequest(
         replica_id=-1,
@@ -23,4 +25,6 @@ async def offset_at(session: Session, place: Place, timestamp: int, isolation: i
         found: Any = (await session.insist(request, 7)).topics[0].partitions[0]
         if not found.error_code:
             return int(found.offset)
+        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and place[0] == SCRATCH:
+            return None
         await asyncio.sleep(0.01)

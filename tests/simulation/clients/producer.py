@@ -19,7 +19,8 @@ from protocol.messages.transactions import (
     EndTxnRequest,
     InitProducerIdRequest,
 )
-from tests.simulation.clients.sending import RETRIABLE, Batch, Refused, Sender, encode_batch
+from tests.simulation.clients.keys import keyed
+from tests.simulation.clients.sending import RETRIABLE, Batch, Refused, Sender, encode_batch, now_ms
 from tests.simulation.clients.session import NoAnswer, Session
 from tests.simulation.history import Claim, Place, Transaction, Write
 from tests.simulation.world import World
@@ -128,12 +129,13 @@ class TransactionalClient:
                 sequence=base + delta,
                 transaction=self.transaction,
                 source=source,
+                **keyed(self.random, place[0]),
             )
             for delta in range(count)
         ]
         self._sequences[place] = base + count
-        now_ms = 1_700_000_000_000 + int((self.world.scheduler.now - 1000) * 1000)
-        return Batch(place, writes, encode_batch(writes, now_ms=now_ms, transactional=True, base_sequence=base))
+        data = encode_batch(writes, now_ms=now_ms(self.world), transactional=True, base_sequence=base)
+        return Batch(place, writes, data)
 
     async def send(self, batches: list[Batch]) -> None:
         """Raises `Abortable` or `Fatal`."""

@@ -11,7 +11,7 @@ from tallystick.client.reading import joined, visible_records
 from tests.simulation.clients.lookup import EARLIEST, offset_at
 from tests.simulation.clients.session import NoAnswer, Session
 from tests.simulation.history import Look, Place, Reading, Seen
-from tests.simulation.plan import ClientPlan
+from tests.simulation.shape import ClientPlan
 from tests.simulation.world import World
 
 
@@ -73,7 +73,11 @@ class Reader:
     async def poll(self, *, max_wait_ms: int, min_bytes: int = 1) -> list[tuple[Place, int, int]]:
         """One fetch; returns (place, offset, number) of the records that a consumer would show."""
         for place in sorted(self._lost):
-            self.positions[place] = start = await offset_at(self.session, place, EARLIEST, 0)
+            start = await offset_at(self.session, place, EARLIEST, 0)
+            if start is None:
+                await asyncio.sleep(0.02)
+                return []
+            self.positions[place] = start
             self.world.history.starts.setdefault(place, []).append(start)
             self._told.pop(place, None)
             self._reset.add(place)
@@ -93,12 +97,16 @@ class Reader:
             self._session_id = answer.session_id
             self._session_epoch = self._session_epoch + 1 if answer.session_id else 0
         shown: list[tuple[Place, int, int]] = []
+        refused = False
         for topic in answer.responses:
             name = topic.topic or self.world.topic_names.get(topic.topic_id, "")
             for partition in topic.partitions:
                 place = (name, partition.partition_index)
+                refused = refused or bool(partition.error_code)
                 if place in self.positions:
                     shown += self._take(place, partition, sent_at)
+        if refused:
+            await asyncio.sleep(0.01)
         return shown
 
     def _new_session(self) -> None:
@@ -135,13 +143,14 @@ class Reader:
             return []
         if found.error_code:
             self.world.hit(f"fetch.error-{found.error_code}")
+            self._told.pop(place, None)
             return []
         data = joined(found)
         aborted = found.aborted_transactions or [] if self._committed_only else None
         position = self.positions[place]
         records: list[Any] = list(visible_records(data, aborted, position))
         end = max((header.next_offset for _, header in headers_in(data)), default=position)
-        values = [(record.offset, record.value) for record in records]
+        values = [(record.offset, _number_of(record)) for record in records]
         told = (found.high_watermark, found.last_stable_offset)
         time = history.note("saw", self.session.name, place, position, end, *told, values)
         self.reading.looks.append(
@@ -159,6 +168,11 @@ class Reader:
         )
         self._reset.discard(place)
         self.positions[place] = end
-        shown = [(place, record.offset, int(record.value or b"-1")) for record in records]
+        shown = [(place, record.offset, _number_of(record)) for record in records]
         self.reading.seen += [Seen(time, place, offset, number) for _, offset, number in shown]
         return shown
+
+
+def _number_of(record: Any) -> int:
+    number = record.value if record.value is not None else dict(record.headers)["number"]
+    return int(number)

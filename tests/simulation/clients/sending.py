@@ -8,10 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from protocol.errors import ErrorCode
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
 from protocol.records.record import NewRecord, build_batch
 from tests.simulation.clients.session import NoAnswer, Session
-from tests.simulation.history import Place, Write
+from tests.simulation.history import History, Place, Write
+from tests.simulation.world import World
 
 RETRIABLE = frozenset(
     {
@@ -50,16 +56,45 @@ class Batch:
     attempts: int = 0
     code: int = 0
 
+    def on_the_way(self, now_s: float, *, sent: bool) -> None:
+        for write in self.writes:
+            write.seen_on_the_way(now_s, sent=sent)
+
+    def take(self, result: PartitionProduceResponse, history: History) -> bool:
+        """What the broker says of it; whether it is acknowledged."""
+        self.code = result.error_code
+        for delta, write in enumerate(self.writes):
+            if result.error_code:
+                write.refused = result.error_code
+                continue
+            write.acked = True
+            write.acked_at = history.time
+            write.offset = result.base_offset + delta if result.base_offset >= 0 else None
+        return not result.error_code
+
 
 def encode_batch(writes: list[Write], *, now_ms: int, transactional: bool, base_sequence: int) -> bytes:
     first = writes[0]
     return build_batch(
-        [NewRecord(key=write.key, value=b"%d" % write.number, timestamp_ms=now_ms) for write in writes],
+        [_record_of(write, now_ms) for write in writes],
         producer_id=first.producer_id,
         producer_epoch=first.producer_epoch,
         base_sequence=base_sequence,
         transactional=transactional,
     )
+
+
+def _record_of(write: Write, now_ms: int) -> NewRecord:
+    """Its value is its number; a tombstone has no value, and the number stands beside it."""
+    number = b"%d" % write.number
+    if write.tombstone:
+        return NewRecord(key=write.key, value=None, timestamp_ms=now_ms, headers=(("number", number),))
+    return NewRecord(key=write.key, value=number, timestamp_ms=now_ms)
+
+
+def now_ms(world: World) -> int:
+    """What a client takes for the time: its own clock is right."""
+    return 1_700_000_000_000 + int((world.scheduler.now - 1000) * 1000)
 
 
 @dataclass(slots=True)
@@ -116,8 +151,14 @@ class Sender:
         batch.attempts += 1
         if batch.attempts == 2:
             self.session.world.hit("produce.retried")
+        world = self.session.world
+
+        def repeated(sent: bool) -> None:
+            batch.on_the_way(world.scheduler.now, sent=sent)
+
+        batch.on_the_way(world.scheduler.now, sent=True)
         try:
-            return await self.session.begin(request, self.version, again=self.session.world.plan.repeat)
+            return await self.session.begin(request, self.version, again=world.plan.repeat, repeated=repeated)
         except NoAnswer:
             return None
 
@@ -130,17 +171,12 @@ class Sender:
             response = await self.session.finish(answer)
         except NoAnswer:
             return False
+        finally:
+            batch.on_the_way(self.session.world.scheduler.now, sent=False)
         result = response.responses[0].partition_responses[0]
         history = self.session.world.history
         history.note("produced", self.session.name, batch.place, batch.writes[0].number, result.error_code,
                      result.base_offset)  # fmt: skip
-        batch.code = result.error_code
         if result.error_code:
             self.session.world.hit(f"produce.error-{result.error_code}")
-            for write in batch.writes:
-                write.refused = result.error_code
-            return False
-        for delta, write in enumerate(batch.writes):
-            write.acked = True
-            write.offset = result.base_offset + delta if result.base_offset >= 0 else None
-        return True
+        return batch.take(result, history)

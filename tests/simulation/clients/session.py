@@ -5,6 +5,7 @@ request whose sender gave it up. That is done only where the caller says that it
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from protocol.framing import request_parts
@@ -29,33 +30,53 @@ class Session:
         self.name = name
         self._connection: Connection | None = None
 
-    async def begin(self, request: object, version: int, *, again: float = 0.0) -> "asyncio.Future[Any]":
-        """Send; the answer can be awaited with `finish`. Raises `NoAnswer` where there is no connection."""
-        connection = self._connection
+    async def begin(
+        self,
+        request: object,
+        version: int,
+        *,
+        again: float = 0.0,
+        repeated: Callable[[bool], None] = lambda sent: None,
+    ) -> "asyncio.Future[Any]":
+        """Send; the answer can be awaited with `finish`. Raises `NoAnswer` where there is no connection. `repeated` is
+        called with True when the network delivers the request once more, and with False when that is over."""
         self.world.operations += 1
         try:
-            if connection is None or connection.is_lost:
-                connection = await asyncio.wait_for(
-                    Connection.connect(HOST, PORT, client_id=self.name, negotiate=False), PATIENCE_S
-                )
-                self._connection = connection
-            answer = connection.ask(request, version)
-        except (ConnectionLost, OSError, TimeoutError) as error:
+            answer = (await self._connected()).ask(request, version)
+        except (ConnectionLost, OSError) as error:
             raise NoAnswer(str(error)) from error
         if again and self.world.random.random() < again:
-            self._repeat(request, version, answer)
+            self._repeat(request, version, answer, repeated)
         return answer
+
+    async def _connected(self) -> Connection:
+        connection = self._connection
+        if connection is None or connection.is_lost:
+            connection = await Connection.connect(HOST, PORT, client_id=self.name, negotiate=False)
+            self._connection = connection
+        return connection
+
+    async def tell(self, request: object, version: int) -> None:
+        """Send what is not answered. Raises `NoAnswer` where there is no connection."""
+        self.world.operations += 1
+        try:
+            (await self._connected()).tell(request, version)
+        except (ConnectionLost, OSError) as error:
+            raise NoAnswer(str(error)) from error
 
     async def finish(self, answer: "asyncio.Future[Any]", patience_s: float = PATIENCE_S) -> Any:
         """The answer. Raises `NoAnswer`."""
+        patience = self.world.loop.call_later(patience_s, _give_up, answer)  # `wait_for` costs several times that
         try:
-            return await asyncio.wait_for(answer, patience_s)
+            return await answer
         except TimeoutError as error:
             self.world.hit("client.gave-up")
             self.drop()
             raise NoAnswer("no answer in time") from error
         except (ConnectionLost, OSError) as error:
             raise NoAnswer(str(error)) from error
+        finally:
+            patience.cancel()
 
     async def ask(self, request: object, version: int, *, again: float = 0.0, patience_s: float = PATIENCE_S) -> Any:
         """Send and wait. Raises `NoAnswer`."""
@@ -75,19 +96,30 @@ class Session:
             self._connection.abort()
             self._connection = None
 
-    def _repeat(self, request: object, version: int, answer: "asyncio.Future[Any]") -> None:
+    def _repeat(
+        self, request: object, version: int, answer: "asyncio.Future[Any]", repeated: Callable[[bool], None]
+    ) -> None:
         """Behind the first delivery: what was sent after it must not be overtaken."""
         frame = b"".join(bytes(part) for part in request_parts(request, version, 0, self.name))
         delay = self.world.random.choice((0.001, 0.02, 0.2, 1.0)) * (0.5 + self.world.random.random())
         loop = self.world.loop
-        answer.add_done_callback(lambda _: loop.call_later(delay, lambda: loop.create_task(self._deliver_again(frame))))
+        answer.add_done_callback(
+            lambda _: loop.call_later(delay, lambda: loop.create_task(self._deliver_again(frame, repeated)))
+        )
 
-    async def _deliver_again(self, frame: bytes) -> None:
+    async def _deliver_again(self, frame: bytes, repeated: Callable[[bool], None]) -> None:
         try:
             connection = await Connection.connect(HOST, PORT, client_id="late", negotiate=False)
+            repeated(True)
             connection.send_bytes(frame)
         except (ConnectionLost, OSError):
             return
         self.world.hit("network.delivered-again")
         await asyncio.sleep(1.0)
+        repeated(False)
         connection.abort()
+
+
+def _give_up(answer: "asyncio.Future[Any]") -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError())

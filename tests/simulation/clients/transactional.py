@@ -7,7 +7,7 @@ from random import Random
 
 from tests.simulation.clients.producer import Abortable, Fatal, TransactionalClient
 from tests.simulation.clients.session import Session
-from tests.simulation.plan import MIXED, ClientPlan
+from tests.simulation.shape import MIXED, ClientPlan
 from tests.simulation.world import World
 
 

@@ -10,7 +10,7 @@ from tests.simulation.clients.producer import Abortable, Fatal, TransactionalCli
 from tests.simulation.clients.reader import Reader
 from tests.simulation.clients.session import Session
 from tests.simulation.history import Place
-from tests.simulation.plan import ClientPlan
+from tests.simulation.shape import ClientPlan
 from tests.simulation.world import World
 
 GROUP = "workers"

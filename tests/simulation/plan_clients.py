@@ -1,0 +1,82 @@
+"""Which clients a seed has."""
+
+from random import Random
+
+from tests.simulation.shape import MIXED, ClientPlan
+
+CHORES = ("trim", "topics", "configs", "abort", "features", "trim topics configs", "abort features", "abort trim")
+COMPACTED = "c"
+"""A topic with keys, of each of which the last record is enough."""
+SCRATCH = "s"
+"""A topic that is deleted and made again."""
+
+
+class _Clients:
+    """Those drawn so far."""
+
+    def __init__(self, random: Random, duration_s: float) -> None:
+        self.random = random
+        self.made: list[ClientPlan] = []
+        self._duration_s = duration_s
+
+    def add(self, kind: str, **options: object) -> None:
+        name = f"{kind}{sum(one.kind == kind for one in self.made)}"
+        start_s = self.random.random() * self._duration_s * 0.3
+        self.made.append(ClientPlan(kind, name, self.random.getrandbits(32), start_s, tuple(options.items())))
+
+
+def draw_clients(random: Random, duration_s: float) -> tuple[ClientPlan, ...]:
+    """Writers, workers, readers and an administrator, each with its own seed."""
+    clients = _Clients(random, duration_s)
+    _writers(random, clients)
+    _transactional(random, clients)
+    if random.random() < 0.35:
+        _workers(random, clients)
+    if random.random() < 0.25:
+        clients.add("committer", number=0)
+    for _ in range(random.choice((1, 1, 2))):
+        clients.add(
+            "reader",
+            committed=random.random() < 0.7,
+            sessions=random.random() < 0.6,
+            topic=random.choice(("a", "a", "b", "b", COMPACTED, SCRATCH)),
+        )
+    if random.random() < 0.45:
+        clients.add("admin", chores=random.choice(CHORES))
+    return tuple(clients.made)
+
+
+def _writers(random: Random, clients: _Clients) -> None:
+    for _ in range(random.choice((0, 1, 1, 2))):
+        clients.add("idempotent", topic=random.choice(("a", "b", COMPACTED)), in_flight=random.choice((1, 5)))
+    if random.random() < 0.2:
+        # Without a producer id: what is not answered, or answered too early, may be lost, repeated and out of order.
+        clients.add(
+            "plain", topic=random.choice(("a", "b")), acks=random.choice((0, 1, 1, -1)), in_flight=random.choice((1, 5))
+        )
+
+
+def _transactional(random: Random, clients: _Clients) -> None:
+    for number in range(random.choice((0, 1, 1, 2))):
+        instances = random.choice((1, 1, 2))
+        # Zombies of TV0 and TV2 on one id may end up with one identity (docs/decisions): only one at a time mixes them.
+        version = random.choice((0, 2, 2, MIXED)) if instances == 1 else random.choice((0, 2))
+        for _ in range(instances):
+            clients.add(
+                "transactional",
+                id=f"tx{number}",
+                version=version,
+                topics=random.choice(("a", "b", "ab", "abs", "ac", COMPACTED)),
+                zombie=random.choice((0.0, 0.0, 0.1)),
+                dies=random.choice((0.0, 0.0, 0.1)),
+                timeout_ms=random.choice((1000, 3000)),
+            )
+
+
+def _workers(random: Random, clients: _Clients) -> None:
+    version = random.choice((0, 2, 2))
+    zombie = random.choice((0.0, 0.0, 0.1))
+    for _ in range(random.choice((1, 2, 3))):
+        clients.add("worker", version=version, zombie=zombie, timeout_ms=random.choice((1000, 3000)))
+    if not any(one.kind == "idempotent" and one.option("topic") == "a" for one in clients.made):
+        clients.add("idempotent", topic="a", in_flight=5)

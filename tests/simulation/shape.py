@@ -1,0 +1,93 @@
+"""A plan: the shape of a cluster, its clients, its faults and settings. `plan` draws one of each seed.
+
+Everything that can be left out is an element of a list, for `shrink` leaves elements out.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from tests.simulation.network import NetworkFaults
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPlan:
+    """One client: its kind, its own seed, and what it has to know."""
+
+    kind: str
+    name: str
+    seed: int
+    start_s: float = 0.0
+    options: tuple[tuple[str, object], ...] = ()
+
+    def option(self, name: str, default: object = None) -> object:
+        return dict(self.options).get(name, default)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """One fault. `operation` is the disk operation at whose `count`th occurrence after `at_s` it strikes, "" is at
+    once. Of kind "point" it is what `broker.faults` arms; a crash there takes the power along if `count` is not 0."""
+
+    kind: str
+    at_s: float
+    operation: str = ""
+    count: int = 0
+    amount: float = 0.0
+    down_s: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """See the head of this file."""
+
+    seed: int
+    duration_s: float
+    page_cache: bool
+    partitions: int
+    internal_partitions: int
+    segment_bytes: int
+    sync_s: float
+    slow_disk: float
+    any_subset: bool
+    network: NetworkFaults
+    repeat: float
+    final: str
+    """How the broker ends before the last look: "", "stop", "kill" or "power"."""
+    clock_rate: float = 1.0
+    """How fast the wall clock goes, measured by the monotonic one."""
+    clients: tuple[ClientPlan, ...] = ()
+    faults: tuple[FaultPlan, ...] = ()
+    settings: tuple[tuple[str, str], ...] = field(default=())
+
+    def without_client(self, index: int) -> "Plan":
+        return replace(self, clients=self.clients[:index] + self.clients[index + 1 :])
+
+    def without_fault(self, index: int) -> "Plan":
+        return replace(self, faults=self.faults[:index] + self.faults[index + 1 :])
+
+    @property
+    def forgets_producers_ms(self) -> int | None:
+        """The shortest silence after which the broker may have forgotten a producer; None where that takes longer than
+        any run. With a clock that is not that of the clients, or a broker that stands still, nobody can tell."""
+        settings = dict(self.settings)
+        if "tallystick.producer.ids.max" in settings:
+            return 0
+        if "producer.id.expiration.ms" not in settings:
+            return None
+        moved = self.clock_rate != 1 or any(fault.kind in ("clock", "drift", "point") for fault in self.faults)
+        return 0 if moved else int(settings["producer.id.expiration.ms"])
+
+    @property
+    def forgets_offsets(self) -> bool:
+        """Whether offsets of a group without members may expire within the run."""
+        return "offsets.retention.minutes" in dict(self.settings)
+
+    @property
+    def has_points(self) -> bool:
+        """Whether the broker is to have fault points."""
+        return any(fault.kind == "point" for fault in self.faults)
+
+
+LONG_MS = 86_400_000
+"""Longer than any run."""
+MIXED = -1
+"""A transactional version that is drawn anew whenever the client starts."""
