@@ -12,7 +12,7 @@ from broker.listeners import Endpoint
 from broker.security_protocols import check_advertised, check_protocols, read_endpoints, read_protocol_map
 from broker.topic_config import TopicConfig
 from coordinator.cluster.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, Resolved, is_ignored
-from coordinator.cluster.config_types import ConfigSource, ConfigValue, InvalidConfig, Scope
+from coordinator.cluster.config_types import ConfigKey, ConfigSource, ConfigValue, InvalidConfig, Scope
 
 __all__ = ["BrokerConfig", "ConfigError"]
 
@@ -32,6 +32,7 @@ class BrokerConfig:
         self._own: dict[str, str] = {}
         self._listeners: list[Listener] = []
         self._parsed: dict[str, ConfigValue | None] = {}
+        self._topic_defaults: dict[str, ConfigValue] = {}
         self._rebuild()
         self._check()
 
@@ -138,12 +139,15 @@ class BrokerConfig:
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """What partitions of a topic with these settings obey now."""
-        values: dict[str, ConfigValue] = {}
-        for key in TOPIC_KEYS.values():
-            text = self.layers.topic(key, overrides).value
-            assert text is not None, key.name
-            values[key.name] = key.parse(text)
-        return TopicConfig.from_values(values)
+        if not self._topic_defaults:
+            self._topic_defaults = {name: self._topic_default(key) for name, key in TOPIC_KEYS.items()}
+        own = {name: TOPIC_KEYS[name].parse(text) for name, text in overrides.items() if name in TOPIC_KEYS}
+        return TopicConfig.from_values(self._topic_defaults | own)
+
+    def _topic_default(self, key: ConfigKey) -> ConfigValue:
+        text = self.layers.topic(key, {}).value
+        assert text is not None, key.name
+        return key.parse(text)
 
     # -- changing --------------------------------------------------------------------------------------------
 
@@ -154,9 +158,11 @@ class BrokerConfig:
     def apply_dynamic(self, *, cluster_wide: Mapping[str, str], own: Mapping[str, str]) -> None:
         """Take what ConfigRecords say of all brokers and of this one, whole. Keys that cannot be changed while the
         broker runs, or that this version does not know, are passed over: the log may be another version's."""
+        said = _dynamic(cluster_wide), _dynamic(own)
+        if said == (self._cluster_wide, self._own):
+            return
         before = {name: self.get(name) for name in BROKER_KEYS}
-        self._cluster_wide = _dynamic(cluster_wide)
-        self._own = _dynamic(own)
+        self._cluster_wide, self._own = said
         self._rebuild()
         changed = frozenset(name for name, value in before.items() if self.get(name) != value)
         if changed:
@@ -165,6 +171,7 @@ class BrokerConfig:
 
     def _rebuild(self) -> None:
         self._parsed = {}
+        self._topic_defaults = {}
         self.layers = Layers(
             (
                 (ConfigSource.DYNAMIC_BROKER, self._own),

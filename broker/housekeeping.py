@@ -3,7 +3,7 @@
 Rule 1. Everything goes in bounded slices with a turn of the loop between them; clients do not notice.
 Rule 2. Intervals are read before each wait, so that a dynamic change takes effect with the next round. Recovery points
 are written down within seconds of having moved, whatever `log.flush.offset.checkpoint.interval.ms` says: it only makes
-that sooner.
+that sooner. No round comes more often than is of use: `log.segment.delete.delay.ms=0` is not to keep a node awake.
 Rule 3. A round that fails is logged and the next one comes; a failure of the disk ends the process.
 """
 
@@ -21,9 +21,13 @@ from storage.segment_log import SegmentLog
 if TYPE_CHECKING:
     from broker.node import Node
 
+OFTEN_MS = 10
 SOON_MS = 2_000
 PRODUCER_CAP_MS = 1_000
+DELETION_MS = 100
 FOREVER_MS = 1 << 62
+AT_ONCE = 4
+"""How many partitions are looked at between two turns of the loop: most need nothing."""
 
 _log = EventLog("housekeeping")
 
@@ -36,16 +40,18 @@ class Housekeeping:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        rounds: tuple[tuple[str, str, int, Callable[[], Awaitable[None]]], ...] = (
-            ("retention", "log.retention.check.interval.ms", FOREVER_MS, self.enforce_retention),
-            ("compaction", "log.cleaner.backoff.ms", FOREVER_MS, self.compact),
-            ("producer expiry", "producer.id.expiration.check.interval.ms", FOREVER_MS, self.expire_producers),
-            ("producer cap", "producer.id.expiration.check.interval.ms", PRODUCER_CAP_MS, self.bound_producers),
-            ("checkpoint", "log.flush.offset.checkpoint.interval.ms", SOON_MS, self._node.checkpoints.write),
-            ("deletion", "log.segment.delete.delay.ms", SOON_MS, self.free_space),
+        expiry = "producer.id.expiration.check.interval.ms"
+        rounds: tuple[tuple[str, str, int, int, Callable[[], Awaitable[None]]], ...] = (
+            ("retention", "log.retention.check.interval.ms", OFTEN_MS, FOREVER_MS, self.enforce_retention),
+            ("compaction", "log.cleaner.backoff.ms", OFTEN_MS, FOREVER_MS, self.compact),
+            ("producer expiry", expiry, OFTEN_MS, FOREVER_MS, self.expire_producers),
+            ("producer cap", expiry, OFTEN_MS, PRODUCER_CAP_MS, self.bound_producers),
+            ("checkpoint", "log.flush.offset.checkpoint.interval.ms", OFTEN_MS, SOON_MS, self._node.checkpoints.write),
+            ("deletion", "log.segment.delete.delay.ms", DELETION_MS, SOON_MS, self.free_space),
         )
-        for name, interval, at_most_ms, work in rounds:
-            self._tasks.append(asyncio.get_running_loop().create_task(self._again(name, interval, at_most_ms, work)))
+        create_task = asyncio.get_running_loop().create_task
+        for name, interval, at_least_ms, at_most_ms, work in rounds:
+            self._tasks.append(create_task(self._again(name, interval, (at_least_ms, at_most_ms), work)))
 
     async def stop(self) -> None:
         """Stop between two slices."""
@@ -54,9 +60,12 @@ class Housekeeping:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
-    async def _again(self, name: str, interval: str, at_most_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+    async def _again(
+        self, name: str, interval: str, bounds_ms: tuple[int, int], work: Callable[[], Awaitable[None]]
+    ) -> None:
+        at_least_ms, at_most_ms = bounds_ms
         while True:
-            await asyncio.sleep(min(max(1, self._node.config.get_int(interval)), at_most_ms) / 1000)
+            await asyncio.sleep(min(max(at_least_ms, self._node.config.get_int(interval)), at_most_ms) / 1000)
             try:
                 await work()
             except (StorageFailed, OSError) as error:
@@ -73,13 +82,14 @@ class Housekeeping:
 
     async def enforce_retention(self) -> None:
         """Give up segments that have had their time."""
-        for partition in self._partitions():
+        for number, partition in enumerate(self._partitions(), 1):
             log = partition.log
             while isinstance(log, SegmentLog) and not partition.discarded:
                 if not enforce_retention(log, self._node.environment.wall_ms(), partition.high_watermark):
                     break
                 await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     async def free_space(self) -> None:
         """Delete the folders of deleted topics, each when its delay is over."""
@@ -93,7 +103,7 @@ class Housekeeping:
         for partition in self._partitions():
             if partition.config.log.cleanup_compact:
                 await self._compact_one(partition)
-            await asyncio.sleep(0)
+                await asyncio.sleep(0)
 
     async def _compact_one(self, partition: Partition) -> None:
         """One pass; its steps say what is to be run off the loop."""
@@ -105,10 +115,11 @@ class Housekeeping:
 
     async def expire_producers(self) -> None:
         """Forget producers that have been silent for long (KIP-854)."""
-        for partition in self._partitions():
+        for number, partition in enumerate(self._partitions(), 1):
             while not partition.discarded and not partition.expire_producers(self._node.environment.wall_ms()):
                 await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     async def bound_producers(self) -> None:
         """Forget who was silent for longest, where there are too many."""

@@ -5,45 +5,24 @@ opening takes the newest readable snapshot, cuts the index back to it, and repla
 left of index entries behind it is made anew. A damaged snapshot only means a longer replay.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterator
+from typing import Protocol, cast
 
 from protocol.records.batch import BatchHeader
 from protocol.records.control import read_end_transaction
 from protocol.schema import Buffer
 from storage.aborted import AbortedIndex
-from storage.files import Files
 from storage.log import Log, StorageFailed
 from storage.producer_snapshot import SnapshotFiles
 from storage.producer_state import CompletedTransaction, EndMarker, ProducerState
+from storage.segment_log import SegmentLog
 
 
-@runtime_checkable
 class ReplayableLog(Protocol):
-    """A log that can hand out its headers quickly."""
+    """A log that can hand out its headers quickly, as both kinds can."""
 
     def replay(self, from_offset: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
         """Headers from the batch that holds `from_offset` on; with a control batch, its bytes."""
-
-
-class HasBaseOffset(Protocol):
-    """A segment, as far as it matters here."""
-
-    base_offset: int
-
-
-@runtime_checkable
-class FolderLog(Protocol):
-    """A log that lives in a folder, in segments."""
-
-    files: Files
-    folder: str
-
-    @property
-    def segments(self) -> Sequence[HasBaseOffset]: ...
-
-    def abandon(self) -> None:
-        """Close the files as they are."""
 
 
 class DerivedState:
@@ -56,9 +35,10 @@ class DerivedState:
         self._replayed_at_ms = now_ms
         self._snapshots: SnapshotFiles | None = None
         self._snapshot_offset = -1
-        if isinstance(log, FolderLog):
-            self._snapshots = SnapshotFiles(log.files, log.folder)
-            self.aborted = AbortedIndex(log.files, log.folder, _bases(log))
+        self._on_disk = _on_disk(log)
+        if self._on_disk is not None:
+            self._snapshots = SnapshotFiles(self._on_disk.files, self._on_disk.folder)
+            self.aborted = AbortedIndex(self._on_disk.files, self._on_disk.folder, _bases(self._on_disk))
         else:
             self.aborted = AbortedIndex(None, "", [log.start_offset])
         self.producers = self._rebuild(now_ms)
@@ -92,8 +72,8 @@ class DerivedState:
     def discard(self) -> None:
         """Close the files as they are."""
         self.aborted.discard()
-        if isinstance(self._log, FolderLog):
-            self._log.abandon()
+        if self._on_disk is not None:
+            self._on_disk.abandon()
 
     def compaction_begins(self, end_offset: int) -> None:
         """Segments below `end_offset` are about to be replaced: no older snapshot may be replayed from any more."""
@@ -106,8 +86,8 @@ class DerivedState:
 
     def segments_replaced(self) -> None:
         """Truncation or compaction left other segments, with their indexes."""
-        if isinstance(self._log, FolderLog):
-            self.aborted.reload(_bases(self._log))
+        if self._on_disk is not None:
+            self.aborted.reload(_bases(self._on_disk))
 
     # ----------------------------------------------------------------------------------------------------- LogObserver
 
@@ -139,7 +119,7 @@ class DerivedState:
     def _rebuild(self, now_ms: int) -> ProducerState:
         log = self._log
         # Records that DeleteRecords took from readers still tell of their producers, as long as their bytes are there.
-        first_offset = _bases(log)[0] if isinstance(log, FolderLog) else log.start_offset
+        first_offset = log.start_offset if self._on_disk is None else _bases(self._on_disk)[0]
         state = None
         if self._snapshots is not None:
             state = self._snapshots.load(
@@ -174,10 +154,13 @@ def marker_in(header: BatchHeader, batch: Buffer) -> EndMarker | None:
     return EndMarker(header.producer_id, header.producer_epoch, end.commit, end.coordinator_epoch, header.max_timestamp)
 
 
-def _bases(log: FolderLog) -> list[int]:
+def _on_disk(log: object) -> SegmentLog | None:
+    return log if isinstance(log, SegmentLog) else None
+
+
+def _bases(log: SegmentLog) -> list[int]:
     return [segment.base_offset for segment in log.segments]
 
 
 def _headers(log: Log, from_offset: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
-    assert isinstance(log, ReplayableLog), "a log that keeps producers can be replayed"
-    return log.replay(from_offset)
+    return cast(ReplayableLog, log).replay(from_offset)
