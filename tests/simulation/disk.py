@@ -5,7 +5,11 @@ only if its folder was. Of the writes to a file that were not synced a prefix su
 on a harsher disk (`any_subset`) each of them on its own, whole, torn or not at all. Of the changes to a folder a prefix
 survives. After `kill -9` nothing is lost.
 
-Bytes are kept once, with what would undo the writes since the last sync; a sync costs nothing.
+A sync that fails takes what was written for clean, as Linux does: it stays in the page cache, where everybody reads it,
+and no later sync brings it to the disk unless it is written once more.
+
+Bytes are kept once, with what would undo the writes since the last sync; a sync costs nothing. Only a file whose sync
+has failed keeps a second copy: what the platter holds.
 """
 
 import errno
@@ -19,22 +23,34 @@ Watcher = Callable[[str, str], None]
 """Called before each (operation, path): it may raise `OSError`, or end the process."""
 
 
-class Inode:
-    """The bytes of a file, and the writes since the last sync as (position, what stood there, what was written);
-    `None` written is a truncation to that position."""
+Pending = tuple[int, bytes, bytes | None]
+"""A write as (position, what stood there, what was written); `None` written is a truncation to that position."""
 
-    __slots__ = ("content", "pending")
+
+class Inode:
+    """The bytes of a file as the page cache has them, and the writes since the last sync.
+
+    `platter` is what the disk has where that is not the content without those writes: after a sync that failed.
+    """
+
+    __slots__ = ("content", "pending", "platter")
 
     def __init__(self, content: bytes | bytearray = b"") -> None:
         self.content = bytearray(content)
-        self.pending: list[tuple[int, bytes, bytes | None]] = []
+        self.pending: list[Pending] = []
+        self.platter: bytearray | None = None
 
     def write(self, position: int, data: bytes) -> None:
         content = self.content
-        if position > len(content):
-            gap = bytes(position - len(content))
-            self.pending.append((len(content), b"", gap))
-            content.extend(gap)
+        size = len(content)
+        if position == size:
+            self.pending.append((position, b"", data))
+            content += data
+            return
+        if position > size:
+            gap = bytes(position - size)
+            self.pending.append((size, b"", gap))
+            content += gap
         self.pending.append((position, bytes(content[position : position + len(data)]), data))
         content[position : position + len(data)] = data
 
@@ -42,13 +58,24 @@ class Inode:
         self.pending.append((size, bytes(self.content[size:]), None))
         del self.content[size:]
 
+    def sync(self) -> None:
+        """What was written since the last sync, failed or not, is on the disk."""
+        if self.platter is not None:
+            for position, _, written in self.pending:
+                _put(self.platter, position, written)
+            if self.platter == self.content:
+                self.platter = None
+        self.pending.clear()
+
+    def sync_failed(self) -> None:
+        """Nothing of it is, and no later sync will make up for it."""
+        self.platter = self._on_platter()
+        self.pending.clear()
+
     def after_power_cut(self, random: Random, any_subset: bool) -> "Inode":
-        found = Inode(self.content)
+        found = Inode(self._on_platter())
         if not self.pending:
             return found
-        content = found.content
-        for position, before, written in reversed(self.pending):
-            content[position : position + (0 if written is None else len(written))] = before
         keep = random.randrange(len(self.pending) + 1)
         for index, (position, _, written) in enumerate(self.pending):
             fate = random.randrange(3) if any_subset else (1 if index < keep else 2 if index == keep else 0)
@@ -56,11 +83,29 @@ class Inode:
                 continue
             if written is None:
                 if fate == 1:
-                    found.truncate(position)
+                    _put(found.content, position, None)
             else:
-                found.write(position, written if fate == 1 else _torn(written, random))
-        found.pending.clear()
+                _put(found.content, position, written if fate == 1 else _torn(written, random))
         return found
+
+    def _on_platter(self) -> bytearray:
+        """The bytes that are on the disk for certain."""
+        if self.platter is not None:
+            return bytearray(self.platter)
+        found = bytearray(self.content)
+        for position, before, written in reversed(self.pending):
+            found[position : position + (0 if written is None else len(written))] = before
+        return found
+
+
+def _put(content: bytearray, position: int, written: bytes | None) -> None:
+    """A write, or a truncation, where the bytes before it may be missing."""
+    if written is None:
+        del content[position:]
+        return
+    if position > len(content):
+        content.extend(bytes(position - len(content)))
+    content[position : position + len(written)] = written
 
 
 def _torn(data: bytes, random: Random) -> bytes:
@@ -135,6 +180,9 @@ class SimulatedFile:
     def read(self, position: int, size: int) -> bytes:
         return bytes(self._inode.content[position : position + size])
 
+    def read_to_send(self, position: int, size: int) -> bytes:
+        return self.read(position, size)
+
     def write_at(self, position: int, data: Buffer) -> None:
         self._disk.before("write_at", self._path)
         self._inode.write(position, bytes(data))
@@ -151,8 +199,12 @@ class SimulatedFile:
             inode.truncate(size)
 
     def sync(self) -> None:
-        self._disk.before("sync", self._path)
-        self._inode.pending.clear()
+        try:
+            self._disk.before("sync", self._path)
+        except OSError:
+            self._inode.sync_failed()
+            raise
+        self._inode.sync()
         self._disk.after("sync", self._path)
 
     def close(self) -> None:
@@ -264,7 +316,7 @@ class SimulatedDisk:
         node = Inode()
         folder.change({name + ".tmp": node})
         node.write(0, bytes(data))
-        node.pending.clear()
+        node.sync()
         self.after("write_whole", path)
         folder.change({name + ".tmp": None, name: node})
         self.before("write_whole rename", path)
