@@ -24,7 +24,8 @@ SUFFIXES = (INDEX, TIME_INDEX, TRANSACTION_INDEX, LOG)
 
 
 class CleanedSegment:
-    """`add` batches, then `finish`, `sync`, `ready`, `sync_folder`, `install`; or `give_up` at any point before."""
+    """`add` batches, then `finish`, `sync`, `ready`, `sync_folder`, `take_over`, `install`; or `give_up` at any point
+    before `take_over`."""
 
     def __init__(self, files: Files, folder: str, base_offset: int, config: LogConfig) -> None:
         self.base_offset = base_offset
@@ -93,14 +94,18 @@ class CleanedSegment:
         """Off the loop."""
         self._files.sync_folder(self._folder)
 
+    def take_over(self) -> None:
+        """The segments it was made from are about to go: whatever fails from here on, this may be the only copy, and
+        the next start finishes what was begun."""
+        self._stage = ""
+
     def install(self) -> None:
         """Take the name of the segments that have just been moved away."""
         for suffix in SUFFIXES:
             self._files.rename(self._path + suffix + SWAP, self._path + suffix)
-        self._stage = ""
 
     def give_up(self) -> None:
-        """Leave nothing behind, unless the segment is installed."""
+        """Leave nothing behind, unless the segment has taken over."""
         self._close()
         if self._stage:
             for suffix in reversed(SUFFIXES):

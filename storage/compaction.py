@@ -138,6 +138,7 @@ def compact(
                 if not _still_there(log, group):
                     return done
                 before_swap()
+                replacement.take_over()
                 first = log.segments.index(group[0])
                 log.replace_segments(range(first, first + len(group)), replacement.install)
                 after_swap()

@@ -346,3 +346,25 @@ def test_a_disk_that_fails_ends_the_pass_and_spares_the_log() -> None:
     with pytest.raises(StorageFailed):
         compact_all(rig)
     assert latest(opened(files.kill())) == expected
+
+
+@pytest.mark.parametrize("nth", range(1, 14))
+def test_a_disk_that_refuses_a_rename_loses_nothing(nth: int) -> None:
+    """A replacement that stands ready stays, once those it was made from begin to go: it may be the only copy (I34)."""
+    files = SimulatedFiles()
+    rig = opened(files)
+    rig.produce(plain(b"kept", key=b"in the first segment only"))
+    filled(rig, 40)
+    expected = latest(rig)
+    renames = 0
+
+    def fails(operation: str, path: str) -> OSError | None:
+        nonlocal renames
+        renames += operation == "rename"
+        return OSError(5, "no") if operation == "rename" and renames == nth else None
+
+    files.fault = fails
+    with pytest.raises((StorageFailed, OSError)):
+        compact_all(rig)
+    files.fault = None
+    assert latest(opened(files.kill())) == expected
