@@ -49,7 +49,6 @@ class Write:
     key: bytes | None = None
     acked: bool = False
     offset: int | None = None
-    acked_at: int = 0
     refused: int = 0
     """The last error it got."""
     acks: int = -1

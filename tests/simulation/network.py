@@ -83,6 +83,11 @@ class Network:
             end.peer.lose_soon(ConnectionResetError("the peer died"))
             self.forget(end)
 
+    @property
+    def ends(self) -> "tuple[End, ...]":
+        """Both ends of every connection that is open."""
+        return tuple(self._ends)
+
     def forget(self, end: "End") -> None:
         self._ends.pop(end, None)
 

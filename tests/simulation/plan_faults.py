@@ -82,24 +82,24 @@ def draw_faults(random: Random, duration_s: float, page_cache: bool, *, classic:
             amount, count = random.random() * 3000, random.choice((1, 2, 5))
             made.append(FaultPlan(kind, random.random() * duration_s, amount=amount, count=count))
     if random.random() < 0.2:
-        amount = random.choice((-3600.0, -2.0, 2.0, 3600.0))
+        amount = random.choice((-1800.0, -2.0, 2.0, 3600.0))
         made.append(FaultPlan("clock", random.random() * duration_s, amount=amount))
     if random.random() < 0.1:
         made.append(FaultPlan("drift", random.random() * duration_s, amount=random.choice((0.1, 0.9, 1.1, 5.0))))
     if random.random() < 0.45:
-        for _ in range(random.choice((1, 1, 2, 4))):
+        for _ in range(random.choice((1, 2, 3, 5))):
             made.append(_at_a_point(random, duration_s, page_cache, classic))
     return tuple(sorted(made, key=lambda fault: fault.at_s))
 
 
 def _at_a_point(random: Random, duration_s: float, page_cache: bool, classic: bool) -> FaultPlan:
     text = _of_request(random, classic) if random.random() < 0.25 else _of_step(random, random.choice(_STEPS))
-    text += f"@{random.choice((1, 1, 1, 2, 3, 5, 10))}"
+    text += f"@{random.choice((1, 1, 1, 1, 2, 3, 10))}"
     if "=crash" not in text and "=freeze" not in text:
         text += f"x{random.choice((1, 1, 3, 10))}"
     power = int(not page_cache and random.random() < 0.5)
     # Some points are passed at the start only.
-    at_s = random.random() * duration_s * 0.7
+    at_s = random.random() * duration_s * 0.5
     frozen_s = random.choice((0.02, 0.2, 1.5))
     return FaultPlan("point", at_s, text, power, frozen_s, down_s=random.choice((0.01, 0.1, 0.5)))
 

@@ -22,7 +22,7 @@ def inconsistent(history: History) -> Iterator[str]:
         for offset, number in final.committed:
             yield from tell(place, offset, number, "the committed log")
     for write in history.writes:
-        may_be_lost = write.acks == 1 and any(time > write.acked_at for time in history.losses)
+        may_be_lost = write.acks == 1 and any(time > write.sent_at for time in history.losses)
         if write.acked and write.offset is not None and not may_be_lost:
             yield from tell(write.place, write.offset, write.number, write.client)
     for reading in history.readings:

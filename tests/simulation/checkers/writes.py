@@ -13,7 +13,7 @@ def lost(history: History) -> Iterator[str]:
         final = history.final.get(write.place)
         if not write.acked or final is None or write.place[0] in history.compacted:
             continue
-        if write.acks == 1 and any(time > write.acked_at for time in history.losses):
+        if write.acks == 1 and any(time > write.sent_at for time in history.losses):
             continue
         if write.offset is not None and write.offset < final.log_start_offset:
             continue

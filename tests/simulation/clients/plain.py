@@ -45,6 +45,8 @@ class Producer:
         for _ in range(ATTEMPTS):
             answers = [(batch, await self._send(batch)) for batch in batches]
             batches = [batch for batch, answer in answers if not await self._take(batch, answer)]
+            if self._acks == 0:
+                self._world.hit("produce.acks=0")
             if self._acks == 0 or not batches:
                 return
             await asyncio.sleep(0.02)

@@ -68,7 +68,6 @@ class Batch:
                 write.refused = result.error_code
                 continue
             write.acked = True
-            write.acked_at = history.time
             write.offset = result.base_offset + delta if result.base_offset >= 0 else None
         return not result.error_code
 
