@@ -56,7 +56,7 @@ class SourceOffsetsUnknown(ConnectorError):
 
 
 _ADVICE = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "give the principal WRITE on the topic",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "give the principal WRITE on the topic (READ, for a source)",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "give the principal WRITE on the transactional id, the sinkId",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "give the principal READ on the group of option groupId",
     ErrorCode.MESSAGE_TOO_LARGE: "lower kafka.batch.size or raise the topic's max.message.bytes",
@@ -86,14 +86,14 @@ def explained(error: Exception, doing: str) -> ConnectorError:
         )
     if isinstance(error, UnsupportedByBroker):
         return NoTransactions(
-            f"{doing}: {error}. The sink needs Kafka 2.5 or newer, or a broker with its transactions."
+            f"{doing}: {error}. The connector needs Kafka 2.5 or newer, or a broker with its transactions."
         )
     if isinstance(error, KafkaError):
         code = ErrorCode(error.code) if error.code in ErrorCode.__members__.values() else ErrorCode.UNKNOWN_SERVER_ERROR
         return RefusedByBroker(f"{doing}: {error}. {_ADVICE.get(code, 'The broker log says more.').capitalize()}")
     return BrokerUnreachable(
         f"{doing}: {error}. Is kafka.bootstrap.servers right, and the broker up? How long the sink waits is "
-        "kafka.delivery.timeout.ms. A restart of the query is safe."
+        "kafka.delivery.timeout.ms, a source kafkaConsumer.pollTimeoutMs. A restart of the query is safe."
     )
 
 

@@ -66,8 +66,9 @@ class ArrowReader(DataSourceReader):
         end = end_offsets(settings, lookups, partitions)
         whole = [OffsetRange(*where, begin[where], end[where]) for where in partitions if self._pushed.reads(*where)]
         pieces = [piece for piece in map(self._pushed.cut, whole) if piece.size]
-        earliest = lookups.earliest(piece.where for piece in pieces)
-        pieces = within_the_log(pieces, earliest, settings.fail_on_data_loss, logger.warning)
+        if not settings.report_gaps:  # The report counts what is gone; it does not leave it out.
+            earliest = lookups.earliest(piece.where for piece in pieces)
+            pieces = within_the_log(pieces, earliest, settings.fail_on_data_loss, logger.warning)
         if self._pushed.times_ms.lowest > LOWEST:
             pieces = self._from_time_on(lookups, pieces)
         with Probe(settings, lookups) as probe:
@@ -89,7 +90,8 @@ class ArrowReader(DataSourceReader):
         yield from RangeReader(partition.value, self._settings, schema, self._pushed)
 
     def _report(self, piece: OffsetRange) -> tuple[Any, ...]:
-        reader = RangeReader(piece, self._settings, to_arrow_schema(StructType([]), timezone="UTC"))
+        settings = replace(self._settings, fail_on_data_loss=False)
+        reader = RangeReader(piece, settings, to_arrow_schema(StructType([]), timezone="UTC"))
         for _batch in reader:
             pass
         return piece.topic, piece.partition, piece.begin, piece.end, *asdict(reader.counts).values()

@@ -74,7 +74,7 @@ class Lookups:
                 if topic.name and not topic.is_internal and not topic.error_code and matches(topic.name)
             ]
         else:
-            answer = self._run(lambda client: client.metadata(settings.topics), "looking up topics")
+            answer = self._run(self._named_topics, "looking up topics")
             found = [topic for topic in answer.topics if not topic.error_code]
             missing = sorted(set(settings.topics) - {topic.name for topic in found})
             if missing:
@@ -112,6 +112,14 @@ class Lookups:
         if not times:
             return {}
         return self._run(lambda client: self._list_offsets(client, times), "asking for offsets")
+
+    async def _named_topics(self, client: Client) -> MetadataResponse:
+        """Topics that are not there are the caller's to tell of; what else is wrong may pass."""
+        answer = await client.metadata(self._settings.topics)
+        for topic in answer.topics:
+            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                check(topic.error_code, topic.name or "")
+        return answer
 
     async def _fresh_metadata(self, topic: str) -> MetadataResponse:
         return await self._cluster().client.metadata([topic])

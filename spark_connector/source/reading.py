@@ -3,7 +3,7 @@
 Rule 1. The next fetch is asked for before the answer to the last one is worked on.
 Rule 2. A connection that fails, or a leader that is none, is looked up anew until there was no progress for
         `patience_ms`. Nothing is shown twice: the position moves only with what was handed on.
-Rule 3. When the range has been read, the counts of `counts` add up to its length.
+Rule 3. When the range has been read, the counts of `counts` add up to its length, and the task's log has them.
 """
 
 import logging
@@ -64,6 +64,8 @@ class RangeReader:
                 fetched = self._fetch()
                 if fetched is not None:
                     yield from self._batches(fetched)
+            assert self.counts.total() == self.piece.size, f"{self.piece}: {self.counts}"
+            logger.info("%s: %s", self.piece, self.counts)
             self._put_back()
         finally:
             self._drop()
@@ -78,7 +80,7 @@ class RangeReader:
                 self._ask(connection)
             data = connection.answer()
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                self._out_of_range(connection)
+                self._out_of_range()
                 return None
             check(data.error_code, str(self.piece))
         except (KafkaError, ConnectionLost, UnsupportedByBroker, OSError, ConnectorError) as error:
@@ -116,17 +118,18 @@ class RangeReader:
             wait_ms=self.settings.fetch_wait_ms,
         )
 
-    def _out_of_range(self, connection: FetchConnection) -> None:
+    def _out_of_range(self) -> None:
         """The log begins behind the position, or ends before it: that is data loss, if it is not about to change."""
         earliest = Lookups(self.settings).earliest([self.piece.where])[self.piece.where]
-        if earliest <= self._position:
-            self._check_patience(f"the log ends before offset {self._position}", None)
+        if earliest > self._position:
+            self._lose_until(min(earliest, self.piece.end), f"the log begins at {earliest}")
+        elif now_ms() - self._progress_ms > self.settings.patience_ms:
+            self._lose_until(self.piece.end, f"the log ends before offset {self._position}")
+        else:
             threading.Event().wait(_PAUSE_S)
-            return
-        self._lose_until(min(earliest, self.piece.end))
 
-    def _lose_until(self, offset: int) -> None:
-        what = f"{self.piece}: the log begins at {offset}, {offset - self._position} offsets are gone"
+    def _lose_until(self, offset: int, why: str) -> None:
+        what = f"{self.piece}: {why}, {offset - self._position} offsets are gone"
         if self.settings.fail_on_data_loss:
             raise data_lost(what)
         logger.warning(what)
@@ -165,8 +168,6 @@ class RangeReader:
     def _batches(self, fetched: PartitionData) -> Iterator[Any]:
         records = fetched.records
         assert isinstance(records, memoryview)
-        if fetched.log_start_offset > self._position:
-            self._lose_until(min(fetched.log_start_offset, self.piece.end))
         begin, end = self._position, self.piece.end
         aborted = fetched.aborted_transactions if self.settings.read_committed else None
         try:

@@ -26,8 +26,10 @@ def input_of(bootstrap: str, name: str) -> list[bytes]:
 
 
 def eos_query(spark: Any, bootstrap: str, name: str, checkpoint: str, sink: str = "kafka-eos", **more: Any) -> Any:
-    """From `<name>-in` to `<name>-out` in four micro-batches, `availableNow`. Started."""
-    frame = stream(spark, bootstrap, subscribe=f"{name}-in", maxOffsetsPerTrigger=BATCH).selectExpr("key", "value")
+    """From `<name>-in` to `<name>-out` in four micro-batches, `availableNow`. Started. Option `source` is a format."""
+    source = more.pop("source", "kafka")
+    every = stream(spark, bootstrap, source, subscribe=f"{name}-in", maxOffsetsPerTrigger=BATCH)
+    frame = every.selectExpr("key", "value")
     to = options(bootstrap, {"topic": f"{name}-out", "checkpointLocation": checkpoint, **more})
     return frame.coalesce(1).writeStream.format(sink).options(**to).trigger(availableNow=True).start()
 

@@ -19,9 +19,9 @@ def read(spark: Any, bootstrap: str, **more: Any) -> Any:
     return spark.read.format("kafka").options(**options(bootstrap, more)).load()
 
 
-def stream(spark: Any, bootstrap: str, **more: Any) -> Any:
+def stream(spark: Any, bootstrap: str, source: str = "kafka", **more: Any) -> Any:
     defaults = {"startingOffsets": "earliest"} if not any(key.startswith("starting") for key in more) else {}
-    return spark.readStream.format("kafka").options(**options(bootstrap, defaults | more)).load()
+    return spark.readStream.format(source).options(**options(bootstrap, defaults | more)).load()
 
 
 def values(frame: Any) -> list[bytes]:

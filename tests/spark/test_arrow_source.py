@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from tests.harness.confluent import SECONDS, make_topic, producer, write
+from tallystick.process import BrokerProcess
+from tests.harness.confluent import SECONDS, make_topic, producer, read_all, wait_until, write
 from tests.spark.queries import options, read, values
 from tests.spark.test_stock_batch import at, delete_below, fill, numbered
 
@@ -63,7 +64,7 @@ def random_transactions(bootstrap: str, topic: str, partitions: int, seed: int) 
         sender.abort_transaction(SECONDS)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.whole) for seed in range(2, 7))])
 def test_random_transactional_logs_look_as_through_the_stock_source(
     spark: Any, bootstrap: str, name: str, seed: int
 ) -> None:
@@ -192,6 +193,55 @@ def test_deleted_records_are_data_loss_only_if_asked(spark: Any, bootstrap: str,
     assert values(arrow(spark, bootstrap, failOnDataLoss="false", **named)) == written[0][25:]
     with pytest.raises(Exception, match="failOnDataLoss"):
         arrow(spark, bootstrap, **named).collect()
+
+
+def test_the_report_of_gaps_counts_what_is_gone_instead_of_failing(spark: Any, bootstrap: str, name: str) -> None:
+    fill(bootstrap, name, 1, 40)
+    delete_below(bootstrap, name, 25)
+    frame = arrow(spark, bootstrap, subscribe=name, startingOffsets=at(name, p0=5), reportGaps="true")
+    assert frame.columns[:4] == ["topic", "partition", "begin", "end"]
+    (row,) = frame.collect()
+    assert (row.begin, row.end, row.records, row.lost, row.control) == (5, 40, 15, 20, 0)
+
+
+def compacted(broker: BrokerProcess, topic: str) -> int:
+    """Rounds over the same keys, each a segment, every third one aborted; compacted. Returns how many records stay."""
+    make_topic(broker.bootstrap, topic, cleanup__policy="compact", segment__ms="1", min__cleanable__dirty__ratio="0.01")
+    rng = random.Random(5)
+    sender = producer(broker.bootstrap, transactional__id=topic, compression__type="lz4", linger__ms=5)
+    sender.init_transactions(SECONDS)
+    written: set[bytes] = set()
+    began_ms = int(datetime.now(UTC).timestamp() * 1000) - 60_000
+    for number in range(9):
+        keys = [b"k%02d" % key for key in rng.sample(range(40), 25)] if number < 8 else [b"last"]
+        sender.begin_transaction()
+        for key in keys:
+            sender.produce(topic, b"%d" % number, key, 0, timestamp=began_ms + 1000 * number)
+        assert sender.flush(SECONDS) == 0
+        if number % 3 == 1:
+            sender.abort_transaction(SECONDS)
+        else:
+            sender.commit_transaction(SECONDS)
+            written.update(keys)
+    return len(written)
+
+
+def test_a_compacted_log_looks_as_through_the_stock_source(
+    spark: Any, own_broker: Callable[..., BrokerProcess], name: str
+) -> None:
+    """Holes inside batches and between them, aborted transactions of which a part is gone."""
+    broker = own_broker(more={"log.cleaner.backoff.ms": "50"}).start()
+    stay = compacted(broker, name)
+    wait_until(lambda: len(read_all(broker.bootstrap, name)) == stay, "a compacted log")
+    committed: dict[str, Any] = {"subscribe": name, "kafka__isolation__level": "read_committed"}
+    expected = rows_of(read(spark, broker.bootstrap, **committed))
+    assert len(expected) == stay
+    assert rows_of(arrow(spark, broker.bootstrap, subscribe=name)) == expected
+    rows = arrow(spark, broker.bootstrap, subscribe=name, reportGaps="true", minPartitions=3).collect()
+    assert sum(row.records for row in rows) == stay
+    assert sum(row.compacted for row in rows) > 0
+    for row in rows:
+        assert row.end - row.begin == row.records + row.aborted + row.control + row.compacted
 
 
 def test_what_cannot_be_is_refused_with_a_sentence(spark: Any, bootstrap: str, name: str) -> None:

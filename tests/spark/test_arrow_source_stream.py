@@ -4,14 +4,18 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from tallystick.process import BrokerProcess
 from tests.harness.confluent import SECONDS, admin, make_topic, producer, write
-from tests.spark.queries import Seen, finished, options, run_to_end, start, until_seen
+from tests.spark import queries
+from tests.spark.eos_queries import input_of, output_of, run_driver, run_eos
+from tests.spark.queries import Seen, finished, run_to_end, start, until_seen
 from tests.spark.test_stock_batch import at, delete_below, fill, numbered
 from tests.spark.test_stock_stream import transactions
 
@@ -24,8 +28,7 @@ def registered(spark: Any) -> None:
 
 
 def stream(spark: Any, bootstrap: str, **more: Any) -> Any:
-    defaults = {"startingOffsets": "earliest"} if not any(key.startswith("starting") for key in more) else {}
-    return spark.readStream.format("kafka-arrow").options(**options(bootstrap, defaults | more)).load()
+    return queries.stream(spark, bootstrap, "kafka-arrow", **more)
 
 
 def test_small_batches_and_again_from_the_checkpoint(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
@@ -113,6 +116,43 @@ def test_partitions_that_come_while_it_runs(spark: Any, bootstrap: str, name: st
         until_seen(query, seen, [b"first", b"second"])
     finally:
         query.stop()
+
+
+def test_a_topic_made_anew_is_data_loss(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
+    """Its end lies before what the checkpoint has read: nothing is read twice, nothing is skipped in silence."""
+    fill(bootstrap, name, 1, 50)
+    assert len(run_to_end(stream(spark, bootstrap, subscribe=name), checkpoint).values()) == 50
+    asker = admin(bootstrap)
+    asker.delete_topics([name])[name].result(SECONDS)
+    fill(bootstrap, name, 1, 20)
+    with pytest.raises(Exception, match="ends at 20, and 50 was read already"):
+        run_to_end(stream(spark, bootstrap, subscribe=name), checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("who", "step"),
+    [
+        pytest.param(*case, marks=pytest.mark.whole)
+        for case in (("jvm", "written"), ("jvm", "ended"), ("driver", "writing"))
+    ],
+)
+def test_a_driver_killed_in_mid_batch_goes_on_from_its_checkpoint(
+    spark: Any, bootstrap: str, name: str, checkpoint: str, who: str, step: str
+) -> None:
+    """From kafka-arrow into kafka-eos: the replay reads exactly the offsets of the first try, and the group of the sink
+    stands at the source's end.
+    """
+    wanted = input_of(bootstrap, name)
+    more: dict[str, Any] = {"source": "kafka-arrow", "groupId": f"{name}-group"}
+    done = run_driver(bootstrap, name, checkpoint, fault=f"{who}@{step}", faultFlag=f"{checkpoint}.fault", **more)
+    assert Path(f"{checkpoint}.fault").exists(), done.stderr.decode(errors="replace")[-3000:]
+    assert done.returncode != 0
+    run_eos(spark, bootstrap, name, checkpoint, **more)
+    assert output_of(bootstrap, name) == wanted
+    asked = [ConsumerGroupTopicPartitions(more["groupId"], [TopicPartition(f"{name}-in", p) for p in range(3)])]
+    asker = admin(bootstrap)
+    (found,) = [one.result(SECONDS) for one in asker.list_consumer_group_offsets(asked).values()]
+    assert [one.offset for one in found.topic_partitions] == [len(wanted) // 3] * 3
 
 
 def test_a_broker_killed_in_mid_query_costs_nothing(
