@@ -17,10 +17,12 @@ from broker.catalogue import NO_ANSWER, CloseConnection, Deferred
 from broker.context import ConnectionInfo
 from broker.dispatch import Call, Dispatcher, UnsupportedApiVersions
 from broker.eager import Finished
+from broker.file_region import CAN_SEND_FILES
 from broker.frame_buffers import FrameBuffers
 from broker.frame_reader import FrameReader
 from broker.logging import EventLog
 from broker.memory_budget import AnswerBudget, MemoryBudget
+from broker.region_sender import RegionSender, holds_region
 from protocol.errors import ProtocolError
 from protocol.schema import Buffer
 from storage.log import StorageFailed
@@ -81,6 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         self._serial: _Answer | None = None
         self._serial_wait: asyncio.Future[Any] | None = None
         self._out: list[Buffer] = []
+        self._regions: RegionSender | None = None
         self._write_paused = False
         self._held_answer_bytes = 0
         self._reading = True
@@ -93,6 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         peer = transport.get_extra_info("peername") or ("unknown", 0)
+        self.info.sends_files = CAN_SEND_FILES and transport.get_extra_info("socket") is not None
         self.info.peer_host, self.info.peer_port = str(peer[0]), int(peer[1]) if len(peer) > 1 else 0
         refusal = self._host.connection_made(self)
         if refusal is not None:
@@ -107,6 +111,8 @@ class Connection(asyncio.BufferedProtocol):
         host.requests.done_reading(self)
         host.answers.release(self._held_answer_bytes)
         self._held_bytes = self._held_answer_bytes = 0
+        if self._regions is not None:
+            self._regions.drop()
         self._reader.drop()
         self._answers.clear()
         host.connection_lost(self)
@@ -139,6 +145,8 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused = False
         self._host.answers.release(self._held_answer_bytes)
         self._held_answer_bytes = 0
+        if self._regions is not None:
+            self._regions.go_on()
         self._advance()
 
     # ------------------------------------------------------------------ requests
@@ -146,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
     def _advance(self) -> None:
         """Apply what may be applied now, send what is answered, read on if there is room."""
         queue, answers = self._reader.frames, self._answers
-        while queue and self._serial is None and not (self._write_paused or self._closing or self._stopping):
+        while queue and self._serial is None and not (self._sending or self._closing or self._stopping):
             frame = queue[0]
             if answers and (frame[:2] != b"\0\0" or len(answers) >= OPEN_ANSWERS):
                 break
@@ -299,15 +307,34 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         out, self._out = self._out, []
-        if self._transport is not None and not self._transport.is_closing():
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._regions is not None and (self._regions.active or holds_region(out)):
+            self._regions.send(out)
+        elif len(out) > 1 and holds_region(out):
+            self._regions = RegionSender(
+                self._transport, high_water=WRITE_HIGH_WATER_BYTES, finished=self._advance, failed=self._broken
+            )
+            self._regions.send(out)
+        else:
             self._transport.writelines(out)
+
+    @property
+    def _sending(self) -> bool:
+        """Whether the client has yet to take what it was sent."""
+        return self._write_paused or (self._regions is not None and self._regions.active)
+
+    def _broken(self, reason: str) -> None:
+        """An answer cannot be sent to its end."""
+        _log.warning("connection closed", **self._who(), reason=reason)
+        self.abort()
 
     def _check_reading(self) -> None:
         """Read on, or not."""
         if self._closing or self._transport is None or self._transport.is_closing():
             return
         wanted = (
-            not (self._write_paused or self._stopping)
+            not (self._sending or self._stopping)
             and len(self._reader.frames) < QUEUED_REQUESTS
             and self._queued_bytes < QUEUED_BYTES
             and (not self._held_bytes or self._host.requests.may_read(self, self._advance))
@@ -322,7 +349,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def busy(self) -> bool:
         """Whether a request is being worked on, or an answer is on its way out."""
-        return self._serial is not None or bool(self._answers) or self._write_paused
+        return self.working or self._sending
 
     @property
     def frame_begun(self) -> bool:

@@ -14,6 +14,8 @@ class ConnectionInfo:
     principal: str = "User:ANONYMOUS"
     software_name: str = "unknown"
     software_version: str = "unknown"
+    sends_files: bool = False
+    """Whether answers may hold what is still in files (`File.read_to_send`)."""
 
 
 @dataclass(frozen=True, slots=True)

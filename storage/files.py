@@ -24,6 +24,10 @@ class File(Protocol):
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`; fewer at the end of the file."""
 
+    def read_to_send(self, position: int, size: int) -> Buffer:
+        """The same bytes for an answer to a client. They may stay in the file until they are sent: of the result only
+        its length may be looked at. All of them are there."""
+
     def write_at(self, position: int, data: Buffer) -> None:
         """Overwrite in place (index preallocation, header patches in tests)."""
 

@@ -134,8 +134,11 @@ class Log(Protocol):
         The buffers are immutable to the log and stay valid as long as the caller holds them.
         """
 
-    def read_slice(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> LogSlice:
-        """As `read`, with the offset where the bytes end: the exact upper bound for the aborted-transaction lookup."""
+    def read_slice(
+        self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True, to_send: bool = False
+    ) -> LogSlice:
+        """As `read`, with the offset where the bytes end: the exact upper bound for the aborted-transaction lookup.
+        With `to_send` large pieces may stay in their files (`File.read_to_send`)."""
 
     async def wait_until_readable(self, offset: int) -> None:
         """Until `read(offset)` needs no slow fetch; returns at once for local logs."""

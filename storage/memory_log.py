@@ -107,7 +107,9 @@ class MemoryLog:
     def read(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> list[Buffer]:
         return self.read_slice(offset, max_bytes, end_offset=end_offset, at_least_one=at_least_one).batches
 
-    def read_slice(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> LogSlice:
+    def read_slice(
+        self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True, to_send: bool = False
+    ) -> LogSlice:
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange
         found: list[Buffer] = []

@@ -28,6 +28,8 @@ from storage.stamping import Placed
 
 SCAN_BYTES = 1 << 20
 LOCATE_BYTES = 8192
+LEFT_IN_FILE_BYTES = 64 << 10
+"""From how much on what is to be sent is not read here: below, one read is cheaper than looking for its end."""
 MANY_BATCHES = 64
 """From how many batches on a read asks the index where it may end, instead of stepping over each."""
 INDEX_BEHIND_BYTES = 1 << 20
@@ -184,10 +186,22 @@ class Segment:
         return self.size_bytes
 
     def read(
-        self, position: int, max_bytes: int, *, offset: int, own_end: int, end_offset: int, at_least_one: bool
+        self,
+        position: int,
+        max_bytes: int,
+        *,
+        offset: int,
+        own_end: int,
+        end_offset: int,
+        at_least_one: bool,
+        to_send: bool = False,
     ) -> tuple[LogSlice, int]:
         """Whole batches from a position on, and the position after them. `own_end`: where the segment's offsets end."""
         size = min(max_bytes, self.size_bytes - position)
+        if to_send and size >= LEFT_IN_FILE_BYTES:
+            end, next_offset = self._whole_batches(position, size, offset, own_end, end_offset)
+            if end > position:
+                return LogSlice([self.log.read_to_send(position, end - position)], next_offset), end
         block = self.log.read(position, max(size, min(HEADER_SIZE, self.size_bytes - position)))
         base_offset, length, last_offset_delta = BATCH_EXTENT.unpack_from(block)
         if base_offset + last_offset_delta >= end_offset:
@@ -201,7 +215,9 @@ class Segment:
             return LogSlice([block], base_offset + last_offset_delta + 1), position + first_size
         if position + len(block) == self.size_bytes and own_end <= end_offset:
             return LogSlice([block], own_end), self.size_bytes
-        at, next_offset = self._jump(position, len(block), first_size, end_offset, block, offset)
+        at, next_offset = 0, offset
+        if len(block) >= MANY_BATCHES * first_size and (jump := self._jump(position, len(block), end_offset)):
+            at, next_offset = jump, BATCH_EXTENT.unpack_from(block, jump)[0]
         while at + EXTENT <= len(block):
             base_offset, length, last_offset_delta = BATCH_EXTENT.unpack_from(block, at)
             end, last_offset = at + LENGTH_END + length, base_offset + last_offset_delta
@@ -211,20 +227,35 @@ class Segment:
         whole = block if at == len(block) else memoryview(block)[:at]
         return LogSlice([whole], next_offset), position + at
 
-    def _jump(
-        self, position: int, size: int, first_size: int, end_offset: int, block: bytes, offset: int
-    ) -> tuple[int, int]:
-        """A batch start near the end of what was read, by the index, so that not every small batch is stepped over."""
-        if size < MANY_BATCHES * first_size:
-            return 0, offset
+    def _whole_batches(self, position: int, size: int, offset: int, own_end: int, end_offset: int) -> tuple[int, int]:
+        """Where the last whole batch ends within `size` bytes and below `end_offset`: position and offset. Reads
+        nothing but headers."""
+        end = position + size
+        if end == self.size_bytes and own_end <= end_offset:
+            return end, own_end
+        jump = self._jump(position, size, end_offset)
+        at, next_offset, known = position + jump, offset, not jump
+        while at < end:
+            block, inside = self.log.read(at, min(LOCATE_BYTES, self.size_bytes - at)), 0
+            while inside + EXTENT <= len(block):
+                base_offset, length, last_offset_delta = BATCH_EXTENT.unpack_from(block, inside)
+                if not known:
+                    next_offset, known = base_offset, True
+                stop = at + inside + LENGTH_END + length
+                if stop > end or base_offset + last_offset_delta >= end_offset:
+                    return at + inside, next_offset
+                inside, next_offset = stop - at, base_offset + last_offset_delta + 1
+            at += inside
+        return at, next_offset
+
+    def _jump(self, position: int, size: int, end_offset: int) -> int:
+        """How far a batch start near the end of what is read lies from `position`, by the index: so that not every
+        small batch is stepped over."""
         by_position = self.offset_index.floor(POSITION, position + size - EXTENT)
         by_offset = self.offset_index.floor(OFFSET, end_offset - 1 - self.base_offset)
         if by_position is None or by_offset is None:
-            return 0, offset
-        at = min(by_position[1], by_offset[1]) - position
-        if at <= 0:
-            return 0, offset
-        return at, BATCH_EXTENT.unpack_from(block, at)[0]
+            return 0
+        return max(0, min(by_position[1], by_offset[1]) - position)
 
     def batches(
         self, position: int, *, check: bool = False, read_bytes: int = SCAN_BYTES

@@ -219,7 +219,9 @@ class SegmentLog:
     def read(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> list[Buffer]:
         return self.read_slice(offset, max_bytes, end_offset=end_offset, at_least_one=at_least_one).batches
 
-    def read_slice(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> LogSlice:
+    def read_slice(
+        self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True, to_send: bool = False
+    ) -> LogSlice:
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange
         end_offset = min(end_offset, self.end_offset)
@@ -231,14 +233,10 @@ class SegmentLog:
         while True:
             segment = self.segments[index]
             if position < segment.size_bytes:
-                part, position = segment.read(
-                    position,
-                    left,
-                    offset=next_offset,
-                    own_end=self._bases[index + 1] if index < last else self.end_offset,
-                    end_offset=end_offset,
-                    at_least_one=at_least_one and not found,
-                )
+                own_end = self._bases[index + 1] if index < last else self.end_offset
+                bounds = {"offset": next_offset, "own_end": own_end, "end_offset": end_offset}
+                least = at_least_one and not found
+                part, position = segment.read(position, left, **bounds, at_least_one=least, to_send=to_send)
                 found += part.batches
                 left -= sum(map(len, part.batches))
                 next_offset = part.next_offset

@@ -135,6 +135,7 @@ class _Attempt:
                 max(0, min(wanted.max_bytes, room)),
                 read_committed=self._read_committed,
                 at_least_one=first,
+                to_send=self._context.connection.sends_files,
             )
         except OffsetOutOfRange:
             reading.errors = True

@@ -13,7 +13,7 @@ from broker.partition.append import Appended, CheckedBatch, check_batch, the_onl
 from broker.partition.compacting import Compactor
 from broker.partition.derived import DerivedState
 from broker.partition.errors import AppendError, PartitionError
-from broker.partition.read import FetchedData, read_committed_part
+from broker.partition.read import FetchedData
 from broker.partition.verification import ALREADY_VERIFIED, Guard, Verifications
 from broker.partition.visibility import Visibility, Watcher
 from broker.topic_config import TopicConfig
@@ -272,21 +272,22 @@ class Partition:
 
     # --------------------------------------------------------------------------------------------------------- reading
 
-    def read(self, offset: int, max_bytes: int, *, read_committed: bool, at_least_one: bool = True) -> FetchedData:
-        """Whole batches from `offset` on, up to what the reader may see. Raises `OffsetOutOfRange`."""
+    def read(
+        self, offset: int, max_bytes: int, *, read_committed: bool, at_least_one: bool = True, to_send: bool = False
+    ) -> FetchedData:
+        """Whole batches from `offset` on, up to what the reader may see. Raises `OffsetOutOfRange`. With `to_send`
+        they may lie in files still (see `Log.read_slice`)."""
         high_watermark, stable, start = self.high_watermark, self.last_stable_offset, self.log.start_offset
         bound = stable if read_committed else high_watermark
         if not start <= offset <= self.log.end_offset:
             raise OffsetOutOfRange(f"{offset} is not within {start} and {self.log.end_offset} of {self._name}")
         if offset >= bound:
             return FetchedData([], high_watermark, stable, start, [] if read_committed else None)
-        if not read_committed:
-            records = self.log.read(offset, max_bytes, end_offset=bound, at_least_one=at_least_one)
-            return FetchedData(records, high_watermark, stable, start, None)
-        records, aborted = read_committed_part(
-            self.log, self.derived.aborted, offset, max_bytes, end_offset=bound, at_least_one=at_least_one
-        )
-        return FetchedData(records, high_watermark, stable, start, aborted)
+        found = self.log.read_slice(offset, max_bytes, end_offset=bound, at_least_one=at_least_one, to_send=to_send)
+        aborted = None
+        if read_committed:
+            aborted = self.derived.aborted.collect(offset, found.next_offset) if found.batches else []
+        return FetchedData(found.batches, high_watermark, stable, start, aborted)
 
     def offset_for_timestamp(self, timestamp_ms: int, *, read_committed: bool) -> TimestampedOffset | None:
         """The first record at or after a time, among those the reader may see (I32)."""

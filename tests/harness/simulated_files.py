@@ -147,6 +147,9 @@ class SimulatedFile:
         self._files.check("read", self._path)
         return bytes(self._node.content[position : position + size])
 
+    def read_to_send(self, position: int, size: int) -> bytes:
+        return self.read(position, size)
+
     def write_at(self, position: int, data: Buffer) -> None:
         self._files.check("write_at", self._path)
         self._node.write(position, bytes(data))
