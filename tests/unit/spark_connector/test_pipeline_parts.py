@@ -1,0 +1,103 @@
+"""Parts of the pipelines that need no Spark: the plans, the faults, the batch log, stalls, the chart, the command."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+from click.testing import CliRunner
+
+from spark_connector.pipelines import batch_log
+from spark_connector.pipelines.chart import Picture, svg
+from spark_connector.pipelines.command import pipelines
+from spark_connector.pipelines.faults import Kind, plan
+from spark_connector.pipelines.figures import percentile
+from spark_connector.pipelines.settings import Settings
+from spark_connector.pipelines.stall import Sample, longest_stall_s
+from spark_connector.pipelines.transfers import plan as transfers
+from spark_connector.pipelines.windows import plan as windows
+
+
+def test_a_seed_draws_the_same_transfers_and_aborts_some_under_numbers_of_their_own() -> None:
+    drawn = list(transfers.transactions(3, 20_000))
+    assert drawn == list(transfers.transactions(3, 20_000))
+    assert drawn != list(transfers.transactions(4, 20_000))
+    committed = [one.number for batch, void in drawn if not void for one in batch]
+    aborted = [one.number for batch, void in drawn if void for one in batch]
+    assert len(committed) == 20_000
+    assert len({*committed, *aborted}) == len(committed) + len(aborted)
+    assert drawn[0][1], "the first transaction is aborted, so that every run has one"
+
+
+def test_one_click_in_ten_is_late_and_the_last_one_closes_all_windows() -> None:
+    clicks = [click for batch, void in windows.transactions(1, 20_000) if not void for click in batch]
+    newest, late = 0, 0
+    for click in clicks[:-1]:
+        late += click.at_ms < newest - windows.STEP_MS
+        newest = max(newest, click.at_ms)
+    assert 0.08 < late / len(clicks) < 0.12
+    assert clicks[-1].at_ms == windows.last_ms(1, 20_000) > newest + windows.LATEST_MS
+
+
+def test_faults_are_drawn_from_the_seed_each_kind_as_often_as_asked() -> None:
+    struck = plan(5, list(Kind), 3)
+    assert struck == plan(5, list(Kind), 3)
+    assert sorted(strike.kind.value for strike in struck) == sorted([kind.value for kind in Kind] * 3)
+    assert [strike.kind for strike in struck] != [strike.kind for strike in plan(6, list(Kind), 3)]
+    assert all(strike.aimed for strike in plan(5, list(Kind), 3, always_aimed=True))
+
+
+def test_the_batch_log_tells_what_is_done_and_up_to_where(tmp_path: Path) -> None:
+    for number in (0, 9, 10):
+        for folder in ("offsets", "commits"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+        offsets = {"clicks": {"0": 10 * number, "1": 5}}
+        lines = ["v1", json.dumps({"batchWatermarkMs": number}), json.dumps(offsets)]
+        (tmp_path / "offsets" / str(number)).write_text("\n".join(lines))
+    for number in (0, 9):
+        (tmp_path / "commits" / str(number)).write_text("v1\n{}")
+    log = batch_log.batches(str(tmp_path))
+    assert [(batch.number, batch.watermark_ms, batch.committed) for batch in log] == [
+        (0, 0, True),
+        (9, 9, True),
+        (10, 10, False),
+    ]
+    last = batch_log.last_committed(str(tmp_path))
+    assert last == log[1]
+    assert batch_log.has_read(str(tmp_path), "clicks", {0: 89, 1: 4})
+    assert not batch_log.has_read(str(tmp_path), "clicks", {0: 90, 1: 4})
+    assert batch_log.last_committed(str(tmp_path / "nowhere")) is None
+
+
+def test_a_stall_lasts_while_something_waits_and_nothing_becomes_visible() -> None:
+    samples = [Sample(0, 10, 0), Sample(1, 20, 10), Sample(2, 30, 20), Sample(4, 40, 30), Sample(5, 50, 20)]
+    assert longest_stall_s(samples) == 3
+    assert longest_stall_s([Sample(0, 10, 0), Sample(9, 10, 0)]) == 0
+    assert percentile([3, 1, 2], 0.5) == 2
+    assert percentile([], 0.5) == 0
+
+
+def test_the_chart_is_xml_with_a_dot_per_batch_and_a_line_per_fault() -> None:
+    batches = [(1.0, 120.0), (2.0, 900.0), (3.5, 80.0)]
+    drawn = svg(Picture("<transfers>", batches, [(0.5, 0.0), (2.0, 4000.0)], [(1.5, "JVM"), (2.5, "broker")]))
+    tree = ElementTree.fromstring(drawn)
+    names = [element.tag.rpartition("}")[2] for element in tree.iter()]
+    assert names.count("circle") == len(batches)
+    assert names.count("polygon") == 1
+    assert sum(element.get("stroke-dasharray") is not None for element in tree.iter()) == 2
+    assert "&lt;transfers&gt;" in drawn
+
+
+def test_an_empty_run_can_be_drawn() -> None:
+    assert ElementTree.fromstring(svg(Picture("nothing", [], [], []))) is not None
+
+
+def test_settings_reach_the_driver_as_they_are() -> None:
+    settings = Settings("127.0.0.1:1", "folder", ("cdc", "windows"), seed=3, scale=0.5, prefix="x-")
+    assert Settings.from_json(settings.to_json()) == settings
+    assert settings.topic("ledger") == "x-ledger"
+
+
+def test_whom_to_kill_is_checked() -> None:
+    done = CliRunner().invoke(pipelines, ["transfers", "--struck", "everybody", "--bootstrap", "127.0.0.1:1"])
+    assert done.exit_code == 2
+    assert "jvm" in done.output
