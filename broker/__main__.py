@@ -124,14 +124,16 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     gc.enable()
     _announce(config, bound, ready_file)
     await stop.wait()
-    if node.failure is not None:
-        sys.stderr.write(f"tallystick: stopped, because storage failed: {node.failure}\n")
+    if node.failure is None:
+        _log.info("stopping", connections=server.connection_count)
+        await server.stop(hurry=hurry)
+        await node.stop()
+    else:
         await server.stop(HURRIED_DRAIN_S)
         node.abandon()
+    if node.failure is not None:
+        sys.stderr.write(f"tallystick: stopped, because storage failed: {node.failure}\n")
         return FAILED
-    _log.info("stopping", connections=server.connection_count)
-    await server.stop(hurry=hurry)
-    await node.stop()
     _log.info("stopped")
     return OK
 

@@ -196,6 +196,14 @@ class Node:
             self.abandon()
             return
         await self.topics.stop()
+        try:
+            await self._close_logs()
+        except (StorageFailed, OSError) as error:
+            # As at any other time: the next start must not believe what was not synced (decision 0010).
+            self.fail(error)
+            self.abandon()
+
+    async def _close_logs(self) -> None:
         await close_partitions(self.environment, self.topics.opened())
         self.cluster.close()
         if self.data_folder is not None:

@@ -17,6 +17,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.topics import CreatableTopic, DeleteTopicState
 from protocol.records.record import NewRecord, build_batch
+from storage.log import StorageFailed
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.cluster.cluster_rig import handle
 
@@ -116,6 +117,32 @@ def test_after_a_failed_sync_a_restart_serves_nothing_that_a_power_cut_could_tak
     for drawn in range(10):
         life(second.crash(Random(drawn)), serves, boot="c")
     assert set(served) == {2}
+
+
+def test_a_sync_that_fails_in_an_orderly_stop_is_a_failed_sync() -> None:
+    """The next life writes those pages again before it serves them, as after any other (decision 0010)."""
+    files = SimulatedFiles()
+    nodes: list[Node] = []
+
+    async def fails_at_the_end(node: Node) -> None:
+        nodes.append(node)
+        await (append(await opened(node), b"acknowledged") or asyncio.sleep(0))
+        files.fault = lambda operation, path: (
+            OSError("bad sector") if (operation, path[:3]) == ("sync", "t-0") else None
+        )
+
+    life(files, fails_at_the_end, tallystick_durability="page-cache")
+    assert isinstance(nodes[0].failure, StorageFailed)
+    second = files.kill()
+    served: list[int] = []
+
+    async def serves(node: Node) -> None:
+        served.append((await opened(node)).high_watermark)
+
+    life(second, serves, stop=False, tallystick_durability="page-cache")
+    for drawn in range(10):
+        life(second.crash(Random(drawn)), serves, boot="c", tallystick_durability="page-cache")
+    assert set(served) == {1}
 
 
 def test_records_that_were_deleted_do_not_come_back() -> None:
