@@ -154,8 +154,9 @@ class BrokerProcess:
         await self.node.stop()
 
     def stopped(self) -> None:
-        """The orderly end has come: the process is gone."""
-        self.kill("stop")
+        """The orderly end has come, or the disk has failed in the middle of it: the process is gone."""
+        assert self.node is not None
+        self.kill("stop" if self.node.failure is None else "kill")
 
     def kill(self, how: str = "kill") -> None:
         """`kill -9`: the page cache keeps what was written."""

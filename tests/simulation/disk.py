@@ -216,6 +216,8 @@ class SimulatedDisk:
 
     def __init__(self) -> None:
         self.root = Folder()
+        self._known: dict[str, Folder] = {}
+        """Folders by path, as far as they were looked for."""
         self.watcher: Watcher | None = None
         self.room_bytes: int | None = None
         self.operations = 0
@@ -294,12 +296,14 @@ class SimulatedDisk:
         else:
             new.change({new_name: node})
             old.change({old_name: None})
+        self._moved(node)
         self.after("rename", source)
 
     def delete(self, path: str) -> None:
         if not self.dead and self.exists(path):  # what is left of a dead process tidies up when it is thrown away
             self.before("delete", path)
             folder, name = self._parent(path)
+            self._moved(folder.entries[name])
             folder.change({name: None})
 
     delete_folder = delete
@@ -323,13 +327,22 @@ class SimulatedDisk:
         folder.sync()
 
     def _folder(self, path: str) -> Folder:
+        found = self._known.get(path)
+        if found is not None:
+            return found
         node = self.root
         for name in path.split("/") if path else []:
             below = node.entries.get(name)
             if not isinstance(below, Folder):
                 raise FileNotFoundError(errno.ENOENT, "No such folder", path)
             node = below
+        self._known[path] = node
         return node
+
+    def _moved(self, node: Inode | Folder) -> None:
+        """It has another name now, or none."""
+        if isinstance(node, Folder):
+            self._known.clear()
 
     def _parent(self, path: str) -> tuple[Folder, str]:
         folder, _, name = path.rpartition("/")

@@ -94,6 +94,7 @@ async def _read(world: World, session: Session, place: Place) -> FinalPartition:
                 break
         reader.session.drop()
         views.append(records)
+    start = await _offset_at(session, place, -2, 0)  # retention goes on while we read
     return FinalPartition(start, high_watermark, stable, views[0], views[1])
 
 

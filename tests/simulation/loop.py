@@ -83,7 +83,7 @@ class Scheduler:
                     entry = ready.popleft()
                     callback, loop = entry.callback, entry.loop
                     if callback is None or not loop.awake:
-                        if loop.alive:
+                        if callback is not None and loop.alive:
                             loop.held.append(entry)
                         continue
                     if loop is not running:
@@ -201,8 +201,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
     # -- state -----------------------------------------------------------------------------------------------
 
-    def get_debug(self) -> bool:
-        return False
+    get_debug = staticmethod(bool)  # asked for with every future and task: False, and no call into Python
 
     def is_running(self) -> bool:
         return True

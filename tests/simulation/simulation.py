@@ -50,11 +50,16 @@ class Result:
 
     seed: int
     violations: list[str]
-    digest: str
     operations: int
     records: int
     hits: dict[str, int] = field(default_factory=dict)
     history: History | None = None
+
+    @property
+    def digest(self) -> str:
+        """The same for the same run, and for no other."""
+        assert self.history is not None
+        return self.history.digest()
 
 
 def run(plan: Plan) -> Result:
@@ -91,7 +96,7 @@ def run(plan: Plan) -> Result:
             violations += [f"{name}: {text}" for text in check(history)]
     world.count_points()
     hits = world.hits | network.hits
-    return Result(plan.seed, violations, history.digest(), world.operations, len(history.writes), hits, history)
+    return Result(plan.seed, violations, world.operations, len(history.writes), hits, history)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ async def run(world: World, plan: ClientPlan) -> None:
     topic = str(plan.option("topic", "a"))
     in_flight = plan.option("in_flight", 5)
     assert isinstance(in_flight, int)
-    sender = Sender(session, random.choice((9, 11, 12)), in_flight=in_flight)
+    sender = Sender(session, random.choice((9, 11, 12)), in_flight=in_flight, again=world.plan.repeat)
     producer: tuple[int, int] | None = None
     sequences: dict[int, int] = {}
     while not world.closing:

@@ -107,6 +107,8 @@ class Sender:
     in_flight: int = IN_FLIGHT
     give_up_s: float = 1e9
     """How long the same batch is tried before `NoAnswer` is raised."""
+    again: float = 0.0
+    """How often the network may deliver a batch once more."""
 
     async def send(self, batches: list[Batch]) -> None:
         """Until all are acknowledged. Raises `Refused`; what was not acknowledged by then may still be in the log."""
@@ -157,7 +159,7 @@ class Sender:
 
         batch.on_the_way(world.scheduler.now, sent=True)
         try:
-            return await self.session.begin(request, self.version, again=world.plan.repeat, repeated=repeated)
+            return await self.session.begin(request, self.version, again=self.again, repeated=repeated)
         except NoAnswer:
             return None
 
