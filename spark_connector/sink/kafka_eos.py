@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_connector.errors import ConnectorError, NotOneWriter
+from spark_connector.errors import ConnectorError, NotMicroBatches, NotOneWriter
 from spark_connector.progress import Marker
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts, drain
 from spark_connector.sink.columns import check_columns
@@ -87,7 +87,16 @@ class _Steps:
         return Written(opened.lease, batch, transaction.write(opened.lease, rows), None)
 
     def decide(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit what the one task wrote. No task at all, no rows: nothing to decide."""
+        """Commit what the one task wrote. No task at all, no rows: nothing to decide.
+
+        A task that succeeded has a message in every micro-batch. In continuous mode Spark calls no task of a Python
+        sink, drops the rows, and would commit its epochs over them.
+        """
+        if any(message is None for message in messages):
+            raise NotMicroBatches(
+                "a task wrote nothing at all: this is continuous mode, in which Spark drops the rows of Python sinks; "
+                "nothing was committed: use trigger(processingTime=...) or trigger(availableNow=True)"
+            )
         written = [message for message in messages if isinstance(message, Written)]
         if len(written) > 1:
             raise NotOneWriter(f"{len(written)} tasks have written; nothing was committed: {_ADVICE}")
@@ -100,9 +109,13 @@ class _Steps:
                 transaction.end(message.lease)
 
     def give_up(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Best effort: whatever stays open is settled by the next lease, or by its timeout."""
+        """Best effort: whatever stays open is settled by the next lease, or by its timeout.
+
+        Not under the old rules: an abort leaves the epoch as it is there, and leaders before Kafka 3.6 would take a
+        marker that is still under way for the begin of a transaction that nobody ends (KAFKA-14402).
+        """
         for message in messages:
-            if isinstance(message, Written) and message.done is None:
+            if isinstance(message, Written) and message.done is None and message.lease.implicit:
                 with suppress(ConnectorError):
                     self.transaction(message.batch).abort(message.lease)
 

@@ -1,0 +1,108 @@
+"""The exactly-once sink's protocol, searched to its end: it holds, and each of its flaws is noticed.
+
+A flaw's shortest story is printed when its test fails, or with `pytest -s`; `python -m spark_connector.model --stories`
+prints them all.
+"""
+
+from functools import lru_cache
+
+import pytest
+
+from spark_connector.model.__main__ import told
+from spark_connector.model.explore import Outcome, Search
+from spark_connector.model.findings import FLAWED, SHORT, Wrong, search
+from spark_connector.model.kafka import ALL_RULES, OLD, TV2, Answer, Broker, Partition, Phase, Request, Row, deliver
+from spark_connector.model.properties import PROPERTIES
+from spark_connector.model.settings import Flaw, Mode, Setting
+
+searched = lru_cache(maxsize=None)(search)
+
+
+@pytest.mark.parametrize("setting", SHORT, ids=told)
+def test_the_protocol_holds_in_every_state(setting: Setting) -> None:
+    """I1 to I6 and L1, whatever is late, lost, dead or doubled."""
+    outcome = searched(setting)
+    assert outcome.broken is None, "\n".join((*outcome.story, outcome.broken.seen))
+    assert outcome.states > 1000
+
+
+@pytest.mark.parametrize("wrong", FLAWED, ids=lambda wrong: wrong.setting.flaw.name.lower())
+def test_a_flaw_is_noticed_by_its_property(wrong: Wrong) -> None:
+    outcome = searched(wrong.setting)
+    assert outcome.broken is not None, f"not noticed: {wrong.setting.flaw.value}"
+    print(wrong.setting.flaw.value, *outcome.story, f"so {outcome.broken.seen}", sep="\n    ")
+    assert outcome.broken.name == wrong.noticed_by, "\n".join((*outcome.story, outcome.broken.seen))
+    assert outcome.story
+
+
+def test_every_flaw_and_every_kind_of_broker_is_in_the_tables() -> None:
+    assert {wrong.setting.flaw for wrong in FLAWED} == set(Flaw) - {Flaw.NONE}
+    assert {(setting.mode, setting.rules) for setting in SHORT} == {
+        (mode, rules) for mode in Mode for rules in ALL_RULES
+    }
+    assert {wrong.noticed_by for wrong in FLAWED} <= set(PROPERTIES)
+
+
+def test_the_searches_do_what_they_are_about() -> None:
+    """A search in which nobody ever met a marker, a fence or a late request would have proved nothing."""
+    happened = set().union(*(searched(setting).happened for setting in SHORT))
+    for words in (
+        "finds its marker and writes nothing",
+        "a marker that must not be there",
+        "Spark notes the batch as done",
+        "Spark has noted the batch already",
+        "a late {} of epoch {} arrives",
+        "waits no longer for {}, aborts",
+        "waits no longer for {}, tries again",
+        "its claim is refused",
+        "the transaction is too old",
+        "the checkpoint is emptied",
+    ):
+        assert any(words in pattern for pattern in happened), words
+
+
+def test_the_search_is_breadth_first_and_tells_the_shortest_way() -> None:
+    def moves(number: int):  # type: ignore[no-untyped-def]
+        yield ("{} and one", number), number + 1
+        yield ("twice {}", number), number * 2
+
+    from spark_connector.model.explore import Broken
+
+    outcome: Outcome = Search[int](moves, lambda number: Broken("ten", f"{number}") if number == 10 else None).run(1)
+    assert outcome.story in (
+        ["1 and one", "twice 2", "4 and one", "twice 5"],
+        ["twice 1", "twice 2", "4 and one", "twice 5"],
+    )
+
+
+def test_the_brokers_answers_are_those_of_kafka() -> None:
+    """What was measured on Apache Kafka 4.3.1 (and holds for the others by their sources) is what the model answers."""
+    start = Broker((Partition(), Partition()))
+    for rules in ALL_RULES:
+        broker, _ = deliver(start, rules, Request("lease"))
+        write = Request("produce", broker.epoch, 1, 0, Row(0, 0, 0))
+        assert deliver(broker, rules, Request("commit", broker.epoch))[1] is Answer.GONE
+        if not rules.moves_epoch:
+            broker, _ = deliver(broker, rules, Request("add", broker.epoch, 1))
+        broker, answer = deliver(broker, rules, write)
+        again, repeated = deliver(broker, rules, write)
+        assert (answer, repeated, again) == (Answer.OK, Answer.OK, broker)
+        assert deliver(broker, rules, write._replace(sequence=2))[1] is Answer.GONE
+        own = broker.epoch
+        fenced, _ = deliver(broker, rules, Request("lease"))
+        assert fenced.phase is Phase.PREPARE_ABORT
+        assert deliver(fenced, rules, Request("lease")) == (fenced, Answer.WAIT)
+        prepared, answer = deliver(broker, rules, Request("commit", own))
+        assert (answer, prepared.epoch - own) == (Answer.OK, int(rules.moves_epoch))
+        assert deliver(prepared, rules, Request("abort", own))[1] is Answer.GONE
+
+
+def test_old_leaders_take_what_nobody_will_end() -> None:
+    """KAFKA-14402, which KIP-890 mended: the reason why aborts under the old rules are left to the next lease."""
+    broker, _ = deliver(Broker((Partition(), Partition())), OLD, Request("lease"))
+    broker, answer = deliver(broker, OLD, Request("produce", broker.epoch, 1, 0, Row(0, 0, 0)))
+    assert answer is Answer.OK
+    assert (broker.phase, broker.partitions[1].is_open) == (Phase.EMPTY, True)
+    broker, _ = deliver(Broker((Partition(), Partition())), TV2, Request("lease"))
+    broker, _ = deliver(broker, TV2, Request("produce", broker.epoch, 1, 0, Row(0, 0, 0)))
+    assert broker.phase is Phase.ONGOING
