@@ -23,6 +23,10 @@ class NotOneWriter(ConnectorError):
     """The plan writes with several tasks where one transaction has room for one writer."""
 
 
+class NotMicroBatches(ConnectorError):
+    """The query runs in a mode in which Spark does not hand its rows to Python sinks."""
+
+
 class CheckpointWentBack(ConnectorError):
     """The checkpoint asks for a batch that the control topic knows to be done otherwise or long ago."""
 

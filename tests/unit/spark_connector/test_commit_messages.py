@@ -1,0 +1,32 @@
+"""What the commit worker does with the messages of tasks, before it asks any broker."""
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from spark_connector.errors import NotMicroBatches, NotOneWriter
+from spark_connector.sink.batch_transaction import BatchId
+from spark_connector.sink.kafka_eos import EosStreamWriter, Written
+from spark_connector.sink.settings import SinkSettings
+from tallystick.client.lease import Lease
+
+SETTINGS = SinkSettings.of({"kafka.bootstrap.servers": "127.0.0.1:1", "sinkId": "s", "topic": "t"}, streaming=True)
+MESSAGE = Written(Lease("s", 1, 1, True), BatchId("q", 3), {"t": {"0": 1}}, None)
+
+
+def test_a_batch_without_tasks_has_nothing_to_decide() -> None:
+    EosStreamWriter(SETTINGS).commit([], 3)
+
+
+def test_rows_that_no_task_was_given_are_not_committed_over() -> None:
+    """So Spark does in continuous mode: its epoch would be noted as done, and its rows would be lost."""
+    with pytest.raises(NotMicroBatches, match="continuous"):
+        EosStreamWriter(SETTINGS).commit([None], 3)
+    with pytest.raises(NotMicroBatches):
+        EosStreamWriter(SETTINGS).commit([MESSAGE, None], 3)
+
+
+def test_two_writers_are_not_one_transaction() -> None:
+    with pytest.raises(NotOneWriter, match=r"coalesce\(1\)"):
+        EosStreamWriter(SETTINGS).commit([MESSAGE, MESSAGE], 3)
