@@ -11,7 +11,7 @@ The log ends before the first batch that is torn or corrupt; segments behind tha
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from storage.epochs import EpochCache, read_epochs
@@ -72,8 +72,8 @@ class Loaded:
 def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], int], recovery: Recovery) -> Loaded:
     """Open the log in `folder`, making it where it is missing."""
     files.make_folder(folder)
-    notes = _tidy(files, folder, config, now_ms)
-    bases = sorted(base for name in files.list(folder) if (base := base_offset_of(name)) is not None)
+    names, notes = _tidy(files, folder, config, now_ms)
+    bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
     segments = [Segment(files, folder, base, config, created_ms=now_ms()) for base in bases]
     if not segments:
         return _fresh(files, folder, config, now_ms, recovery.log_start_offset, notes)
@@ -168,25 +168,30 @@ def _delete_segment(files: Files, folder: str, segment: Segment) -> None:
     files.sync_folder(folder)
 
 
-def _tidy(files: Files, folder: str, config: LogConfig, now_ms: Callable[[], int]) -> list[str]:
-    """Finish what a crash interrupted: deletions, half-made compactions, replacements, indexes without a log."""
+def _tidy(files: Files, folder: str, config: LogConfig, now_ms: Callable[[], int]) -> tuple[Collection[str], list[str]]:
+    """Finish what a crash interrupted: deletions, half-made compactions, replacements, indexes without a log. Returns
+    the names that are left, and what was done."""
     notes: list[str] = []
-    names = files.list(folder)
-    for name in names:
-        if name.endswith((DELETED, CLEANED)):
-            files.delete(f"{folder}/{name}")
-    for name in names:
-        if (base := base_offset_of(name, LOG + SWAP)) is not None:
-            notes.append(f"{folder}/{name}: a replacement by compaction was finished")
-            _finish_swap(files, folder, base, config, now_ms)
-    for name in files.list(folder):
-        if name.endswith(SWAP):
-            files.delete(f"{folder}/{name}")
-        for suffix in (INDEX, TIME_INDEX):
-            base = base_offset_of(name, suffix)
-            if base is not None and not files.exists(f"{folder}/{file_name(base, LOG)}"):
+    names = dict.fromkeys(files.list(folder))
+    if any(name.endswith((DELETED, CLEANED, SWAP)) for name in names):
+        for name in names:
+            if name.endswith((DELETED, CLEANED)):
                 files.delete(f"{folder}/{name}")
-    return notes
+        for name in names:
+            if (base := base_offset_of(name, LOG + SWAP)) is not None:
+                notes.append(f"{folder}/{name}: a replacement by compaction was finished")
+                _finish_swap(files, folder, base, config, now_ms)
+        names = dict.fromkeys(files.list(folder))
+    for name in list(names):
+        if name.endswith(SWAP) or _is_index_without_log(name, names):
+            files.delete(f"{folder}/{name}")
+            del names[name]
+    return names, notes
+
+
+def _is_index_without_log(name: str, names: Collection[str]) -> bool:
+    bases = [base for suffix in (INDEX, TIME_INDEX) if (base := base_offset_of(name, suffix)) is not None]
+    return bool(bases) and file_name(bases[0], LOG) not in names
 
 
 def _finish_swap(files: Files, folder: str, base: int, config: LogConfig, now_ms: Callable[[], int]) -> None:

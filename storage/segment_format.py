@@ -50,7 +50,7 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 def base_offset_of(name: str, suffix: str = LOG) -> int | None:
     """The base offset in a file's name, or None where it is no file of that kind."""
+    if not name.endswith(suffix):
+        return None
     digits = name[: -len(suffix)]
-    if name.endswith(suffix) and len(digits) == 20 and digits.isascii() and digits.isdigit():
-        return int(digits)
-    return None
+    return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None

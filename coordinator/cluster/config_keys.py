@@ -49,6 +49,8 @@ class Layers:
 
     def __init__(self, layers: tuple[ValueLayer, ...]) -> None:
         self._layers = layers
+        self._inherited: dict[str, Resolved] = {}
+        """What topic keys have where a topic says nothing itself. Layers do not change: others are made."""
 
     def broker(self, key: ConfigKey) -> Resolved:
         """What holds for a broker key."""
@@ -59,6 +61,14 @@ class Layers:
 
     def topic(self, key: ConfigKey, overrides: Mapping[str, str]) -> Resolved:
         """What holds for a topic key, given the topic's own settings."""
+        if key.name in overrides:
+            return self._resolve(key, overrides)
+        found = self._inherited.get(key.name)
+        if found is None:
+            found = self._inherited[key.name] = self._resolve(key, {})
+        return found
+
+    def _resolve(self, key: ConfigKey, overrides: Mapping[str, str]) -> Resolved:
         said: list[tuple[SynonymValue, str]] = []
         if key.name in overrides:
             text = overrides[key.name]
