@@ -27,6 +27,7 @@ from tallystick.process import BrokerProcess
 PATIENCE_SECONDS = 240.0
 _LOOK_SECONDS = 0.05
 _AIM_SECONDS = 10.0
+_AIM_LOOK_SECONDS = 0.005
 
 
 class PipelinesFailed(Exception):
@@ -191,13 +192,13 @@ class Director:
 
     def _aim(self) -> None:
         """Wait until records come into a sink's topic, for a while: a micro-batch is being written then."""
-        samplers = list(self.samplers.values())
-        before = {sampler: sampler.high_watermark() for sampler in samplers}
+        before = {sampler: sampler.high_watermark for sampler in self.samplers.values()}
         deadline = time.monotonic() + _AIM_SECONDS
         while time.monotonic() < deadline:
-            if any(sampler.high_watermark() > high for sampler, high in before.items()):
+            if any(sampler.high_watermark > high for sampler, high in before.items()):
                 return
             self._look_after()
+            time.sleep(_AIM_LOOK_SECONDS)
 
     def _hit(self, strike: Strike, driver: DriverProcess) -> str:
         """Kill, and start again what does not start by itself; what was done, for the reader."""

@@ -1,5 +1,6 @@
 """Whole topics, their ends, markers and group offsets, as confluent-kafka sees them: a client that is not ours."""
 
+import time
 from collections.abc import Iterable, Iterator
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
@@ -35,19 +36,43 @@ def partitions_of(bootstrap: str, topic: str) -> list[int]:
     return sorted(found)
 
 
-def ends_of(asker: AdminClient, topic: str, partitions: Iterable[int], *, committed: bool) -> dict[int, int]:
-    """The last stable offset, or the high watermark, of each partition. Raises `KafkaException`."""
-    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in partitions}  # type: ignore[no-untyped-call]
-    answers = asker.list_offsets(asked, isolation_level=level, request_timeout=5.0)
-    return {where.partition: future.result(5.0).offset for where, future in answers.items()}
+class Ends:
+    """The ends of a topic's partitions, asked again and again; a broker may die and come back meanwhile."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._admin = admin(bootstrap)
+        self._partitions = partitions_of(bootstrap, topic)
+
+    def look(self, *, committed: bool) -> dict[int, int] | None:
+        """The last stable offsets, or the high watermarks; None when nobody could tell."""
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        asked = {TopicPartition(self._topic, number): OffsetSpec.latest() for number in self._partitions}  # type: ignore[no-untyped-call]
+        try:
+            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=5.0)
+            return {where.partition: future.result(_SECONDS).offset for where, future in answers.items()}
+        except KafkaException:
+            # The client asks with the leader epoch that it has met, which a restart has made old; a new one has none.
+            self._admin = admin(self._bootstrap)
+            return None
+
+    def wait(self, *, committed: bool) -> dict[int, int]:
+        """The same from a broker that serves, or is about to."""
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            found = self.look(committed=committed)
+            if found is not None:
+                return found
+            if time.monotonic() > deadline:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"the ends of {self._topic}"))
+            time.sleep(0.1)
 
 
 def records_undecided(bootstrap: str, topic: str) -> int:
     """How many offsets readers of committed records are held back from."""
-    asker, partitions = admin(bootstrap), partitions_of(bootstrap, topic)
-    high = ends_of(asker, topic, partitions, committed=False)
-    return sum(high.values()) - sum(ends_of(asker, topic, partitions, committed=True).values())
+    ends = Ends(bootstrap, topic)
+    return sum(ends.wait(committed=False).values()) - sum(ends.wait(committed=True).values())
 
 
 def read_topic(bootstrap: str, topic: str, *, committed: bool = True) -> Iterator[Message]:

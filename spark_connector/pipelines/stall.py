@@ -8,11 +8,9 @@ import threading
 import time
 from typing import NamedTuple
 
-from confluent_kafka import KafkaException
+from spark_connector.pipelines.reading import Ends
 
-from spark_connector.pipelines.reading import admin, ends_of, partitions_of
-
-EVERY_SECONDS = 0.1
+EVERY_SECONDS = 0.05
 
 
 class Sample(NamedTuple):
@@ -31,24 +29,22 @@ class Sampler(threading.Thread):
 
     def __init__(self, bootstrap: str, topic: str, began: float) -> None:
         super().__init__(name=f"sampler of {topic}", daemon=True)
-        self._admin = admin(bootstrap)
-        self._topic = topic
-        self._partitions = partitions_of(bootstrap, topic)
+        self._ends = Ends(bootstrap, topic)
         self._began = began
         self._over = threading.Event()
         self.samples: list[Sample] = []
 
     def run(self) -> None:
         while not self._over.wait(EVERY_SECONDS):
-            try:
-                high = self.high_watermark()
-                stable = sum(ends_of(self._admin, self._topic, self._partitions, committed=True).values())
-            except (KafkaException, TimeoutError):
-                continue
-            self.samples.append(Sample(time.monotonic() - self._began, high, max(0, high - stable)))
+            high, stable = self._ends.look(committed=False), self._ends.look(committed=True)
+            if high is not None and stable is not None:
+                all_, visible = sum(high.values()), sum(stable.values())
+                self.samples.append(Sample(time.monotonic() - self._began, all_, max(0, all_ - visible)))
 
+    @property
     def high_watermark(self) -> int:
-        return sum(ends_of(self._admin, self._topic, self._partitions, committed=False).values())
+        """As it was seen last."""
+        return self.samples[-1].high if self.samples else 0
 
     def close(self) -> None:
         self._over.set()

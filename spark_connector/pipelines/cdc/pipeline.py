@@ -12,8 +12,8 @@ from spark_connector.pipelines.cdc.plan import PARTITIONS, Change, Source, Table
 from spark_connector.pipelines.cdc.verdict import Found, Log, Written, judge
 from spark_connector.pipelines.pipeline import Run, Sent, Topic, Transaction
 from spark_connector.pipelines.reading import (
+    Ends,
     admin,
-    ends_of,
     group_offsets,
     markers_of,
     read_topic,
@@ -58,7 +58,7 @@ class CdcPipeline:
         if not has_read(settings.checkpoint("cdc"), settings.topic(self.source_topic), run.last_written):
             return False
         topic = settings.topic(self.sink_topic)
-        ends = ends_of(admin(settings.bootstrap), topic, range(PARTITIONS), committed=True)
+        ends = Ends(settings.bootstrap, topic).wait(committed=True)
         return has_read(settings.checkpoint("table"), topic, {partition: end - 1 for partition, end in ends.items()})
 
     def judge(self, run: Run) -> Verdict:
@@ -75,7 +75,7 @@ class CdcPipeline:
             markers=[marker.batch for marker in markers_of(bootstrap, settings.sink_id("cdc"))],
             group=group_offsets(bootstrap, settings.topic("accounts-cdc"), source_topic),
             source={partition: end for (_, partition), end in batch.ends.items()} if batch else {},
-            log_end=ends_of(admin(bootstrap), source_topic, range(PARTITIONS), committed=True),
+            log_end=Ends(bootstrap, source_topic).wait(committed=True),
             undecided=records_undecided(bootstrap, topic),
         )
         return judge(source.table, source.deleted, found)
