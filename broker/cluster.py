@@ -7,9 +7,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from broker.coordinators import CoordinatorError, EnvironmentClock, FutureTicket, LoopTimer, PartitionShardLog
+from broker.coordinators import CoordinatorError, FutureTicket, PartitionShardLog
 from broker.environment import Environment
 from broker.partition.partition import Partition
+from broker.steady_clock import LoopTimer, SteadyClock
 from broker.topic_config import TopicConfig
 from coordinator.cluster.coordinator import ClusterCoordinator, Registration
 from coordinator.cluster.image import ClusterImage
@@ -51,11 +52,12 @@ class Cluster:
             on_written=on_written,
             durable_appends=True,
         )
+        clock = SteadyClock(environment)
         self.shard: Shard[ClusterCoordinator] = Shard(
             ClusterCoordinator,
             PartitionShardLog(self.partition),
-            EnvironmentClock(environment),
-            LoopTimer(environment),
+            clock,
+            LoopTimer(clock),
             name=f"{METADATA_TOPIC}-0",
         )
         self._incarnation = environment.random_bytes(16)

@@ -13,8 +13,9 @@ from typing import Any, Generic, TypeVar
 from broker.environment import Environment
 from broker.partition.errors import AppendError
 from broker.partition.partition import Partition
+from broker.steady_clock import LoopTimer, SteadyClock
 from coordinator.machine import Machine, Marker, Outcome, ProducerStamp, Record, Ticket
-from coordinator.ports import AppendRefused, Cancel, ShardLog
+from coordinator.ports import AppendRefused, ShardLog
 from coordinator.runtime import NotReady, Shard, ShardState
 from protocol.errors import ErrorCode
 from protocol.records.record import NewRecord, build_batch
@@ -25,8 +26,6 @@ logger = logging.getLogger(__name__)
 M = TypeVar("M", bound=Machine)
 
 WAIT_FOR_SHARD_MS = 100
-LONGEST_TIMER_MS = 60_000
-"""A timer looks at the wall clock again at least this often, for the wall clock may jump."""
 
 
 class CoordinatorError(Exception):
@@ -66,48 +65,6 @@ class FutureTicket:
     def refuse(self, error: ErrorCode) -> None:
         if not self.future.done():
             self.future.set_exception(CoordinatorError(error))
-
-
-class EnvironmentClock:
-    """The wall clock of the environment, as machines want it."""
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-
-    def now_ms(self) -> int:
-        return self._environment.wall_ms()
-
-
-class LoopTimer:
-    """Wall-clock alarms on the event loop. An alarm never comes early, whatever the clock does."""
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-
-    def at(self, wall_ms: int, callback: Callable[[], None]) -> Cancel:
-        return _LoopAlarm(self._environment, wall_ms, callback)
-
-
-class _LoopAlarm:
-    def __init__(self, environment: Environment, wall_ms: int, callback: Callable[[], None]) -> None:
-        self._environment = environment
-        self._wall_ms = wall_ms
-        self._callback = callback
-        self._loop = asyncio.get_running_loop()
-        self._handle = self._schedule()
-
-    def _schedule(self) -> asyncio.TimerHandle:
-        delay_ms = min(max(0, self._wall_ms - self._environment.wall_ms()), LONGEST_TIMER_MS)
-        return self._loop.call_later(delay_ms / 1000, self._ring)
-
-    def _ring(self) -> None:
-        if self._environment.wall_ms() >= self._wall_ms:
-            self._callback()
-        else:
-            self._handle = self._schedule()
-
-    def cancel(self) -> None:
-        self._handle.cancel()
 
 
 class PartitionShardLog:
@@ -185,8 +142,8 @@ class Shards(Generic[M]):
         self.topic = topic
         self._partition_count = partition_count
         self._make = make
-        self.clock = EnvironmentClock(environment)
-        self.timer = LoopTimer(environment)
+        self.clock = SteadyClock(environment)
+        self.timer = LoopTimer(self.clock)
         self._load_bytes = load_bytes
         self._opened = opened
         self._exists = exists
