@@ -19,7 +19,7 @@ class WallClock:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._start = scheduler.now
+        self._began = self._start = scheduler.now
         self._rate = 1.0
         self.offset_ms = 0
 
@@ -31,6 +31,11 @@ class WallClock:
         self.offset_ms = self.now_ms() - WALL_START_MS
         self._start = self._scheduler.now
         self._rate = rate
+
+    def heal(self) -> None:
+        """Somebody sets it right, if it was behind."""
+        self.drift(1.0)
+        self.offset_ms = max(self.offset_ms, int((self._start - self._began) * 1000))
 
     def step(self, by_ms: int) -> None:
         self.offset_ms += by_ms
