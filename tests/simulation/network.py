@@ -135,7 +135,9 @@ class End(asyncio.Transport):
         self._end_of_stream: BaseException | str | None = ""
 
     def begin(self, factory: Callable[[], Any]) -> None:
-        """The connection has reached the server."""
+        """The connection has reached the server, unless it is gone by then."""
+        if self._lost:
+            return
         self.protocol = factory()
         self.protocol.connection_made(self)
         self._deliver()
