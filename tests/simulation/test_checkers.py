@@ -1,0 +1,229 @@
+"""Each checker objects to the kind of wrong that it is there for, and to nothing in a history where all is well."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation.checkers import CHECKERS
+from tests.simulation.history import (
+    Claim,
+    Commit,
+    FinalPartition,
+    History,
+    Look,
+    Ownership,
+    Place,
+    Reading,
+    Seen,
+    Transaction,
+    Write,
+)
+
+A, KEYED = ("a", 0), ("c", 0)
+PRODUCER = (7, 0)
+
+
+class Story:
+    """A history that is made up: four records of an idempotent producer, of which all is as it should be."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.reading = Reading("reader", committed_only=True)
+        self.history.readings.append(self.reading)
+        self.history.compacted.add("c")
+        self.history.final = {A: FinalPartition(0, 0, 0, [], []), KEYED: FinalPartition(0, 0, 0, [], [])}
+        for _ in range(4):
+            self.record()
+
+    def record(
+        self,
+        place: Place = A,
+        *,
+        transaction: Transaction | None = None,
+        committed: bool = True,
+        key: bytes | None = None,
+    ) -> Write:
+        """One that was acknowledged, stands in the log, and was shown."""
+        final = self.history.final[place]
+        write = self.history.write(
+            "writer",
+            place,
+            producer=PRODUCER,
+            sequence=len(final.everything),
+            transaction=transaction,
+            key=key,
+        )
+        write.acked, write.offset, write.sends = True, len(final.everything), 1
+        final.everything.append((write.offset, write.number))
+        if committed:
+            final.committed.append((write.offset, write.number))
+        return write
+
+    def transaction(self, *, commit: bool) -> Transaction:
+        made = self.history.begin("writer", "tx", PRODUCER, 2)
+        made.decision, made.outcome = commit, commit
+        return made
+
+    def decides(self, transaction: Transaction) -> None:
+        transaction.decided_at = self.history.note("end")
+
+    def shows(self, write: Write, place: Place = A) -> None:
+        assert write.offset is not None
+        self.reading.seen.append(Seen(self.history.note("saw"), place, write.offset, write.number))
+
+    def looks(self, position: int, next_position: int, *, high_watermark: int = 4, stable: int = 4) -> None:
+        sent_at = self.history.note("asks")
+        time = self.history.note("is told")
+        self.reading.looks.append(
+            Look(time, sent_at, A, position, next_position, high_watermark, stable, 0, reset=False)
+        )
+
+
+def _lost_write(story: Story) -> None:
+    story.history.final[A].everything.pop(1)
+
+
+def _duplicate(story: Story) -> None:
+    final = story.history.final[A]
+    final.everything.append((4, final.everything[-1][1]))
+
+
+def _order_of_sends(story: Story) -> None:
+    story.history.writes[0].sequence = 9
+
+
+def _inconsistent_offsets(story: Story) -> None:
+    story.reading.seen.append(Seen(9, A, 2, 3))
+
+
+def _torn(story: Story) -> None:
+    transaction = story.transaction(commit=True)
+    transaction.outcome = None
+    story.record(transaction=transaction)
+    story.record(transaction=transaction, committed=False)
+
+
+def _aborted_read(story: Story) -> None:
+    transaction = story.transaction(commit=False)
+    story.shows(story.record(transaction=transaction, committed=False))
+
+
+def _precommitted_read(story: Story) -> None:
+    transaction = story.transaction(commit=True)
+    story.shows(story.record(transaction=transaction))
+    story.decides(transaction)
+
+
+def _lost_commit(story: Story) -> None:
+    transaction = story.transaction(commit=True)
+    story.record(transaction=transaction, committed=False)
+
+
+def _order_of_reads(story: Story) -> None:
+    story.shows(story.history.writes[2])
+    story.shows(story.history.writes[1])
+
+
+def _skipped_read(story: Story) -> None:
+    story.shows(story.history.writes[0])
+    story.looks(0, 2)
+
+
+def _lost_read(story: Story) -> None:
+    write = story.record()
+    write.acked = False
+    story.shows(write)
+    story.history.final[A].everything.pop()
+    story.history.final[A].committed.pop()
+
+
+def _compacted_away(story: Story) -> None:
+    story.record(KEYED, key=b"k")
+    story.record(KEYED, key=b"k")
+    story.history.final[KEYED].committed.pop()
+
+
+def _tombstone_too_early(story: Story) -> None:
+    story.record(KEYED, key=b"k")
+    story.record(KEYED, key=b"k").tombstone = True
+    story.history.final[KEYED].committed.pop()
+
+
+def _offset_going_back(story: Story) -> None:
+    story.looks(0, 0, stable=4)
+    story.looks(0, 0, stable=3)
+
+
+def _fenced_write(story: Story) -> None:
+    transaction = story.transaction(commit=True)
+    story.history.claims.append(Claim(story.history.note("claimed"), "tx", PRODUCER[0], PRODUCER[1] + 1))
+    story.record(transaction=transaction)
+
+
+def _offsets_apart(story: Story) -> None:
+    story.transaction(commit=False).offsets["group", "a", 0] = 5
+    story.history.final_offsets["group", "a", 0] = 5
+
+
+def _offsets_kept(story: Story) -> None:
+    story.history.commits["simple", "a", 0] = Commit(acked=5, sent=6)
+    story.history.final_offsets["simple", "a", 0] = 4
+
+
+def _processed_twice(story: Story) -> None:
+    for _ in range(2):
+        story.record().source = (A, 0)
+    story.history.final_offsets["workers", "a", 0] = 1
+
+
+def _two_owners(story: Story) -> None:
+    story.history.ownerships += [Ownership("group", 3, member, (A,)) for member in ("one", "other")]
+
+
+WRONGS: tuple[tuple[str, Callable[[Story], None]], ...] = (
+    ("lost write", _lost_write),
+    ("duplicate", _duplicate),
+    ("order of sends", _order_of_sends),
+    ("inconsistent offsets", _inconsistent_offsets),
+    ("torn transaction", _torn),
+    ("aborted read", _aborted_read),
+    ("precommitted read", _precommitted_read),
+    ("lost commit", _lost_commit),
+    ("order of reads", _order_of_reads),
+    ("skipped read", _skipped_read),
+    ("lost read", _lost_read),
+    ("compacted away", _compacted_away),
+    ("compacted away", _tombstone_too_early),
+    ("offset going back", _offset_going_back),
+    ("fenced write", _fenced_write),
+    ("offsets apart", _offsets_apart),
+    ("offsets kept", _offsets_kept),
+    ("processed", _processed_twice),
+    ("two owners", _two_owners),
+)
+
+
+@pytest.mark.parametrize(("name", "wrong"), WRONGS, ids=[wrong.__name__.strip("_") for _, wrong in WRONGS])
+def test_a_checker_objects_to(name: str, wrong: Callable[[Story], None]) -> None:
+    story = Story()
+    wrong(story)
+    assert list(CHECKERS[name](story.history))
+
+
+def test_every_checker_is_told_of_a_wrong() -> None:
+    assert {name for name, _ in WRONGS} == set(CHECKERS)
+
+
+def test_nobody_objects_where_all_is_well() -> None:
+    story = Story()
+    for commit in (True, False):
+        transaction = story.transaction(commit=commit)
+        written = {
+            A: story.record(A, transaction=transaction, committed=commit),
+            KEYED: story.record(KEYED, transaction=transaction, committed=commit, key=b"k"),
+        }
+        story.decides(transaction)
+        for place, write in written.items():
+            if commit:
+                story.shows(write, place)
+    assert [text for check in CHECKERS.values() for text in check(story.history)] == []
