@@ -181,7 +181,7 @@ class LocalFiles:
     def sync_folder(self, path: str) -> None:
         _sync_folder(self._absolute(path))
 
-    def write_whole(self, path: str, data: bytes) -> None:
+    def write_whole(self, path: str, data: Buffer) -> None:
         target = self._absolute(path)
         descriptor = os.open(target + TEMPORARY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:

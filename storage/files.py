@@ -71,6 +71,6 @@ class Files(Protocol):
     def sync_folder(self, path: str) -> None:
         """Make creations, renames and deletions in a folder durable. Thread-safe."""
 
-    def write_whole(self, path: str, data: bytes) -> None:
+    def write_whole(self, path: str, data: Buffer) -> None:
         """Replace a small file atomically and durably: temporary name, sync, rename, sync of the folder.
         Thread-safe, two writers of one path excepted."""

@@ -18,8 +18,9 @@ import struct
 
 from crc32c import crc32c
 
+from protocol.schema import Buffer
 from storage.files import Files
-from storage.producer_entry import NO_OFFSET, CachedBatch, ProducerEntry
+from storage.producer_entry import BATCH, HEAD, NO_OFFSET, CachedBatch, ProducerEntry
 from storage.producer_state import ProducerState
 
 SNAPSHOT_SUFFIX = ".snapshot"
@@ -29,6 +30,7 @@ KEPT_SNAPSHOTS = 3
 
 _VERSION = 1
 _HEAD = struct.Struct(">hI")
+_BODY = _HEAD.size
 _COUNT = struct.Struct(">i")
 _ENTRY = struct.Struct(">qhiqiqiq")
 _SIDECAR_COUNT = struct.Struct(">Ii")
@@ -39,28 +41,24 @@ class SnapshotUnreadable(Exception):
     """A snapshot is damaged, or of a version we do not know."""
 
 
-def encode_snapshot(entries: dict[int, bytes]) -> bytes:
-    """Kafka's snapshot of packed entries."""
-    parts = [_COUNT.pack(len(entries))]
+def encode_snapshot(entries: dict[int, bytes]) -> bytearray:
+    """Kafka's snapshot of packed entries. There may be a million: nothing is made for each but its bytes."""
+    data = bytearray(_BODY + _COUNT.size + len(entries) * _ENTRY.size)
+    _COUNT.pack_into(data, _BODY, len(entries))
+    position = _BODY + _COUNT.size
     for producer_id, packed in entries.items():
-        entry = ProducerEntry.unpack(packed)
-        last = entry.batches[-1] if entry.batches else CachedBatch(-1, NO_OFFSET, 0, entry.last_timestamp_ms)
-        parts.append(
-            _ENTRY.pack(
-                producer_id,
-                entry.epoch,
-                last.last_sequence,
-                last.last_offset,
-                last.offset_delta,
-                entry.last_timestamp_ms,
-                entry.coordinator_epoch,
-                entry.transaction_first_offset,
-            )
+        epoch, coordinator_epoch, timestamp_ms, _, first_offset = HEAD.unpack_from(packed)
+        sequence, offset, delta = -1, NO_OFFSET, 0
+        if len(packed) > HEAD.size:
+            sequence, offset, delta, _ = BATCH.unpack_from(packed, len(packed) - BATCH.size)
+        _ENTRY.pack_into(
+            data, position, producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator_epoch, first_offset
         )
-    return _with_checksum(b"".join(parts))
+        position += _ENTRY.size
+    return _with_checksum(data)
 
 
-def decode_snapshot(data: bytes) -> dict[int, bytes]:
+def decode_snapshot(data: Buffer) -> dict[int, bytes]:
     """The packed entries of Kafka's snapshot, each with at most one batch. Raises `SnapshotUnreadable`."""
     body = _checked_body(data)
     if len(body) < _COUNT.size or len(body) != _COUNT.size + _COUNT.unpack_from(body)[0] * _ENTRY.size:
@@ -75,14 +73,16 @@ def decode_snapshot(data: bytes) -> dict[int, bytes]:
     return entries
 
 
-def encode_sidecar(entries: dict[int, bytes], snapshot: bytes) -> bytes:
-    parts = [_SIDECAR_COUNT.pack(_HEAD.unpack_from(snapshot)[1], len(entries))]
+def encode_sidecar(entries: dict[int, bytes], snapshot: Buffer) -> bytearray:
+    data = bytearray(_BODY)
+    data += _SIDECAR_COUNT.pack(_HEAD.unpack_from(snapshot)[1], len(entries))
     for producer_id, packed in entries.items():
-        parts += (_SIDECAR_ENTRY.pack(producer_id, len(packed)), packed)
-    return _with_checksum(b"".join(parts))
+        data += _SIDECAR_ENTRY.pack(producer_id, len(packed))
+        data += packed
+    return _with_checksum(data)
 
 
-def decode_sidecar(data: bytes, snapshot: bytes) -> dict[int, bytes]:
+def decode_sidecar(data: Buffer, snapshot: Buffer) -> dict[int, bytes]:
     """The packed entries of a sidecar that belongs to `snapshot`. Raises `SnapshotUnreadable`."""
     body = _checked_body(data)
     snapshot_crc, count = _SIDECAR_COUNT.unpack_from(body)
@@ -188,11 +188,14 @@ class SnapshotFiles:
         return f"{self._folder}/{offset:020d}{suffix}"
 
 
-def _with_checksum(body: bytes) -> bytes:
-    return _HEAD.pack(_VERSION, crc32c(body)) + body
+def _with_checksum(data: bytearray) -> bytearray:
+    """Fill in what stands before the body."""
+    with memoryview(data)[_BODY:] as body:
+        _HEAD.pack_into(data, 0, _VERSION, crc32c(body))
+    return data
 
 
-def _checked_body(data: bytes) -> memoryview:
+def _checked_body(data: Buffer) -> memoryview:
     if len(data) < _HEAD.size:
         raise SnapshotUnreadable("too short")
     version, crc = _HEAD.unpack_from(data)

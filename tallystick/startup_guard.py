@@ -32,8 +32,14 @@ def server_command(arguments: Sequence[str]) -> list[str]:
 
 
 def server_environment() -> dict[str, str]:
-    """Our environment without what would lead imports astray."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
+    """Our environment without what would lead imports astray.
+
+    glibc raises its threshold for memory of one's own with every large piece that is freed; snapshots and large
+    requests would then stay with the process for good. A threshold that is given stays.
+    """
+    found = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
+    found.setdefault("MALLOC_MMAP_THRESHOLD_", str(1 << 20))
+    return found
 
 
 def become_server(arguments: Sequence[str]) -> NoReturn:

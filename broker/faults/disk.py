@@ -98,7 +98,7 @@ class FaultyFiles:
         self._files.rename(source, target)
         self._faults.reach(f"{family}.after-{verb}")
 
-    def write_whole(self, path: str, data: bytes) -> None:
+    def write_whole(self, path: str, data: Buffer) -> None:
         named = _named(WRITES, path)
         if named is None:
             return self._files.write_whole(path, data)

@@ -261,10 +261,10 @@ class SimulatedFiles:
         self.check("sync_folder", path)
         self._folder(path).sync()
 
-    def write_whole(self, path: str, data: bytes) -> None:
+    def write_whole(self, path: str, data: Buffer) -> None:
         self.check("write_whole", path)
         node = FileNode()
-        node.write(0, data)
+        node.write(0, bytes(data))
         node.sync()
         folder, name = self._parent(path)
         folder.change({name: node})
