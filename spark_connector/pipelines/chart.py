@@ -2,11 +2,12 @@
 wait for, with the faults as lines across both.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-WIDTH, PANEL, LEFT, TOP, GAP = 960, 190, 70, 56, 64
+WIDTH, PANEL, LEFT, TOP, GAP = 960, 190, 70, 56, 84
 INK, FAINT, DOT, AREA, STRUCK = "#24292f", "#d0d7de", "#0969da", "#8250df", "#cf222e"
 
 Point = tuple[float, float]
@@ -22,50 +23,52 @@ class Picture(NamedTuple):
 
 
 class _Panel:
-    """One coordinate system, from its corner at the lower left."""
+    """One coordinate system. `decades`: the scale goes by powers of ten, from 10 on, because a first micro-batch takes
+    a hundred times as long as the others.
+    """
 
-    def __init__(self, top: int, seconds: float, highest: float) -> None:
+    def __init__(self, top: int, seconds: float, highest: float, *, decades: bool = False) -> None:
         self.bottom = top + PANEL
         self._seconds = seconds
-        self.highest = highest
-        self.step = _round_step(highest)
+        self._decades = decades
+        self._highest = max(100.0, highest) if decades else highest
 
     def x(self, at_s: float) -> float:
         return LEFT + (WIDTH - LEFT - 20) * at_s / self._seconds
 
     def y(self, value: float) -> float:
-        return self.bottom - PANEL * min(value, self.highest) / self.highest
+        share = value / self._highest
+        if self._decades:
+            share = math.log10(max(value, 10.0) / 10.0) / math.log10(self._highest / 10.0)
+        return self.bottom - PANEL * share
 
     def frame(self, caption: str) -> list[str]:
         lines = [f'<text x="{LEFT}" y="{self.bottom - PANEL - 10}" font-weight="600">{escape(caption)}</text>']
-        value = 0.0
-        while value <= self.highest:
+        for value in self._marks():
             y = self.y(value)
             lines.append(f'<line x1="{LEFT}" x2="{WIDTH - 20}" y1="{y:.1f}" y2="{y:.1f}" stroke="{FAINT}"/>')
             lines.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:,.0f}</text>')
-            value += self.step
-        at_s, step = 0.0, _round_step(self._seconds)
-        while at_s <= self._seconds:
-            lines.append(
-                f'<text x="{self.x(at_s):.1f}" y="{self.bottom + 18}" text-anchor="middle">{at_s:.0f} s</text>'
-            )
-            at_s += step
+        for at_s in _steps(self._seconds):
+            x = self.x(at_s)
+            lines.append(f'<text x="{x:.1f}" y="{self.bottom + 18}" text-anchor="middle">{at_s:g} s</text>')
         return lines
 
+    def _marks(self) -> list[float]:
+        if self._decades:
+            return [10.0**power for power in range(1, int(math.log10(self._highest)) + 1)]
+        return _steps(self._highest)
 
-def _round_step(highest: float) -> float:
-    """A step of 1, 2 or 5 times a power of ten, for five to ten lines."""
-    step = 1.0
-    while highest / step > 10:
-        step *= 10
-    while highest / step < 3 and step > 0.01:
-        step /= 10 if highest / step < 1 else 2
-    return step
+
+def _steps(highest: float) -> list[float]:
+    """0 and up to five even steps of 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(highest))
+    step = next(step for step in (power / 5, power / 2, power, 2 * power, 5 * power) if highest / step <= 5)
+    return [number * step for number in range(int(highest / step) + 1)]
 
 
 def svg(picture: Picture) -> str:
     seconds = max([at for at, _ in [*picture.latencies_ms, *picture.waiting]] or [1.0]) or 1.0
-    upper = _Panel(TOP, seconds, _ceiling(picture.latencies_ms))
+    upper = _Panel(TOP, seconds, _ceiling(picture.latencies_ms), decades=True)
     lower = _Panel(TOP + PANEL + GAP, seconds, _ceiling(picture.waiting))
     height = lower.bottom + 36
     lines = [
@@ -73,14 +76,14 @@ def svg(picture: Picture) -> str:
         f'font-size="12" fill="{INK}">',
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="{LEFT}" y="22" font-size="15" font-weight="600">{escape(picture.title)}</text>',
-        *upper.frame("micro-batches: milliseconds each, at the time of their end"),
+        *upper.frame("milliseconds that each micro-batch took, at the time of its end"),
         *lower.frame("records that are written and not yet visible to readers of committed records"),
     ]
-    for at_s, name in picture.faults:
-        x = upper.x(at_s)
+    for number, (at_s, name) in enumerate(picture.faults):
+        x, row = upper.x(at_s), 36 + 13 * (number % 2)
         dash = 'stroke-dasharray="4 3"'
         lines.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{lower.bottom}" stroke="{STRUCK}" {dash}/>')
-        lines.append(f'<text x="{x + 3:.1f}" y="{TOP + PANEL + 36}" fill="{STRUCK}">{escape(name)}</text>')
+        lines.append(f'<text x="{x + 3:.1f}" y="{TOP + PANEL + row}" fill="{STRUCK}">{escape(name)}</text>')
     for at_s, took_ms in picture.latencies_ms:
         lines.append(f'<circle cx="{upper.x(at_s):.1f}" cy="{upper.y(took_ms):.1f}" r="2.5" fill="{DOT}"/>')
     if picture.waiting:

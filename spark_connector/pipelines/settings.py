@@ -49,4 +49,4 @@ class Settings:
 
     def per_batch(self, at_scale_one: int) -> int:
         """`maxOffsetsPerTrigger`: some 25 micro-batches, more where they would grow too large."""
-        return max(1000, min(20_000, self.size(at_scale_one) // 25))
+        return max(250, min(20_000, self.size(at_scale_one) // 25))
