@@ -63,7 +63,7 @@ class ApacheKafka(BrokerProcess):
         port: int = 0,
         features: Mapping[str, int] | None = None,
     ) -> None:
-        super().__init__(folder, port=port or free_port(), start_seconds=90)
+        super().__init__(folder, port=port or free_port(), start_seconds=300)  # Seconds where nobody else computes.
         self._class_path = jars.class_path("kafka")
         self._heap = heap
         self._settings = DEFAULTS | dict(settings or {})

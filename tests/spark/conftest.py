@@ -23,7 +23,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.xdist_group("spark"))  # One worker, one session, one JVM.
+            item.add_marker(pytest.mark.timeout(1200))  # Against a hang; a loaded box is no failure.
             if item.get_closest_marker("whole") and not WHOLE:
                 item.add_marker(pytest.mark.skip(reason="a long case: TALLYSTICK_SPARK=whole runs it"))
 

@@ -3,16 +3,22 @@
 Options: `fault` is `action@step`, `faultBatch` the batch (1 by default), `faultFlag` a file that says that it has
 happened, `faultPid` whom to kill. Steps, in order: starting, opened, writing, written (in the task);
 deciding, marked, ended (in the commit worker). Without the flag the same fault would stop every restart.
+Beside the flag lie `.pid`, who met the fault; `.go`, which ends action `wait`; `.error`, what failed after it;
+`.refused`, why a batch was not committed.
 """
 
 import asyncio
 import os
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from protocol.messages.transactions import DescribeTransactionsRequest
@@ -43,6 +49,7 @@ class Fault:
         flag = Path(self.flag)
         if step != self.step or transaction.batch.number != self.batch or flag.exists():
             return
+        Path(f"{flag}.pid").write_text(str(os.getpid()))
         flag.write_text(step)
         if self.action == "worker":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -50,12 +57,35 @@ class Fault:
             os.kill(self.pid, signal.SIGKILL)
             if step in TASK_STEPS:
                 return
+        elif self.action == "executor":
+            java = next(one for one in psutil.Process().parents() if one.name() == "java")
+            java.kill()
+            os.kill(os.getpid(), signal.SIGKILL)
         elif self.action == "raise":
             raise RuntimeError(f"a fault at {step}")
+        elif self.action == "freeze":
+            # It outlives its driver, as on a machine that was cut off: nothing of its session's end reaches it.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            os.setsid()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif self.action == "wait":
+            while not Path(f"{flag}.go").exists():
+                time.sleep(0.02)
         elif self.action == "takeover":
             transaction.taken_over()
         elif self.action == "outlive":
             transaction.outlived()
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Keep what fails in the process that met the fault: a zombie has nobody else to tell."""
+        try:
+            yield
+        except Exception as error:
+            met = Path(f"{self.flag}.pid")
+            if met.exists() and met.read_text() == str(os.getpid()):
+                Path(f"{self.flag}.error").write_text(f"{type(error).__name__}: {error}")
+            raise
 
 
 class FaultyTransaction(BatchTransaction):
@@ -76,17 +106,20 @@ class FaultyTransaction(BatchTransaction):
                 if number == 0:
                     self.fault.reach("writing", self)
 
-        counts = super().write(lease, with_fault())
+        with self.fault.telling():
+            counts = super().write(lease, with_fault())
         self.fault.reach("written", self)
         return counts
 
     def mark(self, lease: Lease, counts: Counts) -> None:
         self.fault.reach("deciding", self)
-        super().mark(lease, counts)
+        with self.fault.telling():
+            super().mark(lease, counts)
         self.fault.reach("marked", self)
 
     def end(self, lease: Lease) -> None:
-        super().end(lease)
+        with self.fault.telling():
+            super().end(lease)
         self.fault.reach("ended", self)
 
     def taken_over(self) -> None:
@@ -112,6 +145,13 @@ class FaultyWriter(EosStreamWriter):
     def __init__(self, settings: SinkSettings, fault: Fault) -> None:
         super().__init__(settings)
         self.fault = fault
+
+    def decide(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        try:
+            super().decide(messages)
+        except Exception as error:
+            Path(f"{self.fault.flag}.refused").write_text(f"{type(error).__name__}: {error}")
+            raise
 
     def transaction(self, batch: BatchId) -> FaultyTransaction:
         transaction = FaultyTransaction(self.settings, self.sink_id, batch)

@@ -4,19 +4,15 @@ One micro-batch is: starting, opened, writing, written (in the task), deciding, 
 and then Spark notes the batch as done. Whatever dies in between, a restart on the same checkpoint makes it right.
 """
 
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from tallystick.process import BrokerProcess
-from tests.harness.confluent import SECONDS, consumer
 from tests.spark.eos_queries import BATCH, RECORDS, eos_query, input_of, output_of, run_driver, run_eos
+from tests.spark.outcome import flag_of, right, started_again
 from tests.spark.queries import finished
 from tests.spark.steps import STEPS
 
@@ -28,33 +24,6 @@ DRIVER_SHORT = {("jvm", "ended")}
 def cases(short: set[Any], everything: Iterator[Any]) -> list[Any]:
     """All cases; those that are not in the short form carry the mark."""
     return [pytest.param(*case, marks=() if case in short else pytest.mark.whole) for case in everything]
-
-
-def nothing_is_open(bootstrap: str, topic: str) -> bool:
-    """Whether readers of committed records get to the very end of each partition."""
-    reader = consumer(bootstrap, isolation__level="read_committed")
-    watcher = consumer(bootstrap, isolation__level="read_uncommitted")
-    try:
-        return all(
-            reader.get_watermark_offsets(TopicPartition(topic, number), SECONDS)
-            == watcher.get_watermark_offsets(TopicPartition(topic, number), SECONDS)
-            for number in range(3)
-        )
-    finally:
-        reader.close()
-        watcher.close()
-
-
-def right(bootstrap: str, name: str, wanted: list[bytes]) -> None:
-    found = output_of(bootstrap, name)
-    assert [value for value, count in Counter(found).items() if count > 1] == [], "doubled"
-    assert sorted(set(wanted) - set(found)) == [], "lost"
-    assert found == wanted
-    assert nothing_is_open(bootstrap, f"{name}-out")
-
-
-def flag_of(checkpoint: str) -> str:
-    return f"{checkpoint}.fault"
 
 
 @pytest.mark.parametrize(
@@ -76,25 +45,6 @@ def test_a_fault_in_a_worker(spark: Any, bootstrap: str, name: str, checkpoint: 
         run_eos(spark, bootstrap, name, checkpoint, **faulty)
     assert Path(flag_of(checkpoint)).read_text() == step
     right(bootstrap, name, wanted)
-
-
-@contextmanager
-def started_again(broker: BrokerProcess) -> Iterator[None]:
-    """Whenever the broker dies meanwhile, it is started again."""
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(0.05):
-            if not broker.running:
-                broker.start()
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
 
 
 @pytest.mark.parametrize(

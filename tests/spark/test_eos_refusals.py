@@ -1,0 +1,106 @@
+"""What would silently break the guarantee is refused, in a sentence that reaches the user of the query."""
+
+import socketserver
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.confluent import make_topic, read_all, values_of, wait_until, write
+from tests.spark.queries import SECONDS, finished, options, stream
+
+
+def eos(frame: Any, bootstrap: str, **more: Any) -> Any:
+    return frame.writeStream.format("kafka-eos").options(**options(bootstrap, more))
+
+
+def rows(spark: Any, bootstrap: str, name: str) -> Any:
+    make_topic(bootstrap, f"{name}-in")
+    make_topic(bootstrap, f"{name}-out")
+    write(bootstrap, f"{name}-in", [b"x"])
+    return stream(spark, bootstrap, subscribe=f"{name}-in").select("value").coalesce(1)
+
+
+def test_real_time_mode_is_refused_by_spark(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
+    """It lists the sinks that it takes; ours is not one of them."""
+    frame = rows(spark, bootstrap, name)
+    writer = eos(frame, bootstrap, topic=f"{name}-out", checkpointLocation=checkpoint).outputMode("update")
+    with pytest.raises(Exception, match=r"(?i)real.?time"):
+        finished(writer.trigger(realTime="5 seconds").start())
+    assert read_all(bootstrap, f"{name}-out") == []
+
+
+def test_no_epoch_of_continuous_mode_is_committed(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
+    """Spark hands no rows to Python sinks there and would go on without them. The query stands still, the driver's log
+    says why, and a query in micro-batches writes everything.
+    """
+    frame = stream(spark, bootstrap, subscribe=make_topic(bootstrap, f"{name}-in")).select("value")
+    make_topic(bootstrap, f"{name}-out")
+    write(bootstrap, f"{name}-in", [b"x"])
+    to = {"topic": f"{name}-out", "checkpointLocation": checkpoint, "faultFlag": f"{checkpoint}.fault"}
+    query = eos(frame, bootstrap, **to).format("kafka-eos-faulty").trigger(continuous="200 milliseconds").start()
+    refused = Path(f"{checkpoint}.fault.refused")
+    try:
+        wait_until(lambda: query.exception() or refused.exists(), "the refusal", seconds=SECONDS)
+    finally:
+        query.stop()
+    assert refused.read_text().startswith("NotMicroBatches") and "continuous" in refused.read_text()
+    assert [path for path in (Path(checkpoint) / "commits").iterdir() if path.name.isdigit()] == []
+    to["checkpointLocation"] = f"{checkpoint}-batches"
+    finished(eos(frame.coalesce(1), bootstrap, **to).trigger(availableNow=True).start())
+    assert values_of(read_all(bootstrap, f"{name}-out")) == [b"x"]
+
+
+def test_neither_a_checkpoint_nor_a_sink_id(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
+    """Where the checkpoint is set by configuration the sink cannot see it; with a sinkId it need not."""
+    frame = rows(spark, bootstrap, name)
+    spark.conf.set("spark.sql.streaming.checkpointLocation", checkpoint)
+    try:
+        with pytest.raises(Exception, match="checkpointLocation, or sinkId"):
+            finished(eos(frame, bootstrap, topic=f"{name}-out").trigger(availableNow=True).start())
+        assert read_all(bootstrap, f"{name}-out") == []
+        named = eos(frame, bootstrap, topic=f"{name}-out", sinkId=name).queryName(name)
+        finished(named.trigger(availableNow=True).start())
+        assert values_of(read_all(bootstrap, f"{name}-out")) == [b"x"]
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
+
+
+class _Answer(socketserver.StreamRequestHandler):
+    """Answers ApiVersions with Produce, Fetch, Metadata and itself."""
+
+    def handle(self) -> None:
+        while len(size := self.rfile.read(4)) == 4:
+            request = self.rfile.read(struct.unpack(">i", size)[0])
+            listed = b"".join(struct.pack(">hhhB", key, 0, highest, 0) for key, highest in _LISTED)
+            body = request[4:8] + struct.pack(">hB", 0, len(_LISTED) + 1) + listed + struct.pack(">iB", 0, 0)
+            self.wfile.write(struct.pack(">i", len(body)) + body)
+
+
+_LISTED = ((0, 9), (1, 12), (3, 12), (18, 4))
+
+
+@contextmanager
+def broker_without_transactions() -> Iterator[str]:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Answer) as server:
+        server.daemon_threads = True
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+def test_a_broker_without_transactions(spark: Any) -> None:
+    """It lists no InitProducerId. Writing there without a word would be at least once."""
+    frame = spark.range(3).selectExpr("cast(id as string) value").coalesce(1)
+    with broker_without_transactions() as bootstrap:
+        writer = frame.write.mode("append").format("kafka-eos").options(**options(bootstrap, {"topic": "t"}))
+        with pytest.raises(Exception, match="it has no transactions"):
+            writer.save()
