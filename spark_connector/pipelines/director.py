@@ -39,6 +39,8 @@ class Told:
     """What is known of a run while it goes on, and afterwards."""
 
     written: dict[str, int] = field(default_factory=dict)
+    aborted: dict[str, int] = field(default_factory=dict)
+    """Transactions of the writers."""
     consumed: dict[str, int] = field(default_factory=dict)
     """Offsets of the source in batches that are done, by pipeline."""
     events: list[tuple[float, str]] = field(default_factory=list)
@@ -148,7 +150,7 @@ class Director:
         for name, writer in self._writers.items():
             if writer.failure is not None:
                 raise PipelinesFailed(f"the writer of {name} failed: {writer.failure}")
-            self.told.written[name] = writer.written
+            self.told.written[name], self.told.aborted[name] = writer.written, writer.aborted
         self._show(self.told)
 
     def _why(self) -> str:
@@ -180,46 +182,45 @@ class Director:
         self._until(lambda: driver.ready, "the driver")
         resume = time.monotonic() + strike.pause_s
         self._until(lambda: time.monotonic() >= resume, "a pause")
-        if strike.aimed:
-            self._aim()
+        moment = ", in the middle of a write" if strike.aimed and self._aim() else ""
         struck = time.monotonic()
         self.told.strikes[strike.kind.value] = self.told.strikes.get(strike.kind.value, 0) + 1
-        self._event(self._hit(strike, driver))
+        self._event(self._hit(strike, driver) + moment)
         self._struck += 1
         before = self._consumed()
         self._until(lambda: self._consumed() > before, f"work going on after the {strike.kind.value} was killed")
         self.told.recoveries_s.setdefault(strike.kind.value, []).append(time.monotonic() - struck)
 
-    def _aim(self) -> None:
+    def _aim(self) -> bool:
         """Wait until records come into a sink's topic, for a while: a micro-batch is being written then."""
         before = {sampler: sampler.high_watermark for sampler in self.samplers.values()}
         deadline = time.monotonic() + _AIM_SECONDS
         while time.monotonic() < deadline:
             if any(sampler.high_watermark > high for sampler, high in before.items()):
-                return
+                return True
             self._look_after()
             time.sleep(_AIM_LOOK_SECONDS)
+        return False
 
     def _hit(self, strike: Strike, driver: DriverProcess) -> str:
         """Kill, and start again what does not start by itself; what was done, for the reader."""
-        moment = ", in the middle of a write" if strike.aimed else ""
         if strike.kind is Kind.BROKER:
             assert self._broker is not None, "planned only where the broker is ours"
             pid, began = self._broker.pid, time.monotonic()
             self._broker.kill()
             self._broker.start()
             after_ms = 1000 * (time.monotonic() - began)
-            return f"SIGKILL the broker (pid {pid}){moment}; it serves again after {after_ms:.0f} ms"
+            return f"SIGKILL the broker (pid {pid}); it serves again after {after_ms:.0f} ms"
         if strike.kind is Kind.WORKER:
             assert driver.jvm is not None
-            return self._hit_workers(strike, driver.jvm) + moment
+            return self._hit_workers(strike, driver.jvm)
         if strike.kind is Kind.JVM:
             driver.kill_jvm()
         else:
             driver.kill_program()
         self._driver = DriverProcess(self.settings, self._hear)
         what = f"JVM (pid {driver.jvm})" if strike.kind is Kind.JVM else f"Python program (pid {driver.pid})"
-        return f"SIGKILL the driver's {what}{moment}; a new driver, pid {self._driver.pid}"
+        return f"SIGKILL the driver's {what}; a new driver, pid {self._driver.pid}"
 
     def _hit_workers(self, strike: Strike, jvm: int) -> str:
         """One of them, which may be idle; aimed, all of them, so that those at work are among them."""

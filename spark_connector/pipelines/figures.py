@@ -18,6 +18,7 @@ def of_run(told: Told, samplers: Mapping[str, Sampler]) -> dict[str, object]:
     took = {query: [ms for name, _, ms, _ in told.batches if name == query] for query in queries}
     return {
         "strikes": told.strikes,
+        "aborted_transactions": told.aborted,
         "restarts": told.restarts,
         "recoveries_s": {kind: [round(one, 1) for one in all_] for kind, all_ in told.recoveries_s.items()},
         "batch_ms": {
