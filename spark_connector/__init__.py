@@ -12,6 +12,7 @@
     `sink.batch_transaction` the steps of a micro-batch's transaction, by name; other modes use the same steps
     `sink.kafka_eos` the data source with its writers
 `source` format `kafka-arrow`: record batches decoded straight into Arrow
+`workers` what a Python worker is spared between tasks: `keep_what_is_loaded(part)`
 
 The rule of all sinks here: the marker of a batch and its records are in one Kafka transaction. So the marker is seen
 if and only if all of the batch is, whatever crashes; and whoever replays a batch takes the lease on the sink's

@@ -27,6 +27,7 @@ from spark_connector.progress import Marker
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts, drain
 from spark_connector.sink.columns import check_columns
 from spark_connector.sink.settings import SinkSettings
+from spark_connector.workers import keep_what_is_loaded
 from tallystick.client.background import fresh_name
 from tallystick.client.lease import Lease
 
@@ -84,7 +85,9 @@ class _Steps:
         if opened.done is not None:
             drain(rows)
             return Written(opened.lease, batch, {}, opened.done)
-        return Written(opened.lease, batch, transaction.write(opened.lease, rows), None)
+        written = Written(opened.lease, batch, transaction.write(opened.lease, rows), None)
+        keep_what_is_loaded("sink")
+        return written
 
     def decide(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit what the one task wrote. No task at all, no rows: nothing to decide.

@@ -16,6 +16,7 @@ from spark_connector.source.probing import Probe
 from spark_connector.source.ranges import OffsetRange
 from spark_connector.source.reading import RangeReader
 from spark_connector.source.settings import Settings
+from spark_connector.workers import keep_what_is_loaded
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class ArrowReader(DataSourceReader):
             return
         schema = to_arrow_schema(self._schema, timezone="UTC")
         yield from RangeReader(partition.value, self._settings, schema, self._pushed)
+        keep_what_is_loaded("source")
 
     def _report(self, piece: OffsetRange) -> tuple[Any, ...]:
         settings = replace(self._settings, fail_on_data_loss=False)

@@ -31,6 +31,7 @@ from spark_connector.source.probing import Probe
 from spark_connector.source.ranges import OffsetRange, Offsets, Position, from_position, limited, to_position
 from spark_connector.source.reading import RangeReader
 from spark_connector.source.settings import Settings
+from spark_connector.workers import keep_what_is_loaded
 from tallystick.client.background import now_ms
 
 logger = logging.getLogger(__name__)
@@ -123,3 +124,4 @@ class ArrowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if partition.value is not None:
             schema = to_arrow_schema(self._schema, timezone="UTC")
             yield from RangeReader(partition.value, self._settings, schema)
+            keep_what_is_loaded("source")
