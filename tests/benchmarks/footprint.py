@@ -1,6 +1,7 @@
 """What needs brokers of its own: starts, restarts after kill -9, memory at rest, memory per producer."""
 
 import asyncio
+import compileall
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,8 @@ Note = Callable[[str, str, Figures], None]
 
 def starts(names: list[str], rounds: int, folder: Path, note: Note) -> None:
     """Each broker alone: an orderly start on a folder it knows, its memory at rest, a start after kill -9."""
+    for package in ("protocol", "storage", "coordinator", "broker", "tallystick"):
+        compileall.compile_dir(package, quiet=1)  # as an installation leaves them; a work tree may have edited ones
     for name in names:
         target = make(name, folder / "starts")
         try:

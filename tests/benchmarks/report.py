@@ -33,7 +33,7 @@ def _median(rows: Measured, title: str, target: str, figure: str) -> float | Non
     return statistics.median(values) if values else None
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
@@ -48,7 +48,7 @@ def verdict(rows: Measured, title: str, goal: Goal) -> tuple[str, bool] | None:
     found = ours / base
     reached = found >= goal.ratio if goal.bound == "≥" else found <= goal.ratio
     unit = "" if goal.absolute else " ×"
-    return f"{_number(found)}{unit} ({goal.bound} {_number(goal.ratio)}{unit})", reached
+    return f"{number(found)}{unit} ({goal.bound} {number(goal.ratio)}{unit})", reached
 
 
 def _table(rows: Measured) -> list[str]:
@@ -61,7 +61,7 @@ def _table(rows: Measured) -> list[str]:
             medians = {name: _median(rows, title, name, figure) for name in TITLES}
             ratios = [_ratio(medians["page-cache"], medians["kafka"])]
             ratios.append(_ratio(medians["durable"], medians["kafka-flush"]))
-            cells = [title, figure, *(_number(median) for median in medians.values()), *ratios]
+            cells = [title, figure, *(number(median) for median in medians.values()), *ratios]
             lines.append(f"| {' | '.join(cells)} |")
     return lines
 
