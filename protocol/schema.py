@@ -61,7 +61,7 @@ class Kind(Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """What `field` was told, kept in the dataclass metadata until the schema is read."""
+    """What `field` was told of versions."""
 
     since: int
     until: int
@@ -70,6 +70,18 @@ class FieldSpec:
     tag: int | None
     tag_since: int
     never_flexible: bool
+
+
+_REQUIRED: Any = object()
+_LATER: Any = object()
+
+
+class DeclaredField(typing.NamedTuple):
+    """What `field` was told, kept until the schema is read."""
+
+    spec: FieldSpec
+    default: Any
+    default_factory: Callable[[], Any] | None
 
 
 @overload
@@ -116,8 +128,8 @@ def field(
     tag: int | None = None,
     tag_since: int | None = None,
     never_flexible: bool = False,
-    default: Any = dataclasses.MISSING,
-    default_factory: Any = dataclasses.MISSING,
+    default: Any = _REQUIRED,
+    default_factory: Any = None,
 ) -> Any:
     """One field that is not simply "there in every version".
 
@@ -128,11 +140,7 @@ def field(
     spec = FieldSpec(
         since, until, nullable_since, nullable_until, tag, since if tag_since is None else tag_since, never_flexible
     )
-    if default_factory is not dataclasses.MISSING:
-        return dataclasses.field(default_factory=default_factory, metadata={"wire": spec})
-    if default is not dataclasses.MISSING:
-        return dataclasses.field(default=default, metadata={"wire": spec})
-    return dataclasses.field(metadata={"wire": spec})
+    return DeclaredField(spec, default, default_factory)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -190,12 +198,44 @@ def struct(cls: C) -> C:
 
 
 def _table(cls: C) -> C:
-    """A dataclass, made quickly: there are hundreds, and a broker is to start in a moment. What dataclasses would write
-    and compile for each class anew is shared here; only `__init__` is not."""
-    cls.__doc__ = cls.__doc__ or cls.__name__
-    made: Any = dataclasses.dataclass(slots=True, kw_only=True, repr=False, eq=False)(cls)
-    made.__eq__, made.__repr__, made.__hash__ = _equal, _described, None
-    return cast(C, made)
+    """What a dataclass with slots and keywords would be, made quickly: there are hundreds, and a broker is to start in
+    a moment. All share what dataclasses would write and compile for each; `__init__` is compiled when it is needed."""
+    members = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
+    declared = {name: members.pop(name, _REQUIRED) for name in members.get("__annotations__", {})}
+    members |= {"__slots__": tuple(declared), "__fields__": declared, "__qualname__": cls.__qualname__}
+    members |= {"__init__": _first_init, "__eq__": _equal, "__repr__": _described, "__hash__": None}
+    return cast(C, type(cls.__name__, cls.__bases__, members))
+
+
+def _first_init(self: Any, **values: object) -> None:
+    """Stands in for `__init__` until the first of its class is made."""
+    cls: Any = type(self)
+    cls.__init__ = _compiled_init(cls)
+    cls.__init__(self, **values)
+
+
+def _compiled_init(cls: Any) -> Callable[..., None]:
+    parameters, lines, constants = [], ["pass"], dict[str, object](_later=_LATER)
+    for name, declared in cls.__fields__.items():
+        value = name
+        if isinstance(declared, DeclaredField) and declared.default_factory is not None:
+            parameters.append(f"{name}=_later")
+            constants[f"_make_{name}"] = declared.default_factory
+            value = f"_make_{name}() if {name} is _later else {name}"
+        elif (default := _default_of(declared)) is _REQUIRED:
+            parameters.append(name)
+        else:
+            parameters.append(f"{name}=_default_{name}")
+            constants[f"_default_{name}"] = default
+        lines.append(f"self.{name} = {value}")
+    star = ["*"] if parameters else []
+    head = f"def __init__({', '.join(['self', *star, *parameters])}):"
+    exec("\n ".join([head, *lines]), constants)  # noqa: S102  made of our own tables
+    return cast(Callable[..., None], constants["__init__"])
+
+
+def _default_of(declared: object) -> object:
+    return declared.default if isinstance(declared, DeclaredField) else declared
 
 
 def _equal(self: Any, other: object) -> bool:
@@ -227,26 +267,25 @@ def _read_schema(cls: type) -> MessageSchema:
 def fields_of(cls: type) -> tuple[FieldSchema, ...]:
     """The fields of a message or struct, in wire order."""
     hints = typing.get_type_hints(cls, include_extras=True)
-    return tuple(_field_schema(f, hints[f.name]) for f in dataclasses.fields(cls))
+    declared: dict[str, object] = cls.__fields__  # type: ignore[attr-defined]
+    return tuple(_field_schema(name, value, hints[name]) for name, value in declared.items())
 
 
 _PLAIN = FieldSpec(0, NEVER, NEVER, NEVER, None, 0, False)
 
 
-def _field_schema(declared: "dataclasses.Field[Any]", hint: Any) -> FieldSchema:
-    spec = declared.metadata.get("wire", _PLAIN)
+def _field_schema(name: str, declared: object, hint: Any) -> FieldSchema:
+    spec = declared.spec if isinstance(declared, DeclaredField) else _PLAIN
     hint = _without_none(hint)
     is_array = typing.get_origin(hint) is list
     if is_array:
         (hint,) = typing.get_args(hint)
     element = hint.__metadata__[0] if typing.get_origin(hint) is Annotated else hint
-    if declared.default is not dataclasses.MISSING:
-        default = declared.default
-    elif declared.default_factory is not dataclasses.MISSING:
+    if isinstance(declared, DeclaredField) and declared.default_factory is not None:
         default = declared.default_factory()
-    else:
+    elif (default := _default_of(declared)) is _REQUIRED:
         default = [] if is_array else element.zero if isinstance(element, Primitive) else None
-    return FieldSchema(declared.name, element, is_array, default, spec)
+    return FieldSchema(name, element, is_array, default, spec)
 
 
 def _without_none(hint: Any) -> Any:
