@@ -8,8 +8,10 @@ the only ones that a simulation does not come by; `tests/chaos` and the tests of
 from broker.faults.points import ANSWER, POINTS, REQUEST, Action
 from tests.simulation.plan_faults import APIS, OPERATIONS
 
+RARE = ("make_folder",)
+"""What topics are made with: there are few of them."""
 EXPECTED = (
-    *(f"fault.{operation}" for operation in OPERATIONS),
+    *(f"fault.{operation}" for operation in OPERATIONS if operation not in RARE),
     "fault.kill",
     "fault.power",
     "fault.stop",
@@ -54,7 +56,7 @@ EXPECTED = (
     *(f"passed.{kind}{api}" for kind in (REQUEST, ANSWER) for api in APIS),
 )
 """Named states and faults; each has to be hit in a run of some hundred seeds."""
-STRUCK = tuple(f"struck.{name}" for name in POINTS)
+STRUCK = (*(f"struck.{name}" for name in POINTS), *(f"fault.{operation}" for operation in RARE))
 STRUCK_FROM = 5_000
 """In so many seeds each point is to have been struck, too."""
 
