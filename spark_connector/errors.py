@@ -27,6 +27,14 @@ class NotMicroBatches(ConnectorError):
     """The query runs in a mode in which Spark does not hand its rows to Python sinks."""
 
 
+class ClaimRefused(ConnectorError):
+    """Another attempt of a task writes to the partition, or the driver cannot be asked."""
+
+
+class BatchIncomplete(ConnectorError):
+    """Not everything that tasks began to write was acknowledged."""
+
+
 class CheckpointWentBack(ConnectorError):
     """The checkpoint asks for a batch that the control topic knows to be done otherwise or long ago."""
 

@@ -115,12 +115,13 @@ class BatchTransaction:
         written: list[tuple[tuple[str, int], bytearray]] = []
         for topic, rows in rows_by_topic(arrived, self.settings.topic):
             if topic not in known:
-                known[topic] = self._partitions_of(topic)
+                known[topic] = self.partitions_of(topic)
             batches = encoder.batches(rows, known[topic], now_ms())
             written += [((topic, partition), batch) for partition, batch in batches]
         return written
 
-    def _partitions_of(self, topic: str) -> int:
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic has now."""
         client = self.connection.client
         asking = persistently(client, lambda: client.topic(topic), patience_s=self.settings.patience_s)
         return len(self.connection.run(asking, f"asking about topic {topic}").partitions)

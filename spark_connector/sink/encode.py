@@ -63,16 +63,18 @@ class Encoder:
 
     def _partitions(self, rows: pa.RecordBatch, keys: Cells | None, count: int) -> NDArray[np.int64]:
         """The row's own partition; else by its key; else the partition whose turn it is, which changes per call."""
+        named = named_partitions(rows)
+        if named is not None and int(named.max(initial=-1)) >= count:
+            raise BadRows(f"column partition names {int(named.max())}, the topic has {count} partitions")
+        if named is not None and int(named.min(initial=0)) >= 0:
+            return named
         self.turn += 1
         chosen = np.full(rows.num_rows, self.turn % count, np.int64)
         if keys is not None:
             data = np.frombuffer(keys.data, np.uint8)
             hashed = partitions_for(murmur2_all(data, keys.offsets[:-1], keys.offsets[1:]), count)
             chosen = hashed if keys.valid is None else np.where(keys.valid, hashed, chosen)
-        named = named_partitions(rows)
         if named is not None:
-            if int(named.max(initial=-1)) >= count:
-                raise BadRows(f"column partition names {int(named.max())}, the topic has {count} partitions")
             chosen = np.where(named >= 0, named, chosen)
         return chosen
 
