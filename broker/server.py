@@ -144,7 +144,8 @@ class Server:
         """Once a second: close who has been silent for too long, or holds memory while others wait for it."""
         self.tick += 1
         idle_ms = self._node.config.get_int("connections.max.idle.ms")
-        oldest = self.tick - idle_ms / 1000 / SWEEP_S if idle_ms >= 0 else -1
+        # Whoever spoke at a tick may have done so just before the next.
+        oldest = self.tick - 1 - idle_ms / 1000 / SWEEP_S if idle_ms >= 0 else -1
         stuck = self.tick - STUCK_FRAME_S / SWEEP_S
         for connection in list(self._connections):
             active = connection.last_active

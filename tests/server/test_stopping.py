@@ -1,0 +1,118 @@
+"""Ends: of connections that are silent for too long, and of a broker that is asked once, and asked again."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import uvloop
+
+from broker.config import BrokerConfig
+from broker.environment import RealEnvironment
+from broker.local_files import LocalFiles
+from broker.node import Node
+from broker.server import Server
+from protocol.framing import request_frame
+from protocol.messages.metadata import ApiVersionsRequest
+from protocol.messages.produce import ProduceRequest
+from protocol.records.record import NewRecord, build_batch
+from tallystick import Broker
+from tests.server.test_many_and_slow import fetch
+from tests.server.wire import Wire, make_topic, produce, still_serves
+
+FOREVER_S = 3600.0
+LARGE = bytes(build_batch([NewRecord(key=None, value=bytes(900_000), timestamp_ms=1)]))
+
+
+def test_who_is_silent_for_too_long_is_disconnected_and_who_speaks_or_waits_is_not() -> None:
+    with Broker(in_memory=True, config={"connections.max.idle.ms": 500}) as broker:
+        make_topic(broker, "quiet")
+        with Wire(broker) as silent, Wire(broker) as waiting, Wire(broker) as talking:
+            waiting.send(request_frame(fetch("quiet", 0, max_wait_ms=30_000), 11, 1))
+            while not _has_ended(silent):
+                talking.ask(ApiVersionsRequest(), 0)
+            talking.ask(ApiVersionsRequest(), 0)
+            record = bytes(build_batch([NewRecord(key=None, value=b"x", timestamp_ms=1)]))
+            talking.ask(produce("quiet", record), 9)
+            assert b"x" in waiting.frame()
+        still_serves(broker)
+
+
+def _has_ended(wire: Wire) -> bool:
+    wire.socket.settimeout(0.05)
+    try:
+        return wire.socket.recv(1) == b""
+    except TimeoutError:
+        return False
+
+
+class Serving:
+    """Node and server in this process, with a topic whose content does not fit into anybody's socket."""
+
+    def __init__(self, folder: Path) -> None:
+        files = LocalFiles(str(folder))
+        config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0"})
+        self.node = Node(config, RealEnvironment(files), on_failure=lambda _: None)
+        self.server = Server(self.node)
+
+    async def start(self) -> tuple[str, int]:
+        await self.node.start()
+        (endpoint,) = await self.server.start()
+        return "127.0.0.1", endpoint.port
+
+
+async def _client(address: tuple[str, int]) -> socket.socket:
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+    client.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(client, address)
+    return client
+
+
+async def _ask_and_wait(client: socket.socket, request: object, version: int) -> None:
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(client, request_frame(request, version, 1))
+    size = int.from_bytes(await loop.sock_recv(client, 4), "big")
+    while size > 0:
+        size -= len(await loop.sock_recv(client, size))
+
+
+def test_the_second_signal_waits_for_nobody(tmp_path: Path) -> None:
+    """A reader that never takes its answer is waited for; somebody in a hurry says so, and it is over."""
+
+    async def story() -> None:
+        serving = Serving(tmp_path)
+        address = await serving.start()
+        writer, reader = await _client(address), await _client(address)
+        await serving.node.topics.auto_create("large")
+        for _ in range(20):
+            await _ask_and_wait(writer, _produce(), 9)
+        await asyncio.get_running_loop().sock_sendall(reader, request_frame(_fetch_all(), 11, 1))
+        assert await asyncio.get_running_loop().sock_recv(reader, 4)
+        hurry = asyncio.Event()
+        stopping = asyncio.create_task(serving.server.stop(FOREVER_S, hurry))
+        while serving.server.connection_count and not _refuses(address):
+            await asyncio.sleep(0)
+        assert not stopping.done(), "the first signal waits for the reader"
+        hurry.set()
+        await stopping
+        assert serving.server.connection_count == 0
+        await serving.node.stop()
+        writer.close()
+        reader.close()
+
+    uvloop.run(story())
+
+
+def _refuses(address: tuple[str, int]) -> bool:
+    with socket.socket() as late:
+        return late.connect_ex(address) != 0
+
+
+def _produce() -> ProduceRequest:
+    return produce("large", LARGE)
+
+
+def _fetch_all() -> object:
+    request = fetch("large", 0, max_wait_ms=0)
+    request.topics[0].partitions[0].partition_max_bytes = 50 << 20
+    return request
