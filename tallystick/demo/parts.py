@@ -31,8 +31,8 @@ CLIENT: dict[str, Any] = {
 """Settings of every client here: back soon after a broker that was away, and no lines about it on the screen.
 
 librdkafka's default after all brokers were away is to bootstrap anew. It drops its broker handles then, and a
-`send_offsets_to_transaction` that waits on one of them waits for good (seen with 2.16, with any broker); a cluster
-of one has nothing to gain from it.
+`send_offsets_to_transaction` that waits on one of them waits for good (seen with 2.16); a cluster of one has nothing
+to gain from it.
 """
 
 
