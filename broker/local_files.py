@@ -1,9 +1,9 @@
 """The disk: `storage.files.Files` over one data folder of the local file system.
 
 Rules. Descriptors are a cache: a file that has not been used for long may have none, and gets one on its next use.
-Everything but syncs and whole-file writes happens on one thread. A sync runs on a duplicate of the descriptor, so
-that the loop may meanwhile close, rename or evict the file; the lock is held only while a descriptor is closed or
-duplicated.
+Everything but syncs, whole-file writes and writes in place happens on one thread. Those run on a duplicate of the
+descriptor, so that the loop may meanwhile close, rename or evict the file; the lock is held only while a descriptor is
+closed or duplicated.
 No path leads out of the data folder.
 """
 
@@ -77,12 +77,16 @@ class LocalFile:
         return cast(Buffer, region)  # of which nobody asks more than its length; see `File.read_to_send`
 
     def write_at(self, position: int, data: Buffer) -> None:
-        descriptor = self._files.descriptor_of(self)
-        view = memoryview(data)
-        while view:
-            written = os.pwrite(descriptor, view, position)
-            view, position = view[written:], position + written
-        self._size = max(self._size, position)
+        descriptor = self._files.duplicate(self)
+        try:
+            view = memoryview(data)
+            while view:
+                written = os.pwrite(descriptor, view, position)
+                view, position = view[written:], position + written
+        finally:
+            os.close(descriptor)
+        if position > self._size:
+            self._size = position
 
     def size(self) -> int:
         return self._size

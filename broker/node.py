@@ -149,6 +149,7 @@ class Node:
             now_ms=self.environment.wall_ms,
             recovery=self.data_folder.recovery_of,
             delete_delay_ms=lambda: self.config.get_int("log.segment.delete.delay.ms"),
+            on_sync_failed=self.data_folder.distrust,
         )
 
     def _topic_created(self, topic: Topic) -> None:
@@ -172,7 +173,10 @@ class Node:
         answers for."""
         await self.topics.wait_until_open()
         if self.data_folder is not None:
-            await self.environment.run_blocking(self.data_folder.recovered)
+            try:
+                await self.environment.run_blocking(self.data_folder.recovered)
+            except OSError as error:
+                raise StorageFailed(f"the data folder could not be written: {error}") from error
         await self.transactions.wait_until_loaded()
         await self.groups.wait_until_loaded()
         orphans = await reconcile(self)

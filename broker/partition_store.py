@@ -55,7 +55,8 @@ class MemoryStore:
 
 
 class FolderStore:
-    """Logs in folders. `recovery` tells what is known of the last run of a partition."""
+    """Logs in folders. `recovery` tells what is known of the last run of a partition; `on_sync_failed` is called on the
+    thread whose sync has failed."""
 
     def __init__(
         self,
@@ -64,11 +65,13 @@ class FolderStore:
         now_ms: Callable[[], int],
         recovery: Callable[[str, int], Recovery],
         delete_delay_ms: Callable[[], int],
+        on_sync_failed: Callable[[], object] | None = None,
     ) -> None:
         self._files = files
         self._now_ms = now_ms
         self._recovery = recovery
         self._delete_delay_ms = delete_delay_ms
+        self._on_sync_failed = on_sync_failed
         self._doomed: list[tuple[int, str]] = []
 
     def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig) -> Log:
@@ -80,6 +83,7 @@ class FolderStore:
             self.remove(topic, found, index)
             recovery = Recovery(clean=True)
         log = SegmentLog.open(self._files, folder, config, now_ms=self._now_ms, recovery=recovery)
+        log.on_sync_failed = self._on_sync_failed
         if found != topic_id:
             write_partition_metadata(self._files, folder, topic_id)
         return cast(Log, log)

@@ -10,7 +10,8 @@ Rules for trust. After a kill the page cache is believed, if the machine has not
 - A sync has failed. The kernel then takes the pages for clean although they are not on the disk, and a later sync of
   the same file succeeds: what a restart reads may be gone after a power cut. So a failing process says so in a file
   that was there before (`distrust`): in place, for a full disk takes no new file, and without a sync, for the word is
-  needed only as long as the page cache lives. What was not checkpointed is then checked, written again, and synced.
+  needed only as long as the page cache lives. It is said on the thread whose sync has failed, before anybody else
+  learns of it: a kill must not come in between. What was not checkpointed is then checked, written again, and synced.
 """
 
 import json
@@ -62,8 +63,11 @@ class DataFolder:
             _write_format(files, self._version, self._recorded_boot)
         trust = read_text(files, TRUST_FILE)
         self.distrusted = trust not in (None, TRUSTED)
-        if trust is None:
-            files.write_whole(TRUST_FILE, TRUSTED.encode())
+        if trust not in (TRUSTED, DISTRUSTED):
+            files.write_whole(TRUST_FILE, (DISTRUSTED if self.distrusted else TRUSTED).encode())
+        self._trust_file = files.open(TRUST_FILE)
+        self._telling = threading.Lock()
+        self._failed = False
         self.clean = take_clean_shutdown(files)
         self.same_boot = boot_id != "" and boot_id == self._recorded_boot
         self._may_end_cleanly = self.clean and not self.distrusted
@@ -84,27 +88,29 @@ class DataFolder:
         )
 
     def recovered(self) -> None:
-        """Every log was opened: what they hold may be believed by the next start, on this boot."""
-        self._may_end_cleanly = True
-        if self.distrusted:
-            self._files.write_whole(TRUST_FILE, TRUSTED.encode())
-            self.distrusted = False
+        """Every log was opened: what they hold may be believed by the next start, on this boot. Not where a sync has
+        failed meanwhile. May run on another thread."""
+        with self._telling:
+            if self._failed:
+                return
+            self._may_end_cleanly = True
+            if self.distrusted:
+                self._trust_file.write_at(0, TRUSTED.encode())
+                self.distrusted = False
         if self._recorded_boot != self._boot_id:
             _write_format(self._files, self._version, self._boot_id)
             self._recorded_boot = self._boot_id
 
     def distrust(self) -> bool:
-        """A write or sync has failed: the next start is not to believe the page cache. False where even that failed."""
-        self._may_end_cleanly = False
-        self.distrusted = True
-        try:
-            file = self._files.open(TRUST_FILE, create=True)
+        """A write or sync has failed: the next start is not to believe the page cache. False where even that failed.
+        From any thread, any number of times."""
+        with self._telling:
+            self._failed = self.distrusted = True
+            self._may_end_cleanly = False
             try:
-                file.write_at(0, DISTRUSTED.encode())
-            finally:
-                file.close()
-        except OSError:
-            return False
+                self._trust_file.write_at(0, DISTRUSTED.encode())
+            except OSError:
+                return False
         return True
 
     def forget(self, topic: str, partition: int) -> None:

@@ -4,8 +4,8 @@ The one real implementation is `broker/local_files.py`; tests bring a simulated 
 was not synced. Paths are relative to the data folder, parts joined by `/`. Every method may raise
 `OSError`; the caller decides what that means (a failed write or sync is fatal to the process).
 
-Nothing here waits on purpose. `sync`, `sync_folder` and `write_whole` may take long and are the only methods that
-may be called from another thread than the event loop's.
+Nothing here waits on purpose. `sync`, `sync_folder` and `write_whole` may take long; they and `write_at` are the only
+methods that may be called from another thread than the event loop's.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class File(Protocol):
         its length may be looked at. All of them are there."""
 
     def write_at(self, position: int, data: Buffer) -> None:
-        """Overwrite in place (index preallocation, header patches in tests)."""
+        """Overwrite in place. Thread-safe, as long as the file does not become longer."""
 
     def size(self) -> int: ...
 

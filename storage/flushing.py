@@ -4,7 +4,7 @@
 thread while the log goes on: it syncs files, and touches nothing else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from storage.epochs import EPOCHS_FILE, EpochCache
 from storage.files import File, Files
@@ -25,6 +25,7 @@ class SegmentFlush:
         "end_offset",
         "failed",
         "is_checkpoint",
+        "on_failed",
     )
 
     def __init__(
@@ -46,6 +47,8 @@ class SegmentFlush:
         self.end_offset = end_offset
         self.is_checkpoint = is_checkpoint
         self.failed = False
+        self.on_failed: Callable[[], object] | None = None
+        """Called where it fails, on whatever thread that is, before anybody else learns of it."""
         self.abandoned = False
         """The log is being deleted meanwhile: what can no longer be found need not be on the disk."""
 
@@ -62,6 +65,8 @@ class SegmentFlush:
         except OSError:
             if not self.abandoned:
                 self.failed = True
+                if self.on_failed is not None:
+                    self.on_failed()
                 raise
 
 

@@ -49,6 +49,7 @@ class SegmentLog:
         self.durable_offset = self.recovery_point = found.durable_offset
         self.recovery_notes = found.notes
         self.failed = False
+        self.on_sync_failed: Callable[[], object] | None = None  # on the thread whose sync it is
         self.disposal = Disposal(files)
         self._now_ms = now_ms
         self._bases = [segment.base_offset for segment in found.segments]
@@ -189,6 +190,7 @@ class SegmentLog:
             self._flush = self._unsynced.take(self.files, self.folder, self.end_offset, self.active, self._epochs)
         except OSError as error:
             self._fail(error)
+        self._flush.on_failed = self.on_sync_failed
         return self._flush
 
     def finish_flush(self, flush: SegmentFlush) -> None:

@@ -87,7 +87,8 @@ MUTANTS = (
         (
             Change(
                 "storage.flushing:SegmentFlush.run",
-                "        if not self.abandoned:\n            self.failed = True\n            raise",
+                "        if not self.abandoned:\n            self.failed = True\n"
+                "            if self.on_failed is not None:\n                self.on_failed()\n            raise",
                 "        pass",
             ),
         ),

@@ -1,6 +1,7 @@
 """What a node leaves behind, and what the next one makes of it: failed syncs, deleted records, quick stops."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, TypeVar
@@ -114,6 +115,46 @@ def test_after_a_failed_sync_a_restart_serves_nothing_that_a_power_cut_could_tak
 
     life(second, serves, stop=False)
     assert served == [2]
+    for drawn in range(10):
+        life(second.crash(Random(drawn)), serves, boot="c")
+    assert set(served) == {2}
+
+
+def test_a_kill_between_a_failed_sync_and_whoever_would_hear_of_it_changes_nothing() -> None:
+    """The thread whose sync has failed says so itself, for the next life to know (decision 0010)."""
+    files = SimulatedFiles()
+
+    async def is_killed_first(node: Node) -> None:
+        partition = await opened(node)
+        await (append(partition, b"acknowledged") or asyncio.sleep(0))
+        struck: list[str] = []
+
+        def fault(operation: str, path: str) -> OSError | None:
+            if (operation, path[:3]) != ("sync", "t-0"):
+                return None
+            struck.append(path)
+            return OSError("bad sector")
+
+        def work_of_which_nobody_hears(work: Callable[[], object]) -> "asyncio.Future[object]":
+            with contextlib.suppress(OSError):
+                work()
+            return asyncio.get_running_loop().create_future()
+
+        files.fault = fault
+        node.environment.run_blocking = work_of_which_nobody_hears  # type: ignore[method-assign, assignment]
+        append(partition, b"never acknowledged")
+        while not struck:
+            await asyncio.sleep(0)
+        assert node.failure is None
+
+    life(files, is_killed_first, stop=False)
+    second = files.kill()
+    served: list[int] = []
+
+    async def serves(node: Node) -> None:
+        served.append((await opened(node)).high_watermark)
+
+    life(second, serves, stop=False)
     for drawn in range(10):
         life(second.crash(Random(drawn)), serves, boot="c")
     assert set(served) == {2}

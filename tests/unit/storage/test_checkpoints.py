@@ -134,6 +134,17 @@ def test_after_a_failed_sync_the_page_cache_is_not_believed() -> None:
     assert not DataFolder(files, boot_id="b").recovery_of("t", 0).distrusted
 
 
+def test_a_sync_that_fails_while_a_start_comes_to_its_end_is_not_forgotten() -> None:
+    """All logs were opened, and `recovered` is on its way, when one of them cannot be synced."""
+    files = SimulatedFiles()
+    first = DataFolder(files, boot_id="b")
+    assert first.distrust()
+    first.recovered()
+    first.close_cleanly()
+    second = DataFolder(files, boot_id="b")
+    assert second.distrusted and not second.clean
+
+
 def test_a_start_in_page_cache_mode_syncs_nothing_it_finds() -> None:
     assert not DataFolder(SimulatedFiles(), boot_id="b", page_cache=True).recovery_of("t", 0).sync
     assert DataFolder(SimulatedFiles(), boot_id="b").recovery_of("t", 0).sync
