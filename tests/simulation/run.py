@@ -96,8 +96,9 @@ def run_seeds(seeds: list[int]) -> list[Result]:
     """Some runs in this process. Histories stay here, and are gone before what is left of a run is collected: a tenth
     of the time of a run would go into looking at what needs no collecting."""
     results = []
-    collecting = gc.isenabled()
+    collecting, hook = gc.isenabled(), sys.unraisablehook
     gc.disable()
+    sys.unraisablehook = lambda found: None  # what is left of dead processes complains that there is no loop any more
     try:
         for seed in seeds:
             result = run(draw(seed))
@@ -105,6 +106,7 @@ def run_seeds(seeds: list[int]) -> list[Result]:
             results.append(result)
             gc.collect(0)
     finally:
+        sys.unraisablehook = hook
         if collecting:
             gc.enable()
     return results
