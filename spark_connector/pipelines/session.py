@@ -24,7 +24,6 @@ def new_session(settings: Settings) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.minBatchesToRetain": "1000000",  # The verdict reads the whole batch log.
-        "spark.sql.streaming.pollingDelay": "5ms",
         "spark.local.dir": f"{settings.folder}/local",
         "spark.sql.warehouse.dir": f"{settings.folder}/warehouse",
         "spark.log.level": "ERROR",

@@ -45,6 +45,7 @@ def start(spark: SparkSession, settings: Settings) -> StreamingQuery:
         .option("sinkId", settings.sink_id("cdc"))
         .option("groupId", settings.topic("accounts-cdc"))
         .option("checkpointLocation", settings.checkpoint("cdc"))
+        .trigger(processingTime="200 milliseconds")
         .queryName("cdc")
         .start()
     )

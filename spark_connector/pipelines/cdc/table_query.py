@@ -41,6 +41,7 @@ def start(spark: SparkSession, settings: Settings) -> StreamingQuery:
     return (
         changes.writeStream.foreachBatch(merge)
         .option("checkpointLocation", settings.checkpoint("table"))
+        .trigger(processingTime="200 milliseconds")
         .queryName("table")
         .start()
     )

@@ -34,6 +34,7 @@ def start(spark: SparkSession, settings: Settings) -> StreamingQuery:
         .option("topic", settings.topic("ledger"))
         .option("sinkId", settings.sink_id("transfers"))
         .option("checkpointLocation", settings.checkpoint("transfers"))
+        .trigger(processingTime="200 milliseconds")
         .queryName("transfers")
         .start()
     )

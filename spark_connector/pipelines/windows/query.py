@@ -37,6 +37,7 @@ def start(spark: SparkSession, settings: Settings) -> StreamingQuery:
         .option("topic", settings.topic("page_counts"))
         .option("sinkId", settings.sink_id("windows"))
         .option("checkpointLocation", settings.checkpoint("windows"))
+        .trigger(processingTime="200 milliseconds")
         .queryName("windows")
         .start()
     )

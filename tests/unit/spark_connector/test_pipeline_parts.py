@@ -1,15 +1,20 @@
 """Parts of the pipelines that need no Spark: the plans, the faults, the batch log, stalls, the chart, the command."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from click.testing import CliRunner
 
 from spark_connector.pipelines import batch_log
 from spark_connector.pipelines.chart import Picture, svg
 from spark_connector.pipelines.command import pipelines
-from spark_connector.pipelines.faults import Kind, plan
+from spark_connector.pipelines.faults import Kind, plan, workers_below
 from spark_connector.pipelines.figures import percentile
 from spark_connector.pipelines.settings import Settings
 from spark_connector.pipelines.stall import Sample, longest_stall_s
@@ -44,6 +49,23 @@ def test_faults_are_drawn_from_the_seed_each_kind_as_often_as_asked() -> None:
     assert sorted(strike.kind.value for strike in struck) == sorted([kind.value for kind in Kind] * 3)
     assert [strike.kind for strike in struck] != [strike.kind for strike in plan(6, list(Kind), 3)]
     assert all(strike.aimed for strike in plan(5, list(Kind), 3, always_aimed=True))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+def test_workers_are_the_leaves_below_a_process() -> None:
+    script = "import subprocess; child = subprocess.Popen(['sleep', '600']); print(child.pid, flush=True); child.wait()"
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    try:
+        assert workers_below(parent.pid) == [child]
+        assert child in workers_below(os.getpid())
+        assert parent.pid not in workers_below(os.getpid())
+    finally:
+        os.kill(child, signal.SIGKILL)
+        parent.wait()
+        parent.stdout.close()
+    assert workers_below(parent.pid) == []
 
 
 def test_the_batch_log_tells_what_is_done_and_up_to_where(tmp_path: Path) -> None:
