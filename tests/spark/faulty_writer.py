@@ -1,8 +1,8 @@
 """Mode An with one fault at one step of one batch, once; and queries of it, here or in a driver that may be killed.
 
 Steps, in order: opened (driver), claimed, written (task), acknowledged, marked, ended (driver).
-Actions: `raise`; `worker` kills the process it is in; `pid` kills `pid`; `takeover` does what a
-second driver does to the first, before `marked`; `zombie` leaves the lease behind and raises.
+Actions: `raise`; `hang` stays where it is; `worker` kills the process it is in; `pid` kills `pid`; `takeover` does what
+a second driver does to the first, before `marked`; `zombie` leaves the lease behind and raises.
 """
 
 import json
@@ -52,6 +52,8 @@ class Fault:
             os.kill(os.getpid(), signal.SIGKILL)
         elif self.action == "pid":
             os.kill(self.pid, signal.SIGKILL)
+        elif self.action == "hang":
+            signal.pause()
         elif self.action == "takeover":
             return
         elif self.action == "zombie":
@@ -163,21 +165,24 @@ def run_many(
     return query
 
 
-def run_driver(bootstrap: str, name: str, checkpoint: str, who: str, step: str, flag: str) -> int:
-    """The same in a driver of its own, which kills its JVM or itself at a step. Returns how it ended."""
-    arguments = json.dumps([bootstrap, name, checkpoint, who, step, flag])
+def run_driver(
+    bootstrap: str, name: str, checkpoint: str, who: str, step: str, flag: str, master: str = "local[2]"
+) -> int:
+    """The same in a driver of its own; its exit status. `who`: `jvm` or `driver` to kill at the step, or an action."""
+    arguments = json.dumps([bootstrap, name, checkpoint, who, step, flag, master])
     command = [sys.executable, "-m", "tests.spark.faulty_writer", arguments]
     environment = worker_environment() | {"PATH": os.environ["PATH"]}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=3 * SECONDS, check=False)
     return done.returncode
 
 
-def main(bootstrap: str, name: str, checkpoint: str, who: str, step: str, flag: str) -> None:
+def main(bootstrap: str, name: str, checkpoint: str, who: str, step: str, flag: str, master: str) -> None:
     """The driver."""
     with tempfile.TemporaryDirectory() as folder:
-        spark = new_session(Path(folder))
-        whom = {"jvm": spark.sparkContext._gateway.proc.pid, "driver": os.getpid()}[who]
-        run_many(spark, bootstrap, name, checkpoint, fault=Fault("pid", step, flag, whom))
+        spark = new_session(Path(folder), master)
+        whom = {"jvm": spark.sparkContext._gateway.proc.pid, "driver": os.getpid()}
+        fault = Fault("pid", step, flag, whom[who]) if who in whom else Fault(who, step, flag)
+        run_many(spark, bootstrap, name, checkpoint, fault=fault)
         spark.stop()
 
 

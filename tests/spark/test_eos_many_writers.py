@@ -9,10 +9,10 @@ from confluent_kafka import TopicPartition
 
 from spark_connector.errors import BadOption
 from spark_connector.sink.foreach_batch import eos_writer
-from tests.harness.confluent import consumer, make_topic, read_all, write
+from tests.harness.confluent import consumer, make_topic, read_all, wait_until, write
 from tests.spark.eos_queries import BATCH, RECORDS, output_of
-from tests.spark.faulty_writer import DRIVER_STEPS, TASK_STEPS, Fault, many_query, run_driver, run_many
-from tests.spark.queries import finished, stream
+from tests.spark.faulty_writer import DRIVER_STEPS, TASK_STEPS, Fault, many_query, run_driver, run_many, writer
+from tests.spark.queries import SECONDS, finished, stream
 from tests.spark.test_eos_faults import cases, forget_the_last_commit
 
 TASK_SHORT = {("raise", "written"), ("worker", "claimed")}
@@ -87,6 +87,34 @@ def test_a_task_fails_and_the_whole_batch_is_tried_again(
     right(bootstrap, name, wanted)
     if step == "written":
         assert len(output_of(bootstrap, name, read_committed=False)) > RECORDS
+
+
+@pytest.mark.whole
+def test_the_second_attempt_of_a_task_is_refused(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
+    """Spark tries tasks twice here. Under one lease the broker would drop the second attempt's rows without a word; so
+    it is refused its claim, and the batch is written again as a whole.
+    """
+    wanted = input_of(bootstrap, name)
+    flag = f"{checkpoint}.fault"
+    assert run_driver(bootstrap, name, checkpoint, "raise", "written", flag, master="local[2,2]") == 0
+    assert Path(flag).read_text() == "written"
+    right(bootstrap, name, wanted)
+    assert len(output_of(bootstrap, name, read_committed=False)) > RECORDS, "dropped as repetitions"
+
+
+@pytest.mark.whole
+def test_a_query_that_is_stopped_does_not_try_again(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
+    """What is open is settled by the next start."""
+    wanted = input_of(bootstrap, name)
+    flag = Path(f"{checkpoint}.fault")
+    function = writer(bootstrap, name, checkpoint, Fault("hang", "claimed", str(flag)))
+    query = many_query(spark, bootstrap, name, function, checkpoint)
+    wait_until(flag.exists, "a task that hangs", seconds=SECONDS)
+    query.stop()
+    assert not query.isActive
+    assert len(output_of(bootstrap, name)) == BATCH
+    run_many(spark, bootstrap, name, checkpoint)
+    right(bootstrap, name, wanted)
 
 
 def test_a_zombie_task_wakes_up_after_its_successors_have_written(
