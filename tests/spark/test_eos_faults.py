@@ -78,10 +78,13 @@ def test_the_driver_is_killed(spark: Any, bootstrap: str, name: str, checkpoint:
 
 
 @pytest.mark.whole
-def test_a_batch_that_outlives_its_transaction(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
+@pytest.mark.parametrize("step", ["written", "marked"])
+def test_a_batch_that_outlives_its_transaction(
+    spark: Any, bootstrap: str, name: str, checkpoint: str, step: str
+) -> None:
     """The broker aborts it; the query says what to do; with more time it goes through."""
     wanted = input_of(bootstrap, name)
-    slow = {"fault": "outlive@written", "faultFlag": flag_of(checkpoint), "kafka__transaction__timeout__ms": 1000}
+    slow = {"fault": f"outlive@{step}", "faultFlag": flag_of(checkpoint), "kafka__transaction__timeout__ms": 1000}
     with pytest.raises(Exception, match=r"kafka\.transaction\.timeout\.ms"):
         run_eos(spark, bootstrap, name, checkpoint, "kafka-eos-faulty", **slow)
     run_eos(spark, bootstrap, name, checkpoint)
