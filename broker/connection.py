@@ -11,6 +11,7 @@ Rule 4. A client that goes away cancels its waits, never the work: futures are c
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Coroutine
+from types import CoroutineType
 from typing import Any, Protocol, cast
 
 from broker.catalogue import NO_ANSWER, CloseConnection, Deferred
@@ -187,7 +188,7 @@ class Connection(asyncio.BufferedProtocol):
             call = dispatcher.read(self.info, frame)
             result = dispatcher.run(call)
             call.request = None  # it may be large, and the answer may take long
-            if isinstance(result, Coroutine):
+            if type(result) is CoroutineType:  # asking whether it is a `Coroutine` costs ten times that
                 result = self._host.begin(result)
                 if isinstance(result, Finished):
                     result = result.value
