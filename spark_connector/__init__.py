@@ -11,6 +11,8 @@
     `sink.columns` Arrow columns as `Cells`; `sink.partitioner` murmur2; `sink.encode` record batches of them
     `sink.batch_transaction` the steps of a micro-batch's transaction, by name; other modes use the same steps
     `sink.kafka_eos` the data source with its writers
+    `sink.foreach_batch` `eos_writer(options, tasks=...)`: the same for `foreachBatch`, with many writers
+`model` the sink's protocol, searched to its end; needs neither Kafka nor Spark
 `source` format `kafka-arrow`: record batches decoded straight into Arrow
 `workers` what a Python worker is spared between tasks: `keep_what_is_loaded(part)`
 

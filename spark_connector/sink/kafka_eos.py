@@ -33,7 +33,10 @@ from tallystick.client.lease import Lease
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
-_ADVICE = "put .coalesce(1) before the write: the sink writes each micro-batch with one task, in one transaction"
+_ADVICE = (
+    "put .coalesce(1) before the write: the sink writes each micro-batch with one task, in one transaction; for many "
+    "writers use foreachBatch with spark_connector.sink.foreach_batch.eos_writer"
+)
 
 
 @dataclass
