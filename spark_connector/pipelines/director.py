@@ -213,7 +213,7 @@ class Director:
             return f"SIGKILL the broker (pid {pid}); it serves again after {after_ms:.0f} ms"
         if strike.kind is Kind.WORKER:
             assert driver.jvm is not None
-            return self._hit_workers(strike, driver.jvm)
+            return self._hit_workers(driver.jvm)
         if strike.kind is Kind.JVM:
             driver.kill_jvm()
         else:
@@ -222,17 +222,14 @@ class Director:
         what = f"JVM (pid {driver.jvm})" if strike.kind is Kind.JVM else f"Python program (pid {driver.pid})"
         return f"SIGKILL the driver's {what}; a new driver, pid {self._driver.pid}"
 
-    def _hit_workers(self, strike: Strike, jvm: int) -> str:
-        """One of them, which may be idle; aimed, all of them, so that those at work are among them."""
-        workers = workers_below(jvm)
-        if workers and not strike.aimed:
-            workers = [workers[strike.whom % len(workers)]]
+    def _hit_workers(self, jvm: int) -> str:
+        """All of them: most are idle at any time, and nobody misses one of those."""
         struck = []
-        for worker in workers:
+        for worker in workers_below(jvm):
             with suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGKILL)
                 struck.append(str(worker))
-        return f"SIGKILL {len(struck)} Python worker{'s' * (len(struck) != 1)} (pid {', '.join(struck) or 'none'})"
+        return f"SIGKILL the Python workers (pid {', '.join(struck) or 'none'})"
 
     def _event(self, text: str) -> None:
         self.told.events.append((time.monotonic() - self.began, text))

@@ -3,7 +3,7 @@ processes.
 
     jvm      SIGKILL of the driver's JVM, the executor with it
     driver   SIGKILL of the driver's Python program; its JVM follows when it notices
-    worker   SIGKILL of Python workers, in which the source, the sink or a function of the query runs
+    worker   SIGKILL of all Python workers, in which the source, the sink or a function of the query runs
     broker   SIGKILL of the broker, and a start on the same data
 """
 
@@ -29,8 +29,6 @@ class Strike(NamedTuple):
     kind: Kind
     pause_s: float
     aimed: bool
-    whom: int
-    """Chooses among several of the kind."""
 
 
 def plan(seed: int, kinds: Sequence[Kind], rounds: int, *, always_aimed: bool = False) -> list[Strike]:
@@ -41,7 +39,7 @@ def plan(seed: int, kinds: Sequence[Kind], rounds: int, *, always_aimed: bool = 
     strikes = []
     for kind in struck:
         aimed = draw.random() < 0.5
-        strikes.append(Strike(kind, draw.uniform(0.0, 2.0), aimed or always_aimed, draw.randrange(1 << 16)))
+        strikes.append(Strike(kind, draw.uniform(0.0, 2.0), aimed or always_aimed))
     return strikes
 
 
