@@ -14,6 +14,7 @@
     `sink.foreach_batch` `eos_writer(options, tasks=...)`: the same for `foreachBatch`, with many writers
 `model` the sink's protocol, searched to its end; needs neither Kafka nor Spark
 `source` format `kafka-arrow`: record batches decoded straight into Arrow
+`formats` keys and values that a Schema Registry knows, as typed columns of `kafka-arrow`
 `workers` what a Python worker is spared between tasks: `keep_what_is_loaded(part)`
 
 The rule of all sinks here: the marker of a batch and its records are in one Kafka transaction. So the marker is seen

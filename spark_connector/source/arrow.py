@@ -4,7 +4,7 @@ Keys and values are made by one trick: the bytes of the chunk, with the position
 between as offsets, are an Arrow array already; taking every fourth of its entries copies the keys, in Arrow's own code.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -177,10 +177,10 @@ TRANSACTIONS = {
 KNOWN = FIELDS | HEADERS | TRANSACTIONS
 
 
-def ddl(*, headers: bool, transactions: bool) -> str:
-    """The schema of a frame whose user named none."""
+def ddl(*, headers: bool, transactions: bool, typed: Mapping[str, str]) -> str:
+    """The schema of a frame whose user named none; `typed` are the columns that a registry has types for."""
     chosen = FIELDS | (HEADERS if headers else {}) | (TRANSACTIONS if transactions else {})
-    return ", ".join(f"{name} {field.ddl}" for name, field in chosen.items())
+    return ", ".join(f"{name} {typed.get(name, field.ddl)}" for name, field in chosen.items())
 
 
 def record_batch(rows: Rows, schema: Any) -> Any:

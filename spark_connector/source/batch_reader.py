@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from spark_connector.formats.decoding import Decoding, binary_first, decoded
 from spark_connector.source.bounds import begin_offsets, end_offsets, within_the_log
 from spark_connector.source.filters import LOWEST, Pushed
 from spark_connector.source.lookups import Lookups
@@ -50,12 +51,26 @@ class _PushFilters:
         return self._pushed.take(filters)
 
 
+def read_rows(
+    piece: OffsetRange, settings: Settings, schema: StructType, chosen: Sequence[Decoding], pushed: Pushed
+) -> Iterator[Any]:
+    """A task's work: record batches with the columns of `schema`."""
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    if not chosen:
+        yield from RangeReader(piece, settings, wanted, pushed)
+    else:
+        for batch in RangeReader(piece, settings, binary_first(wanted, chosen), pushed):
+            yield decoded(batch, wanted, chosen, str(piece))
+    keep_what_is_loaded("source")
+
+
 class ArrowReader(DataSourceReader):
     """Pickled with what was pushed, after `partitions`."""
 
-    def __init__(self, settings: Settings, schema: StructType) -> None:
+    def __init__(self, settings: Settings, schema: StructType, chosen: Sequence[Decoding]) -> None:
         self._settings = settings
         self._schema = schema
+        self._chosen = chosen
         self._pushed = Pushed()
         if not settings.report_gaps:
             self.pushFilters = _PushFilters(self._pushed)
@@ -87,9 +102,7 @@ class ArrowReader(DataSourceReader):
         if self._settings.report_gaps:
             yield self._report(partition.value)
             return
-        schema = to_arrow_schema(self._schema, timezone="UTC")
-        yield from RangeReader(partition.value, self._settings, schema, self._pushed)
-        keep_what_is_loaded("source")
+        yield from read_rows(partition.value, self._settings, self._schema, self._chosen, self._pushed)
 
     def _report(self, piece: OffsetRange) -> tuple[Any, ...]:
         settings = replace(self._settings, fail_on_data_loss=False)

@@ -5,13 +5,16 @@ connector's options. A schema given by the user names the columns that are made,
 `.schema("value BINARY, timestamp TIMESTAMP")`.
 """
 
+from collections.abc import Iterable
+
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from spark_connector.errors import BadOption
+from spark_connector.formats.decoding import Decoding, decodings
 from spark_connector.source.arrow import KNOWN, ddl
 from spark_connector.source.batch_reader import GAPS_DDL, ArrowReader
-from spark_connector.source.settings import settings_of
+from spark_connector.source.settings import Settings, settings_of
 from spark_connector.source.stream_reader import ArrowStreamReader
 
 
@@ -26,23 +29,30 @@ class KafkaArrow(DataSource):
         settings = settings_of(self.options)
         if settings.report_gaps:
             return GAPS_DDL
-        return ddl(headers=settings.headers, transactions=settings.transactions)
+        typed = {one.column: one.reader().ddl() for one in decodings(settings.formats, settings.topics)}
+        return ddl(headers=settings.headers, transactions=settings.transactions, typed=typed)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         settings = settings_of(self.options, stream=False)
-        if not settings.report_gaps:
-            _check(schema)
-        return ArrowReader(settings, schema)
+        if settings.report_gaps:
+            return ArrowReader(settings, schema, ())
+        return ArrowReader(settings, schema, _checked(schema, settings))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         settings = settings_of(self.options, stream=True)
-        _check(schema)
-        return ArrowStreamReader(settings, schema)
+        return ArrowStreamReader(settings, schema, _checked(schema, settings))
 
 
-def _check(schema: StructType) -> None:
-    """Raises `BadOption` where a column is none of ours, or has another type."""
-    for field in schema.fields:
+def _checked(schema: StructType, settings: Settings) -> tuple[Decoding, ...]:
+    """How its typed columns are read. Raises `BadOption` where another column is none of ours, or has another type."""
+    names = [field.name for field in schema.fields]
+    chosen = tuple(one for one in decodings(settings.formats, settings.topics) if one.column in names)
+    _check(field for field in schema.fields if field.name not in [one.column for one in chosen])
+    return chosen
+
+
+def _check(fields: Iterable[StructField]) -> None:
+    for field in fields:
         known = KNOWN.get(field.name)
         if known is None:
             raise BadOption(f"no column {field.name}: there are {', '.join(KNOWN)}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_connector.errors import BadOption
+from spark_connector.formats.registry import FORMATS
 from spark_connector.options import CLUSTER, Option, number, one_of, read_options, text
 from spark_connector.source.ranges import TopicPartition
 
@@ -58,6 +59,17 @@ SOURCE = (
     Option("includeHeaders", 0, flag, "a column headers"),
     Option("includeTransactions", 0, flag, "columns producerId, producerEpoch, sequence, transactional"),
     Option("reportGaps", 0, flag, "batch only: what offsets without records were, in place of the records"),
+    Option("valueFormat", "binary", one_of("binary", *FORMATS), "what values are; the column value is typed then"),
+    Option("keyFormat", "binary", one_of("binary", *FORMATS), "the same for keys"),
+    Option("schema.registry.url", None, text, "http://host:8081, several with commas between"),
+    Option("schema.registry.basic.auth.user.info", None, text, "name:password"),
+    Option("valueSubject", None, text, "the subject whose latest schema values are read as; <topic>-value by default"),
+    Option("keySubject", None, text, "the same for keys; <topic>-key by default"),
+    Option("valueMessage", None, text, "Protobuf: full name of the message; the file's first by default"),
+    Option("keyMessage", None, text, "the same for keys"),
+    Option(
+        "decodeErrors", "fail", one_of("fail", "null"), "what becomes of a key or value that is not what it should be"
+    ),
     Option("kafkaConsumer.pollTimeoutMs", 120_000, number, "how long a read without progress is waited for"),
     Option("kafka.isolation.level", "read_committed", one_of("read_committed", "read_uncommitted"), "what is shown"),
     Option("kafka.max.partition.fetch.bytes", 4 << 20, number, "bytes per fetch"),
@@ -81,6 +93,13 @@ WITHOUT_EFFECT = frozenset(
 """Settings of the stock source without a counterpart; accepted, so that switching is a change of the format's name."""
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger")
 _BATCH_ONLY = ("endingTimestamp", "endingOffsetsByTimestamp", "reportGaps")
+
+_FORMAT_OPTIONS = (
+    *(f"{column}{what}" for column in ("key", "value") for what in ("Format", "Subject", "Message")),
+    "schema.registry.url",
+    "schema.registry.basic.auth.user.info",
+    "decodeErrors",
+)
 
 ByPartition = dict[TopicPartition, int]
 
@@ -116,6 +135,8 @@ class Settings:
     headers: bool
     transactions: bool
     report_gaps: bool
+    formats: Mapping[str, str | None]
+    """Those of the options that say how keys and values are read."""
     patience_ms: int
     read_committed: bool
     fetch_bytes: int
@@ -151,6 +172,7 @@ def settings_of(given: Mapping[str, str], *, stream: bool | None = None) -> Sett
         headers=bool(read["includeHeaders"]),
         transactions=bool(read["includeTransactions"]),
         report_gaps=bool(read["reportGaps"]),
+        formats={name: read[name] for name in _FORMAT_OPTIONS},
         patience_ms=read["kafkaConsumer.pollTimeoutMs"],
         read_committed=read["kafka.isolation.level"] == "read_committed",
         fetch_bytes=read["kafka.max.partition.fetch.bytes"],

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -23,15 +22,15 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_connector.source.batch_reader import Piece
+from spark_connector.formats.decoding import Decoding
+from spark_connector.source.batch_reader import Piece, read_rows
 from spark_connector.source.bounds import begin_offsets, within_the_log
 from spark_connector.source.errors import data_lost
+from spark_connector.source.filters import Pushed
 from spark_connector.source.lookups import Lookups
 from spark_connector.source.probing import Probe
 from spark_connector.source.ranges import OffsetRange, Offsets, Position, from_position, limited, to_position
-from spark_connector.source.reading import RangeReader
 from spark_connector.source.settings import Settings
-from spark_connector.workers import keep_what_is_loaded
 from tallystick.client.background import now_ms
 
 logger = logging.getLogger(__name__)
@@ -44,9 +43,10 @@ _PAUSE_S = 0.5
 class ArrowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """See the head of this file."""
 
-    def __init__(self, settings: Settings, schema: StructType) -> None:
+    def __init__(self, settings: Settings, schema: StructType, chosen: Sequence[Decoding]) -> None:
         self._settings = settings
         self._schema = schema
+        self._chosen = chosen
         self._lookups = Lookups(settings)
         self._latest: Offsets = {}
         self._target: Offsets | None = None
@@ -122,6 +122,4 @@ class ArrowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if partition.value is not None:
-            schema = to_arrow_schema(self._schema, timezone="UTC")
-            yield from RangeReader(partition.value, self._settings, schema)
-            keep_what_is_loaded("source")
+            yield from read_rows(partition.value, self._settings, self._schema, self._chosen, Pushed())

@@ -47,7 +47,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reader(lookups: FakeLookups, **options: str) -> ArrowStreamReader:
     given = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t"} | options
-    made = ArrowStreamReader(settings_of(given, stream=True), StructType([]))
+    made = ArrowStreamReader(settings_of(given, stream=True), StructType([]), ())
     made._lookups = lookups  # type: ignore[assignment]
     return made
 
