@@ -1,5 +1,5 @@
 """A transactional producer that writes to several partitions and commits or aborts. It may fall asleep in the middle of
-a transaction and wake up as a zombie, or die there; then it comes back under the same transactional id.
+a transaction and wake up as a zombie, or die there; then it mostly comes back under the same transactional id.
 """
 
 import asyncio
@@ -29,6 +29,9 @@ async def run(world: World, plan: ClientPlan) -> None:
             while not world.closing:
                 if not await _one(world, client, random, options):
                     world.hit("client.died")
+                    if random.random() < 0.4:
+                        client.session.drop()
+                        return  # for good: nobody but time ends what it has begun
                     break
                 await asyncio.sleep(random.choice((0.0, 0.002, 0.02, 0.1)))
         except Fatal as fatal:
