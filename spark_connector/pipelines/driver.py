@@ -59,7 +59,7 @@ class Driver:
                 self._tell(name, progress)
             if query.isActive:
                 continue
-            report(failed=name, why=_first_line(query.exception()))
+            report(failed=name, why=_reason(query.exception()))
             if name == "windows":
                 self._tell_state()
             self._queries[name] = self._starts[name](self._spark, self._settings)
@@ -90,9 +90,10 @@ class Driver:
             report(batch={"query": name, "number": place[1], "at": progress.timestamp, "ms": took_ms, "rows": rows})
 
 
-def _first_line(error: object) -> str:
-    lines = [line for line in str(error).splitlines() if "Error" in line or "Exception" in line or "crashed" in line]
-    return (lines or str(error).splitlines() or [""])[-1].strip()[:300]
+def _reason(error: object) -> str:
+    """The line of Spark's long answer that says it best: a crash, else the first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if "crashed" in line), lines[0] if lines else "")[:300]
 
 
 def main(argument: str) -> None:
