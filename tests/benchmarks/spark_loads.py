@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 from confluent_kafka import Producer
 
+from spark_connector.sink.foreach_batch import eos_writer
 from tests.benchmarks.loads import drop, fresh
 from tests.benchmarks.targets import Target
 
@@ -28,6 +29,8 @@ class End:
 
     format: str
     options: Mapping[str, str]
+    tasks: int | None = None
+    """Of a sink: how many write. `kafka-eos` with more than one is mode An, through `foreachBatch`."""
 
     def of(self, bootstrap: str) -> dict[str, str]:
         return {"kafka.bootstrap.servers": bootstrap, **self.options}
@@ -61,18 +64,27 @@ class Bench:
         return _timed(target, rows, lambda: frame.write.format("noop").mode("overwrite").save())
 
     def write(self, target: Target, sink: End, shape: Shape) -> Figures:
-        """Rows that Spark makes itself, in two tasks, into a fresh topic."""
+        """Rows that Spark makes itself, in two tasks, into a fresh topic, in one micro-batch. The rate is the batch's,
+        without the start of the query.
+        """
         topic = fresh(target.bootstrap, shape.partitions)
-        made = self.spark.range(0, shape.rows, 1, 2).selectExpr(
-            "cast(lpad(cast(id as string), 8, '0') as binary) as key",
-            f"cast(rpad(cast(id as string), {shape.size}, 'x') as binary) as value",
+        source = self.spark.readStream.format("rate-micro-batch").option("numPartitions", "2")
+        made = (
+            source.option("rowsPerBatch", str(shape.rows))
+            .load()
+            .selectExpr(
+                "cast(lpad(cast(value as string), 8, '0') as binary) as key",
+                f"cast(rpad(cast(value as string), {shape.size}, 'x') as binary) as value",
+            )
         )
-        frame = made.coalesce(1) if sink.format == "kafka-eos" else made
-        writer = frame.write.format(sink.format).mode("append").options(**sink.of(target.bootstrap))
+        told: list[Any] = []
         try:
-            return _timed(target, shape.rows, writer.option("topic", topic).save)
+            figures = _timed(target, shape.rows, lambda: told.extend(self._run(made, target, sink, topic)))
         finally:
             drop(target.bootstrap, topic)
+        (batch,) = told
+        assert batch["numInputRows"] == shape.rows, batch
+        return figures | {"k rows/s": shape.rows / float(batch["durationMs"]["triggerExecution"])}
 
     def micro_batches(self, target: Target, topic: str, source: End, sink: End, partitions: int) -> Figures:
         """A stream over a topic in micro-batches of `BATCH_ROWS`, one behind the other; what each of them took."""
@@ -80,17 +92,26 @@ class Bench:
         reader = self.spark.readStream.format(source.format).options(**source.of(target.bootstrap))
         limited = reader.option("subscribe", topic).option("maxOffsetsPerTrigger", str(BATCH_ROWS))
         rows = limited.option("startingOffsets", "earliest").load().selectExpr("key", "value")
-        frame = rows.coalesce(1) if sink.format == "kafka-eos" else rows
-        checkpoint = tempfile.mkdtemp(dir=self.scratch)
-        writer = frame.writeStream.format(sink.format).options(**sink.of(target.bootstrap)).option("topic", to)
         try:
-            query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-            assert query.awaitTermination(PATIENCE_S), "the query did not end"
-            told = [progress for progress in query.recentProgress if progress["numInputRows"]]
+            told = self._run(rows, target, sink, to)
         finally:
             drop(target.bootstrap, to)
         counted = told[BATCHES_BEFORE:]
         return _latencies([float(progress["durationMs"]["triggerExecution"]) for progress in counted])
+
+    def _run(self, frame: Any, target: Target, sink: End, topic: str) -> list[Any]:
+        """A stream of all that is there; the progress of each micro-batch with rows."""
+        checkpoint = tempfile.mkdtemp(dir=self.scratch)
+        given = sink.of(target.bootstrap) | {"topic": topic}
+        if sink.tasks is not None and sink.tasks > 1:
+            many = eos_writer(given | {"checkpointLocation": checkpoint}, tasks=sink.tasks)
+            writer = frame.writeStream.foreachBatch(many)
+        else:
+            one = frame if sink.tasks is None else frame.coalesce(sink.tasks)
+            writer = one.writeStream.format(sink.format).options(**given)
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        assert query.awaitTermination(PATIENCE_S), "the query did not end"
+        return [progress for progress in query.recentProgress if progress["numInputRows"]]
 
 
 def fill(bootstrap: str, shape: Shape) -> str:
