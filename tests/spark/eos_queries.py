@@ -13,6 +13,8 @@ from tests.spark.session import ROOT, new_session, register_everything, worker_e
 
 BATCH = 30
 RECORDS = 4 * BATCH
+PATIENCE_MS = 200_000
+"""How long a killed broker is waited for: Apache Kafka takes a while to come back, on a loaded box a long one."""
 
 
 def input_of(bootstrap: str, name: str) -> list[bytes]:
@@ -28,9 +30,11 @@ def input_of(bootstrap: str, name: str) -> list[bytes]:
 def eos_query(spark: Any, bootstrap: str, name: str, checkpoint: str, sink: str = "kafka-eos", **more: Any) -> Any:
     """From `<name>-in` to `<name>-out` in four micro-batches, `availableNow`. Started. Option `source` is a format."""
     source = more.pop("source", "kafka")
-    every = stream(spark, bootstrap, source, subscribe=f"{name}-in", maxOffsetsPerTrigger=BATCH)
+    patience = {"kafka.default.api.timeout.ms": PATIENCE_MS} if source == "kafka" else {}
+    every = stream(spark, bootstrap, source, subscribe=f"{name}-in", maxOffsetsPerTrigger=BATCH, **patience)
     frame = every.selectExpr("key", "value")
-    to = options(bootstrap, {"topic": f"{name}-out", "checkpointLocation": checkpoint, **more})
+    where = {"topic": f"{name}-out", "checkpointLocation": checkpoint, "kafka.delivery.timeout.ms": PATIENCE_MS}
+    to = options(bootstrap, where | more)
     return frame.coalesce(1).writeStream.format(sink).options(**to).trigger(availableNow=True).start()
 
 

@@ -100,8 +100,12 @@ class FaultyTransaction(BatchTransaction):
         return opened
 
     def write(self, lease: Lease, rows: Iterable[Any]) -> Counts:
+        freezes = self.fault.action == "freeze"
+
         def with_fault() -> Iterator[Any]:
-            for number, batch in enumerate(rows):
+            for number, batch in enumerate(list(rows) if freezes else rows):
+                if freezes and number == 0:
+                    self.fault.reach("writing", self)  # What is drawn can be sent when Spark is gone.
                 yield batch
                 if number == 0:
                     self.fault.reach("writing", self)
