@@ -313,7 +313,7 @@ class SimulatedDisk:
         self._folder(path).sync()
         self.after("sync_folder", path)
 
-    def write_whole(self, path: str, data: bytes) -> None:
+    def write_whole(self, path: str, data: Buffer) -> None:
         """As the real one does it, step by step: a crash may come between any two."""
         self.before("write_whole", path)
         folder, name = self._parent(path)
