@@ -2,7 +2,7 @@
 
 Rule 1. A fault comes only after work has gone on since the one before it; so each hits a pipeline at work, and the
         run ends.
-Rule 2. Writers are held back so that there is work left for each fault.
+Rule 2. Writers are held back, and let on just before each fault, so that there is work under way whenever one comes.
 Rule 3. At the end everything is stopped in order: what is open then was left open by the connector, not by us.
 """
 
@@ -180,15 +180,18 @@ class Director:
         assert self._driver is not None
         driver = self._driver
         self._until(lambda: driver.ready, "the driver")
+        self._struck += 1  # The gates open: what is struck is at work, or about to be.
         resume = time.monotonic() + strike.pause_s
         self._until(lambda: time.monotonic() >= resume, "a pause")
         moment = ", in the middle of a write" if strike.aimed and self._aim() else ""
         struck = time.monotonic()
         self.told.strikes[strike.kind.value] = self.told.strikes.get(strike.kind.value, 0) + 1
         self._event(self._hit(strike, driver) + moment)
-        self._struck += 1
         before = self._consumed()
-        self._until(lambda: self._consumed() > before, f"work going on after the {strike.kind.value} was killed")
+        self._until(
+            lambda: self._consumed() > before or self._all_finished(),
+            f"work going on after the {strike.kind.value} was killed",
+        )
         self.told.recoveries_s.setdefault(strike.kind.value, []).append(time.monotonic() - struck)
 
     def _aim(self) -> bool:
