@@ -117,7 +117,7 @@ _STREAM_GOALS = (
     _goal("stock source, our sink, 2 tasks", P50, "≤", 40, STOCK, difference=True),
     _NO_SLOWER_THAN_ON_KAFKA,
 )
-_ROWS = {100: 600_000, 1000: 200_000}
+_ROWS = {100: 1_000_000, 1000: 250_000}
 
 
 def rows(scale: float) -> tuple[SparkRow, ...]:
