@@ -30,8 +30,11 @@ SESSION = {
     "spark.driver.extraJavaOptions": "",
     "spark.driver.memory": "2g",
     "spark.ui.showConsoleProgress": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
 }
-"""The tests' session compiles little, which suits a short life; here the JVM may do its best."""
+"""The tests' session compiles little, which suits a short life; here the JVM may do its best. Python workers are spoken
+to as docs/spark.md advises.
+"""
 
 
 def options() -> argparse.Namespace:
