@@ -23,7 +23,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))  # One worker, one session, one JVM.
+            own_drivers = item.path.stem == "test_pipelines"
+            # One worker, one session, one JVM; what brings drivers of its own may run beside it.
+            item.add_marker(pytest.mark.xdist_group("spark-drivers" if own_drivers else "spark"))
             item.add_marker(pytest.mark.timeout(1200))  # Against a hang; a loaded box is no failure.
             if item.get_closest_marker("whole") and not WHOLE:
                 item.add_marker(pytest.mark.skip(reason="a long case: TALLYSTICK_SPARK=whole runs it"))

@@ -16,8 +16,8 @@ from tests.spark.outcome import flag_of, right, started_again
 from tests.spark.queries import finished
 from tests.spark.steps import STEPS
 
-SHORT = {("worker", "written"), ("worker", "marked"), ("worker", "ended"), ("raise", "ended"), ("takeover", "written")}
-BROKER_SHORT = {"starting", "writing", "marked"}
+SHORT = {("worker", "written"), ("worker", "marked"), ("raise", "ended"), ("takeover", "written")}
+BROKER_SHORT = {"writing", "marked"}
 DRIVER_SHORT = {("jvm", "ended")}
 
 

@@ -70,9 +70,8 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-@pytest.mark.parametrize(
-    "step", ["marked", *(pytest.param(step, marks=pytest.mark.whole) for step in ("writing", "deciding"))]
-)
+@pytest.mark.whole
+@pytest.mark.parametrize("step", ["writing", "deciding", "marked"])
 def test_a_zombie_wakes_after_its_successor(
     spark: Any, bootstrap: str, name: str, checkpoint: str, tmp_path: Path, step: str
 ) -> None:
@@ -99,13 +98,8 @@ def test_a_zombie_wakes_after_its_successor(
     right(bootstrap, name, wanted)
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        "written",
-        *(pytest.param(step, marks=pytest.mark.whole) for step in (*TASK_STEPS, *COMMIT_STEPS) if step != "written"),
-    ],
-)
+@pytest.mark.whole
+@pytest.mark.parametrize("step", [*TASK_STEPS, *COMMIT_STEPS])
 def test_two_drivers_on_one_checkpoint(
     spark: Any, bootstrap: str, name: str, checkpoint: str, tmp_path: Path, step: str
 ) -> None:
