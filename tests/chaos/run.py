@@ -207,7 +207,9 @@ class Chaos:
     def _all_well_but_killed(self) -> None:
         for name, worker in self.workers.items():
             if worker.wait() not in (0, -9):
-                self.violations.append(f"worker {name}: {(self.folder / f'{name}.log').read_text()[-3000:]}")
+                self.violations.append(
+                    f"worker {name} ended with {worker.wait()}: {(self.folder / f'{name}.log').read_text()[-3000:]}"
+                )
 
     def _report(self, nemesis: Nemesis, seconds: float) -> Report:
         loaded = Loaded(self.history_folder.glob("*.jsonl"))

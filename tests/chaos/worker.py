@@ -5,6 +5,7 @@ down what they were told, and never believe anything else. A worker that is fenc
 """
 
 import json
+import os
 import random
 import sys
 import time
@@ -209,3 +210,6 @@ def main(told: str) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1])
+    # Threads of clients that were let go may be at work still: an interpreter that is taken down under them may crash.
+    sys.stderr.flush()
+    os._exit(0)
