@@ -57,7 +57,7 @@ format: install ## Put the code into form
 bench: install jars-kafka ## Measure beside Apache Kafka, write docs/benchmarks.md (ARGS="--rows produce,txn --rounds 3")
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
-bench-spark: jars ## Spark's connector and ours, on us and on Apache Kafka, into docs/benchmarks.md (ARGS="--rounds 1")
+bench-spark: jars ## Spark's connector and ours, on us and on Apache Kafka, into docs/benchmarks-spark.md (ARGS="--rounds 1")
 	@$(BIN)/python -m tests.benchmarks.spark $(ARGS)
 
 pipelines: jars ## The three Spark pipelines through kills, with verdicts (ARGS="--seed 7")
