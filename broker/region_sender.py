@@ -56,10 +56,8 @@ class RegionSender:
 
     def go_on(self) -> None:
         """The socket takes more, or the transport has written all it had."""
-        if self._parts:
-            self._poll(False)
-            if self._send():
-                self._finished()
+        if self._parts and self._send():
+            self._finished()
 
     def _send(self) -> bool:
         """Send what the socket takes; whether that was everything."""
@@ -68,12 +66,16 @@ class RegionSender:
             if type(self._parts[0]) is not FileRegion:
                 self._hand_to_transport()
             elif self._transport.is_closing() or self._transport.get_write_buffer_size():
+                self._poll(False)  # it is the transport's turn
                 return False
             else:
-                sent = self._send_region(left)
+                asked = min(left, len(self._parts[0]))
+                sent = self._send_region(asked)
                 left -= sent
-                if not sent or (left <= 0 and self._parts):
+                if self._parts and (sent < asked or not left):
+                    self._poll(True)
                     return False
+        self._poll(False)
         self._transport.set_write_buffer_limits(high=self._high_water)
         return True
 
@@ -95,13 +97,12 @@ class RegionSender:
         self._transport.writelines(together)
 
     def _send_region(self, most: int) -> int:
-        """How much was sent; after less than everything the socket is waited for."""
+        """How much of the first part was sent. What fails is reported, and nothing is left then."""
         region: FileRegion = self._parts[0]
-        sent = 0
         try:
             sent = region.send_to(self._socket(), most)
         except BlockingIOError:
-            pass
+            return 0
         except OSError as error:
             self.drop()
             self._failed(str(error))
@@ -109,8 +110,6 @@ class RegionSender:
         if not len(region):
             region.close()
             self._parts.popleft()
-        if self._parts and (not sent or sent >= most):
-            self._poll(True)
         return sent
 
     def _socket(self) -> int:

@@ -200,6 +200,8 @@ class Segment:
         size = min(max_bytes, self.size_bytes - position)
         if to_send and size >= LEFT_IN_FILE_BYTES:
             end, next_offset = self._whole_batches(position, size, offset, own_end, end_offset)
+            if end == position and at_least_one:
+                end, next_offset = self._first_batch(position, offset, end_offset)
             if end > position:
                 return LogSlice([self.log.read_to_send(position, end - position)], next_offset), end
         block = self.log.read(position, max(size, min(HEADER_SIZE, self.size_bytes - position)))
@@ -247,6 +249,13 @@ class Segment:
                 inside, next_offset = stop - at, base_offset + last_offset_delta + 1
             at += inside
         return at, next_offset
+
+    def _first_batch(self, position: int, offset: int, end_offset: int) -> tuple[int, int]:
+        """Where the batch at `position` ends, whatever its size, if it lies below `end_offset`: position and offset."""
+        base_offset, length, last_offset_delta = BATCH_EXTENT.unpack(self.log.read(position, EXTENT))
+        if base_offset + last_offset_delta >= end_offset:
+            return position, offset
+        return position + LENGTH_END + length, base_offset + last_offset_delta + 1
 
     def _jump(self, position: int, size: int, end_offset: int) -> int:
         """How far a batch start near the end of what is read lies from `position`, by the index: so that not every
