@@ -42,6 +42,7 @@ class Server:
         self._connections: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
         self._accepted = 0
+        self._stopping = False
         self._sweeping: asyncio.TimerHandle | None = None
         config = node.config
         self._backlog = max(LEAST_BACKLOG, config.get_int("socket.listen.backlog.size"))
@@ -78,6 +79,7 @@ class Server:
         return [endpoint for endpoint, _ in self._bound]
 
     def stop_accepting(self) -> None:
+        self._stopping = True
         for server in self._servers:
             server.close()
 
@@ -111,6 +113,8 @@ class Server:
         self._connections[connection] = None
         host = connection.info.peer_host
         self._per_host[host] += 1
+        if self._stopping:
+            return "the broker is stopping"  # it was on its way when the port was closed: nobody will wait for it
         config = self._node.config
         if len(self._connections) > config.get_int("max.connections"):
             return "max.connections reached"

@@ -7,6 +7,8 @@ from pathlib import Path
 import uvloop
 
 from broker.config import BrokerConfig
+from broker.connection import Connection
+from broker.context import ConnectionInfo
 from broker.environment import RealEnvironment
 from broker.local_files import LocalFiles
 from broker.node import Node
@@ -18,8 +20,10 @@ from protocol.records.record import NewRecord, build_batch
 from tallystick import Broker
 from tests.server.test_many_and_slow import fetch
 from tests.server.wire import Wire, make_topic, produce, still_serves
+from tests.unit.broker.doubles import FakeTransport, deliver
 
 FOREVER_S = 3600.0
+SMALL = bytes(build_batch([NewRecord(key=None, value=b"x", timestamp_ms=1)]))
 LARGE = bytes(build_batch([NewRecord(key=None, value=bytes(900_000), timestamp_ms=1)]))
 
 
@@ -31,8 +35,7 @@ def test_who_is_silent_for_too_long_is_disconnected_and_who_speaks_or_waits_is_n
             while not _has_ended(silent):
                 talking.ask(ApiVersionsRequest(), 0)
             talking.ask(ApiVersionsRequest(), 0)
-            record = bytes(build_batch([NewRecord(key=None, value=b"x", timestamp_ms=1)]))
-            talking.ask(produce("quiet", record), 9)
+            talking.ask(produce("quiet", SMALL), 9)
             assert b"x" in waiting.frame()
         still_serves(broker)
 
@@ -99,6 +102,28 @@ def test_the_second_signal_waits_for_nobody(tmp_path: Path) -> None:
         await serving.node.stop()
         writer.close()
         reader.close()
+
+    uvloop.run(story())
+
+
+def test_a_connection_that_arrives_while_the_broker_stops_is_refused(tmp_path: Path) -> None:
+    """It was accepted before the port was closed. What it wrote would be in no flush and in no checkpoint."""
+
+    async def story() -> None:
+        serving = Serving(tmp_path)
+        await serving.start()
+        await serving.node.topics.auto_create("late")
+        partition = serving.node.topics.partition("late", 0)
+        serving.server.stop_accepting()
+        connection, transport = Connection(serving.server, ConnectionInfo(1, "PLAINTEXT", "", 0)), FakeTransport()
+        transport.protocol = connection
+        connection.connection_made(transport)
+        deliver(connection, request_frame(produce("late", SMALL), 9, 1))
+        assert transport.closed and not transport.written
+        assert partition is not None and partition.log.end_offset == 0
+        connection.connection_lost(None)
+        await serving.server.stop()
+        await serving.node.stop()
 
     uvloop.run(story())
 
