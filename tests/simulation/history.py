@@ -51,6 +51,8 @@ class Write:
     offset: int | None = None
     refused: int = 0
     """The last error it got."""
+    overtaken: bool = False
+    """It was refused, for the partition had let in a later one of its producer first."""
     acks: int = -1
     tombstone: bool = False
     sends: int = 0
@@ -96,6 +98,16 @@ class Look:
     """The reader had lost its position before this one."""
 
 
+@dataclass(frozen=True, slots=True)
+class CameBack:
+    """Offsets that a reader was told are gone, and that a crash brought back before it asked where the log begins.
+    Whoever goes to the earliest offset then reads again what it had read."""
+
+    time: int
+    place: Place
+    offsets: range
+
+
 @dataclass(slots=True)
 class Reading:
     """All that one reader saw."""
@@ -104,6 +116,7 @@ class Reading:
     committed_only: bool
     seen: list[Seen] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
+    came_back: list[CameBack] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

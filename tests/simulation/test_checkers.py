@@ -6,6 +6,7 @@ import pytest
 
 from tests.simulation.checkers import CHECKERS
 from tests.simulation.history import (
+    CameBack,
     Claim,
     Commit,
     FinalPartition,
@@ -90,6 +91,10 @@ def _duplicate(story: Story) -> None:
 
 def _order_of_sends(story: Story) -> None:
     story.history.writes[0].sequence = 9
+
+
+def _not_overtaken(story: Story) -> None:
+    story.history.writes[0].overtaken = True
 
 
 def _inconsistent_offsets(story: Story) -> None:
@@ -184,6 +189,7 @@ WRONGS: tuple[tuple[str, Callable[[Story], None]], ...] = (
     ("lost write", _lost_write),
     ("duplicate", _duplicate),
     ("order of sends", _order_of_sends),
+    ("overtaken", _not_overtaken),
     ("inconsistent offsets", _inconsistent_offsets),
     ("torn transaction", _torn),
     ("aborted read", _aborted_read),
@@ -212,6 +218,24 @@ def test_a_checker_objects_to(name: str, wrong: Callable[[Story], None]) -> None
 
 def test_every_checker_is_told_of_a_wrong() -> None:
     assert {name for name, _ in WRONGS} == set(CHECKERS)
+
+
+@pytest.mark.parametrize(
+    ("reader", "time", "offsets", "is_excused"),
+    [
+        ("writer-reader-0", 0, range(0, 1), True),
+        ("writer-reader-0", 0, range(1, 9), False),
+        ("writer-reader-0", 99, range(0, 1), False),
+        ("reader", 0, range(0, 1), False),
+    ],
+    ids=["what came back", "another offset", "twice before it came back", "for somebody else"],
+)
+def test_only_what_came_back_may_be_processed_again(reader: str, time: int, offsets: range, is_excused: bool) -> None:
+    """A crash took back a log start that a worker had been told of, and it went to the earliest offset (KIP-447)."""
+    story = Story()
+    _processed_twice(story)
+    story.history.readings.append(Reading(reader, committed_only=True, came_back=[CameBack(time, A, offsets)]))
+    assert (not list(CHECKERS["processed"](story.history))) == is_excused
 
 
 def test_nobody_objects_where_all_is_well() -> None:

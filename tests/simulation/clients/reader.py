@@ -10,7 +10,7 @@ from protocol.records.batch import headers_in
 from tallystick.client.reading import joined, visible_records
 from tests.simulation.clients.lookup import EARLIEST, offset_at
 from tests.simulation.clients.session import NoAnswer, Session
-from tests.simulation.history import Look, Place, Reading, Seen
+from tests.simulation.history import CameBack, Look, Place, Reading, Seen
 from tests.simulation.shape import ClientPlan
 from tests.simulation.world import World
 
@@ -58,8 +58,8 @@ class Reader:
         self._session_id, self._session_epoch = 0, (0 if with_session else -1)
         self._told: dict[Place, int] = {}
         self._reset: set[Place] = set()
-        self._lost: set[Place] = set()
-        """Where the position is no part of the log any more."""
+        self._lost: dict[Place, int] = {}
+        """Where the position is no part of the log any more → when it was asked for."""
         self._max_bytes = max_bytes
         self._version = 13 if int(session.name[-1:].isdigit() and session.name[-1]) % 2 else 12
 
@@ -77,8 +77,7 @@ class Reader:
             if start is None:
                 await asyncio.sleep(0.02)
                 return []
-            self.positions[place] = start
-            self.world.history.starts.setdefault(place, []).append(start)
+            self._goes_to_the_start(place, start)
             self._told.pop(place, None)
             self._reset.add(place)
         self._lost.clear()
@@ -108,6 +107,16 @@ class Reader:
         if refused:
             await asyncio.sleep(0.01)
         return shown
+
+    def _goes_to_the_start(self, place: Place, start: int) -> None:
+        """Backwards only where the broker that had a later start crashed before that was written down."""
+        history, position = self.world.history, self.positions[place]
+        history.starts.setdefault(place, []).append(start)
+        if start < position and any(crash > self._lost[place] for crash in history.crashes):
+            time = history.note("came back", self.reading.reader, place, start, position)
+            self.reading.came_back.append(CameBack(time, place, range(start, position)))
+            self.world.hit("reader.went-back")
+        self.positions[place] = start
 
     def _new_session(self) -> None:
         self._session_id, self._session_epoch = 0, (0 if self._with_session else -1)
@@ -139,7 +148,7 @@ class Reader:
         history = self.world.history
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self.world.hit("fetch.out-of-range")
-            self._lost.add(place)
+            self._lost[place] = sent_at
             return []
         if found.error_code:
             self.world.hit(f"fetch.error-{found.error_code}")
