@@ -19,6 +19,7 @@ CHECKERS: dict[str, Callable[[History], Iterable[str]]] = {
     "lost write": writes.lost,
     "duplicate": writes.duplicated,
     "order of sends": writes.out_of_order,
+    "overtaken": writes.overtaken,
     "inconsistent offsets": agreement.inconsistent,
     "torn transaction": transactions.torn,
     "aborted read": transactions.aborted_read,

@@ -56,5 +56,19 @@ def out_of_order(history: History) -> Iterator[str]:
             last[producer] = write.sequence
 
 
+def overtaken(history: History) -> Iterator[str]:
+    """What was refused because a later batch of its producer had been let in does not stand in front of that one."""
+    for place, final in history.final.items():
+        refused: set[tuple[int, int]] = set()
+        for offset, number in final.everything:
+            write = history.writes[number]
+            producer = (write.producer_id, write.producer_epoch)
+            if write.overtaken:
+                refused.add(producer)
+            elif producer in refused:
+                yield f"{_where(place, offset)}: in front of it stands what was refused, as out of order, of {producer}"
+                refused.remove(producer)
+
+
 def _where(place: Place, offset: int) -> str:
     return f"{place[0]}-{place[1]}@{offset}"

@@ -43,13 +43,28 @@ async def run(world: World, plan: ClientPlan) -> None:
             await sender.send(batches)
         except Refused as refused:
             # A producer that was forgotten may be refused: a repeated batch was taken for its first.
-            if world.history.forgets_producers_ms is None:
+            if world.history.forgets_producers_ms is None and overtaken(refused.batch, batches):
+                for write in refused.batch.writes:
+                    write.overtaken = True
+                world.hit("producer.overtaken")
+            elif world.history.forgets_producers_ms is None:
                 world.history.violation(
                     f"{plan.name}: a producer that did everything right was refused: {ErrorCode(refused.code).name}"
                 )
             world.hit("producer.refused")
             producer = None
         await asyncio.sleep(random.choice((0.0, 0.002, 0.02, 0.1)))
+
+
+def overtaken(refused: Batch, batches: list[Batch]) -> bool:
+    """Whether the producer's first batch for a partition was told to come again, while one that was on the way behind
+    it was let in: a partition that knows nothing of a producer takes any sequence. Kafka's does too; only where there
+    are transactions is the first one waited for (KAFKA-14920, KAFKA-18202).
+    """
+    if refused.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or refused.writes[0].sequence or not refused.turned_away:
+        return False
+    behind = [batch for batch in batches if batch.place == refused.place and batch is not refused and batch.attempts]
+    return any(batch.code == ErrorCode.NONE for batch in behind)  # acknowledged, or nobody knows
 
 
 async def _identity(session: Session) -> tuple[int, int]:

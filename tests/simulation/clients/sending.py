@@ -38,14 +38,6 @@ RETRIABLE = frozenset(
 IN_FLIGHT = 5
 
 
-class Refused(Exception):
-    """The broker refused a batch for good."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(ErrorCode(code).name)
-        self.code = code
-
-
 @dataclass(slots=True)
 class Batch:
     """Some records for one partition, as they are sent, however often."""
@@ -55,6 +47,9 @@ class Batch:
     data: bytes
     attempts: int = 0
     code: int = 0
+    """What its last attempt was told; 0 also where nothing was."""
+    turned_away: bool = False
+    """It was told to come again."""
 
     def on_the_way(self, now_s: float, *, sent: bool) -> None:
         for write in self.writes:
@@ -63,6 +58,7 @@ class Batch:
     def take(self, result: PartitionProduceResponse, history: History) -> bool:
         """What the broker says of it; whether it is acknowledged."""
         self.code = result.error_code
+        self.turned_away |= self.code in RETRIABLE
         for delta, write in enumerate(self.writes):
             if result.error_code:
                 write.refused = result.error_code
@@ -70,6 +66,15 @@ class Batch:
             write.acked = True
             write.offset = result.base_offset + delta if result.base_offset >= 0 else None
         return not result.error_code
+
+
+class Refused(Exception):
+    """The broker refused a batch for good."""
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(ErrorCode(batch.code).name)
+        self.batch = batch
+        self.code = batch.code
 
 
 def encode_batch(writes: list[Write], *, now_ms: int, transactional: bool, base_sequence: int) -> bytes:
@@ -131,7 +136,7 @@ class Sender:
             flying.clear()
             # A later batch is refused because an earlier one is missing: only the earliest tells what is wrong.
             if batch.code and batch.code not in RETRIABLE:
-                raise Refused(batch.code)
+                raise Refused(batch)
             if self.session.world.scheduler.now > deadline:
                 raise NoAnswer("tried for too long")
             todo.extendleft(reversed(again))

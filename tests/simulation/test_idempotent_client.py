@@ -1,0 +1,63 @@
+"""When the model of an idempotent producer takes a refusal for its own bad luck, and when for a wrong of the broker."""
+
+from dataclasses import replace
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.produce import PartitionProduceResponse
+from tests.simulation.clients.idempotent import overtaken
+from tests.simulation.clients.sending import Batch
+from tests.simulation.history import History, Place
+from tests.simulation.plan import draw
+from tests.simulation.shape import FaultPlan
+from tests.simulation.simulation import run
+
+A, B = ("a", 0), ("b", 0)
+OUT_OF_ORDER, AGAIN = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def batch(*codes: int, sequence: int = 0, place: Place = A) -> Batch:
+    """One that was answered so, one attempt after the other; -1 is no answer."""
+    history = History()
+    made = Batch(place, [history.write("producer", place, producer=(7, 0), sequence=sequence)], b"")
+    for code in codes:
+        made.attempts += 1
+        made.code = 0
+        if code >= 0:
+            made.take(PartitionProduceResponse(index=place[1], error_code=code, base_offset=0), history)
+    return made
+
+
+def test_the_first_batch_was_turned_away_and_the_second_let_in() -> None:
+    """A partition takes any sequence of a producer that it does not know; Kafka's does too."""
+    first = batch(AGAIN, OUT_OF_ORDER)
+    assert overtaken(first, [first, batch(0, sequence=1)])
+    assert overtaken(first, [first, batch(AGAIN, sequence=1), batch(-1, sequence=2)])
+
+
+@pytest.mark.parametrize(
+    ("refused", "behind"),
+    [
+        (batch(-1, OUT_OF_ORDER), batch(0, sequence=1)),
+        (batch(OUT_OF_ORDER), batch(0, sequence=1)),
+        (batch(AGAIN, ErrorCode.INVALID_PRODUCER_EPOCH), batch(0, sequence=1)),
+        (batch(AGAIN, OUT_OF_ORDER, sequence=1), batch(0, sequence=2)),
+        (batch(AGAIN, OUT_OF_ORDER), batch(AGAIN, OUT_OF_ORDER, sequence=1)),
+        (batch(AGAIN, OUT_OF_ORDER), batch(sequence=1)),
+        (batch(AGAIN, OUT_OF_ORDER), batch(0, place=B)),
+    ],
+    ids=["nobody turned it away", "at once", "fenced", "not the first", "nothing let in", "nothing sent", "elsewhere"],
+)
+def test_everything_else_is_a_wrong(refused: Batch, behind: Batch) -> None:
+    """I21, I46: a producer that did everything right is not refused."""
+    assert not overtaken(refused, [refused, behind])
+
+
+def test_a_refusal_that_ends_between_two_batches() -> None:
+    """The run that showed it: ten appends in a row are turned away, and the eleventh is not the producer's first."""
+    plan = draw(9537)
+    refusing = FaultPlan("point", 0.04, "produce.before-append=fail:NOT_ENOUGH_REPLICAS@1x10")
+    result = run(replace(plan, faults=(refusing,)))
+    assert result.hits["producer.overtaken"]
+    assert result.violations == []
