@@ -53,8 +53,6 @@ class Write:
     """The last error it got."""
     overtaken: bool = False
     """It was refused, for the partition had let in a later one of its producer first."""
-    overtaken: bool = False
-    """It was refused, for the partition had let in a later one of its producer first."""
     acks: int = -1
     tombstone: bool = False
     sends: int = 0

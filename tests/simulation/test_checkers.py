@@ -97,10 +97,6 @@ def _not_overtaken(story: Story) -> None:
     story.history.writes[0].overtaken = True
 
 
-def _not_overtaken(story: Story) -> None:
-    story.history.writes[0].overtaken = True
-
-
 def _inconsistent_offsets(story: Story) -> None:
     story.reading.seen.append(Seen(9, A, 2, 3))
 
@@ -193,7 +189,6 @@ WRONGS: tuple[tuple[str, Callable[[Story], None]], ...] = (
     ("lost write", _lost_write),
     ("duplicate", _duplicate),
     ("order of sends", _order_of_sends),
-    ("overtaken", _not_overtaken),
     ("overtaken", _not_overtaken),
     ("inconsistent offsets", _inconsistent_offsets),
     ("torn transaction", _torn),
