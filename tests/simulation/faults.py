@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import traceback
 from functools import partial
 
 from coordinator.runtime import ShardState
@@ -135,8 +136,14 @@ class Faults:
         self._world.history.note("stopping")
 
         async def stop() -> None:
-            await self._broker.stop()
-            self._broker.stopped()
+            try:
+                await self._broker.stop()
+            except Exception as error:  # the process ends of it; lived it on, deaf, clients would ask it for ever
+                text = "".join(traceback.format_exception(error))
+                self._world.history.violation(f"an orderly stop failed: {text}")
+                self._broker.kill()
+            else:
+                self._broker.stopped()
             done.set()
 
         loop.call_soon(lambda: loop.create_task(stop()))
@@ -170,7 +177,7 @@ class Faults:
             serving = self._broker.start()
             ended = self._world.loop.create_task(self._ended.wait())
             await asyncio.wait((serving, ended), return_when=asyncio.FIRST_COMPLETED)
-            if serving.done():
+            if serving.done() and not self._ended.is_set():  # it may have died in the very moment
                 self._world.history.note("broker serves")
                 self._world.hit("broker.restarted")
                 self._serving.set()

@@ -1,0 +1,65 @@
+"""An orderly stop that fails is told as what it is, and the run goes on to its end."""
+
+import pytest
+
+from broker.node import Node
+from broker.server import Server
+from tests.simulation.network import NetworkFaults
+from tests.simulation.shape import ClientPlan, FaultPlan, Plan
+from tests.simulation.simulation import run
+
+STOP_S = 0.2
+
+
+def _plan(client_from_s: float) -> Plan:
+    """Something to sync, a producer that comes, calm weather, and one orderly stop."""
+    return Plan(
+        seed=1,
+        duration_s=0.5,
+        page_cache=False,
+        partitions=1,
+        internal_partitions=1,
+        segment_bytes=6000,
+        sync_s=0.02,
+        slow_disk=0.0,
+        any_subset=False,
+        network=NetworkFaults(delay_s=0.005),
+        repeat=0.0,
+        final="",
+        clients=(
+            ClientPlan("plain", "early", 2, 0.0, (("topic", "a"), ("acks", 1), ("in_flight", 1))),
+            ClientPlan("idempotent", "late", 1, client_from_s),
+        ),
+        faults=(FaultPlan("stop", STOP_S, down_s=0.01),),
+    )
+
+
+def test_a_stop_that_fails_is_what_is_wrong_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ends of it, as the real one does. One that lived on without its port would be asked for ever, and the
+    run would be called stuck."""
+    stop = Node.stop
+    failed: list[Node] = []
+
+    async def fails_once(node: Node) -> None:
+        if not failed:
+            failed.append(node)
+            raise AssertionError("not today")
+        await stop(node)
+
+    monkeypatch.setattr(Node, "stop", fails_once)
+    (violation,) = run(_plan(0.0)).violations
+    assert violation.startswith("an orderly stop failed:") and "not today" in violation
+
+
+def _close_the_port_only(server: Server) -> None:
+    for one in server._servers:
+        one.close()
+
+
+def test_a_connection_that_a_stopping_broker_takes_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was on its way when the port was closed: what it asks for goes into logs that are being closed."""
+    plan = _plan(STOP_S - 0.0025)
+    assert run(plan).violations == []
+    monkeypatch.setattr(Server, "stop_accepting", _close_the_port_only)
+    (violation,) = run(plan).violations
+    assert "one flush at a time" in violation
