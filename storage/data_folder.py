@@ -51,6 +51,8 @@ class DataFolder:
         self._boot_id = boot_id
         self._page_cache = page_cache
         self._version, self._recorded_boot = _read_format(files)
+        has_logs = any(name.rpartition("-")[2].isdigit() for name in files.list(""))
+        self._foreign = has_logs and not self._recorded_boot
         if self._version > FORMAT_VERSION:
             raise UnreadableDataFolder(
                 f"The data folder has format {self._version}; this program knows {FORMAT_VERSION}. "
@@ -60,7 +62,8 @@ class DataFolder:
             if self._version in UPGRADES:
                 UPGRADES[self._version](files)
             self._version += 1
-            _write_format(files, self._version, self._recorded_boot)
+            # Where there is no log, all of them have been checked.
+            _write_format(files, self._version, self._recorded_boot if has_logs else boot_id)
         trust = read_text(files, TRUST_FILE)
         self.distrusted = trust not in (None, TRUSTED)
         if trust not in (TRUSTED, DISTRUSTED):
@@ -85,6 +88,7 @@ class DataFolder:
             log_start_offset=self._start_offsets.get((topic, partition), 0),
             sync=not self._page_cache,
             distrusted=self.distrusted,
+            foreign=self._foreign,
         )
 
     def recovered(self) -> None:

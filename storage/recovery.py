@@ -51,6 +51,8 @@ class Recovery:
     """Sync what was found before serving it. Without (page-cache durability), it is durable after the first flush."""
     distrusted: bool = False
     """A sync has failed in the last run: what the page cache holds may not be on the disk, nor ever get there."""
+    foreign: bool = False
+    """Another program has written the log, and we have not yet checked it."""
 
 
 @dataclass(slots=True)
@@ -84,9 +86,9 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
     if known is None:
         _read_all_epochs(loaded, len(segments) - 1)
     first = len(segments) - 1 if believed else max(0, bisect_right(bases, recovery.recovery_point) - 1)
-    # Compaction leaves the last batch of a segment where it was: a gap between segments behind the recovery point is a
-    # loss. A compacted log of Kafka's may have such gaps; they lie before its recovery point, unless none is known.
-    gaps_are_losses = recovery.recovery_point > 0 or not config.cleanup_compact
+    # Our compaction leaves the last batch of a segment where it was: a gap between segments behind the recovery point
+    # is a loss. A compacted log of Kafka's may have such gaps, and we may know of no recovery point.
+    gaps_are_losses = recovery.recovery_point > 0 or not (recovery.foreign and config.cleanup_compact)
     _check(files, folder, loaded, first, BEYOND_ALL_OFFSETS if believed else recovery.recovery_point, gaps_are_losses)
     if not recovery.clean or recovery.distrusted:
         unsure = max(0, bisect_right(bases, recovery.recovery_point) - 1)

@@ -82,6 +82,18 @@ MUTANTS = (
         (f"{RECOVERY}::test_after_a_reboot_segments_behind_a_tear_are_dropped",),
     ),
     Mutant(
+        "gaps in a compacted log are taken for compaction",
+        "acknowledged and lost: a segment that a power cut emptied",
+        (
+            Change(
+                "storage.recovery:load",
+                "not (recovery.foreign and config.cleanup_compact)",
+                "not config.cleanup_compact",
+            ),
+        ),
+        (f"{RECOVERY}::test_a_segment_that_a_power_cut_emptied_ends_a_compacted_log_too",),
+    ),
+    Mutant(
         "a failed sync is taken for a success",
         "fsyncgate (PostgreSQL and others): acknowledged and lost",
         (

@@ -1,5 +1,6 @@
 """What is left of a log after a kill, a power cut, or a disk that bites. Cites I24."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -293,3 +294,20 @@ def test_trust_in_the_page_cache_after_a_failed_sync_would_lose_what_was_served(
     again = open_log(found, KILLED)
     assert again.durable_offset == 2
     assert open_log(found.crash(Random(1)), REBOOTED).end_offset == 1
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_a_segment_that_a_power_cut_emptied_ends_a_compacted_log_too(foreign: bool) -> None:
+    """Before the first checkpoint no recovery point is known. What follows the gap must not make its producers and
+    coordinators believe in what was lost. A log that Kafka has compacted may have had the gap before."""
+    config = replace(CONFIG, cleanup_compact=True)
+    files = SimulatedFiles()
+    log = open_log(files, REBOOTED, config)
+    while len(log.segments) < 3:
+        log.append(batch(log.end_offset), leader_epoch=0)
+    log.flush_now()
+    lost, end_offset = log.segments[1].base_offset, log.end_offset
+    found = files.kill()
+    found.open(f"{log.segments[1].path}.log").truncate(0)
+    again = open_log(found, Recovery(foreign=foreign), config)
+    assert again.end_offset == (end_offset if foreign else lost)
