@@ -12,6 +12,9 @@ from tests.simulation.points import Points
 from tests.simulation.shape import FaultPlan
 from tests.simulation.world import World
 
+GROUPS_CHECKED_EVERY_S = 600
+"""`offsets.retention.check.interval.ms`, where a plan does not set it."""
+
 
 class Faults:
     """See the head of this file."""
@@ -84,6 +87,8 @@ class Faults:
         elif fault.kind == "clock":
             world.hit("fault.clock")
             broker.clock.step(int(fault.amount * 1000))
+            if broker.alive and fault.amount >= GROUPS_CHECKED_EVERY_S:
+                world.history.steps_ahead.append(world.history.note("clock set forward", fault.amount))
         elif fault.kind == "drift":
             world.hit("fault.drift")
             broker.clock.drift(fault.amount)

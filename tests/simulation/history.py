@@ -127,6 +127,8 @@ class Ownership:
     generation: int
     member: str
     places: tuple[Place, ...]
+    asked_at: int
+    """When it asked for its share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,8 @@ class History:
         self.forgets_producers_ms: int | None = None
         self.forgets_offsets = False
         """See `Plan`."""
+        self.steps_ahead: list[int] = []
+        """When the clock was set so far forward that the broker looks at once for groups that nobody needs."""
         self.final: dict[Place, FinalPartition] = {}
         self.final_offsets: dict[tuple[str, str, int], int] = {}
         self.violations: list[str] = []

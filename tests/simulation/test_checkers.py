@@ -182,7 +182,7 @@ def _processed_twice(story: Story) -> None:
 
 
 def _two_owners(story: Story) -> None:
-    story.history.ownerships += [Ownership("group", 3, member, (A,)) for member in ("one", "other")]
+    story.history.ownerships += [Ownership("group", 3, member, (A,), asked_at=0) for member in ("one", "other")]
 
 
 WRONGS: tuple[tuple[str, Callable[[Story], None]], ...] = (
@@ -236,6 +236,18 @@ def test_only_what_came_back_may_be_processed_again(reader: str, time: int, offs
     _processed_twice(story)
     story.history.readings.append(Reading(reader, committed_only=True, came_back=[CameBack(time, A, offsets)]))
     assert (not list(CHECKERS["processed"](story.history))) == is_excused
+
+
+@pytest.mark.parametrize(
+    ("step", "is_excused"), [(1, False), (2, True), (3, False)], ids=["before both", "in between", "after both"]
+)
+def test_a_group_may_begin_again_when_the_clock_was_set_forward(step: int, is_excused: bool) -> None:
+    """Found without members and offsets, it was forgotten: its first generation has an owner before and one after
+    (KIP-211; seed 12300)."""
+    history = History()
+    history.steps_ahead.append(step)
+    history.ownerships += [Ownership("group", 1, "one", (A,), asked_at=1), Ownership("group", 1, "other", (A,), 2)]
+    assert (not list(CHECKERS["two owners"](history))) == is_excused
 
 
 def test_nobody_objects_where_all_is_well() -> None:

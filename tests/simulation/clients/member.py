@@ -85,6 +85,8 @@ class Member:
                 for member, share in shares.items()
             ],
         )
+        history = self.world.history
+        asked_at = history.time
         try:
             answer = await self.session.ask(request, 3)
         except NoAnswer:
@@ -93,8 +95,8 @@ class Member:
             await self._refused("sync", answer.error_code)
             return None
         owned = [(str(topic), int(partition)) for topic, partition in json.loads(answer.assignment or b"[]")]
-        self.world.history.note("owns", self.session.name, self.member_id[-4:], self.generation, owned)
-        self.world.history.ownerships.append(Ownership(self.group, self.generation, self.member_id, tuple(owned)))
+        history.note("owns", self.session.name, self.member_id[-4:], self.generation, owned)
+        history.ownerships.append(Ownership(self.group, self.generation, self.member_id, tuple(owned), asked_at))
         self.world.hit("group.joined")
         return owned
 
