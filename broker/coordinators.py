@@ -253,7 +253,8 @@ class Shards(Generic[M]):
     def _load_in_background(self, index: int, shard: Shard[M]) -> None:
         task = self._loading.get(index)
         if task is None or task.done():
-            self._loading[index] = asyncio.get_running_loop().create_task(self._load(shard))
+            self._loading[index] = task = asyncio.get_running_loop().create_task(self._load(shard))
+            task.add_done_callback(_tell_failure)
 
     async def _load(self, shard: Shard[M]) -> None:
         try:
@@ -289,3 +290,10 @@ class Shards(Generic[M]):
             self._shards[index].close()
         self._shards.clear()
         self._shards_changed()
+
+
+def _tell_failure(task: "asyncio.Task[None]") -> None:
+    """A shard goes to work in its last slice, and a disk may refuse what it writes: nobody waits for the task then."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        what = {"message": "a coordinator could not be loaded", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(what)
