@@ -79,6 +79,7 @@ def main() -> int:
             footprint.recovery(ours, chosen.recovery_gb, chosen.rounds, folder, note)
         if "producers" in chosen.rows:
             footprint.producers(folder, note)
+            footprint.transactional_ids(folder, note)
         rows = [row for row in ROWS if row.family in chosen.rows]
         if rows:
             targets += [make(name, folder) for name in chosen.targets]

@@ -9,10 +9,19 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.transactions import InitProducerIdRequest
 from protocol.records.record import NewRecord, build_batch
+from tallystick.client.client import TRANSACTION, Client
 from tallystick.client.connection import Connection
 from tests.benchmarks.loads import QUIET, Figures, drop, fresh, produce
-from tests.benchmarks.rows import MEMORY_IDLE, PRODUCER_MEMORY, RESTART, START, recovery_title
+from tests.benchmarks.rows import (
+    MEMORY_IDLE,
+    PRODUCER_MEMORY,
+    RESTART,
+    START,
+    TRANSACTIONAL_MEMORY,
+    recovery_title,
+)
 from tests.benchmarks.targets import PAGE_CACHE, Target, make, timed_start
 
 PRODUCERS = 20_000
@@ -79,6 +88,36 @@ def producers(folder: Path, note: Note) -> None:
         note(PRODUCER_MEMORY, PAGE_CACHE, {"bytes": (target.resident_mb() - before) * 1e6 / PRODUCERS})
     finally:
         target.close()
+
+
+def transactional_ids(folder: Path, note: Note) -> None:
+    """Memory per transactional id that has been claimed and does nothing."""
+    target = make(PAGE_CACHE, folder / "ids")
+    try:
+        target.process.start()
+        asyncio.run(_claim(target, range(1000)))
+        before = target.resident_mb()
+        asyncio.run(_claim(target, range(1000, 1000 + PRODUCERS)))
+        note(TRANSACTIONAL_MEMORY, PAGE_CACHE, {"bytes": (target.resident_mb() - before) * 1e6 / PRODUCERS})
+    finally:
+        target.close()
+
+
+async def _claim(target: Target, numbers: range) -> None:
+    client = await Client.connect(target.bootstrap)
+    await client.coordinator("any", TRANSACTION)
+    await client.close()
+    connection = await Connection.connect("127.0.0.1", target.process.port)
+    for first in range(numbers.start, numbers.stop, AT_ONCE):
+        asked = [
+            InitProducerIdRequest(transactional_id=f"service-{number}", transaction_timeout_ms=60_000)
+            for number in range(first, min(first + AT_ONCE, numbers.stop))
+        ]
+        left = asked
+        while left:  # a coordinator that is not loaded yet is asked again
+            answers = await asyncio.gather(*[connection.ask(request, 4) for request in left])
+            left = [request for request, answer in zip(left, answers, strict=True) if answer.error_code]
+    await connection.close()
 
 
 async def _write_as(target: Target, topic: str, producer_ids: range) -> None:

@@ -133,6 +133,7 @@ START = "start to first ApiVersions answer"
 RESTART = "start after kill -9 to first ApiVersions answer"
 MEMORY_IDLE, MEMORY_LOADED = "memory, idle", "memory, after this load"
 PRODUCER_MEMORY = "memory per idle idempotent producer, five batches each"
+TRANSACTIONAL_MEMORY = "memory per idle transactional id"
 
 
 def recovery_title(gigabytes: float) -> str:
@@ -151,6 +152,7 @@ SINGLE_GOALS = {
     MEMORY_IDLE: _both("MB", 50),
     MEMORY_LOADED: (),
     PRODUCER_MEMORY: (Goal(PAGE_CACHE, "bytes", "≤", 400, absolute=True),),
+    TRANSACTIONAL_MEMORY: (Goal(PAGE_CACHE, "bytes", "≤", 500, absolute=True),),
 }
 """Goals of what is not measured in turns: a process's start and its memory."""
 
