@@ -14,8 +14,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from select import select
 
 from tests.mutants.catchers import NOTICED, SECONDS, STALE, UNNOTICED, notice, warm_up
@@ -25,6 +27,8 @@ from tests.mutants.tables import MUTANTS
 
 WIDER = ("unit/transactions", "unit/partition", "unit/groups", "unit/storage", "unit/broker", "unit/cluster")
 WIDEST = ("scenarios", "simulation 200")
+STORIES = ("scenarios", "simulation 150")
+"""What a survey asks: would those who know nothing of the defect notice it?"""
 SEED = re.compile(r"^seed (\d+)")
 
 
@@ -53,11 +57,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.unchecked and not sound(chosen):
         return 2
     verdicts = []
-    for verdict in _examined(chosen, options.jobs, narrow=options.narrow):
+    examined = survey if options.stories else partial(examine, narrow=options.narrow)
+    for verdict in _examined(chosen, options.jobs, examined):
         verdicts.append(verdict)
         print(_line(verdict), flush=True)
     missed = [verdict for verdict in verdicts if not verdict.by]
     elsewhere = [verdict for verdict in verdicts if verdict.by and not verdict.as_expected]
+    if options.stories:
+        by = Counter(verdict.by.partition(" ")[0] for verdict in verdicts if verdict.by)
+        print(f"of {len(verdicts)}: {', '.join(f'{count} by {kind}' for kind, count in by.items())}")
+        return 0
     print(f"{len(verdicts) - len(missed)} of {len(verdicts)} noticed, {len(elsewhere)} of them elsewhere than expected")
     if not options.names:
         places = list(MUTANTS)
@@ -70,6 +79,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="mutants, or parts of their names; all of them by default")
     parser.add_argument("--jobs", type=int, default=max(1, os.cpu_count() or 2))
     parser.add_argument("--exact", action="store_true", help="names are whole names")
+    parser.add_argument(
+        "--stories", action="store_true", help="a survey: whom do scenarios and 150 seeds notice by themselves?"
+    )
     parser.add_argument("--narrow", action="store_true", help="only what is expected to notice each")
     parser.add_argument(
         "--unchecked", action="store_true", help="do not look first whether all is well without mutants"
@@ -98,7 +110,7 @@ def sound(chosen: Sequence[Mutant]) -> bool:
     return done.returncode == 0
 
 
-def _examined(chosen: Sequence[Mutant], jobs: int, *, narrow: bool) -> Iterator[Verdict]:
+def _examined(chosen: Sequence[Mutant], jobs: int, examined: Callable[[Mutant], Verdict]) -> Iterator[Verdict]:
     """In the order in which they are done. Each job is a process that never plants anything itself."""
     warm_up()
     forks = multiprocessing.get_context("fork")
@@ -106,7 +118,7 @@ def _examined(chosen: Sequence[Mutant], jobs: int, *, narrow: bool) -> Iterator[
 
     def work(mine: Sequence[Mutant]) -> None:
         for mutant in mine:
-            verdict = examine(mutant, narrow=narrow)
+            verdict = examined(mutant)
             done.put((mutant.name, verdict.by, verdict.said, verdict.seconds, verdict.stale))
 
     workers = [forks.Process(target=work, args=(chosen[at::jobs],), daemon=True) for at in range(jobs)]
@@ -120,11 +132,19 @@ def _examined(chosen: Sequence[Mutant], jobs: int, *, narrow: bool) -> Iterator[
 
 
 def examine(mutant: Mutant, *, narrow: bool = False) -> Verdict:
-    """One mutant: the first catcher that notices it."""
+    """One mutant: the first catcher that notices it, those that are expected to do so before all others."""
+    return _first(mutant, mutant.caught_by if narrow else (*mutant.caught_by, *WIDER, *WIDEST))
+
+
+def survey(mutant: Mutant) -> Verdict:
+    """One mutant, before those who know nothing of it."""
+    return _first(mutant, STORIES)
+
+
+def _first(mutant: Mutant, catchers: Sequence[str]) -> Verdict:
     began = time.monotonic()
     broken = ""
-    wider = () if narrow else (*WIDER, *WIDEST)
-    for catcher in (*mutant.caught_by, *wider):
+    for catcher in catchers:
         status, said = ask(catcher, mutant.name)
         if status == STALE:
             return Verdict(mutant, "", said, time.monotonic() - began, stale=True)
