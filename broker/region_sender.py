@@ -71,6 +71,8 @@ class RegionSender:
             else:
                 asked = min(left, len(self._parts[0]))
                 sent = self._send_region(asked)
+                if sent is None:
+                    return False
                 left -= sent
                 if self._parts and (sent < asked or not left):
                     self._poll(True)
@@ -96,8 +98,8 @@ class RegionSender:
             together.append(self._parts.popleft())
         self._transport.writelines(together)
 
-    def _send_region(self, most: int) -> int:
-        """How much of the first part was sent. What fails is reported, and nothing is left then."""
+    def _send_region(self, most: int) -> int | None:
+        """How much of the first part was sent. None: it failed, which is reported, and nothing is left."""
         region: FileRegion = self._parts[0]
         try:
             sent = region.send_to(self._socket(), most)
@@ -106,7 +108,7 @@ class RegionSender:
         except OSError as error:
             self.drop()
             self._failed(str(error))
-            return 0
+            return None
         if not len(region):
             region.close()
             self._parts.popleft()

@@ -189,10 +189,10 @@ class Segment:
         self,
         position: int,
         max_bytes: int,
-        *,
         offset: int,
         own_end: int,
         end_offset: int,
+        *,
         at_least_one: bool,
         to_send: bool = False,
     ) -> tuple[LogSlice, int]:

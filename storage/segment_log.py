@@ -230,15 +230,15 @@ class SegmentLog:
         if offset >= end_offset:
             return LogSlice([], offset)
         index, position = self._hints.get(offset) or self._locate(offset)
-        found, next_offset, left = list[Buffer](), offset, max_bytes
-        last = len(self.segments) - 1
+        found, next_offset, left, last = list[Buffer](), offset, max_bytes, len(self.segments) - 1
         while True:
             segment = self.segments[index]
             if position < segment.size_bytes:
-                own_end = self._bases[index + 1] if index < last else self.end_offset
-                bounds = {"offset": next_offset, "own_end": own_end, "end_offset": end_offset}
+                ends = self._bases[index + 1] if index < last else self.end_offset
                 least = at_least_one and not found
-                part, position = segment.read(position, left, **bounds, at_least_one=least, to_send=to_send)
+                part, position = segment.read(
+                    position, left, next_offset, ends, end_offset, at_least_one=least, to_send=to_send
+                )
                 found += part.batches
                 left -= sum(map(len, part.batches))
                 next_offset = part.next_offset
