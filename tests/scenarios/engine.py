@@ -31,6 +31,8 @@ ATTEMPTS = 2000
 PAUSE_S = 0.01
 UNITS_S = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 PATIENCE_S = 180.0
+MEDDLING = ("fault", "faults", "syncs", "one", "damage", "lose")
+"""First words of the steps that are the place's alone."""
 IN_BETWEEN = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
@@ -54,6 +56,9 @@ class Place(Protocol):
 
     def arm(self, how: str, point: str) -> None:
         """`crash` or `power fails` when this fault point is passed next."""
+
+    async def meddle(self, engine: "Engine", words: list[str]) -> None:
+        """Fault points, syncs and files: see `places.meddling`."""
 
     async def age(self, engine: "Engine", transactional_id: str, epoch: int) -> None:
         """Let an id reach an epoch, without a transaction."""
@@ -97,6 +102,9 @@ class Engine:
             return []
         if words[0] in ("crash", "restart", "stop", "advance", "power", "clock"):
             return await self._act(words)
+        if words[0] in MEDDLING:
+            await self.place.meddle(self, words)
+            return []
         if words[0] == "wait":
             return await self._wait(words)
         if found := re.fullmatch(r"(\S+) has epoch (\d+)", step.text):
@@ -177,7 +185,10 @@ class Engine:
 
     async def _hear(self, client: Client) -> list[str]:
         _, api, version, request, future = self._unheard.pop(client.name)
-        answer = await future
+        try:
+            answer = await future
+        except ConnectionLost:
+            return marked(["the connection was lost"])
         lines = answer_lines(answer, version, self.names)
         client.learn(api, request, answer)
         return lines

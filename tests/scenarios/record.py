@@ -12,7 +12,9 @@ from tests.scenarios.language import FOLDER, Scenario, Step
 
 KAFKA_VERSION = "4.3.1"
 Answers = list[list[str]]
-BEYOND = ("crash", "power fails", "power cut", "stop", "restart", "advance time", "clock goes back")
+FAULTS = ("crash at", "power fails at", "fault ", "faults end")
+DISK = ("syncs ", "one sync ", "damage ", "lose ")
+BEYOND = ("crash", "power cut", "stop", "restart", "advance time", "clock goes back", *FAULTS, *DISK)
 """What nobody can ask of Kafka, or what it is no oracle for."""
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.scenarios import record
 from tests.scenarios.language import Scenario, all_scenarios
 from tests.scenarios.places.sockets import OurServer
 
-NEEDS = {"time": ("advance", "clock"), "power": ("power",), "faults": ("crash at",)}
+NEEDS = {"time": ("advance", "clock"), "power": ("power",), "faults": record.FAULTS, "disk": record.DISK}
 
 
 def possible(scenario: Scenario) -> bool:

@@ -18,7 +18,7 @@ from broker.server import Server
 from broker.topic_config import TopicConfig
 from storage.log import StorageFailed
 from tests.simulation.disk import SimulatedDisk
-from tests.simulation.environment import SimulatedEnvironment, WallClock
+from tests.simulation.environment import SimulatedEnvironment, SyncGate, WallClock
 from tests.simulation.loop import ProcessDied, ProcessLoop, Scheduler, new_process
 from tests.simulation.network import Network
 
@@ -79,6 +79,7 @@ class BrokerProcess:
         self.segment_bytes = segment_bytes
         self.sync_s = sync_s
         self.slow_disk = 0.0
+        self.gate = SyncGate()
         self.any_subset = any_subset
         self.boots = 0
         self.starts = 0
@@ -118,6 +119,7 @@ class BrokerProcess:
             sync_s=self.sync_s,
         )
         environment.slow = self.slow_disk
+        environment.gate = self.gate
         self.disk.watcher = self._watcher
         serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # The broker's code runs when its loop does, not inside the caller's.
@@ -176,6 +178,7 @@ class BrokerProcess:
     def _dead(self) -> None:
         assert self.loop is not None
         self.loop.die()
+        self.gate.waiting.clear()
         self.network.process_died(self.loop)
 
     def _task_done(self, task: "asyncio.Task[Any]") -> None:

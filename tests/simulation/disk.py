@@ -326,6 +326,21 @@ class SimulatedDisk:
         self.before("write_whole rename", path)
         folder.sync()
 
+    # -- what befalls files, by no doing of the broker -------------------------------------------------------
+
+    def damage(self, path: str, position: int) -> None:
+        """One bit of a file that was synced is another."""
+        folder, name = self._parent(path)
+        inode = folder.entries[name]
+        assert isinstance(inode, Inode) and not inode.pending, f"{path} is not synced"
+        inode.content[position] ^= 1
+
+    def lose(self, path: str) -> None:
+        """A file is gone."""
+        folder, name = self._parent(path)
+        folder.change({name: None})
+        folder.sync()
+
     def _folder(self, path: str) -> Folder:
         found = self._known.get(path)
         if found is not None:

@@ -41,6 +41,20 @@ class WallClock:
         self.offset_ms += by_ms
 
 
+class SyncGate:
+    """Where a story lets syncs wait."""
+
+    def __init__(self) -> None:
+        self.is_shut = False
+        self.waiting: list[Callable[[], object]] = []
+
+    def enter(self, begin: Callable[[], object]) -> None:
+        if self.is_shut:
+            self.waiting.append(begin)
+        else:
+            begin()
+
+
 class SimulatedEnvironment:
     """`broker.environment.Environment` for one process of the broker."""
 
@@ -63,6 +77,7 @@ class SimulatedEnvironment:
         """The longest a sync takes, usually."""
         self.slow = 0.0
         """How often it takes fifty times that."""
+        self.gate = SyncGate()
 
     @property
     def files(self) -> SimulatedDisk:
@@ -97,7 +112,7 @@ class SimulatedEnvironment:
             else:
                 loop.call_later(after, _finish, answer, result)
 
-        loop.call_later(before, run)
+        self.gate.enter(lambda: loop.call_later(before, run))
         return answer
 
 

@@ -59,6 +59,9 @@ class Sockets:
     def arm(self, how: str, point: str) -> None:
         raise AssertionError("this server was started without fault points")
 
+    async def meddle(self, engine: Engine, words: list[str]) -> None:
+        raise AssertionError("nobody meddles with a real server")
+
     async def restart(self) -> None:
         self.process.start()
 

@@ -14,7 +14,9 @@ from coordinator.cluster.features import FINALIZED_FEATURES
 from tallystick.client.connection import Connection
 from tests.scenarios.engine import Engine
 from tests.scenarios.language import Scenario
+from tests.scenarios.places import meddling
 from tests.scenarios.places.ageing import age_in_the_log
+from tests.scenarios.record import FAULTS
 from tests.simulation.broker_process import PORT, BrokerProcess, BugLog, simulated_sockets
 from tests.simulation.environment import WALL_START_MS, WallClock
 from tests.simulation.loop import ProcessDied, ProcessLoop, Scheduler, run_on
@@ -56,6 +58,8 @@ class Virtual:
             any_subset=False,
         )
         self.strike: Callable[[], None] = self.broker.kill
+        self.for_the_next = ""
+        """Faults that were armed while no process was there."""
 
     async def connect(self, client_id: str) -> Connection:
         return await Connection.connect("10.0.0.1", PORT, client_id=client_id, negotiate=False)
@@ -73,8 +77,14 @@ class Virtual:
     async def end(self, how: str) -> None:
         if how == "power cut":
             self.broker.cut_power()
+        elif how == "power cut, nothing unsynced is left":
+            random, self.broker.random = self.broker.random, meddling.Merciless(1)
+            self.broker.cut_power()
+            self.broker.random = random
         elif how == "crash":
             self.broker.kill()
+        elif how == "stop":
+            await self._stop()
         else:
             raise AssertionError(f"a broker in process does not know how to {how}")
 
@@ -82,6 +92,21 @@ class Virtual:
         self.strike = self.broker.kill if how == "crash" else self.broker.cut_power
         assert self.broker.node is not None and self.broker.node.faults is not None
         self.broker.node.faults.arm(f"{point}=crash")
+
+    async def meddle(self, engine: Engine, words: list[str]) -> None:
+        await meddling.meddle(self, engine, words)
+
+    async def _stop(self) -> None:
+        loop = self.broker.loop
+        assert loop is not None
+        loop.call_soon(lambda: loop.create_task(self.broker.stop()).add_done_callback(lambda _: self.broker.stopped()))
+        while self.broker.alive:
+            await asyncio.sleep(0.001)
+
+    def faults(self) -> Faults:
+        """The fault points of a new process."""
+        faults, self.for_the_next = Faults(self, self.for_the_next), ""
+        return faults
 
     def crash(self) -> None:
         """A fault strikes: the process dies where it is."""
@@ -92,7 +117,8 @@ class Virtual:
         raise AssertionError("time does not stand still in a story")
 
     def stand_still(self, milliseconds: int) -> None:
-        raise AssertionError("nothing takes its time in a story")
+        assert self.broker.loop is not None
+        self.broker.loop.stand_still(milliseconds / 1000)
 
     async def age(self, engine: Engine, transactional_id: str, epoch: int) -> None:
         node, loop = self.broker.node, self.broker.loop
@@ -113,8 +139,8 @@ class Virtual:
 def play(scenario: Scenario, transaction_version: int) -> list[list[str]]:
     """Tell the story once, in a cluster of this transaction.version."""
     place = Virtual(scenario.settings)
-    if scenario.uses("crash at", "power fails at"):
-        place.broker.make_faults = lambda: Faults(place)
+    if scenario.uses(*FAULTS):
+        place.broker.make_faults = place.faults
     bugs = BugLog()
     log = logging.getLogger("tallystick")
     level, handlers, propagate = log.level, log.handlers, log.propagate
