@@ -55,7 +55,7 @@ def make_group_shards(node: "Node") -> Shards[GroupCoordinator]:
         topic = node.topics.by_name(CONSUMER_OFFSETS)
         return node.config.get_int("offsets.topic.num.partitions") if topic is None else len(topic.partitions)
 
-    return Shards(
+    shards: Shards[GroupCoordinator] = Shards(
         topic=CONSUMER_OFFSETS,
         partition_count=partition_count,
         make=lambda index: GroupCoordinator(settings),
@@ -64,6 +64,13 @@ def make_group_shards(node: "Node") -> Shards[GroupCoordinator]:
         exists=lambda: node.topics.by_name(CONSUMER_OFFSETS) is not None,
         publish=node.group_commit.publish,
     )
+
+    def leapt(by_ms: int) -> None:
+        for shard in shards.all():
+            shard.machine.time_leapt(by_ms)
+
+    shards.clock.on_leap = leapt
+    return shards
 
 
 async def forget_topic_offsets(node: "Node", topic: str, topic_id: bytes) -> None:

@@ -5,6 +5,9 @@ its records say and for what is due in a moment: a marker to be written once mor
 None of these may wait for as long as the clock was set back. (Kafka keeps timers of groups and retries on a clock of
 their own, which nobody sets.) What it is ahead is made up for as soon as the clock is set forward again; a restart
 begins with the wall clock as it is.
+
+When somebody sets the wall clock forward it goes along, for what is written down has to be told from what was written
+before a restart; but it says so (`on_leap`), and whoever keeps patience with clients keeps it for as long as promised.
 """
 
 import asyncio
@@ -27,6 +30,8 @@ class SteadyClock:
         self._wall_ms: int = environment.wall_ms()
         self._monotonic_ms: int = environment.monotonic_ms()
         self._ahead_ms = 0
+        self.on_leap: Callable[[int], None] | None = None
+        """Told by how many milliseconds this clock went ahead of time, before it says anything later."""
 
     def now_ms(self) -> int:
         wall_ms, monotonic_ms = self._environment.wall_ms(), self._environment.monotonic_ms()
@@ -34,7 +39,10 @@ class SteadyClock:
         jumped_ms = wall_ms - self._wall_ms - passed_ms
         self._wall_ms, self._monotonic_ms = wall_ms, monotonic_ms
         if abs(jumped_ms) > max(STEP_MS, passed_ms // 100):
-            self._ahead_ms = max(0, self._ahead_ms - jumped_ms)
+            leapt_ms = jumped_ms - self._ahead_ms
+            self._ahead_ms = max(0, -leapt_ms)
+            if leapt_ms > 0 and self.on_leap is not None:
+                self.on_leap(leapt_ms)
         return wall_ms + self._ahead_ms
 
 

@@ -5,7 +5,7 @@ that owns deadlines answers `Machine.next_deadline_ms` with one of these.
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -62,6 +62,12 @@ class Deadlines(Generic[K]):
             _, _, key = heapq.heappop(self._heap)
             del self._at[key]
             yield key
+
+    def postpone(self, by_ms: int, concerns: Callable[[K], bool]) -> None:
+        """Move all deadlines of the keys that this `concerns`; their order among each other stays."""
+        self._at = {key: (at + by_ms * concerns(key), sequence) for key, (at, sequence) in self._at.items()}
+        self._heap = [(at, sequence, key) for key, (at, sequence) in self._at.items()]
+        heapq.heapify(self._heap)
 
     def peek(self, now_ms: int) -> K | None:
         """The earliest key that is due, left in place; for those who clear a deadline only in `replay`."""

@@ -236,6 +236,10 @@ class GroupCoordinator:
                 break
         return outcome
 
+    def time_leapt(self, by_ms: int) -> None:
+        """Somebody set the clock forward: that ends no session and no wait for members. Offsets age by it."""
+        self._deadlines.postpone(by_ms, lambda key: key.kind is not DeadlineKind.RETENTION)
+
     def _check_retention(self, now_ms: int) -> list[Record]:
         """A slice of a round over all groups; the next slice is due at once, the next round after the interval."""
         if not self._to_check:

@@ -46,6 +46,18 @@ def test_set_forward_again_it_is_the_wall_clock() -> None:
     assert clock.now_ms() == environment.wall
 
 
+def test_only_what_goes_ahead_of_time_is_a_leap() -> None:
+    """Set back by an hour and forward by two, it is one hour ahead of what has passed."""
+    environment = TwoClocks()
+    clock = SteadyClock(environment)
+    leaps: list[int] = []
+    clock.on_leap = leaps.append
+    for by in (-HOUR_MS, HOUR_MS // 2, HOUR_MS + HOUR_MS // 2, 0):
+        environment.passes(10, set_by=by)
+        clock.now_ms()
+    assert leaps == [HOUR_MS]
+
+
 def test_drift_is_taken_as_it_comes() -> None:
     """A clock that is slewed for a year must not carry its coordinator away from it."""
     environment = TwoClocks()

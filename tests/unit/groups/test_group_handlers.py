@@ -100,6 +100,20 @@ def test_members_through_the_versions(tmp_path: Path) -> None:
     told(story, tmp_path)
 
 
+def test_members_stay_when_somebody_sets_the_clock_forward(tmp_path: Path) -> None:
+    """Sessions go by the time that has passed (docs/decisions/0012)."""
+
+    async def story(broker: Broker) -> None:
+        await broker.found()
+        await broker.member()
+        broker.clock.ahead_ms = 300_000
+        assert (await broker.ask(ListGroupsRequest(), 0)).error_code == ErrorCode.NONE
+        due = [shard.machine.next_deadline_ms() for shard in broker.node.groups.all()]
+        assert min(at_ms for at_ms in due if at_ms is not None) > broker.clock.wall_ms()
+
+    told(story, tmp_path)
+
+
 def test_an_empty_group_id_is_refused_where_kafka_refuses_it(tmp_path: Path) -> None:
     async def story(broker: Broker) -> None:
         await broker.found()

@@ -135,6 +135,18 @@ def test_a_session_ends_without_heartbeats() -> None:
     assert story.heartbeat(second, 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_clock_that_is_set_forward_ends_no_session() -> None:
+    """Kafka's sessions go by a clock that nobody sets; here the leap is made good (docs/decisions/0012)."""
+    story = Story()
+    first, second = story.stable(2)
+    joining = story.join(first)
+    story.shard.machine.time_leapt(REBALANCE_MS * 60)
+    story.time.advance(REBALANCE_MS * 60)
+    assert joining.waiting and story.heartbeat(second, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    story.pass_time(REBALANCE_MS, second)
+    assert [member.member_id for member in joined(joining).members] == [first]
+
+
 def test_all_sessions_end_and_the_group_is_empty() -> None:
     story = Story()
     story.stable(3)

@@ -7,7 +7,7 @@ from typing import Any
 
 from broker.config import BrokerConfig
 from broker.context import ConnectionInfo, RequestContext
-from broker.environment import RealEnvironment
+from broker.environment import RealEnvironment, WallMs
 from broker.listeners import Endpoint
 from broker.local_files import LocalFiles
 from broker.node import Node
@@ -31,11 +31,21 @@ ALL_GROUP_OPERATIONS = 3400
 """As Kafka 4.3 counts them: read, delete, describe, describe and alter configs."""
 
 
+class SetClock(RealEnvironment):
+    """The clocks of this machine, the wall clock `ahead_ms` from where it is."""
+
+    ahead_ms = 0
+
+    def wall_ms(self) -> WallMs:
+        return WallMs(super().wall_ms() + self.ahead_ms)
+
+
 class Broker:
     """A node in memory, and one client of it."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, clock: SetClock) -> None:
         self.node = node
+        self.clock = clock
         self.connection = ConnectionInfo(1, "PLAINTEXT", "10.0.0.7", 4711)
 
     async def ask(self, request: Any, version: int) -> Any:
@@ -104,12 +114,12 @@ def told(story: Callable[[Broker], Awaitable[None]], folder: Path) -> None:
 
     async def run() -> None:
         settings = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "1"}
-        environment = RealEnvironment(LocalFiles(str(folder)))
+        environment = SetClock(LocalFiles(str(folder)))
         node = Node(BrokerConfig({"tallystick.in.memory": "true", **settings}), environment)
         try:
             await node.start()
             node.endpoints = {"PLAINTEXT": Endpoint("PLAINTEXT", "broker.example", 9092)}
-            await story(Broker(node))
+            await story(Broker(node, environment))
         finally:
             await node.stop()
             environment.close()
