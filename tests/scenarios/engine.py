@@ -73,7 +73,7 @@ class Engine:
         self.names = Names(suffix, zero_ms)
         self.clients: dict[str, Client] = {}
         self._connections: dict[str, Connection] = {}
-        self._unheard: dict[str, tuple[Client, str, int, Any, asyncio.Future[Any]]] = {}
+        self._unheard: dict[str, list[tuple[Client, str, int, Any, asyncio.Future[Any]]]] = {}
 
     async def play(self) -> list[list[str]]:
         """What each step was answered; steps that only act have nothing."""
@@ -178,13 +178,13 @@ class Engine:
 
     async def _send(self, client: Client, words: list[str]) -> None:
         begun = await self._begin(client, words)
-        self._unheard[client.name] = begun
+        self._unheard.setdefault(client.name, []).append(begun)
         _, api, _, request, future = begun
         if api == "JoinGroup":
             await self._wait_for_group(request.group_id, future, "PreparingRebalance")
 
     async def _hear(self, client: Client) -> list[str]:
-        _, api, version, request, future = self._unheard.pop(client.name)
+        _, api, version, request, future = self._unheard[client.name].pop(0)
         try:
             answer = await future
         except ConnectionLost:

@@ -7,6 +7,7 @@ one sync goes through                                   the oldest that waits do
 syncs go on                                             all do
 damage t-0 snapshot at 20                               a bit of the newest file of a partition with that ending
 lose t-0 producers                                      the newest such file is gone
+damage t-0@3 log at -1, lose t-0@3 log                  the same, of the file that an offset belongs to
 """
 
 import asyncio
@@ -60,10 +61,12 @@ async def meddle(place: "Virtual", engine: "Engine", words: list[str]) -> None:
 
 
 def _spoil(place: "Virtual", engine: "Engine", words: list[str]) -> None:
-    topic, index = partition(words[1])
+    what, _, offset = words[1].partition("@")
+    topic, index = partition(what)
     folder = f"{engine.names.unique(topic)}-{index}"
     disk = place.broker.disk
-    path = f"{folder}/{[name for name in disk.list(folder) if name.endswith('.' + words[2])][-1]}"
+    names = [name for name in disk.list(folder) if name.endswith("." + words[2])]
+    path = f"{folder}/{[name for name in names if not offset or int(name.partition('.')[0]) <= int(offset)][-1]}"
     if words[0] == "lose":
         disk.lose(path)
     else:
