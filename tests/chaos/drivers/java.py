@@ -1,4 +1,4 @@
-"""Apache Kafka's Java client: `tests/java/ChaosClient.java` in a process of its own, spoken to line by line.
+"""Apache Kafka's Java client: `tests/java/ChaosClient.java`, in a process of its own, spoken to line by line.
 
 The jars are those of `make jars-kafka`, or of the folder that TALLYSTICK_KAFKA_JARS names.
 """
@@ -13,9 +13,9 @@ from typing import Any
 from tests.chaos.drivers.driver import FATAL, Failed, Place
 from tests.harness import jars
 
-SOURCE = Path(__file__).resolve().parents[2] / "java" / "ChaosClient.java"
+SOURCES = sorted((Path(__file__).resolve().parents[2] / "java").glob("*.java"))
 CLASSES = "TALLYSTICK_CHAOS_CLASSES"
-"""Where the compiled program is, for the workers of a run."""
+"""Where the compiled programs are, for the workers of a run."""
 
 
 def class_path() -> str:
@@ -25,14 +25,14 @@ def class_path() -> str:
 
 
 def compiled() -> str:
-    """The folder with the compiled program. Raises `JarsMissing` where there is no JDK or no jars."""
+    """The folder with all our compiled programs. Raises `JarsMissing` where there is no JDK or no jars."""
     if (known := os.environ.get(CLASSES)) is not None:
         return known
     compiler = shutil.which("javac")
     if compiler is None:
         raise jars.JarsMissing("no javac on PATH")
     folder = tempfile.mkdtemp(prefix="tallystick-java-")
-    command = [compiler, "-cp", class_path(), "-d", folder, str(SOURCE)]
+    command = [compiler, "-cp", class_path(), "-d", folder, *map(str, SOURCES)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise AssertionError(done.stderr)
