@@ -2,7 +2,7 @@
 
     unit/…/test_x.py::test_y    a test (below tests/); "…/test_x.py" a whole file
     scenario TITLE              one story, in process; "scenarios" all of them
-    simulation N                one of the seeds 0 … N-1
+    simulation N                one of the seeds 0 … N-1; "seed N" this one
 
 Exit status: 0 nothing noticed, 1 noticed, anything else: the catcher itself is broken.
 """
@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
+from unittest import mock
 
 import pytest
 from hypothesis import Phase, settings
@@ -24,18 +25,23 @@ from tests.mutants.tables import MUTANTS
 UNNOTICED, NOTICED, BROKEN, STALE = 0, 1, 3, 4
 SECONDS = 300
 """A defect may leave a test waiting for ever: that is noticed, too."""
+CALLBACKS = {"scenario": 20_000, "simulation": 80_000}
+"""Likewise for a story: what the longest takes without a defect, and a third more."""
 
 
 def run(catcher: str) -> int:
     """One catcher, in this process. Prints one line of what it found."""
     kind, _, rest = catcher.partition(" ")
-    if kind == "simulation":
-        return _simulation(range(int(rest)))
-    if kind == "seed":
-        return _simulation(range(int(rest), int(rest) + 1))
-    if kind in ("scenario", "scenarios"):
-        return _scenarios(rest)
-    return _pytest([f"tests/{catcher}"])
+    if kind not in ("simulation", "seed", "scenario", "scenarios"):
+        return _pytest([f"tests/{catcher}"])
+    from tests.simulation.loop import Scheduler
+
+    told = kind.startswith("scenario")
+    callbacks = CALLBACKS["scenario" if told else "simulation"]
+    with mock.patch.dict(Scheduler.__init__.__kwdefaults__, callbacks=callbacks):
+        if told:
+            return _scenarios(rest)
+        return _simulation(range(int(rest), int(rest) + 1) if kind == "seed" else range(int(rest)))
 
 
 def _simulation(seeds: Sequence[int]) -> int:
@@ -43,7 +49,10 @@ def _simulation(seeds: Sequence[int]) -> int:
     from tests.simulation.simulation import run as run_plan
 
     for seed in seeds:
-        violations = run_plan(draw(seed)).violations
+        try:
+            violations = run_plan(draw(seed)).violations
+        except Exception as error:  # whatever it is, it is what this seed found
+            violations = [repr(error)]
         if violations:
             print(f"seed {seed}: {violations[0]}")
             return NOTICED
@@ -63,11 +72,11 @@ def _scenarios(title: str) -> int:
             try:
                 answers = virtual.play(scenario, version)
             except Exception as error:
-                print(f"scenario {scenario.title}: {error!r}")
+                print(f"scenario {scenario.title} | {error!r}")
                 return NOTICED
             for step, answer in zip(scenario.steps, answers, strict=True):
                 if answer != step.answer:
-                    print(f"scenario {scenario.title}: {step.text}")
+                    print(f"scenario {scenario.title} | {step.text}")
                     return NOTICED
     return UNNOTICED
 

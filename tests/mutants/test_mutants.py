@@ -1,4 +1,5 @@
-"""That every mutant still applies, and that a fixed sample is noticed; `make mutants` is all of them.
+"""That every mutant still applies, and that a fixed sample is noticed, by a story and by a unit test; `make mutants` is
+all of them.
 
 The sample has one of each part of the broker, and quick ones only.
 """
@@ -9,9 +10,12 @@ import sys
 
 import pytest
 
+from tests.mutants.asking import SEEDS
 from tests.mutants.mutant import VARIABLE, Change, Stale, changed_code, function_at
 from tests.mutants.page import PAGE
+from tests.mutants.stories import told
 from tests.mutants.tables import MUTANTS
+from tests.scenarios.language import all_scenarios
 
 SAMPLE = (
     "EndTxn accepts a higher epoch",
@@ -19,7 +23,7 @@ SAMPLE = (
     "COMPLETE before the markers are durable",
     "a coordinator answers before it is durable",
     "duplicate cache of four",
-    "the last stable offset moves with a marker that is not committed",
+    "fetch beyond the last stable offset",
     "the order of one cycle is reversed",
     "pending offsets are dropped on reload",
     "answers leave out of order",
@@ -36,6 +40,7 @@ def test_a_sample_is_noticed() -> None:
         check=False,
     )
     assert f"{len(SAMPLE)} of {len(SAMPLE)} noticed" in done.stdout, done.stdout + done.stderr
+    assert "no unit test" not in done.stdout
     assert done.returncode == 0
 
 
@@ -64,6 +69,13 @@ def test_enough_are_planted_and_each_is_on_the_page() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert [name for name in MUTANTS if f"| {name} |" not in page] == []
     assert "**nothing**" not in page
+
+
+def test_the_stories_that_are_said_to_notice_exist() -> None:
+    stories = {f"scenario {scenario.title}" for scenario in all_scenarios()} | {f"seed {seed}" for seed in range(SEEDS)}
+    found = told()
+    assert set(found) <= set(MUTANTS)
+    assert set(found.values()) <= stories
 
 
 def test_each_has_something_that_is_expected_to_notice_it() -> None:

@@ -1,0 +1,45 @@
+"""Which story notices each mutant: `stories.json`, written by `make mutants`, one line a mutant.
+
+A story is a scenario or a seed of the simulation: it was not written with the defect in mind, or would be told of any
+broker. Those that plant look there first; where the story has changed and does not notice any more, all are asked.
+"""
+
+import fcntl
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.mutants.tables import MUTANTS
+
+PATH = Path(__file__).with_name("stories.json")
+SEED = re.compile(r"^seed (\d+)")
+SCENARIO = re.compile(r"^scenario .+(?= \| )")
+
+
+def is_story(catcher: str) -> bool:
+    return catcher.startswith(("scenario", "simulation", "seed"))
+
+
+def told() -> dict[str, str]:
+    """Name of a mutant → `scenario TITLE` or `seed N`."""
+    found: dict[str, str] = json.loads(PATH.read_text(encoding="utf-8")) if PATH.exists() else {}
+    return found
+
+
+def who_said(said: str) -> str:
+    """The one story among many that noticed something, by what was said."""
+    found = SEED.match(said) or SCENARIO.match(said)
+    return "" if found is None else found[0]
+
+
+def remember(news: Mapping[str, str]) -> None:
+    """Merge what was found; "" forgets. Several may do so at once."""
+    with PATH.open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        text = file.read()
+        known = (json.loads(text) if text else {}) | news
+        ordered = {name: known[name] for name in MUTANTS if known.get(name)}
+        file.truncate(0)
+        file.write(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
