@@ -6,7 +6,6 @@ fault point `log.before-append` say ENOSPC, which needs no file system.)
 
 import asyncio
 import contextlib
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from tests.chaos.forked_broker import ForkedBroker
 from tests.chaos.look import look, verdict
 from tests.chaos.story import Story
 from tests.chaos.test_fault_points import SETTINGS, prepare
+from tests.harness.small_disk import small_disk
 from tests.simulation.history import History
 
 SIZE_BYTES = 4 << 20
@@ -27,19 +27,9 @@ FILLER = "filler"
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of a few megabytes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip("this user may not mount a file system")
-    try:
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", SIZE_BYTES) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 async def fill(broker: ForkedBroker) -> None:
@@ -84,12 +74,12 @@ def told(broker: ForkedBroker, room: Path) -> None:
     assert committed.is_visible and story.is_visible
 
 
-def test_a_disk_that_is_full(small_disk: Path, tmp_path: Path) -> None:
+def test_a_disk_that_is_full(disk: Path, tmp_path: Path) -> None:
     """Nothing acknowledged is lost, nothing is torn, the next start serves (KAFKA_STORAGE_ERROR meanwhile)."""
-    room = small_disk / "room"
+    room = disk / "room"
     room.write_bytes(bytes(SIZE_BYTES // 4))
     broker = ForkedBroker(tmp_path, SETTINGS)
-    broker.data = small_disk / "data"
+    broker.data = disk / "data"
     try:
         told(broker, room)
     finally:
