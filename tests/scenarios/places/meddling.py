@@ -8,6 +8,7 @@ syncs go on                                             all do
 damage t-0 snapshot at 20                               a bit of the newest file of a partition with that ending
 lose t-0 producers                                      the newest such file is gone
 damage t-0@3 log at -1, lose t-0@3 log                  the same, of the file that an offset belongs to
+lose t-0 snapshot from 5                                every such file from an offset on is gone
 """
 
 import asyncio
@@ -66,6 +67,11 @@ def _spoil(place: "Virtual", engine: "Engine", words: list[str]) -> None:
     folder = f"{engine.names.unique(topic)}-{index}"
     disk = place.broker.disk
     names = [name for name in disk.list(folder) if name.endswith("." + words[2])]
+    if "from" in words:
+        for name in names:
+            if int(name.partition(".")[0]) >= int(words[-1]):
+                disk.lose(f"{folder}/{name}")
+        return
     path = f"{folder}/{[name for name in names if not offset or int(name.partition('.')[0]) <= int(offset)][-1]}"
     if words[0] == "lose":
         disk.lose(path)
