@@ -60,12 +60,19 @@ class Scenario:
     clients: int = 2
     """The transaction.version that clients speak unless a step names another version of a request."""
     settings: dict[str, str] = field(default_factory=dict)
+    segment_bytes: int = 0
+    """How large segments are, where the story wants them small."""
     not_asked: str = ""
     """Why Kafka is not asked, where it could be."""
 
     @property
     def name(self) -> str:
         return f"{self.path.stem}: {self.title}"
+
+    @property
+    def is_of_another_broker(self) -> bool:
+        """Whether it wants a broker with settings of its own."""
+        return bool(self.settings or self.segment_bytes)
 
     def uses(self, *first_words: str) -> bool:
         return any(step.text.startswith(first_words) for step in self.steps)
@@ -138,6 +145,8 @@ def _head(scenario: Scenario, line: str, where: str) -> None:
         scenario.clients = int(found[1])
     elif found := re.fullmatch(r"broker setting ([\w.]+)=(\S*)", line):
         scenario.settings[found[1]] = found[2]
+    elif found := re.fullmatch(r"segments of (\d+) bytes", line):
+        scenario.segment_bytes = int(found[1])
     elif found := re.fullmatch(r"Kafka is not asked: (.+)", line):
         scenario.not_asked = found[1]
     elif re.match(r"(with|clients of|broker setting|Kafka is)\b.*(=|:|\d$)", line):

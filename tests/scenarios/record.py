@@ -20,7 +20,7 @@ BEYOND = ("crash", "power cut", "stop", "restart", "advance time", "clock goes b
 
 def comparable(scenario: Scenario) -> bool:
     """Whether Kafka can be asked: nothing in the story needs our own powers."""
-    return not scenario.not_asked and not scenario.settings and not scenario.uses(*BEYOND)
+    return not scenario.not_asked and not scenario.is_of_another_broker and not scenario.uses(*BEYOND)
 
 
 def path_of(scenario_file: Path, transaction_version: int) -> Path:

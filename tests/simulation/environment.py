@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from broker.environment import MonotonicMs, WallMs
 from tests.simulation.disk import SimulatedDisk
@@ -41,18 +41,36 @@ class WallClock:
         self.offset_ms += by_ms
 
 
+class Sync:
+    """Work that blocks: it is done at one moment, and heard of at a later one."""
+
+    def __init__(self, work: Callable[[], object], after_s: float) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[Any] = self.loop.create_future()
+        self._work = work
+        self._after_s = after_s
+        self._outcome: tuple[Callable[..., None], Any] | None = None
+
+    def reach_the_disk(self) -> None:
+        if self._outcome is None:
+            try:
+                self._outcome = _finish, self._work()
+            except Exception as error:  # whoever waits gets it
+                self._outcome = _fail, error
+
+    def go_through(self) -> None:
+        self.reach_the_disk()
+        assert self._outcome is not None
+        tell, what = self._outcome
+        self.loop.call_later(self._after_s, tell, self.answer, what)
+
+
 class SyncGate:
     """Where a story lets syncs wait."""
 
     def __init__(self) -> None:
         self.is_shut = False
-        self.waiting: list[Callable[[], object]] = []
-
-    def enter(self, begin: Callable[[], object]) -> None:
-        if self.is_shut:
-            self.waiting.append(begin)
-        else:
-            begin()
+        self.waiting: list[Sync] = []
 
 
 class SimulatedEnvironment:
@@ -98,22 +116,15 @@ class SimulatedEnvironment:
     def run_blocking(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """The work happens at one moment between now and its answer, so that a crash may come before, between and
         after."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T] = loop.create_future()
         random = self._random
         longest = self.sync_s * (50 if self.slow and random.random() < self.slow else 1)
         before, after = random.random() * longest, random.random() * longest
-
-        def run() -> None:
-            try:
-                result = work()
-            except Exception as error:  # whoever waits gets it
-                loop.call_later(after, _fail, answer, error)
-            else:
-                loop.call_later(after, _finish, answer, result)
-
-        self.gate.enter(lambda: loop.call_later(before, run))
-        return answer
+        sync = Sync(work, after)
+        if self.gate.is_shut:
+            self.gate.waiting.append(sync)
+        else:
+            sync.loop.call_later(before, sync.go_through)
+        return sync.answer
 
 
 def _finish(answer: "asyncio.Future[T]", result: T) -> None:

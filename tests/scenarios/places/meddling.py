@@ -4,6 +4,7 @@ fault marker.before=fail:NOT_LEADER_OR_FOLLOWER@1x*     a fault (docs/faults.md)
 faults end                                              none of them strikes any more
 syncs wait                                              no sync begins from now on
 one sync goes through                                   the oldest that waits does, and whoever waited for it goes on
+one sync reaches the disk                               the oldest is done, but nobody has heard of it yet
 syncs go on                                             all do
 damage t-0 snapshot at 20                               a bit of the newest file of a partition with that ending
 lose t-0 producers                                      the newest such file is gone
@@ -45,20 +46,26 @@ async def meddle(place: "Virtual", engine: "Engine", words: list[str]) -> None:
             node.faults.disarm()
     elif words == ["syncs", "wait"]:
         gate.is_shut = True
-    elif words == ["one", "sync", "goes", "through"]:
-        while not gate.waiting:
-            await asyncio.sleep(SETTLED_S)
-        gate.waiting.pop(0)()
-        await asyncio.sleep(SETTLED_S)
+    elif words[:2] == ["one", "sync"]:
+        await _let_one_through(place, unheard=words[2:] == ["reaches", "the", "disk"])
     elif words == ["syncs", "go", "on"]:
         gate.is_shut = False
         waiting, gate.waiting = gate.waiting, []
-        for begin in waiting:
-            begin()
+        for sync in waiting:
+            sync.loop.call_soon(sync.go_through)
     elif words[0] in ("damage", "lose"):
         _spoil(place, engine, words)
     else:
         raise AssertionError(f"nobody knows how to {' '.join(words)}")
+
+
+async def _let_one_through(place: "Virtual", *, unheard: bool) -> None:
+    waiting = place.broker.gate.waiting
+    while not waiting:
+        await asyncio.sleep(SETTLED_S)
+    sync = waiting[0] if unheard else waiting.pop(0)
+    sync.loop.call_soon(sync.reach_the_disk if unheard else sync.go_through)
+    await asyncio.sleep(SETTLED_S)
 
 
 def _spoil(place: "Virtual", engine: "Engine", words: list[str]) -> None:

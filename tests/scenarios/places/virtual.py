@@ -40,7 +40,7 @@ class Virtual:
     name = "in process"
     powers = frozenset({"time", "crash", "power", "settings"})
 
-    def __init__(self, settings: dict[str, str]) -> None:
+    def __init__(self, settings: dict[str, str], segment_bytes: int) -> None:
         self.scheduler = Scheduler()
         random = Random(1)
         self.network = Network(self.scheduler, random, NetworkFaults(delay_s=0.0001))
@@ -53,7 +53,7 @@ class Virtual:
             clock,
             random,
             SETTINGS | settings,
-            segment_bytes=1 << 20,
+            segment_bytes=segment_bytes,
             sync_s=0.0001,
             any_subset=False,
         )
@@ -83,8 +83,10 @@ class Virtual:
             self.broker.random = random
         elif how == "crash":
             self.broker.kill()
-        elif how == "stop":
-            await self._stop()
+        elif how in ("stop", "stop at once"):
+            self._stop()
+            while self.broker.alive and how == "stop":
+                await asyncio.sleep(0.001)
         else:
             raise AssertionError(f"a broker in process does not know how to {how}")
 
@@ -96,12 +98,10 @@ class Virtual:
     async def meddle(self, engine: Engine, words: list[str]) -> None:
         await meddling.meddle(self, engine, words)
 
-    async def _stop(self) -> None:
+    def _stop(self) -> None:
         loop = self.broker.loop
         assert loop is not None
         loop.call_soon(lambda: loop.create_task(self.broker.stop()).add_done_callback(lambda _: self.broker.stopped()))
-        while self.broker.alive:
-            await asyncio.sleep(0.001)
 
     def faults(self) -> Faults:
         """The fault points of a new process."""
@@ -133,12 +133,14 @@ class Virtual:
         await done
 
     async def restart(self) -> None:
+        while self.broker.alive:  # it was told to stop, and takes its time
+            await asyncio.sleep(0.001)
         await self.broker.start()
 
 
 def play(scenario: Scenario, transaction_version: int) -> list[list[str]]:
     """Tell the story once, in a cluster of this transaction.version."""
-    place = Virtual(scenario.settings)
+    place = Virtual(scenario.settings, scenario.segment_bytes or 1 << 20)
     if scenario.uses(*FAULTS):
         place.broker.make_faults = place.faults
     bugs = BugLog()
