@@ -212,6 +212,8 @@ async def admit_offset_commit(
     wanted = offsets_partition(node, index)
     try:
         await node.groups.wait_until_ready(index)  # so that asking the group will not wait for it later
+        if _is_fenced(node, producer, index):
+            return ErrorCode.INVALID_PRODUCER_EPOCH
         if adds:
             error = await add_to_transaction(node, transactional_id, producer, wanted, client_version=2)
         else:
@@ -233,6 +235,13 @@ def offsets_partition(node: "Node", index: int) -> list[TopicPartitions]:
     """A partition of `__consumer_offsets` as a transaction keeps it."""
     topic = node.topics.by_name(CONSUMER_OFFSETS)
     return [TopicPartitions(CONSUMER_OFFSETS, NO_TOPIC_ID if topic is None else topic.topic_id, (index,))]
+
+
+def _is_fenced(node: "Node", producer: Producer, index: int) -> bool:
+    """Whether the partition has seen a later epoch, as Produce looks, too: an identity that its id has left behind is
+    told so, and not that nobody knows it."""
+    partition = node.topics.partition(CONSUMER_OFFSETS, index)
+    return partition is not None and producer.producer_epoch < partition.derived.producers.epoch(producer.producer_id)
 
 
 def _still_open(node: "Node", transactional_id: str, producer: Producer, index: int) -> bool:

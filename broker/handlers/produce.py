@@ -128,7 +128,7 @@ def _is_transactional(records: memoryview) -> bool:
 
 def _whole_request_error(request: ProduceRequest, transactional: list[_Write]) -> ErrorCode:
     """What refuses the whole request: no transactional id, or batches of more than one producer."""
-    if not request.transactional_id:
+    if request.transactional_id is None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if len(transactional) > 1 and len({_producer_of(write.records) for write in transactional}) > 1:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -163,7 +163,7 @@ async def _admit_and_append(
     answer: ProduceResponse,
 ) -> ProduceResponse | Deferred | NoAnswer:
     """Ask the gate, then append without another await: a request may mix transactional and other partitions."""
-    assert request.transactional_id
+    assert request.transactional_id is not None
     admissions = await admit_produce(
         node, request.transactional_id, context.api_version, [batch for _, batch in batches]
     )

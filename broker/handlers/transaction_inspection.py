@@ -135,7 +135,7 @@ async def list_transactions(
             and (pattern is None or pattern.matches(transactional_id))
         )
 
-    unknown = [name for name in request.state_filters if name not in KNOWN_STATE_NAMES]
+    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in KNOWN_STATE_NAMES]
     found: list[ListTransactionsResponseTransactionState] = []
     indexes = [index for index, _ in node.transactions.indexed()]
     try:

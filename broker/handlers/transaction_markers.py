@@ -55,6 +55,9 @@ async def write_txn_markers(
 
 
 async def _write(node: "Node", asked: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
+    found = node.topics.by_name(topic)
+    if found is None or not 0 <= index < len(found.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     marker = Marker(
         producer_id=asked.producer_id,
         producer_epoch=asked.producer_epoch,

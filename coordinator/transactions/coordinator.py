@@ -28,6 +28,7 @@ from coordinator.transactions.fencing import (
     needs_new_producer_id,
     renewal,
     renewed,
+    unknown_id,
 )
 from coordinator.transactions.ledger import Completion, TransactionLedger
 from coordinator.transactions.states import (
@@ -168,7 +169,7 @@ class TransactionCoordinator:
         Answers an `ErrorCode`."""
         before = self.transactions.get(transactional_id)
         if before is None:
-            return Outcome(answers=[(ticket, ErrorCode.INVALID_PRODUCER_ID_MAPPING)])
+            return Outcome(answers=[(ticket, unknown_id(transactional_id))])
         if before.state.preparing:
             return Outcome(answers=[(ticket, ErrorCode.CONCURRENT_TRANSACTIONS)])
         error = _identity_error(before, claimed)
@@ -202,7 +203,7 @@ class TransactionCoordinator:
         `ErrorCode`; TRANSACTION_ABORTABLE for one that is not."""
         before = self.transactions.get(transactional_id)
         if before is None:
-            error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            error = unknown_id(transactional_id)
         else:
             error = _identity_error(before, claimed)
             if error is ErrorCode.NONE and before.state.preparing:

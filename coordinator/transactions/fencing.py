@@ -71,6 +71,11 @@ class Producer:
     producer_epoch: int
 
 
+def unknown_id(transactional_id: str) -> ErrorCode:
+    """What is told of an id that is not there. The empty one never is, and that is the fault of the request."""
+    return ErrorCode.INVALID_PRODUCER_ID_MAPPING if transactional_id else ErrorCode.INVALID_REQUEST
+
+
 def exhausted(epoch: int) -> bool:
     """Whether the next bump needs a new producer id."""
     return epoch >= EXHAUSTED_EPOCH
@@ -150,9 +155,8 @@ def fenced(transaction: Transaction, *, cluster_version: int, next_producer_id: 
     The epoch is bumped so that the old instance is fenced (KAFKA-6119): once, not twice (KAFKA-19367). Under TV2 the
     abort's own bump is the fence, and the old client can still find out by EndTxn(abort); under TV0 it cannot.
     """
-    after = decided(
-        transaction, commit=False, client_version=cluster_version, next_producer_id=next_producer_id, now_ms=now_ms
-    )
+    version = 2 if cluster_version >= 2 else 0  # as requests say it: they do not know of level 1
+    after = decided(transaction, commit=False, client_version=version, next_producer_id=next_producer_id, now_ms=now_ms)
     if cluster_version >= 2:
         return after
     return replace(after, producer_epoch=min(transaction.producer_epoch + 1, LAST_EPOCH), last_producer_epoch=NO_EPOCH)
