@@ -23,7 +23,12 @@ def is_story(catcher: str) -> bool:
 
 def told() -> dict[str, str]:
     """Name of a mutant → `scenario TITLE` or `seed N`."""
-    found: dict[str, str] = json.loads(PATH.read_text(encoding="utf-8")) if PATH.exists() else {}
+    if not PATH.exists():
+        return {}
+    with PATH.open(encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)  # somebody may be writing it
+        text = file.read()
+    found: dict[str, str] = json.loads(text) if text else {}
     return found
 
 
