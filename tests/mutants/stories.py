@@ -44,7 +44,8 @@ def remember(news: Mapping[str, str]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         text = file.read()
-        known = (json.loads(text) if text else {}) | news
+        known: dict[str, str] = json.loads(text) if text else {}
+        known.update(news)
         ordered = {name: known[name] for name in MUTANTS if known.get(name)}
         file.truncate(0)
         file.write(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
