@@ -39,6 +39,7 @@ VERIFIED = Admission(verification=False)
 
 NOT_IN_TRANSACTION = "The partition is not in the producer's open transaction."
 """Clients before Produce 11 do not know TRANSACTION_ABORTABLE; the words are for whoever reads their log."""
+MANY_PRODUCERS = "The request holds transactional batches of more than one producer."
 
 
 @dataclass(slots=True)
@@ -271,6 +272,8 @@ def _refuse_all(
 ) -> ProduceResponse:
     for write in writes:
         write.told.error_code = error
+        if error is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            write.told.error_message = MANY_PRODUCERS
     if request.acks == 0:
         raise CloseConnection(f"a Produce with acks=0 failed: {_codes(writes)}")
     return answer
