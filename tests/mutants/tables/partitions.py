@@ -102,16 +102,13 @@ MUTANTS = (
         (f"{IN_A_PARTITION}::test_the_oldest_transaction_decides_whichever_ends_first", RANDOM_BOUNDS),
     ),
     Mutant(
-        "a transaction counts as complete before it is indexed",
+        "a transaction counts as complete though it could not be indexed",
         "KAFKA-7866: the index fails, and aborted records are shown",
         (
             Change(
-                f"{PARTITION}.append_marker",
-                "    self.derived.transaction_completed(producers.completes(end, offset))\n"
-                "    producers.apply_marker(end, offset, now_ms)",
-                "    completed = producers.completes(end, offset)\n"
-                "    producers.apply_marker(end, offset, now_ms)\n"
-                "    self.derived.transaction_completed(completed)",
+                "broker.partition.derived:DerivedState.transaction_completed",
+                'raise StorageFailed(f"the aborted-transaction index took no entry: {error}") from error',
+                "pass",
             ),
         ),
         (f"{IN_A_PARTITION}::test_an_index_that_takes_no_entry_freezes_the_last_stable_offset",),

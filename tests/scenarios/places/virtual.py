@@ -133,8 +133,10 @@ class Virtual:
         await done
 
     async def restart(self) -> None:
+        ended_by = self.scheduler.now + LONG_S
         while self.broker.alive:  # it was told to stop, and takes its time
-            await asyncio.sleep(0.001)
+            assert self.scheduler.now < ended_by, "the broker has not ended"
+            await asyncio.sleep(0.01)
         await self.broker.start()
 
 
