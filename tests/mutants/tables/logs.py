@@ -132,6 +132,7 @@ MUTANTS = (
                 "promises = [partition for partition in dirty if partition.topic == TRANSACTION_STATE]",
                 "promises = [partition for partition in dirty if partition.topic != TRANSACTION_STATE]",
             ),
+            Change(f"{GROUP_COMMIT}._run", "self._with_what_came_meanwhile(promises)", "promises"),
         ),
         (f"{CYCLES}::test_transactions_become_durable_after_what_they_promise",),
     ),
