@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from broker.coordinators import FutureTicket
@@ -30,14 +31,18 @@ _NOT_NOW = frozenset(
 class LocalMarkerWriter:
     """`coordinator.ports.MarkerWriter`."""
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: "Node", *, of_coordinator: bool = False) -> None:
         self._node = node
+        self._of_coordinator = of_coordinator
+        """Whether the markers are those of the coordinator in this node, and there is none beside it."""
         self._uncommitted = UncommittedMarkers()
 
     def write(self, topic: str, partition: int, topic_id: bytes | None, marker: Marker, done: Done) -> None:
         """A topic whose id is gone answers UNKNOWN_TOPIC_ID; one without an id in the record (TV0) goes by its name."""
         topics = self._node.topics
         found = topics.by_name(topic) if topic_id is None else topics.by_id(topic_id)
+        if found is not None and self._of_coordinator:
+            marker = _not_fenced(topics.partition_by_id(found.topic_id, partition), marker)
         if found is None:
             done(ErrorCode.UNKNOWN_TOPIC_ID)
         elif found.name == CONSUMER_OFFSETS:
@@ -71,6 +76,16 @@ class LocalMarkerWriter:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             self._node.groups.publish(index)
+
+
+def _not_fenced(partition: Partition | None, marker: Marker) -> Marker:
+    """An operator may have written a marker with the epoch of a coordinator that there will never be. It would fence
+    ours from this producer for good, and the transactional id would hang."""
+    if partition is not None:
+        known_epoch = partition.derived.producers.coordinator_epoch(marker.producer_id)
+        if known_epoch > marker.coordinator_epoch:
+            return replace(marker, coordinator_epoch=known_epoch)
+    return marker
 
 
 class UncommittedMarkers:
@@ -121,9 +136,11 @@ class _MarkerTicket:
         self._done(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _NOT_NOW else error)
 
 
-async def write_marker(node: "Node", topic: str, partition: int, marker: Marker) -> ErrorCode:
+async def write_marker(
+    node: "Node", topic: str, partition: int, marker: Marker, *, of_coordinator: bool = False
+) -> ErrorCode:
     """One marker, awaited: for those who are not a `MarkerDriver` (operators, start-up)."""
     ticket = FutureTicket()
-    LocalMarkerWriter(node).write(topic, partition, None, marker, ticket.release)
+    LocalMarkerWriter(node, of_coordinator=of_coordinator).write(topic, partition, None, marker, ticket.release)
     error: ErrorCode = await ticket.future
     return error

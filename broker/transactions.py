@@ -142,7 +142,7 @@ def make_transaction_shards(
 ) -> TransactionShards:
     """`node.transactions`. `transaction_version` is the finalised level of the feature of that name."""
     settings = ConfiguredTransactions(node.config, transaction_version)
-    writer = LocalMarkerWriter(node)
+    writer = LocalMarkerWriter(node, of_coordinator=True)
 
     def make(index: int) -> TransactionCoordinator:
         return TransactionCoordinator(producer_ids, settings, lambda: node.epoch)
@@ -226,6 +226,6 @@ async def _end_orphan(node: "Node", partition: Partition, producer_id: int, entr
         coordinator_epoch=node.epoch,
         transaction_version=2,
     )
-    error = await write_marker(node, partition.topic, partition.index, marker)
+    error = await write_marker(node, partition.topic, partition.index, marker, of_coordinator=True)
     if error is not ErrorCode.NONE:
         logger.error("%s: the marker was refused with %s; the transaction stays open", name, error.name)

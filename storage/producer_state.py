@@ -105,6 +105,14 @@ class ProducerState:
         epoch: int = HEAD.unpack_from(packed)[0]
         return epoch
 
+    def coordinator_epoch(self, producer_id: int) -> int:
+        """That of the last marker; -1 where there was none."""
+        packed = self._entries.get(producer_id)
+        if packed is None:
+            return -1
+        epoch: int = HEAD.unpack_from(packed)[1]
+        return epoch
+
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         """Whether exactly this epoch of the producer has a transaction under way here."""
         packed = self._entries.get(producer_id)

@@ -6,6 +6,7 @@ from broker.catalogue import handles
 from broker.context import RequestContext
 from broker.coordinators import CoordinatorError
 from broker.marker_writer import write_marker
+from broker.partition.partition import Partition
 from broker.transactions import HOLD_MS
 from coordinator.machine import Marker
 from coordinator.transactions.fencing import Producer
@@ -23,6 +24,9 @@ from protocol.messages.transactions import (
 if TYPE_CHECKING:
     from broker.node import Node
 
+Results = dict[str, dict[int, ErrorCode]]
+"""Topic → partition → what became of its marker."""
+
 
 @handles(WriteTxnMarkersRequest, WriteTxnMarkersResponse, versions=range(1, 3))
 async def write_txn_markers(
@@ -32,26 +36,38 @@ async def write_txn_markers(
 
     Where the transaction is open at the coordinator of this node, an abort (`kafka-transactions --abort`) ends it
     there, in all its partitions; Kafka writes just the marker, and the client may go on and commit half a
-    transaction. A commit of such a transaction is refused.
+    transaction. A commit of such a transaction is refused. One result for each producer, however many its markers.
     """
-    results = []
+    results: dict[int, Results] = {}
     for marker in request.markers:
+        told = results.setdefault(marker.producer_id, {})
         owner = node.transactions.owner_of(marker.producer_id)
         through_owner: ErrorCode | None = None
-        topics = []
         for topic in marker.topics:
-            partitions = []
             for index in topic.partition_indexes:
                 if owner is not None and contains(owner[1].partitions, topic.name, NO_TOPIC_ID, index):
                     if through_owner is None:
-                        through_owner = await _end_through_coordinator(node, owner[0], owner[1], marker)
+                        partition = node.topics.partition(topic.name, index)
+                        through_owner = await _end_through_coordinator(node, owner[0], owner[1], marker, partition)
                     error = through_owner
                 else:
                     error = await _write(node, marker, topic.name, index)
-                partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=error))
-            topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
-        results.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
-    return WriteTxnMarkersResponse(markers=results)
+                told.setdefault(topic.name, {})[index] = error
+    return WriteTxnMarkersResponse(markers=[_result(producer_id, told) for producer_id, told in results.items()])
+
+
+def _result(producer_id: int, told: Results) -> WritableTxnMarkerResult:
+    topics = [
+        WritableTxnMarkerTopicResult(
+            name=name,
+            partitions=[
+                WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
+                for index, error in partitions.items()
+            ],
+        )
+        for name, partitions in told.items()
+    ]
+    return WritableTxnMarkerResult(producer_id=producer_id, topics=topics)
 
 
 async def _write(node: "Node", asked: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
@@ -70,7 +86,11 @@ async def _write(node: "Node", asked: WritableTxnMarker, topic: str, index: int)
 
 
 async def _end_through_coordinator(
-    node: "Node", transactional_id: str, transaction: Transaction, asked: WritableTxnMarker
+    node: "Node",
+    transactional_id: str,
+    transaction: Transaction,
+    asked: WritableTxnMarker,
+    partition: Partition | None,
 ) -> ErrorCode:
     if transaction.state.preparing:
         # Decided already, and on its way: it ends as it was decided.
@@ -83,6 +103,10 @@ async def _end_through_coordinator(
     )
     if stale:
         return ErrorCode.INVALID_PRODUCER_EPOCH
+    if partition is not None:
+        known_epoch = partition.derived.producers.coordinator_epoch(asked.producer_id)
+        if asked.coordinator_epoch < known_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
     if asked.transaction_result:
         return ErrorCode.INVALID_TXN_STATE
     try:

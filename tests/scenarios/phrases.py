@@ -65,6 +65,8 @@ def offsets(words: list[str], said: Said, version: int, names: Names) -> Said:
 
 
 def offset_fetch(words: list[str], said: Said, version: int, names: Names) -> Said:
+    if "groups" in said:
+        return said
     group, rest = value_of(names, words[0]), words[1:]
     topics = None if rest == ["everything"] else indexes(rest, "partition_indexes")
     if version < 8:
@@ -114,6 +116,8 @@ def epochs(words: list[str], said: Said, version: int, names: Names) -> Said:
 
 
 def markers(words: list[str], said: Said, version: int, names: Names) -> Said:
+    if "markers" in said:
+        return said
     marker = {"coordinator_epoch": names.base_epoch, **said, "transaction_result": words[0] == "commit"}
     return {"markers": [{**marker, "topics": indexes(words[1:], "partition_indexes")}]}
 
