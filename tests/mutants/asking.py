@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from select import select
 
 from tests.mutants.catchers import NOTICED, SECONDS, STALE, UNNOTICED, notice
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import SEEDS, Mutant
 from tests.mutants.stories import SEED, is_story, told, who_said
 
 WIDER = ("unit/transactions", "unit/partition", "unit/groups", "unit/storage", "unit/broker", "unit/cluster")
-SEEDS = 150
-"""Within how many seeds the simulation has to notice what no scenario does."""
 STORIES = ("scenarios", f"simulation {SEEDS}")
 
 

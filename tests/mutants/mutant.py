@@ -17,6 +17,8 @@ from types import CodeType, FunctionType
 from typing import Any
 
 VARIABLE = "TALLYSTICK_MUTANT"
+SEEDS = 150
+"""Within how many seeds the simulation has to notice what no scenario does."""
 
 
 class Stale(Exception):

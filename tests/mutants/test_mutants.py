@@ -10,8 +10,7 @@ import sys
 
 import pytest
 
-from tests.mutants.asking import SEEDS
-from tests.mutants.mutant import VARIABLE, Change, Stale, changed_code, function_at
+from tests.mutants.mutant import SEEDS, VARIABLE, Change, Stale, changed_code, function_at
 from tests.mutants.page import PAGE
 from tests.mutants.stories import told
 from tests.mutants.tables import MUTANTS
