@@ -193,8 +193,7 @@ class Node:
             await asyncio.wait(list(self._tasks), timeout=FINISH_WORK_S)
         self.transactions.close()
         self.groups.close()
-        for task in list(self._tasks):
-            task.cancel()
+        await self._give_up_what_is_left()
         await self.group_commit.wait_until_idle()
         if self.failure is not None:
             self.abandon()
@@ -206,6 +205,14 @@ class Node:
             # As at any other time: the next start must not believe what was not synced (decision 0010).
             self.fail(error)
             self.abandon()
+
+    async def _give_up_what_is_left(self) -> None:
+        """Nobody is to write into a log that is being closed."""
+        left = list(self._tasks)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=FINISH_WORK_S)
 
     async def _close_logs(self) -> None:
         await close_partitions(self.environment, self.topics.opened())
