@@ -24,6 +24,7 @@ from tests.simulation.network import Network, NetworkFaults
 from tests.simulation.simulation import _quiet_about_the_dead as quiet_about_the_dead
 
 LONG_S = 120.0
+LONGEST_STOP_S = 10.0
 SETTINGS = {
     "listeners": "PLAINTEXT://10.0.0.1:9092",
     "offsets.topic.num.partitions": "3",
@@ -133,7 +134,7 @@ class Virtual:
         await done
 
     async def restart(self) -> None:
-        ended_by = self.scheduler.now + LONG_S
+        ended_by = self.scheduler.now + LONGEST_STOP_S
         while self.broker.alive:  # it was told to stop, and takes its time
             assert self.scheduler.now < ended_by, "the broker has not ended"
             await asyncio.sleep(0.01)
