@@ -105,6 +105,11 @@ class ProducerState:
         epoch: int = HEAD.unpack_from(packed)[0]
         return epoch
 
+    def next_sequence(self, producer_id: int) -> int:
+        """What follows the last batch of its current epoch; 0 where there is none."""
+        packed = self._entries.get(producer_id)
+        return 0 if packed is None else (last_sequence_of(packed) + 1) & SEQUENCE_MASK
+
     def coordinator_epoch(self, producer_id: int) -> int:
         """That of the last marker; -1 where there was none."""
         packed = self._entries.get(producer_id)

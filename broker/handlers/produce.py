@@ -77,8 +77,9 @@ def produce(
         if batches and admitted_at_once(
             node, request.transactional_id, context.api_version, [batch for _, batch in batches]
         ):
-            for write, _ in batches:
+            for write, batch in batches:
                 write.admission = VERIFIED
+                _remember(batch)
         elif batches:
             return _admit_and_append(node, context, request, writes, batches, answer)
     return _append_and_answer(node, context, request, writes, answer)
@@ -214,8 +215,6 @@ def _append(node: "Node", write: _Write, context: RequestContext, request: Produ
             zstd_allowed=context.api_version >= ZSTD_SINCE,
         )
     except AppendError as refused:
-        if admission is VERIFIED:
-            _remember_refused(partition, write.records)
         told.error_code = refused.code
         told.error_message = refused.message
         told.log_start_offset = refused.log_start_offset
@@ -235,15 +234,15 @@ def _append(node: "Node", write: _Write, context: RequestContext, request: Produ
     return appended.next_offset
 
 
-def _remember_refused(partition: Partition, records: memoryview) -> None:
-    """A first batch that was let in without a question, and refused by the log: later ones may not overtake it
+def _remember(batch: ProduceBatch) -> None:
+    """As if the coordinator had been asked: if the log refuses this batch, later ones may not overtake it
     (KAFKA-14920)."""
-    with contextlib.suppress(AppendError):
-        header = partition.needs_verification(records)
-        if header is not None:
-            partition.begin_verification(
-                header.producer_id, header.producer_epoch, header.base_sequence, supports_epoch_bump=False
-            )
+    header = batch.header
+    assert header is not None
+    with contextlib.suppress(AppendError):  # of a fenced epoch, as the append will say
+        batch.partition.begin_verification(
+            header.producer_id, header.producer_epoch, header.base_sequence, supports_epoch_bump=False
+        )
 
 
 def _when_committed(

@@ -142,6 +142,7 @@ class Partition:
         duplicate = producers.find_duplicate(header)
         if duplicate is not None:
             logger.info("%s: producer %d repeats offset %d", self._name, header.producer_id, duplicate.base_offset)
+            self._verifications.repeated(header, producers.next_sequence(header.producer_id))
             return Appended(
                 duplicate.base_offset,
                 duplicate.last_offset,

@@ -8,6 +8,7 @@ current one (KAFKA-14884).
 
 from dataclasses import dataclass
 
+from protocol.records.batch import BatchHeader
 from storage.producer_state import EndMarker, Tentative
 
 
@@ -58,6 +59,13 @@ class Verifications:
         """What is known of a producer whose first batch is still to come."""
         entry = self._entries.get(producer_id)
         return None if entry is None else Tentative(entry.lowest_sequence, entry.supports_epoch_bump)
+
+    def repeated(self, header: BatchHeader, next_sequence: int) -> None:
+        """A batch that the log has already is none that is still to come, and bounds nobody; in Kafka it does, and the
+        producer can go on in its next transaction only."""
+        entry = self._entries.get(header.producer_id)
+        if entry is not None and (entry.epoch, entry.lowest_sequence) == (header.producer_epoch, header.base_sequence):
+            entry.lowest_sequence = next_sequence
 
     def data_appended(self, producer_id: int) -> None:
         """A transactional batch is in the log: from now on the log itself knows of the transaction."""
