@@ -30,6 +30,9 @@ from tallystick.client.sender import Sender
 Counts = dict[str, dict[str, int]]
 """Records by topic and partition; the partition as text, for JSON."""
 
+Addressed = tuple[tuple[str, int], bytearray]
+"""A record batch, and the topic and partition it goes to."""
+
 _progress: dict[tuple[int, str], ProgressTopic] = {}
 """What this process has read of control topics, by connection and topic."""
 
@@ -90,16 +93,19 @@ class BatchTransaction:
 
     def write(self, lease: Lease, rows: Iterable[pa.RecordBatch]) -> Counts:
         """Step 2. Returns when every record is acknowledged; nothing is visible yet."""
+        self.connection.client.forget()
+        encoder = Encoder(self.settings.codec, self.settings.batch_bytes)
+        known: dict[str, int] = {}
+        return self.send(lease, (self._encoded(arrived, encoder, known) for arrived in rows if arrived.num_rows))
+
+    def send(self, lease: Lease, groups: Iterable[list[Addressed]]) -> Counts:
+        """Step 2 for rows that are batches already."""
         client, settings = self.connection.client, self.settings
         sender = Sender(client, lease, patience_s=settings.patience_s, room_bytes=settings.room_bytes)
-        encoder = Encoder(settings.codec, settings.batch_bytes)
-        known: dict[str, int] = {}
-        client.forget()
         doing = f"writing batch {self.batch.number}"
         try:
-            for arrived in rows:
-                if arrived.num_rows:
-                    self.connection.run(sender.offer(self._encoded(arrived, encoder, known)), doing)
+            for batches in groups:
+                self.connection.run(sender.offer(batches), doing)
             self.connection.run(sender.flush(), doing)
         finally:
             self.connection.run(sender.close(), doing)
@@ -108,11 +114,9 @@ class BatchTransaction:
             counts.setdefault(topic, {})[str(partition)] = totals.records
         return counts
 
-    def _encoded(
-        self, arrived: pa.RecordBatch, encoder: Encoder, known: dict[str, int]
-    ) -> list[tuple[tuple[str, int], bytearray]]:
+    def _encoded(self, arrived: pa.RecordBatch, encoder: Encoder, known: dict[str, int]) -> list[Addressed]:
         """Batches for the sender. `known` holds how many partitions a topic has: as many as when it was first met."""
-        written: list[tuple[tuple[str, int], bytearray]] = []
+        written: list[Addressed] = []
         for topic, rows in rows_by_topic(arrived, self.settings.topic):
             if topic not in known:
                 known[topic] = self.partitions_of(topic)

@@ -48,16 +48,19 @@ def check_columns(names_and_types: Sequence[tuple[str, str]], *, topic_named: bo
         raise BadRows("no topic: set option topic, or give each row a column topic")
 
 
-def cells(batch: pa.RecordBatch, name: str) -> Cells | None:
-    """A column of strings or binaries; None where there is none."""
+def binaries(batch: pa.RecordBatch, name: str) -> Any:
+    """A column of strings or binaries as an Arrow array of large binaries; None where there is none."""
     position = batch.schema.get_field_index(name)
     if position < 0:
         return None
     column = batch.column(position)
-    if not pa.types.is_large_binary(column.type):
-        column = column.cast(pa.large_binary())
+    return column if pa.types.is_large_binary(column.type) else column.cast(pa.large_binary())
+
+
+def cells(column: Any) -> Cells:
+    """What is in an array of large binaries."""
     _, offsets, data = column.buffers()
-    if offsets is None:
+    if offsets is None or not len(column):
         return Cells(b"", np.zeros(len(column) + 1, np.int64), _validity(column))
     all_offsets = np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8)
     first, last = int(all_offsets[0]), int(all_offsets[-1])

@@ -1,144 +1,183 @@
-"""Rows into record batches: the loop that everything a sink writes goes through.
+"""Rows into record batches, whole columns at a time: no object per record.
 
-Lengths and small numbers are looked up in a table of zig-zag varints, and a record is put together from slices:
-no object per record. Producer id, epoch, sequence and checksum are left for the `Sender` that knows them.
+Arrow puts each record together (`binary_join_element_wise`), the first of a batch behind the batch's header. That
+leaves all of them one behind the other in one buffer, sorted by partition, and a batch is a slice of it. The numbers in
+a record are columns, too, looked up in a table of zig-zag varints. Producer id, epoch, sequence, length and checksum
+are left for the `Sender` that knows them.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from crc32c import crc32c
 from numpy.typing import NDArray
 
 from protocol.primitives import append_varlong
 from protocol.records.batch import HEADER, MAGIC, TRANSACTIONAL
 from protocol.records.compression import compress
 from spark_connector.errors import BadRows
-from spark_connector.sink.columns import Cells, cells, header_rows, named_partitions
+from spark_connector.sink.columns import binaries, cells, header_rows, named_partitions
 from spark_connector.sink.partitioner import murmur2_all, partitions_for
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A length or count as a zig-zag varint."""
     out = bytearray()
     append_varlong(out, value)
     return bytes(out)
 
 
-_TABLE = [_varint(value) for value in range(1 << 14)]
-_NULL = _varint(-1)
-_START = b"\x00\x00"
+_KNOWN = 1 << 14
+_TABLE = pa.array([*map(varint, range(_KNOWN)), varint(-1)], pa.large_binary())
+"""The varints of small numbers; at the end that of -1, which Python and we count from behind."""
+_STARTS = pa.scalar(b"\x00\x00", pa.large_binary())
 """No attributes, no difference to the batch's timestamp."""
+_NO_HEADERS = pa.scalar(b"\x00", pa.large_binary())
+_NOTHING = pa.scalar(b"", pa.large_binary())
 
 
-def varint(value: int) -> bytes:
-    """A length or count as a zig-zag varint."""
-    return _TABLE[value] if value < len(_TABLE) else _varint(value)
+def varints(numbers: NDArray[np.int64]) -> Any:
+    """A column of zig-zag varints, of lengths from -1 on."""
+    if int(numbers.max(initial=0)) >= _KNOWN:
+        return pa.array(map(varint, numbers.tolist()), pa.large_binary())
+    return _TABLE.take(pa.array(np.where(numbers < 0, _KNOWN, numbers)))
+
+
+def varint_sizes(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How long the varint of each number from -1 on is: seven bits to a byte, one of all for the sign."""
+    sizes: NDArray[np.int64] = sum((numbers >= 1 << bits for bits in (6, 13, 20, 27)), np.ones(len(numbers), np.int64))
+    return sizes
 
 
 @dataclass(slots=True)
 class Encoder:
-    """How rows of one sink become batches. Keeps the place in the round of rows that have no key."""
+    """How rows of one sink become batches.
+
+    Rows without key and partition take turns, all rows of a call together; `turn` is the place in the round. With
+    `by_value` a hash of their value decides instead, and they go to the same partition each time.
+    """
 
     codec: int
     batch_bytes: int
+    by_value: bool = False
     turn: int = 0
 
     def batches(self, rows: pa.RecordBatch, partitions: int, timestamp_ms: int) -> Iterator[tuple[int, bytearray]]:
         """(partition, batch) for the rows of one topic. Rows of a partition keep their order."""
-        values = cells(rows, "value")
-        assert values is not None, "checked with the schema"
-        keys = cells(rows, "key")
-        tails = _header_tails(header_rows(rows))
-        chosen = self._partitions(rows, keys, partitions)
-        order = np.argsort(chosen, kind="stable")
-        ends = np.cumsum(np.bincount(chosen, minlength=partitions)).tolist()
-        begin = 0
-        for partition, end in enumerate(ends):
-            if end > begin:
-                for batch in self._fill(order[begin:end], values, keys, tails, timestamp_ms):
-                    yield partition, batch
-            begin = end
+        placed, batches = self.columns(rows, partitions, timestamp_ms)
+        data = memoryview(batches.buffers()[2])
+        places = np.frombuffer(batches.buffers()[1], np.int64, len(batches) + 1).tolist()
+        for partition, begin, end in zip(placed, places[:-1], places[1:], strict=True):
+            yield partition, bytearray(data[begin:end])
 
-    def _partitions(self, rows: pa.RecordBatch, keys: Cells | None, count: int) -> NDArray[np.int64]:
-        """The row's own partition; else by its key; else the partition whose turn it is, which changes per call."""
+    def columns(self, rows: pa.RecordBatch, partitions: int, timestamp_ms: int) -> tuple[list[int], Any]:
+        """The same as columns: the partition of each batch, and the batches as an Arrow array of large binaries."""
+        values, keys = binaries(rows, "value"), binaries(rows, "key")
+        assert values is not None, "checked with the schema"
+        chosen = self._partitions(rows, keys, values, partitions)
+        # Sixteen bits are sorted by counting.
+        order = pa.array(np.argsort(chosen.astype(np.uint16) if partitions < 1 << 16 else chosen, kind="stable"))
+        tails = _header_tails(header_rows(rows))
+        records = _Records.of(*(None if column is None else column.take(order) for column in (keys, values, tails)))
+        ends = np.cumsum(np.bincount(chosen, minlength=partitions)).tolist()
+        cuts, placed = [0], []
+        for partition, end in enumerate(ends):
+            while cuts[-1] < end:
+                cuts.append(records.cut(cuts[-1], end, self.batch_bytes))
+                placed.append(partition)
+        headers = [self._header(end - begin, timestamp_ms) for begin, end in pairwise(cuts)]
+        places, data = records.encoded(cuts, headers)
+        if self.codec:
+            whole = memoryview(data)
+            compressed = [
+                header + compress(self.codec, whole[begin + HEADER.size : end])
+                for header, begin, end in zip(headers, places[:-1].tolist(), places[1:].tolist(), strict=True)
+            ]
+            return placed, pa.array(compressed, pa.large_binary())
+        return placed, pa.Array.from_buffers(pa.large_binary(), len(placed), [None, pa.py_buffer(places), data])
+
+    def _partitions(self, rows: pa.RecordBatch, keys: Any, values: Any, count: int) -> NDArray[np.int64]:
+        """The row's own partition; else by its key; else as the head of this class says."""
         named = named_partitions(rows)
         if named is not None and int(named.max(initial=-1)) >= count:
             raise BadRows(f"column partition names {int(named.max())}, the topic has {count} partitions")
         if named is not None and int(named.min(initial=0)) >= 0:
             return named
-        self.turn += 1
-        chosen = np.full(rows.num_rows, self.turn % count, np.int64)
+        chosen = np.full(rows.num_rows, -1, np.int64) if named is None else named.copy()
         if keys is not None:
-            data = np.frombuffer(keys.data, np.uint8)
-            hashed = partitions_for(murmur2_all(data, keys.offsets[:-1], keys.offsets[1:]), count)
-            chosen = hashed if keys.valid is None else np.where(keys.valid, hashed, chosen)
-        if named is not None:
-            chosen = np.where(named >= 0, named, chosen)
+            found = cells(keys)
+            hashes = murmur2_all(np.frombuffer(found.data, np.uint8), found.offsets[:-1], found.offsets[1:])
+            unplaced = chosen < 0 if found.valid is None else (chosen < 0) & found.valid
+            chosen = np.where(unplaced, partitions_for(hashes, count), chosen)
+        left = np.nonzero(chosen < 0)[0]
+        if self.by_value and len(left):
+            chosen[left] = [crc32c(value or b"") % count for value in values.take(pa.array(left)).to_pylist()]
+        elif len(left):
+            self.turn += 1
+            chosen[left] = self.turn % count
         return chosen
 
-    def _fill(
-        self,
-        which: NDArray[np.intp],
-        values: Cells,
-        keys: Cells | None,
-        tails: Sequence[bytes] | None,
-        timestamp_ms: int,
-    ) -> Iterator[bytearray]:
-        """Batches of some rows, cut where they become too large."""
-        heads, bodies = _parts(values, which)
-        keys_of = (
-            [_NULL] * len(which)
-            if keys is None
-            else [head + key for head, key in zip(*_parts(keys, which), strict=True)]
-        )
-        tail_parts = [b"\x00"] * len(which) if tails is None else [tails[row] for row in which.tolist()]
-        pieces: list[bytes] = []
-        add = pieces.append
-        size = delta = 0
-        table, limit = _TABLE, self.batch_bytes
-        for key, head, body, tail in zip(keys_of, heads, bodies, tail_parts, strict=True):
-            front = _START + (table[delta] if delta < 16384 else _varint(delta)) + key + head
-            length = len(front) + len(body) + len(tail)
-            size += length
-            if size > limit and pieces:
-                yield self._assemble(pieces, delta, timestamp_ms)
-                pieces = []
-                add = pieces.append
-                front, delta = _START + b"\x00" + key + head, 0
-                size = length = len(front) + len(body) + len(tail)
-            add((table[length] if length < 16384 else _varint(length)) + front)
-            add(body)
-            add(tail)
-            delta += 1
-        yield self._assemble(pieces, delta, timestamp_ms)
-
-    def _assemble(self, pieces: Sequence[bytes], count: int, timestamp_ms: int) -> bytearray:
+    def _header(self, count: int, timestamp_ms: int) -> bytes:
         attributes = self.codec | TRANSACTIONAL
-        batch = bytearray(
-            HEADER.pack(0, 0, -1, MAGIC, 0, attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
-        )
-        body = b"".join(pieces)
-        batch += compress(self.codec, body) if self.codec else body
-        return batch
+        return HEADER.pack(0, 0, -1, MAGIC, 0, attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
 
 
-def _parts(column: Cells, which: NDArray[np.intp]) -> tuple[list[bytes], list[bytes]]:
-    """Encoded lengths and bytes of some cells; null is a length of -1 and no bytes."""
-    data, table = column.data, _TABLE
-    starts, ends = column.offsets[which], column.offsets[which + 1]
-    heads = [table[n] if n < 16384 else _varint(n) for n in (ends - starts).tolist()]
-    bodies = [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    if column.valid is not None:
-        for place in np.nonzero(~column.valid[which])[0].tolist():
-            heads[place], bodies[place] = _NULL, b""
-    return heads, bodies
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Records that are nearly made: their place in a batch is missing, and with it their length.
+
+    length varint | 00 00 | place varint | key length varint | key | value length varint | value | headers
+    """
+
+    parts: tuple[Any, ...]
+    """From the key's length on."""
+    sizes: NDArray[np.int64]
+    """Of attributes, timestamp and parts."""
+
+    @classmethod
+    def of(cls, keys: Any, values: Any, tails: Any) -> "_Records":
+        key_lengths = np.full(len(values), -1, np.int64) if keys is None else _lengths(keys)
+        value_lengths = _lengths(values)
+        sizes = 2 + varint_sizes(key_lengths) + varint_sizes(value_lengths)
+        sizes += np.maximum(key_lengths, 0) + np.maximum(value_lengths, 0)
+        sizes += 1 if tails is None else _lengths(tails)
+        key = (varints(key_lengths), *(() if keys is None else (keys.fill_null(b""),)))
+        value = (varints(value_lengths), values.fill_null(b""))
+        return cls((*key, *value, _NO_HEADERS if tails is None else tails), sizes)
+
+    def cut(self, begin: int, end: int, most_bytes: int) -> int:
+        """Where a batch that begins there has to end: not after `end`, and with one record at least."""
+        sizes = self.sizes[begin:end] + varint_sizes(np.full(1, end - begin))
+        fitting = np.searchsorted(np.cumsum(sizes + varint_sizes(sizes)), most_bytes, side="right")
+        return begin + max(1, int(fitting))
+
+    def encoded(self, cuts: Sequence[int], headers: Sequence[bytes]) -> tuple[NDArray[np.int64], Any]:
+        """Batches between these cuts, each behind its header: where they begin and end, and the buffer of all."""
+        begins = np.array(cuts[:-1], np.int64)
+        numbers = np.arange(len(self.sizes)) - np.repeat(begins, np.diff(np.array(cuts, np.int64)))
+        which = np.zeros(len(self.sizes), np.int64)
+        which[begins] = np.arange(1, len(cuts))
+        fronts = pa.array([b"", *headers], pa.large_binary()).take(pa.array(which))
+        lengths = varints(self.sizes + varint_sizes(numbers))
+        made = pc.binary_join_element_wise(fronts, lengths, _STARTS, varints(numbers), *self.parts, _NOTHING)
+        _, offsets, data = made.buffers()
+        return np.frombuffer(offsets, np.int64, len(made) + 1)[cuts], data
 
 
-def _header_tails(rows: Sequence[Any] | None) -> list[bytes] | None:
+def _lengths(column: Any) -> NDArray[np.int64]:
+    """Of each cell; -1 for null."""
+    lengths: NDArray[np.int64] = pc.binary_length(column).fill_null(-1).to_numpy(zero_copy_only=False)
+    return lengths
+
+
+def _header_tails(rows: Sequence[Any] | None) -> Any:
     """The headers of each row, encoded, count and all."""
-    return None if rows is None else [_headers(row or ()) for row in rows]
+    return None if rows is None else pa.array([_headers(row or ()) for row in rows], pa.large_binary())
 
 
 def _headers(row: Sequence[Any]) -> bytes:
@@ -149,5 +188,5 @@ def _headers(row: Sequence[Any]) -> bytes:
         key = header["key"].encode()
         out += varint(len(key)) + key
         value = header["value"]
-        out += _NULL if value is None else varint(len(value)) + value
+        out += varint(-1) if value is None else varint(len(value)) + value
     return bytes(out)

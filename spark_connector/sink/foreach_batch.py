@@ -25,13 +25,20 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_connector import errors
 from spark_connector.errors import BadOption, BatchIncomplete, ConnectorError, TransactionAborted
 from spark_connector.progress import Marker
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts
 from spark_connector.sink.claims import Claims, ClaimServer
 from spark_connector.sink.columns import check_columns
-from spark_connector.sink.many_writers import ACKNOWLEDGED, WriteTask, acknowledged, distributed
+from spark_connector.sink.many_writers import (
+    ACKNOWLEDGED,
+    EncodeTask,
+    WriteTask,
+    acknowledged,
+    is_shuffled,
+    same_error,
+    shuffled,
+)
 from spark_connector.sink.settings import SinkSettings
 from tallystick.client.lease import Lease
 
@@ -83,12 +90,10 @@ class EosWriter:
     def transaction(self, batch: BatchId) -> BatchTransaction:
         return BatchTransaction(self.settings, self.settings.sink_id, batch)
 
-    def write_task(
-        self, transaction: BatchTransaction, lease: Lease, claims: Claims, places: tuple[int, int]
-    ) -> WriteTask:
-        """What the tasks run; `places` are the topic's partitions and how many tasks share them."""
+    def write_task(self, batch: BatchId, lease: Lease, claims: Claims, encode: EncodeTask | None) -> WriteTask:
+        """What the writing tasks run; `encode` where they encode as well."""
         assert self._server is not None
-        return WriteTask(self.settings, transaction.batch, lease, self._server.address, claims.token, *places)
+        return WriteTask(self.settings, batch, lease, self._server.address, claims.token, encode)
 
     def replay(self, frame: DataFrame, transaction: BatchTransaction, done: Marker) -> None:
         """The batch is there. Its plan runs all the same: stateful operators must reach this batch's version."""
@@ -100,13 +105,20 @@ class EosWriter:
         assert self.settings.topic is not None
         session = frame.sparkSession
         partitions = transaction.partitions_of(self.settings.topic)
-        tasks = max(1, min(self.tasks or session.sparkContext.defaultParallelism, partitions))
+        cores = session.sparkContext.defaultParallelism
+        tasks = max(1, min(self.tasks or cores, partitions))
+        encode = EncodeTask(self.settings, transaction.batch, partitions, tasks)
         with self._claim_server(session).opened() as claims:
-            task = self.write_task(transaction, lease, claims, (partitions, tasks))
-            told = distributed(frame, partitions, tasks).mapInArrow(task, ACKNOWLEDGED).collect()
+            if is_shuffled(frame, tasks):
+                batches = shuffled(frame, encode, max(tasks, cores))
+                task = self.write_task(transaction.batch, lease, claims, None)
+            else:
+                batches = frame.coalesce(tasks)
+                task = self.write_task(transaction.batch, lease, claims, encode)
+            told = batches.mapInArrow(task, ACKNOWLEDGED).collect()
             for row in told:
                 if row["error"] is not None:
-                    raise _same_error(row["error"], row["message"])
+                    raise same_error(row["error"], row["message"])
             if acknowledged(told) != claims.holders:
                 raise BatchIncomplete(
                     f"batch {transaction.batch.number}: tasks claimed the partitions {sorted(claims.holders)} and "
@@ -133,11 +145,3 @@ def _query_of(session: SparkSession) -> str:
 def _is_stopped(error: Exception) -> bool:
     """Whether the user stops the query: Spark cancels its job, and says so in words only."""
     return not isinstance(error, ConnectorError) and bool(re.search("(?i)cancell?ed|interrupted", str(error)))
-
-
-def _same_error(name: str, message: str) -> ConnectorError:
-    """What a task raised, with the type it had there."""
-    kind = getattr(errors, name, ConnectorError)
-    assert issubclass(kind, ConnectorError)
-    error: ConnectorError = kind(message)
-    return error

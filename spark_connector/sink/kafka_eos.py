@@ -59,6 +59,7 @@ class KafkaEos(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> "EosStreamWriter":
         settings = SinkSettings.of(self.options, streaming=True)
         _check(schema, settings)
+        keep_what_is_loaded("planner")
         return EosStreamWriter(settings)
 
     def writer(self, schema: StructType, overwrite: bool) -> "EosBatchWriter":
@@ -113,6 +114,7 @@ class _Steps:
             elif message.batch.query is not None or message.counts:
                 transaction.mark(message.lease, message.counts)
                 transaction.end(message.lease)
+        keep_what_is_loaded("commit")
 
     def give_up(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Best effort: whatever stays open is settled by the next lease, or by its timeout.

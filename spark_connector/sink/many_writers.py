@@ -1,32 +1,44 @@
-"""Mode An, the part of Spark's tasks: rows come to the task of their Kafka partition, and each task writes its own.
+"""Mode An, the part of Spark's tasks: rows become record batches where they are, the batches come to the task of their
+Kafka partition, and each task writes its own.
+
+    rows -> EncodeTask -> (partition, batch) -> shuffle -> WriteTask -> (attempt, partition, records)
+
+What is shuffled is a few large binaries, not many small rows: that costs Spark's JVM next to nothing.
 
 Rule 1. A row's partition follows from the row alone (its `partition`, its key's murmur2, else a hash of its value), so
         a stage that Spark computes again gives every row the same place.
 Rule 2. Without keys and named partitions nothing is shuffled: task t of n takes turns among the partitions t, t + n ...
-Rule 3. A partition is claimed before its first row is written, whatever the plan promised.
+        With one task nothing is shuffled either.
+Rule 3. A partition is claimed before its first batch is written, whatever the plan promised.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_connector import errors
 from spark_connector.errors import ClaimRefused, ConnectorError
-from spark_connector.sink.batch_transaction import BatchId, BatchTransaction
+from spark_connector.sink.batch_transaction import Addressed, BatchId, BatchTransaction
 from spark_connector.sink.claims import Address, claim
-from spark_connector.sink.columns import cells, named_partitions
-from spark_connector.sink.partitioner import murmur2_all, partitions_for
+from spark_connector.sink.encode import Encoder
 from spark_connector.sink.settings import SinkSettings
+from spark_connector.workers import keep_what_is_loaded
+from tallystick.client.background import now_ms
 from tallystick.client.lease import Lease
 
 ACKNOWLEDGED = "attempt long, partition int, records long, error string, message string"
 """What a task tells the driver: a row per partition; or one row with the name and the words of what stopped it."""
-_SCHEMA = pa.schema(
+ENCODED = "partition int, batch binary"
+"""What an `EncodeTask` hands on. In partition -1: the name and the words of what stopped it, as JSON."""
+_ACKNOWLEDGED = pa.schema(
     [
         ("attempt", pa.int64()),
         ("partition", pa.int32()),
@@ -35,19 +47,50 @@ _SCHEMA = pa.schema(
         ("message", pa.string()),
     ]
 )
+_ENCODED = pa.schema([("partition", pa.int32()), ("batch", pa.binary())])
+_STOPPED = -1
+_MOST_BYTES = 16 << 20
+"""Handed on at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeTask:
+    """Rows into record batches, for `mapInArrow`. Without effect on anything: Spark may repeat it as it likes."""
+
+    settings: SinkSettings
+    batch: BatchId
+    partitions: int
+    tasks: int
+
+    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None, "runs in a task"
+        encoder = Encoder(self.settings.codec, self.settings.batch_bytes, by_value=True)
+        own = range(context.partitionId() % self.tasks, self.partitions, self.tasks)
+        try:
+            for turn, arrived in enumerate(rows):
+                if arrived.num_rows:
+                    placed = _placed(arrived, own[(self.batch.number + turn) % len(own)])
+                    yield from _in_pieces(*encoder.columns(placed, self.partitions, now_ms()))
+        except ConnectorError as error:
+            told = json.dumps([type(error).__name__, str(error)]).encode()
+            yield pa.RecordBatch.from_arrays([pa.array([_STOPPED], pa.int32()), pa.array([told])], schema=_ENCODED)
+        keep_what_is_loaded("encode")
 
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """What each task runs, for `mapInArrow`. Pickled; everything with a connection is made where it runs."""
+    """Record batches into Kafka, for `mapInArrow`. Pickled; everything with a connection is made where it runs.
+
+    `encode` goes before where rows need not change their task.
+    """
 
     settings: SinkSettings
     batch: BatchId
     lease: Lease
     address: Address
     token: str
-    partitions: int
-    tasks: int
+    encode: EncodeTask | None
 
     def transaction(self) -> BatchTransaction:
         return BatchTransaction(self.settings, self.lease.transactional_id, self.batch)
@@ -57,7 +100,10 @@ class WriteTask:
         assert context is not None, "runs in a task"
         attempt = context.taskAttemptId()
         try:
-            counts = self.transaction().write(self.lease, self._claimed(rows, context.partitionId(), attempt))
+            transaction = self.transaction()
+            transaction.connection.client.forget()
+            batches = rows if self.encode is None else self.encode(rows)
+            counts = transaction.send(self.lease, self._claimed(batches, attempt))
         except ClaimRefused:
             raise  # Not an answer: it must not count as the task's result where another attempt goes on.
         except ConnectorError as error:
@@ -65,64 +111,70 @@ class WriteTask:
             return
         written = counts.get(self.settings.topic or "", {})
         yield _told(attempt, [(int(partition), records, None, None) for partition, records in written.items()])
+        keep_what_is_loaded("writer")
 
-    def _claimed(self, rows: Iterator[pa.RecordBatch], number: int, attempt: int) -> Iterator[pa.RecordBatch]:
-        """The rows with a partition each, all of them claimed."""
+    def _claimed(self, encoded: Iterator[pa.RecordBatch], attempt: int) -> Iterator[list[Addressed]]:
+        """The batches with their partitions, all of them claimed."""
+        assert self.settings.topic is not None
         mine: set[int] = set()
-        own = range(number % self.tasks, self.partitions, self.tasks)
-        for turn, batch in enumerate(rows):
-            placed = (
-                batch if has_places(batch.schema.names) else _placed(batch, own[(self.batch.number + turn) % len(own)])
-            )
-            named = named_partitions(placed)
-            assert named is not None, "every row has its partition by now"
-            new = sorted({int(partition) for partition in np.unique(named)} - mine)
+        for arrived in encoded:
+            partitions, column = arrived.column(0).to_pylist(), arrived.column(1)
+            if _STOPPED in partitions:
+                raise same_error(*json.loads(column[partitions.index(_STOPPED)].as_py()))
+            new = sorted(set(partitions) - mine)
             if new:
                 claim(self.address, self.token, attempt, new)
                 mine.update(new)
-            yield placed
-
-
-def has_places(names: Sequence[str]) -> bool:
-    return "partition" in names
+            yield [
+                ((self.settings.topic, partition), bytearray(memoryview(batch.as_buffer())))
+                for partition, batch in zip(partitions, column, strict=True)
+            ]
 
 
 def _placed(batch: pa.RecordBatch, partition: int) -> pa.RecordBatch:
+    """The rows as they are where something in them says their partition, else all in this one."""
+    if {"key", "partition"} & set(batch.schema.names):
+        return batch
     column = pa.array(np.full(batch.num_rows, partition, np.int32))
     return pa.RecordBatch.from_arrays([*batch.columns, column], names=[*batch.schema.names, "partition"])
 
 
+def _in_pieces(partitions: Sequence[int], batches: Any) -> Iterator[pa.RecordBatch]:
+    """Some at a time, for Arrow's binaries end at 2 GiB."""
+    begin = size = 0
+    for place, length in enumerate([*pc.binary_length(batches).to_pylist(), _MOST_BYTES]):
+        size += length
+        if size >= _MOST_BYTES and place > begin:
+            columns = [pa.array(partitions[begin:place], pa.int32()), batches[begin:place].cast(pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, schema=_ENCODED)
+            begin, size = place, length
+
+
 def _told(attempt: int, rows: Sequence[tuple[int | None, int | None, str | None, str | None]]) -> pa.RecordBatch:
     columns = [[attempt] * len(rows), *(list(column) for column in zip(*rows, strict=True))] if rows else [[]] * 5
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ACKNOWLEDGED, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ACKNOWLEDGED)
 
 
-def distributed(frame: DataFrame, partitions: int, tasks: int) -> DataFrame:
-    """The rows where their task is: a task for every `tasks`-th partition."""
-    if not {"key", "partition"} & set(frame.columns):
-        return frame.coalesce(tasks)
-    place = [F.col("partition")] if "partition" in frame.columns else []
-    if "key" in frame.columns:
-        place.append(_partition_of_key(partitions)(F.col("key").cast("binary")))
-    place.append(F.pmod(F.xxhash64(F.col("value")), F.lit(partitions)).cast("int"))
-    placed = frame.withColumn("partition", F.coalesce(*place))
-    return placed.repartitionById(tasks, F.pmod(F.col("partition"), F.lit(tasks)))
+def is_shuffled(frame: DataFrame, tasks: int) -> bool:
+    """Whether rows may have to change their task (rule 2)."""
+    return tasks > 1 and bool({"key", "partition"} & set(frame.columns))
 
 
-def _partition_of_key(partitions: int) -> Callable[..., Any]:
-    def places(keys: pa.Array) -> pa.Array:
-        found = cells(pa.RecordBatch.from_arrays([keys], names=["key"]), "key")
-        assert found is not None
-        hashes = murmur2_all(np.frombuffer(found.data, np.uint8), found.offsets[:-1], found.offsets[1:])
-        chosen = partitions_for(hashes, partitions).astype(np.int32)
-        return pa.array(chosen, mask=None if found.valid is None else ~found.valid)
-
-    # Spark takes a user's function for Arrow's by this name, not by hints that it would look up here.
-    udf: Callable[..., Any] = F.arrow_udf(places, "int")
-    return udf
+def shuffled(frame: DataFrame, encode: EncodeTask, most_tasks: int) -> DataFrame:
+    """The rows as record batches where their task is: a task for every `tasks`-th partition."""
+    batches = frame.coalesce(most_tasks).mapInArrow(encode, ENCODED)
+    return batches.repartitionById(encode.tasks, F.pmod(F.col("partition"), F.lit(encode.tasks)))
 
 
 def acknowledged(rows: Sequence[Mapping[str, Any]]) -> dict[int, int]:
     """Which attempt wrote to each partition, by what the tasks told."""
     return {row["partition"]: row["attempt"] for row in rows}
+
+
+def same_error(name: str, message: str) -> ConnectorError:
+    """What a task raised, with the type it had there."""
+    kind = getattr(errors, name, ConnectorError)
+    assert issubclass(kind, ConnectorError)
+    error: ConnectorError = kind(message)
+    return error

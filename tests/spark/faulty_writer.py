@@ -2,7 +2,8 @@
 
 Steps, in order: opened (driver), claimed, written (task), acknowledged, marked, ended (driver).
 Actions: `raise`; `hang` stays where it is; `worker` kills the process it is in; `pid` kills `pid`; `takeover` does what
-a second driver does to the first, before `marked`; `zombie` leaves the lease behind and raises.
+a second driver does to the first, before `marked`; `zombie` leaves the lease behind and raises; `yield` goes on when
+another attempt of the task was refused.
 """
 
 import json
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,7 +22,8 @@ from typing import Any
 import pyarrow as pa
 
 from protocol.records.record import NewRecord, build_batch
-from spark_connector.sink.batch_transaction import BatchTransaction, Counts, Opened
+from spark_connector.errors import ClaimRefused
+from spark_connector.sink.batch_transaction import Addressed, BatchTransaction, Counts, Opened
 from spark_connector.sink.foreach_batch import EosWriter
 from spark_connector.sink.many_writers import WriteTask
 from spark_connector.sink.settings import SinkSettings
@@ -56,6 +59,10 @@ class Fault:
             signal.pause()
         elif self.action == "takeover":
             return
+        elif self.action == "yield":
+            while not flag.with_suffix(".refused").exists():
+                time.sleep(0.02)
+            return
         elif self.action == "zombie":
             flag.with_suffix(".lease").write_bytes(pickle.dumps(lease))
         raise RuntimeError(f"a fault at {step}")
@@ -67,15 +74,19 @@ class FaultyTask(WriteTask):
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         assert self.fault is not None
-        told = list(super().__call__(rows))
+        try:
+            told = list(super().__call__(rows))
+        except ClaimRefused:
+            Path(self.fault.flag).with_suffix(".refused").touch()
+            raise
         if any(batch.num_rows for batch in told):
             self.fault.reach("written", self.batch.number, self.lease)
         yield from told
 
-    def _claimed(self, rows: Iterator[pa.RecordBatch], number: int, attempt: int) -> Iterator[pa.RecordBatch]:
+    def _claimed(self, encoded: Iterator[pa.RecordBatch], attempt: int) -> Iterator[list[Addressed]]:
         assert self.fault is not None
-        for batch in super()._claimed(rows, number, attempt):
-            yield batch
+        for batches in super()._claimed(encoded, attempt):
+            yield batches
             self.fault.reach("claimed", self.batch.number, self.lease)
 
 
@@ -135,7 +146,7 @@ class FaultyWriter(EosWriter):
 
     def write_task(self, *given: Any) -> WriteTask:
         task = super().write_task(*given)
-        return FaultyTask(*(getattr(task, part.name) for part in fields(task)), fault=self.fault)
+        return FaultyTask(**{part.name: getattr(task, part.name) for part in fields(task)}, fault=self.fault)
 
 
 def writer(bootstrap: str, name: str, checkpoint: str, fault: Fault | None = None, **more: Any) -> EosWriter:
