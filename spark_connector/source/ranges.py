@@ -82,3 +82,17 @@ def cut(piece: OffsetRange, at: Iterable[int]) -> list[OffsetRange]:
     """The range in parts; cuts outside of it, or twice, are none."""
     edges = [piece.begin, *sorted({edge for edge in at if piece.begin < edge < piece.end}), piece.end]
     return [replace(piece, begin=begin, end=end) for begin, end in pairwise(edges)]
+
+
+def packed(ranges: Iterable[OffsetRange], most: int) -> list[tuple[OffsetRange, ...]]:
+    """Neighbours together while they have at most `most` offsets; a larger range stays by itself."""
+    packs: list[tuple[OffsetRange, ...]] = []
+    room = 0
+    for piece in ranges:
+        if packs and piece.size <= room:
+            packs[-1] += (piece,)
+            room -= piece.size
+        else:
+            packs.append((piece,))
+            room = most - piece.size
+    return packs

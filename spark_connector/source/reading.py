@@ -37,6 +37,8 @@ _PAUSE_S = 0.1
 _RECORDS_PER_CHUNK = 16_384
 _BYTES_PER_CHUNK = 8 << 20
 _LEAST_FETCH = 64 << 10
+_BYTES_PER_OFFSET = 1024.0
+"""What is taken for the size of records before any are seen: a short range in a long log is not to fetch megabytes."""
 _idle: dict[tuple[int, tuple[str, int], str], list[FetchConnection]] = {}
 """Connections of this process that wait for the next range."""
 
@@ -54,7 +56,7 @@ class RangeReader:
     _connection: FetchConnection | None = None
     _leader: Leader | None = None
     _progress_ms: int = 0
-    _bytes_per_offset: float = 0.0
+    _bytes_per_offset: float = _BYTES_PER_OFFSET
 
     def __iter__(self) -> Iterator[Any]:
         self._position = self.piece.begin
@@ -105,10 +107,8 @@ class RangeReader:
 
     def _ask(self, connection: FetchConnection) -> None:
         assert self._leader is not None
-        most = self.settings.fetch_bytes
-        if self._bytes_per_offset:
-            expected = 1.1 * self._bytes_per_offset * (self.piece.end - self._position)
-            most = min(most, max(_LEAST_FETCH, int(expected)))
+        expected = 1.1 * self._bytes_per_offset * (self.piece.end - self._position)
+        most = min(self.settings.fetch_bytes, max(_LEAST_FETCH, int(expected)))
         connection.ask(
             self.piece.where,
             self._leader.topic_id,

@@ -23,13 +23,13 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_connector.formats.decoding import Decoding
-from spark_connector.source.batch_reader import Piece, read_rows
+from spark_connector.source.batch_reader import read_rows
 from spark_connector.source.bounds import begin_offsets, within_the_log
 from spark_connector.source.errors import data_lost
 from spark_connector.source.filters import Pushed
 from spark_connector.source.lookups import Lookups
 from spark_connector.source.probing import Probe
-from spark_connector.source.ranges import OffsetRange, Offsets, Position, from_position, limited, to_position
+from spark_connector.source.ranges import OffsetRange, Offsets, Position, from_position, limited, packed, to_position
 from spark_connector.source.settings import Settings
 from tallystick.client.background import now_ms
 
@@ -38,6 +38,16 @@ logger = logging.getLogger(__name__)
 _TRIES = 4
 _PAUSE_S = 0.5
 """How often, and after how long, an end of a log that went back is looked at again."""
+
+_SMALL = 1000
+"""So many offsets in one task, of whatever partitions: to read them takes a task less time than to start another."""
+
+
+class Pieces(InputPartition):
+    """Ranges for a task, which reads one after the other."""
+
+    def __init__(self, pieces: tuple[OffsetRange, ...]) -> None:
+        super().__init__(pieces)
 
 
 class ArrowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -117,9 +127,11 @@ class ArrowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pieces = [piece for piece in every if piece.size]
         earliest = self._lookups.earliest(piece.where for piece in pieces)
         pieces = within_the_log(pieces, earliest, self._settings.fail_on_data_loss, logger.warning)
+        if not self._settings.min_partitions and not self._settings.max_records:
+            return [Pieces(pack) for pack in packed(pieces, _SMALL)]
         with Probe(self._settings, self._lookups) as probe:
-            return [Piece(part) for part in probe.cut_between_batches(pieces)]
+            return [Pieces((part,)) for part in probe.cut_between_batches(pieces)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        if partition.value is not None:
-            yield from read_rows(partition.value, self._settings, self._schema, self._chosen, Pushed())
+        for piece in partition.value or ():
+            yield from read_rows(piece, self._settings, self._schema, self._chosen, Pushed())

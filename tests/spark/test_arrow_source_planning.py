@@ -101,11 +101,21 @@ def test_a_partition_that_came_meanwhile_is_read_from_its_first_offset() -> None
     """A replay of the batch reads the same offsets, so where its log begins today has no say; gone is data loss."""
     start, end = {"t": {"0": 10}}, {"t": {"0": 20, "1": 7}}
     planned = reader(FakeLookups({0: 20, 1: 7})).partitions(start, end)
-    assert [piece.value for piece in planned] == [OffsetRange("t", 0, 10, 20), OffsetRange("t", 1, 0, 7)]
+    assert [task.value for task in planned] == [(OffsetRange("t", 0, 10, 20), OffsetRange("t", 1, 0, 7))]
     with pytest.raises(DataLost, match="the log begins at 3"):
         reader(FakeLookups({0: 20, 1: 7}, earliest={1: 3})).partitions(start, end)
     some = reader(FakeLookups({0: 20, 1: 7}, earliest={1: 3}), failOnDataLoss="false").partitions(start, end)
-    assert [piece.value for piece in some] == [OffsetRange("t", 0, 10, 20), OffsetRange("t", 1, 3, 7)]
+    assert [task.value for task in some] == [(OffsetRange("t", 0, 10, 20), OffsetRange("t", 1, 3, 7))]
+
+
+def test_short_ranges_share_a_task_unless_more_tasks_are_wanted() -> None:
+    """To start a task costs more than to read a few hundred records. What is wanted by options goes before that."""
+    start, end = {"t": {}}, {"t": {"0": 400, "1": 600, "2": 1, "3": 5000, "4": 9}}
+    lookups = FakeLookups({0: 400, 1: 600, 2: 1, 3: 5000, 4: 9})
+    tasks = [[piece.partition for piece in task.value] for task in reader(lookups).partitions(start, end)]
+    assert tasks == [[0, 1], [2], [3], [4]]
+    apart = reader(lookups, minPartitions="5").partitions(start, end)
+    assert [[piece.partition for piece in task.value] for task in apart] == [[0], [1], [2], [3], [4]]
 
 
 def test_limits_are_shared_by_backlog_and_starve_nobody() -> None:
