@@ -118,6 +118,7 @@ def _tell(measured: Measured, every: tuple[SparkRow, ...], chosen: argparse.Name
         print(spark_report.page(measured, every, about))
     else:
         spark_report.save(measured, every, about)
+        print("\n".join(spark_report.goals(measured, every)))
         print(f"written: {spark_report.PAGE}")
 
 

@@ -36,7 +36,7 @@ def save(measured: Measured, rows: tuple[SparkRow, ...], about: dict[str, object
 
 def page(measured: Measured, rows: tuple[SparkRow, ...], about: dict[str, object]) -> str:
     told = ", ".join(f"{key} {value}" for key, value in about.items())
-    parts = [HEAD, f"Last run: {told}.", "## Goals", "\n".join(_goals(measured, rows))]
+    parts = [HEAD, f"Last run: {told}.", "## Goals", "\n".join(goals(measured, rows))]
     for family, meaning in FAMILIES.items():
         chosen = [row for row in rows if row.family == family and row.title in measured]
         if chosen:
@@ -65,7 +65,8 @@ def verdict(measured: Measured, title: str, one: SparkGoal) -> tuple[str, bool] 
     return f"{number(found)}{unit} ({one.goal.bound} {number(one.goal.ratio)})", reached
 
 
-def _goals(measured: Measured, rows: tuple[SparkRow, ...]) -> list[str]:
+def goals(measured: Measured, rows: tuple[SparkRow, ...]) -> list[str]:
+    """A table: what became of each goal that was measured."""
     lines = ["| load | figure | compared | stands at | |", "|---|---|---|---|---|"]
     for row in rows:
         for one in row.goals:
