@@ -25,8 +25,8 @@ from tests.mutants.tables import MUTANTS
 UNNOTICED, NOTICED, BROKEN, STALE = 0, 1, 3, 4
 SECONDS = 300
 """A defect may leave a test waiting for ever: that is noticed, too."""
-CALLBACKS = {"scenario": 20_000, "simulation": 80_000}
-"""Likewise for a story: what the longest takes without a defect, and a third more."""
+CALLBACKS = {"scenario": 20_000, "simulation": 400_000}
+"""Likewise for a story: several times what the longest takes without a defect."""
 
 
 def run(catcher: str) -> int:

@@ -116,7 +116,8 @@ def _line(verdict: Verdict, *, tests: bool) -> str:
         return f"{name}{verdict.trouble}"
     if not verdict.story:
         return f"{name}NOT NOTICED by a story"
-    beside = "" if not tests or verdict.test else ", and no unit test"
+    expected = tests and any(not is_story(one) for one in verdict.mutant.caught_by)
+    beside = ", and no unit test" if expected and not verdict.test else ""
     return f"{name}{verdict.story_said[:160]}{beside}"
 
 

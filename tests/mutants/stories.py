@@ -1,7 +1,7 @@
 """Which story notices each mutant: `stories.json`, written by `make mutants`, one line a mutant.
 
-A story is a scenario or a seed of the simulation: it was not written with the defect in mind, or would be told of any
-broker. Those that plant look there first; where the story has changed and does not notice any more, all are asked.
+A story is a scenario or a seed of the simulation: it asks a whole broker, as clients do, and knows nothing of the code
+that a defect is in. The one that is known to notice is asked first; where it does not any more, all of them are.
 """
 
 import fcntl
