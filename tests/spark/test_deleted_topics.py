@@ -37,7 +37,7 @@ def failure_of(query: Any) -> str:
 
 
 @pytest.mark.parametrize("fail", [pytest.param("true", marks=pytest.mark.whole), "false"])
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", [pytest.param("kafka", marks=pytest.mark.whole), "kafka-arrow"])
 def test_a_topic_that_is_named_and_deleted_ends_the_query(
     spark: Any, bootstrap: str, name: str, checkpoint: str, source: str, fail: str
 ) -> None:

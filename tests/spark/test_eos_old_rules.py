@@ -38,7 +38,7 @@ async def _finalise(bootstrap: str, level: int) -> None:
     await client.close()
 
 
-@pytest.fixture(scope="module", params=[0, 1], ids=["TV0", "TV1"])
+@pytest.fixture(scope="module", params=[pytest.param(0, id="TV0"), pytest.param(1, id="TV1", marks=pytest.mark.whole)])
 def old_rules(spark: Any, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
     if EXTERNAL:
         pytest.skip("needs a broker of its own, TALLYSTICK_TEST_BOOTSTRAP names another")
@@ -89,7 +89,7 @@ def test_many_writers_through_a_driver_that_dies(
 def test_one_writer_through_a_fault(spark: Any, old_rules: str, name: str, checkpoint: str, fault: str) -> None:
     wanted = input_of(old_rules, name)
     faulty = {"fault": fault, "faultFlag": flag_of(checkpoint), "groupId": f"{name}-group"}
-    timeout = {"kafka__transaction__timeout__ms": 1000} if fault.startswith("outlive") else {}
+    timeout = {"kafka__transaction__timeout__ms": 10_000} if fault.startswith("outlive") else {}
     with pytest.raises(Exception, match=r"."):
         run_eos(spark, old_rules, name, checkpoint, "kafka-eos-faulty", **faulty, **timeout)
     assert Path(flag_of(checkpoint)).exists()
