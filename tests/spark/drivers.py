@@ -6,24 +6,34 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from tests.harness.confluent import wait_until
 from tests.spark.eos_queries import run_eos
+from tests.spark.faulty_writer import Fault, run_many
 from tests.spark.queries import SECONDS
 from tests.spark.session import ROOT, new_session, register_everything, worker_environment
 
 
 class Driver:
-    """Runs queries into the faulty sink, one after the other. Started with `with`; gone, JVM and all, at its end."""
+    """Runs queries into the faulty sink (`many`: the one of many writers), one after the other. Started with `with`;
+    gone, JVM and all, at its end.
+    """
 
-    def __init__(self, folder: Path, runs: Sequence[dict[str, Any]], master: str = "local[2]") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        runs: Sequence[dict[str, Any]],
+        master: str = "local[2]",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._arguments = json.dumps({"runs": list(runs), "master": master, "folder": str(folder)})
+        told = {"runs": list(runs), "master": master, "folder": str(folder), "settings": dict(settings or {})}
+        self._arguments = json.dumps(told)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "Driver":
@@ -76,11 +86,15 @@ class Driver:
 def main(arguments: dict[str, Any]) -> None:
     """The driver's program."""
     with tempfile.TemporaryDirectory() as folder:
-        spark = new_session(Path(folder), arguments["master"])
+        spark = new_session(Path(folder), arguments["master"], arguments["settings"])
         register_everything(spark)
         Path(arguments["folder"], "jvm.pid").write_text(str(spark.sparkContext._gateway.proc.pid))
         for run in arguments["runs"]:
-            run_eos(spark, sink="kafka-eos-faulty", **run)
+            if run.pop("many", False):
+                action, _, step = run.pop("fault").partition("@")
+                run_many(spark, fault=Fault(action, step, run.pop("faultFlag")), **run)
+            else:
+                run_eos(spark, sink="kafka-eos-faulty", **run)
         spark.stop()
 
 

@@ -4,7 +4,8 @@ Options: `fault` is `action@step`, `faultBatch` the batch (1 by default), `fault
 happened, `faultPid` whom to kill. Steps, in order: starting, opened, writing, written (in the task);
 deciding, marked, ended (in the commit worker). Without the flag the same fault would stop every restart.
 Beside the flag lie `.pid`, who met the fault; `.go`, which ends action `wait`; `.error`, what failed after it;
-`.refused`, why a batch was not committed.
+`.refused`, why a batch was not committed. With `overtaken` the first attempt of a task goes on once a second one has
+opened the batch (`.second`), and that one once the first has failed.
 """
 
 import asyncio
@@ -29,6 +30,9 @@ from tallystick.client.client import TRANSACTION
 from tallystick.client.lease import Lease, take_lease
 from tests.spark.steps import TASK_STEPS
 
+_WAITING = {"wait": "go", "overtaken": "second"}
+"""Actions that wait for a file."""
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -47,8 +51,14 @@ class Fault:
 
     def reach(self, step: str, transaction: "FaultyTransaction") -> None:
         flag = Path(self.flag)
-        if step != self.step or transaction.batch.number != self.batch or flag.exists():
+        if transaction.batch.number != self.batch:
             return
+        if flag.exists():
+            self._overtake(step)
+        elif step == self.step:
+            self._strike(step, flag, transaction)
+
+    def _strike(self, step: str, flag: Path, transaction: "FaultyTransaction") -> None:
         Path(f"{flag}.pid").write_text(str(os.getpid()))
         flag.write_text(step)
         if self.action == "worker":
@@ -68,13 +78,26 @@ class Fault:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             os.setsid()
             os.kill(os.getpid(), signal.SIGSTOP)
-        elif self.action == "wait":
-            while not Path(f"{flag}.go").exists():
-                time.sleep(0.02)
+        elif self.action in _WAITING:
+            self._until(_WAITING[self.action])
         elif self.action == "takeover":
             transaction.taken_over()
         elif self.action == "outlive":
             transaction.outlived()
+
+    def _until(self, what: str) -> None:
+        while not Path(f"{self.flag}.{what}").exists():
+            time.sleep(0.02)
+
+    def _overtake(self, step: str) -> None:
+        """The second attempt of a task, if that is asked for."""
+        if self.action == "overtaken" and step == "opened" and self.pid_that_met_it() != os.getpid():
+            Path(f"{self.flag}.second").touch()
+            self._until("error")
+
+    def pid_that_met_it(self) -> int | None:
+        met = Path(f"{self.flag}.pid")
+        return int(met.read_text()) if met.exists() else None
 
     @contextmanager
     def telling(self) -> Iterator[None]:
@@ -82,8 +105,7 @@ class Fault:
         try:
             yield
         except Exception as error:
-            met = Path(f"{self.flag}.pid")
-            if met.exists() and met.read_text() == str(os.getpid()):
+            if self.pid_that_met_it() == os.getpid():
                 Path(f"{self.flag}.error").write_text(f"{type(error).__name__}: {error}")
             raise
 
@@ -100,7 +122,7 @@ class FaultyTransaction(BatchTransaction):
         return opened
 
     def write(self, lease: Lease, rows: Iterable[Any]) -> Counts:
-        freezes = self.fault.action == "freeze"
+        freezes = self.fault.action in ("freeze", "overtaken")
 
         def with_fault() -> Iterator[Any]:
             for number, batch in enumerate(list(rows) if freezes else rows):

@@ -1,0 +1,113 @@
+"""Spark's speculation: a second attempt of a slow task that runs while the first one does, on another host.
+
+Spark itself keeps neither of the two from writing. With one writer each takes a lease, and only the later one counts;
+with many writers the second is refused its partitions (I21). Whoever wins, nothing is lost and nothing doubled.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.cluster import SPECULATING, Cluster
+from tests.spark.drivers import Driver
+from tests.spark.eos_queries import RECORDS, input_of, output_of, run_eos
+from tests.spark.outcome import flag_of, right
+
+pytestmark = pytest.mark.whole
+
+
+@pytest.fixture(scope="module")
+def cluster(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Needs what the session needs, or skips as that does."""
+    with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+def is_fence(said: str) -> bool:
+    return "SinkTakenOver" in said or "TransactionAborted" in said
+
+
+class Story:
+    """One query, whose second batch has a slow task."""
+
+    def __init__(self, bootstrap: str, name: str, checkpoint: str, cluster: Cluster) -> None:
+        self.bootstrap, self.name, self.checkpoint = bootstrap, name, checkpoint
+        self.wanted = input_of(bootstrap, name)
+        self._cluster = cluster
+
+    def told(self, folder: Path, fault: str, **more: Any) -> tuple[bool, str]:
+        """Whether the batch with the slow task was done by the driver that met it, and what that one said.
+
+        On a loaded machine other tasks are slow, too, and may stop a query of one writer before that.
+        """
+        flag = Path(flag_of(self.checkpoint))
+        fault_at = {"fault": fault, "faultFlag": str(flag)}
+        run = {"bootstrap": self.bootstrap, "name": self.name, "checkpoint": self.checkpoint, **fault_at, **more}
+        said = ""
+        for start in range(5):
+            with Driver(folder / str(start), [run], master=self._cluster.master, settings=SPECULATING) as driver:
+                status = driver.wait()
+                said = driver.said()
+            if flag.exists():
+                return (Path(self.checkpoint) / "commits" / "1").exists(), said
+            assert status and is_fence(said), said
+        raise AssertionError(said)
+
+    def is_right_after_a_restart(self, spark: Any) -> None:
+        run_eos(spark, self.bootstrap, self.name, self.checkpoint)
+        self.is_right()
+
+    def is_right(self) -> None:
+        right(self.bootstrap, self.name, self.wanted)
+
+
+@pytest.fixture
+def story(bootstrap: str, name: str, checkpoint: str, cluster: Cluster) -> Story:
+    return Story(bootstrap, name, checkpoint, cluster)
+
+
+@pytest.mark.parametrize("step", ["opened", "written"])
+def test_a_task_that_never_ends_is_overtaken(spark: Any, story: Story, tmp_path: Path, step: str) -> None:
+    """The batch is done although its first attempt never is: so there was a second one, and Spark took its word."""
+    done, said = story.told(tmp_path, f"wait@{step}")
+    assert done, said
+    story.is_right_after_a_restart(spark)
+
+
+def test_the_first_attempt_is_fenced_by_the_second_and_the_query_goes_on(
+    spark: Any, story: Story, tmp_path: Path
+) -> None:
+    """It wakes up with rows in its hands and its lease taken; the task fails, the second attempt is Spark's answer."""
+    done, said = story.told(tmp_path, "overtaken@writing")
+    assert done, said
+    assert is_fence(Path(f"{flag_of(story.checkpoint)}.error").read_text())
+    story.is_right_after_a_restart(spark)
+
+
+def test_spark_believes_the_attempt_that_is_fenced(spark: Any, story: Story, tmp_path: Path) -> None:
+    """It had written everything before it lost its lease, and ends first. The commit is refused, the query fails and
+    says why; a restart replays the batch.
+    """
+    done, said = story.told(tmp_path, "overtaken@written")
+    assert not done
+    assert is_fence(said), said
+    story.is_right_after_a_restart(spark)
+
+
+def test_of_many_writers_the_second_attempt_is_refused_and_the_first_goes_on(story: Story, tmp_path: Path) -> None:
+    """Every batch, this one too, was written once: nothing had to be aborted."""
+    done, said = story.told(tmp_path, "yield@claimed", many=True, tasks=2)
+    assert done, said
+    assert Path(flag_of(story.checkpoint)).with_suffix(".refused").exists()
+    story.is_right()
+    assert len(output_of(story.bootstrap, story.name, read_committed=False)) == RECORDS
+
+
+def test_of_many_writers_one_that_never_ends_costs_a_new_try(story: Story, tmp_path: Path) -> None:
+    """Its copies are refused until Spark gives the stage up; then the whole batch is written again."""
+    done, said = story.told(tmp_path, "hang@claimed", many=True, tasks=2)
+    assert done, said
+    assert Path(flag_of(story.checkpoint)).with_suffix(".refused").exists()
+    story.is_right()
