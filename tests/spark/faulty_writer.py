@@ -3,7 +3,7 @@
 Steps, in order: opened (driver), claimed, written (task), acknowledged, marked, ended (driver).
 Actions: `raise`; `hang` stays where it is; `worker` kills the process it is in; `pid` kills `pid`; `takeover` does what
 a second driver does to the first, before `marked`; `zombie` leaves the lease behind and raises; `yield` goes on when
-another attempt of the task was refused.
+another attempt of the task was refused, `die` kills its process then.
 """
 
 import json
@@ -59,9 +59,11 @@ class Fault:
             signal.pause()
         elif self.action == "takeover":
             return
-        elif self.action == "yield":
+        elif self.action in ("yield", "die"):
             while not flag.with_suffix(".refused").exists():
                 time.sleep(0.02)
+            if self.action == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
             return
         elif self.action == "zombie":
             flag.with_suffix(".lease").write_bytes(pickle.dumps(lease))

@@ -105,9 +105,9 @@ def test_of_many_writers_the_second_attempt_is_refused_and_the_first_goes_on(sto
     assert len(output_of(story.bootstrap, story.name, read_committed=False)) == RECORDS
 
 
-def test_of_many_writers_one_that_never_ends_costs_a_new_try(story: Story, tmp_path: Path) -> None:
-    """Its copies are refused until Spark gives the stage up; then the whole batch is written again."""
-    done, said = story.told(tmp_path, "hang@claimed", many=True, tasks=2)
+def test_of_many_writers_one_that_dies_after_its_copy_was_refused(story: Story, tmp_path: Path) -> None:
+    """What it claimed nobody inherits: Spark gives the stage up, and the whole batch is written again."""
+    done, said = story.told(tmp_path, "die@claimed", many=True, tasks=2)
     assert done, said
     assert Path(flag_of(story.checkpoint)).with_suffix(".refused").exists()
     story.is_right()
