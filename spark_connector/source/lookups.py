@@ -61,6 +61,8 @@ class Lookups:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.topic_ids: dict[str, bytes] = {}
+        """Of the topics that `partitions` found last; zeros where the cluster knows of no ids."""
 
     def partitions(self) -> list[TopicPartition]:
         """All partitions that are subscribed to, sorted. Raises `NoSuchTopic` where a topic named is not there."""
@@ -79,6 +81,7 @@ class Lookups:
             missing = sorted(set(settings.topics) - {topic.name for topic in found})
             if missing:
                 raise NoSuchTopic(f"no topic {', '.join(missing)}: create it, or correct subscribe or assign")
+        self.topic_ids = {topic.name or "": topic.topic_id for topic in found}
         there = {(topic.name or "", one.partition_index) for topic in found for one in topic.partitions}
         if settings.assigned is not None:
             absent = sorted(set(settings.assigned) - there)

@@ -59,6 +59,8 @@ class ArrowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._chosen = chosen
         self._lookups = Lookups(settings)
         self._latest: Offsets = {}
+        self._topic_ids: dict[str, bytes] = {}
+        """As of the last look; a query that was started again looks for the first time."""
         self._target: Offsets | None = None
         self._last_batch_ms = now_ms()
 
@@ -104,15 +106,18 @@ class ArrowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ends(self, begin: Offsets) -> Offsets:
         """The end of every partition there is, but none before what was read already."""
+        anew: set[str] = set()
         for tries_left in reversed(range(_TRIES)):
             end = self._lookups.latest(self._lookups.partitions()) if self._target is None else dict(self._target)
+            anew |= self._made_anew()
             gone = sorted(set(begin) - set(end))
             behind = sorted(where for where in end if end[where] < begin.get(where, 0))
             if not gone and not behind:
-                return end
+                break
             if tries_left and self._target is None:
                 threading.Event().wait(_PAUSE_S)
         for what in (
+            *(f"{topic} was deleted and made anew" for topic in sorted(anew)),
             *(f"{topic}-{partition} is not there any more" for topic, partition in gone),
             *(f"{where[0]}-{where[1]} ends at {end[where]}, and {begin[where]} was read already" for where in behind),
         ):
@@ -120,6 +125,11 @@ class ArrowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise data_lost(what)
             logger.warning(what)
         return {where: max(offset, begin.get(where, 0)) for where, offset in end.items()}
+
+    def _made_anew(self) -> set[str]:
+        """Topics that have another id than at the last look: what was read is not what is there under these offsets."""
+        known, self._topic_ids = self._topic_ids, self._lookups.topic_ids
+        return {topic for topic, topic_id in self._topic_ids.items() if known.get(topic, topic_id) != topic_id}
 
     def partitions(self, start: Position, end: Position) -> Sequence[InputPartition]:
         begins, ends = from_position(start), from_position(end)

@@ -27,6 +27,7 @@ class FakeLookups:
         self.answers = list(answers)
         self.starts = earliest or {}
         self.asked = 0
+        self.topic_ids = {"t": b"1" * 16}
 
     def partitions(self) -> list[tuple[str, int]]:
         return [("t", number) for number in self.answers[0]]
@@ -78,6 +79,18 @@ def test_a_partition_that_is_gone_is_data_loss() -> None:
     with pytest.raises(DataLost, match="t-1 is not there any more"):
         latest(reader(FakeLookups({0: 70})), p0=50, p1=5)
     assert latest(reader(FakeLookups({0: 70}), failOnDataLoss="false"), p0=50, p1=5) == {"0": 70}
+
+
+def test_a_topic_made_anew_is_data_loss_though_it_is_longer_than_what_was_read() -> None:
+    """Its offsets mean other records: its id says so, not its end."""
+    lookups = FakeLookups({0: 50}, {0: 70})
+    of, accepting = reader(lookups), reader(lookups, failOnDataLoss="false")
+    assert latest(of, p0=0) == {"0": 50}
+    assert latest(accepting, p0=0) == {"0": 70}
+    lookups.topic_ids = {"t": b"2" * 16}
+    with pytest.raises(DataLost, match="t was deleted and made anew"):
+        latest(of, p0=50)
+    assert latest(accepting, p0=50) == {"0": 70}
 
 
 def test_available_now_ends_where_it_began_to_look() -> None:
