@@ -157,6 +157,10 @@ def test_offsets_survive_a_group_without_members(bootstrap: str, name: str) -> N
     reader.close()
 
 
+A_REBALANCE_MS = 500
+"""For one poll. kafka-python begins a rebalance anew when the poll in which it began ends before it does."""
+
+
 def test_kafka_python_members_share_and_hand_over(bootstrap: str, name: str) -> None:
     make_topic(bootstrap, name, 4)
     settings = {"bootstrap_servers": bootstrap, "group_id": name, "heartbeat_interval_ms": 200}
@@ -164,16 +168,16 @@ def test_kafka_python_members_share_and_hand_over(bootstrap: str, name: str) -> 
     for member in (first, second):
         wait_until(lambda asking=member: asking.partitions_for_topic(name), "the topic in the member's metadata")
         member.subscribe([name])
-    wait_until(lambda: (first.poll(50), len(first.assignment()) == 4)[1], "one member owns all")
+    wait_until(lambda: (first.poll(A_REBALANCE_MS), len(first.assignment()) == 4)[1], "one member owns all")
 
     def share() -> bool:
-        first.poll(50)
-        second.poll(50)
+        first.poll(A_REBALANCE_MS)
+        second.poll(A_REBALANCE_MS)
         return len(first.assignment()) == 2 and len(second.assignment()) == 2
 
     wait_until(share, "two members share")
     first.close()
-    wait_until(lambda: (second.poll(50), len(second.assignment()) == 4)[1], "the other takes over")
+    wait_until(lambda: (second.poll(A_REBALANCE_MS), len(second.assignment()) == 4)[1], "the other takes over")
     second.close()
 
 
