@@ -44,9 +44,6 @@ from tallystick.client.lease import Lease
 
 SMALL_ROWS = 10_000
 """One task writes so many in less time than it takes Spark to start several and to bring them their rows."""
-SHUFFLED_BYTES = 128 << 10
-"""Of a record batch that Spark shuffles. Java's collector takes larger values (half of its regions of 1 MiB) another,
-slower way: batches of 512 KiB cost a sixth of the rate."""
 _QUERY_ID = "sql.streaming.queryId"
 _AGAIN = (TransactionAborted, BatchIncomplete, PySparkException, Py4JError)
 """What another try may cure. A fence is not among them: somebody else has the sink."""
@@ -121,8 +118,7 @@ class EosWriter:
                 batches = frame.repartition(1)
                 task = self.write_task(transaction.batch, lease, claims, replace(encode, tasks=1))
             elif is_shuffled(frame, tasks):
-                small = replace(self.settings, batch_bytes=min(self.settings.batch_bytes, SHUFFLED_BYTES))
-                batches = shuffled(frame, replace(encode, settings=small), max(tasks, cores))
+                batches = shuffled(frame, encode, max(tasks, cores))
                 task = self.write_task(transaction.batch, lease, claims, None)
             else:
                 batches = frame.coalesce(tasks)
