@@ -19,7 +19,7 @@ Rule 2. What a task claimed it must acknowledge; a claim without an acknowledgem
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -42,8 +42,6 @@ from spark_connector.sink.many_writers import (
 from spark_connector.sink.settings import SinkSettings
 from tallystick.client.lease import Lease
 
-SMALL_ROWS = 10_000
-"""One task writes so many in less time than it takes Spark to start several and to bring them their rows."""
 _QUERY_ID = "sql.streaming.queryId"
 _AGAIN = (TransactionAborted, BatchIncomplete, PySparkException, Py4JError)
 """What another try may cure. A fence is not among them: somebody else has the sink."""
@@ -55,8 +53,7 @@ def eos_writer(
     """A function for `foreachBatch`. Options as for format `kafka-eos`; `topic` is needed, all rows go there.
 
     `tasks` is how many write at a time, by default as many as Spark has cores for, and never more than the topic has
-    partitions; by default again, one writes where the batch before was small. `attempts` is how often a batch is tried
-    before the query fails.
+    partitions. `attempts` is how often a batch is tried before the query fails.
     """
     settings = SinkSettings.of(options, streaming=True)
     if settings.topic is None:
@@ -72,8 +69,6 @@ class EosWriter:
     tasks: int | None
     attempts: int
     _server: ClaimServer | None = field(default=None, init=False, repr=False)
-    _is_small: bool = field(default=False, init=False, repr=False)
-    """Whether the last batch was; how large this one is, nobody knows before its rows are computed."""
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         check_columns([(c.name, c.dataType.simpleString()) for c in frame.schema.fields], topic_named=True)
@@ -114,10 +109,7 @@ class EosWriter:
         tasks = max(1, min(self.tasks or cores, partitions))
         encode = EncodeTask(self.settings, transaction.batch, partitions, tasks)
         with self._claim_server(session).opened() as claims:
-            if self.tasks is None and self._is_small:
-                batches = frame.repartition(1)
-                task = self.write_task(transaction.batch, lease, claims, replace(encode, tasks=1))
-            elif is_shuffled(frame, tasks):
+            if is_shuffled(frame, tasks):
                 batches = shuffled(frame, encode, max(tasks, cores))
                 task = self.write_task(transaction.batch, lease, claims, None)
             else:
@@ -132,7 +124,6 @@ class EosWriter:
                     f"batch {transaction.batch.number}: tasks claimed the partitions {sorted(claims.holders)} and "
                     f"acknowledged {sorted(acknowledged(told))}: an attempt was lost. Nothing of the batch is visible"
                 )
-        self._is_small = sum(row["records"] for row in told) < SMALL_ROWS
         return {self.settings.topic: {str(row["partition"]): row["records"] for row in sorted(told)}} if told else {}
 
     def _claim_server(self, session: SparkSession) -> ClaimServer:

@@ -104,7 +104,7 @@ class Bench:
         checkpoint = tempfile.mkdtemp(dir=self.scratch)
         given = sink.of(target.bootstrap) | {"topic": topic}
         if sink.tasks is not None and sink.tasks > 1:
-            many = eos_writer(given | {"checkpointLocation": checkpoint})  # the cores of the session are two
+            many = eos_writer(given | {"checkpointLocation": checkpoint}, tasks=sink.tasks)
             writer = frame.writeStream.foreachBatch(many)
         else:
             one = frame if sink.tasks is None else frame.coalesce(sink.tasks)

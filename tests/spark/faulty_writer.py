@@ -152,8 +152,8 @@ class FaultyWriter(EosWriter):
 
 
 def writer(bootstrap: str, name: str, checkpoint: str, fault: Fault | None = None, **more: Any) -> EosWriter:
-    """The function for `foreachBatch`, with its fault if it has one. Two tasks write, however small a batch is."""
-    tasks = more.pop("tasks", 2)
+    """The function for `foreachBatch`, with its fault if it has one."""
+    tasks = more.pop("tasks", None)
     given = options(bootstrap, {"topic": f"{name}-out", "checkpointLocation": checkpoint, **more})
     settings = SinkSettings.of(given, streaming=True)
     if fault is None:

@@ -8,9 +8,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from spark_connector.errors import BadOption
-from spark_connector.sink import foreach_batch
 from spark_connector.sink.foreach_batch import eos_writer
-from spark_connector.sink.many_writers import acknowledged
 from tests.harness.confluent import consumer, make_topic, read_all, wait_until, write
 from tests.spark.eos_queries import BATCH, RECORDS, output_of
 from tests.spark.faulty_writer import DRIVER_STEPS, TASK_STEPS, Fault, many_query, run_driver, run_many, writer
@@ -73,24 +71,6 @@ def test_a_named_partition_goes_before_the_key(spark: Any, bootstrap: str, name:
     run_many(spark, bootstrap, name, checkpoint, "key", "value", "cast(cast(value as string) as int) % 3 partition")
     right(bootstrap, name, wanted)
     assert all(int(m.value()) % 3 == m.partition() for m in read_all(bootstrap, f"{name}-out"))
-
-
-def test_after_a_small_batch_one_task_writes_for_all(
-    spark: Any, bootstrap: str, name: str, checkpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It costs less than to start several; where the number of tasks was given it is kept to."""
-    seen: list[int] = []
-
-    def counted(told: Any) -> dict[int, int]:
-        attempts = acknowledged(told)
-        seen.append(len(set(attempts.values())))
-        return attempts
-
-    monkeypatch.setattr(foreach_batch, "acknowledged", counted)
-    wanted = input_of(bootstrap, name)
-    run_many(spark, bootstrap, name, checkpoint, tasks=None)
-    right(bootstrap, name, wanted)
-    assert seen == [2, *[1] * (len(seen) - 1)] and len(seen) > 2
 
 
 @pytest.mark.parametrize(
