@@ -1,5 +1,7 @@
 """An orderly stop that fails is told as what it is, and the run goes on to its end."""
 
+import asyncio
+
 import pytest
 
 from broker.node import Node
@@ -49,6 +51,33 @@ def test_a_stop_that_fails_is_what_is_wrong_with_the_run(monkeypatch: pytest.Mon
     monkeypatch.setattr(Node, "stop", fails_once)
     (violation,) = run(_plan(0.0)).violations
     assert violation.startswith("an orderly stop failed:") and "not today" in violation
+
+
+def test_work_that_is_given_up_has_ended_before_the_logs_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may write into them any more."""
+    stop, close_logs = Node.stop, Node._close_logs
+    ended: list[bool] = []
+    work: list[asyncio.Task[None]] = []
+
+    async def slow_to_end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+
+    async def stops(node: Node) -> None:
+        work.append(node.own(slow_to_end()))
+        await asyncio.sleep(0)  # it is at work
+        await stop(node)
+
+    async def closes(node: Node) -> None:
+        ended.append(work[-1].done())
+        await close_logs(node)
+
+    monkeypatch.setattr(Node, "stop", stops)
+    monkeypatch.setattr(Node, "_close_logs", closes)
+    assert run(_plan(0.0)).violations == []
+    assert ended and all(ended)
 
 
 def _close_the_port_only(server: Server) -> None:

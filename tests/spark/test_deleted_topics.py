@@ -4,11 +4,15 @@ Nobody can read what is gone. What is asked for here is that a query never goes 
 says is clear, and that it comes back once the topic does.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spark_connector.source.lookups import Lookups
+from spark_connector.source.settings import settings_of
 from tests.harness.confluent import SECONDS, admin, make_topic, wait_until, write
 from tests.spark import queries
 from tests.spark.eos_queries import BATCH, RECORDS, eos_query, input_of, output_of, run_eos
@@ -36,6 +40,17 @@ def failure_of(query: Any) -> str:
     return str(wait_until(query.exception, "the query's failure", seconds=queries.SECONDS))
 
 
+@contextmanager
+def reading(frame: Any, checkpoint: str, seen: Seen) -> Iterator[Any]:
+    """A query that has shown the first fifty records."""
+    query = start(frame, checkpoint, seen)
+    try:
+        until_seen(query, seen, numbered(50, "0-"))
+        yield query
+    finally:
+        query.stop()
+
+
 @pytest.mark.parametrize("fail", [pytest.param("true", marks=pytest.mark.whole), "false"])
 @pytest.mark.parametrize("source", [pytest.param("kafka", marks=pytest.mark.whole), "kafka-arrow"])
 def test_a_topic_that_is_named_and_deleted_ends_the_query(
@@ -43,15 +58,10 @@ def test_a_topic_that_is_named_and_deleted_ends_the_query(
 ) -> None:
     """Whatever failOnDataLoss says: there is nothing to subscribe to."""
     fill(bootstrap, name, 1, 50)
-    seen = Seen()
-    query = start(stream(spark, bootstrap, source, subscribe=name, failOnDataLoss=fail), checkpoint, seen)
-    try:
-        until_seen(query, seen, numbered(50, "0-"))
+    with reading(stream(spark, bootstrap, source, subscribe=name, failOnDataLoss=fail), checkpoint, Seen()) as query:
         delete(bootstrap, name)
         failure = failure_of(query)
         assert any(words in failure for words in GONE), failure
-    finally:
-        query.stop()
 
 
 @pytest.mark.whole
@@ -61,14 +71,9 @@ def test_a_topic_of_a_pattern_that_is_deleted_is_data_loss(
 ) -> None:
     make_topic(bootstrap, f"{name}-stays")
     fill(bootstrap, f"{name}-goes", 1, 50)
-    seen = Seen()
-    query = start(stream(spark, bootstrap, source, subscribePattern=f"{name}-.*"), checkpoint, seen)
-    try:
-        until_seen(query, seen, numbered(50, "0-"))
+    with reading(stream(spark, bootstrap, source, subscribePattern=f"{name}-.*"), checkpoint, Seen()) as query:
         delete(bootstrap, f"{name}-goes")
         assert LOST in failure_of(query)
-    finally:
-        query.stop()
 
 
 @pytest.mark.whole
@@ -81,17 +86,27 @@ def test_where_loss_is_accepted_the_other_topics_of_a_pattern_go_on(
     fill(bootstrap, f"{name}-goes", 1, 50)
     seen = Seen()
     accepted = {"subscribePattern": f"{name}-.*", "failOnDataLoss": "false"}
-    query = start(stream(spark, bootstrap, source, **accepted), checkpoint, seen)
-    try:
-        until_seen(query, seen, numbered(50, "0-"))
+    with reading(stream(spark, bootstrap, source, **accepted), checkpoint, seen) as query:
         delete(bootstrap, f"{name}-goes")
         write(bootstrap, f"{name}-stays", numbered(10, "beside-"))
         until_seen(query, seen, numbered(10, "beside-"))
         write(bootstrap, make_topic(bootstrap, f"{name}-goes"), numbered(20, "anew-"))
         until_seen(query, seen, numbered(20, "anew-"))
         assert len(seen.rows()) == 80
-    finally:
-        query.stop()
+
+
+def test_a_topic_made_anew_has_another_id(bootstrap: str, name: str) -> None:
+    """By which kafka-arrow knows it from the one before, however long it is."""
+    make_topic(bootstrap, name)
+    lookups = Lookups(settings_of({"kafka.bootstrap.servers": bootstrap, "subscribe": name}, stream=True))
+    ids = []
+    for _ in range(2):
+        lookups.partitions()
+        ids.append(lookups.topic_ids[name])
+    delete(bootstrap, name)
+    make_topic(bootstrap, name)
+    lookups.partitions()
+    assert ids[0] == ids[1] != lookups.topic_ids[name]
 
 
 @pytest.mark.whole
