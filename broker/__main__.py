@@ -13,13 +13,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from broker.config import BrokerConfig, ConfigError
-from broker.environment import OwnProcess, RealEnvironment
-from broker.listeners import BadListener, Endpoint, reachable
-from broker.local_files import DataFolderLocked, LocalFiles
-from broker.logging import LEVELS, EventLog, set_up_logging
+from broker.config.broker_config import BrokerConfig, ConfigError
+from broker.disk.local_files import DataFolderLocked, LocalFiles
+from broker.network.listeners import BadListener, Endpoint, reachable
+from broker.network.server import Server
 from broker.node import Node
-from broker.server import Server
+from broker.process.environment import OwnProcess, RealEnvironment
+from broker.process.logging import LEVELS, EventLog, set_up_logging
 from storage.checkpoints import UnreadableDataFolder
 from storage.log import StorageFailed
 
@@ -143,7 +143,7 @@ def _faults() -> "Faults | None":
     text = os.environ.get("TALLYSTICK_FAULTS")
     if text is None:
         return None
-    from broker.api_families import load_handlers
+    from broker.api.api_families import load_handlers
     from broker.faults.control import Faults
 
     load_handlers()

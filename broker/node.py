@@ -10,29 +10,29 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from broker.api_families import load_handlers
-from broker.checkpoints import Checkpoints
-from broker.closing import close_partitions
-from broker.cluster import METADATA_CONFIG, Cluster
-from broker.config import BrokerConfig
-from broker.coordinators import Shards
-from broker.data_identity import directory_of, draw_id, identify
-from broker.eager import Finished, begin
-from broker.environment import Environment
-from broker.fetch_sessions import FetchSessions
-from broker.group_commit import GroupCommit
-from broker.groups import forget_topic_offsets, make_group_shards
-from broker.housekeeping import Housekeeping
-from broker.listeners import Endpoint
-from broker.logging import EventLog
-from broker.memory_budget import AnswerBudget
-from broker.partition.partition import Partition
-from broker.partition_store import FolderStore, MemoryStore, PartitionStore
-from broker.producer_ids import ProducerIdSource
-from broker.topic import Topic
-from broker.topics import TopicDirectory
-from broker.transactions import make_transaction_shards, reconcile
-from broker.waiting import WaitingRoom
+from broker.api.api_families import load_handlers
+from broker.api.fetch_sessions import FetchSessions
+from broker.api.waiting import WaitingRoom
+from broker.config.broker_config import BrokerConfig
+from broker.coordination.cluster import METADATA_CONFIG, Cluster
+from broker.coordination.coordinators import Shards
+from broker.coordination.groups import forget_topic_offsets, make_group_shards
+from broker.coordination.producer_ids import ProducerIdSource
+from broker.coordination.transactions import make_transaction_shards, reconcile
+from broker.disk.checkpoints import Checkpoints
+from broker.disk.closing import close_partitions
+from broker.disk.data_identity import directory_of, draw_id, identify
+from broker.disk.group_commit import GroupCommit
+from broker.network.listeners import Endpoint
+from broker.network.memory_budget import AnswerBudget
+from broker.partitions.partition import Partition
+from broker.partitions.partition_store import FolderStore, MemoryStore, PartitionStore
+from broker.partitions.topic import Topic
+from broker.partitions.topics import TopicDirectory
+from broker.process.eager import Finished, begin
+from broker.process.environment import Environment
+from broker.process.logging import EventLog
+from broker.upkeep.housekeeping import Housekeeping
 from coordinator.cluster.features import TRANSACTION_VERSION
 from coordinator.cluster.topic_rules import METADATA_TOPIC, METADATA_TOPIC_ID, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from storage.data_folder import DataFolder

@@ -1,6 +1,6 @@
 """The port through which storage reaches a disk: a few operations on named files.
 
-The one real implementation is `broker/local_files.py`; tests bring a simulated disk that loses what
+The one real implementation is `broker/disk/local_files.py`; tests bring a simulated disk that loses what
 was not synced. Paths are relative to the data folder, parts joined by `/`. Every method may raise
 `OSError`; the caller decides what that means (a failed write or sync is fatal to the process).
 

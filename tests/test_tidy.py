@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.api_families import load_handlers
+from broker.api.api_families import load_handlers
 from tests.harness import compatibility
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,10 +19,10 @@ MAX_FUNCTION_LINES = 50
 FORBIDDEN_WORDS = {"common", "utils", "util", "helpers", "helper", "core", "manager", "misc"}
 
 READS_THE_WORLD = {
-    "broker/environment.py",
-    "broker/local_files.py",
+    "broker/process/environment.py",
+    "broker/disk/local_files.py",
     "broker/__main__.py",
-    "broker/config_sources.py",
+    "broker/config/sources.py",
     "tallystick/process.py",
     "tallystick/startup_guard.py",
     "tallystick/child_broker.py",
@@ -103,7 +103,7 @@ def imported_modules(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found |= {node.module} | {f"{node.module}.{name.name}" for name in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found |= {f"broker.handlers.{node.value}", node.value, f"tallystick.demo.{node.value}"}
+            found |= {f"broker.api.handlers.{node.value}", node.value, f"tallystick.demo.{node.value}"}
     return found
 
 

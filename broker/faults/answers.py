@@ -10,9 +10,9 @@ from dataclasses import replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from broker.catalogue import CloseConnection, Deferred, Entry
-from broker.context import RequestContext
-from broker.dispatch import empty_response
+from broker.api.catalogue import CloseConnection, Deferred, Entry
+from broker.api.context import RequestContext
+from broker.api.dispatch import empty_response
 from broker.faults.points import ANSWER, REQUEST, Action
 
 if TYPE_CHECKING:

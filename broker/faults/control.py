@@ -24,16 +24,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from broker.catalogue import CATALOGUE
-from broker.config_sources import ConfigError
+from broker.api.catalogue import CATALOGUE
+from broker.config.sources import ConfigError
 from broker.faults.points import Action, Point, Refusal, point_called
-from broker.logging import EventLog
-from broker.partition.errors import AppendError
+from broker.partitions.errors import AppendError
+from broker.process.logging import EventLog
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from broker.catalogue import Entry
-    from broker.partition.partition import Partition
+    from broker.api.catalogue import Entry
+    from broker.partitions.partition import Partition
     from storage.files import Files
 
 FOR_EVER = -1

@@ -6,8 +6,8 @@ What kind of record it is, is read from the batch itself, so that coordinators n
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from broker.partition.append import Appended
-from broker.partition.partition import Partition
+from broker.partitions.append import Appended
+from broker.partitions.partition import Partition
 from coordinator.cluster.records import ProducerIdsRecord, RegisterBrokerRecord
 from coordinator.cluster.topic_rules import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coordinator.groups.records import LegacyOffsetCommitKey, OffsetCommitKey

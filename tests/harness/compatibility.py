@@ -9,8 +9,8 @@ import re
 import sys
 from pathlib import Path
 
-from broker.api_families import load_handlers
-from broker.catalogue import CATALOGUE, Entry
+from broker.api.api_families import load_handlers
+from broker.api.catalogue import CATALOGUE, Entry
 from protocol.schema import schema_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
@@ -39,7 +39,7 @@ def row(entry: Entry) -> str:
     if entry.advertised != entry.versions:
         served += f" (advertised {versions(entry.advertised)})"
     module = inspect.getmodule(entry.handler)
-    assert module is not None and module.__name__.startswith("broker.handlers.")
+    assert module is not None and module.__name__.startswith("broker.api.handlers.")
     where = module.__name__.replace(".", "/") + ".py"
     known = versions(schema_of(entry.request).versions)
     return f"| {entry.api_key} | {entry.name} | {served} | {known} | `{where}` | {summary(entry)} |"

@@ -57,7 +57,7 @@ def committed_records(
 
 
 class Fetched(Protocol):
-    """What a read gives back: `broker.partition.read.FetchedData`, or a Fetch response's partition."""
+    """What a read gives back: `broker.partitions.read.FetchedData`, or a Fetch response's partition."""
 
     @property
     def records(self) -> Iterable[Buffer]: ...

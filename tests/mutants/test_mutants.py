@@ -60,7 +60,7 @@ def test_text_that_is_gone_is_told() -> None:
     with pytest.raises(Stale):
         changed_code(function_at(here), [Change(here, "this text is " + "nowhere", "")])
     with pytest.raises(Stale):
-        function_at("broker.partition.partition:Partition.nowhere")
+        function_at("broker.partitions.partition:Partition.nowhere")
 
 
 def test_enough_are_planted_and_each_is_on_the_page() -> None:

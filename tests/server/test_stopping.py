@@ -6,13 +6,13 @@ from pathlib import Path
 
 import uvloop
 
-from broker.config import BrokerConfig
-from broker.connection import Connection
-from broker.context import ConnectionInfo
-from broker.environment import RealEnvironment
-from broker.local_files import LocalFiles
+from broker.api.context import ConnectionInfo
+from broker.config.broker_config import BrokerConfig
+from broker.disk.local_files import LocalFiles
+from broker.network.connection import Connection
+from broker.network.server import Server
 from broker.node import Node
-from broker.server import Server
+from broker.process.environment import RealEnvironment
 from protocol.framing import request_frame
 from protocol.messages.metadata import ApiVersionsRequest
 from protocol.messages.produce import ProduceRequest

@@ -8,14 +8,14 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from broker.catalogue import CloseConnection
-from broker.config import BrokerConfig
-from broker.coordinators import CoordinatorError
+from broker.api.catalogue import CloseConnection
+from broker.config.broker_config import BrokerConfig
+from broker.coordination.coordinators import CoordinatorError
 from broker.faults.control import Faults
+from broker.network.server import Server
 from broker.node import Node
-from broker.partition.errors import AppendError
-from broker.server import Server
-from broker.topic_config import TopicConfig
+from broker.partitions.errors import AppendError
+from broker.partitions.topic_config import TopicConfig
 from storage.log import StorageFailed
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.environment import SimulatedEnvironment, SyncGate, WallClock
@@ -200,4 +200,4 @@ class _Socket:
 
 def simulated_sockets() -> Any:
     """Let the server listen on the simulated network."""
-    return mock.patch("broker.server.bind", lambda endpoint, backlog: [_Socket(PORT)])
+    return mock.patch("broker.network.server.bind", lambda endpoint, backlog: [_Socket(PORT)])

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
-from broker.marker_writer import LocalMarkerWriter
-from broker.partition.derived import DerivedState
-from broker.partition.partition import Partition
-from broker.partition.verification import Verifications
-from broker.partition.visibility import Visibility
+from broker.coordination.marker_writer import LocalMarkerWriter
+from broker.partitions.derived import DerivedState
+from broker.partitions.partition import Partition
+from broker.partitions.verification import Verifications
+from broker.partitions.visibility import Visibility
 from coordinator.groups.offsets import OffsetStore
 from coordinator.groups.rebalance import Rebalance
 from coordinator.transactions.coordinator import TransactionCoordinator

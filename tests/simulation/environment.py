@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, TypeVar
 
-from broker.environment import MonotonicMs, WallMs
+from broker.process.environment import MonotonicMs, WallMs
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.loop import Scheduler
 
@@ -74,7 +74,7 @@ class SyncGate:
 
 
 class SimulatedEnvironment:
-    """`broker.environment.Environment` for one process of the broker."""
+    """`broker.process.environment.Environment` for one process of the broker."""
 
     def __init__(
         self,

@@ -4,8 +4,8 @@ brought."""
 from collections.abc import Iterator
 from typing import Any
 
+from broker.network.server import Server
 from broker.node import Node
-from broker.server import Server
 from coordinator.runtime import Shard
 from tests.simulation.network import Network
 

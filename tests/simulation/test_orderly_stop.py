@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from broker.network.server import Server
 from broker.node import Node
-from broker.server import Server
 from tests.simulation.network import NetworkFaults
 from tests.simulation.shape import ClientPlan, FaultPlan, Plan
 from tests.simulation.simulation import run

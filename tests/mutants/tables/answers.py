@@ -1,8 +1,9 @@
-"""What clients are told, and in which order (broker/connection.py, broker/handlers)."""
+"""What clients are told, and in which order (broker/network/connection.py, broker/handlers)."""
 
 from tests.mutants.mutant import Change, Mutant
 
-CONNECTION = "broker.connection:Connection"
+CONNECTION = "broker.network.connection:Connection"
+GATE = "broker.coordination.transaction_gate"
 CONNECTIONS = "unit/broker/test_connection.py"
 CHECKS = "unit/partition/test_append_checks.py"
 
@@ -53,7 +54,7 @@ MUTANTS = (
     Mutant(
         "acks=all is answered as acks=1",
         "Redpanda #6018: acknowledged and lost",
-        (Change("broker.handlers.produce:_append_and_answer", "request.acks == -1 and", "False and"),),
+        (Change("broker.api.handlers.produce:_append_and_answer", "request.acks == -1 and", "False and"),),
         ("unit/broker/test_produce.py", "simulation 60"),
     ),
     Mutant(
@@ -61,7 +62,7 @@ MUTANTS = (
         "KAFKA-5376",
         (
             Change(
-                "broker.handlers.fetch:_Attempt.again",
+                "broker.api.handlers.fetch:_Attempt.again",
                 "    return self.answer(reading) if last or self.enough(reading) else None",
                 "    for _, told in reading.told:\n"
                 "        told.aborted_transactions = []\n"
@@ -73,19 +74,25 @@ MUTANTS = (
     Mutant(
         "control batches from clients are accepted",
         "I35",
-        (Change("broker.partition.append:_checked", "if header.is_control:", "if False:"),),
+        (Change("broker.partitions.append:_checked", "if header.is_control:", "if False:"),),
         (f"{CHECKS}::test_what_is_not_one_sound_batch_is_refused_as_kafka_does",),
     ),
     Mutant(
         "checksums are not looked at",
         "I35: damage on the way is kept",
-        (Change("broker.partition.append:check_batch", "if not check_crc(batch, 0, header):", "if False:"),),
+        (Change("broker.partitions.append:check_batch", "if not check_crc(batch, 0, header):", "if False:"),),
         (f"{CHECKS}::test_what_is_not_one_sound_batch_is_refused_as_kafka_does",),
     ),
     Mutant(
         "a producer is told PRODUCER_FENCED by Produce",
         "KIP-588: the client could not abort any more",
-        (Change("broker.transaction_gate:_for_produce", "return ErrorCode.INVALID_PRODUCER_EPOCH", "return error"),),
+        (
+            Change(
+                f"{GATE}:_for_produce",
+                "return ErrorCode.INVALID_PRODUCER_EPOCH",
+                "return error",
+            ),
+        ),
         ("scenario Being fenced has two names", "scenarios"),
     ),
     Mutant(
@@ -93,7 +100,7 @@ MUTANTS = (
         "I07, KIP-588",
         (
             Change(
-                "broker.handlers.transactions:_told",
+                "broker.api.handlers.transactions:_told",
                 "ErrorCode.INVALID_PRODUCER_EPOCH if fenced and version < FIRST_WITH_FENCED[request] else error",
                 "error",
             ),
@@ -103,7 +110,7 @@ MUTANTS = (
     Mutant(
         "old clients are told COORDINATOR_LOAD_IN_PROGRESS",
         "KAFKA-7296",
-        (Change("broker.handlers.group_offsets:_known_to", "loading and version < LOADING_KNOWN_SINCE", "False"),),
+        (Change("broker.api.handlers.group_offsets:_known_to", "loading and version < LOADING_KNOWN_SINCE", "False"),),
         ("unit/transactions/test_offset_admission.py",),
     ),
     Mutant(
@@ -111,7 +118,7 @@ MUTANTS = (
         "forged offsets and transactions",
         (
             Change(
-                "broker.handlers.produce:_find_topic",
+                "broker.api.handlers.produce:_find_topic",
                 "if topic.internal and context.client_id != ADMIN_CLIENT:",
                 "if False:",
             ),
@@ -123,7 +130,7 @@ MUTANTS = (
         "KIP-890: one request, two producers, one verification",
         (
             Change(
-                "broker.handlers.produce:_whole_request_error",
+                "broker.api.handlers.produce:_whole_request_error",
                 "return ErrorCode.INVALID_PRODUCER_ID_MAPPING",
                 "return ErrorCode.NONE",
             ),

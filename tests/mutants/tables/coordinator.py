@@ -5,7 +5,8 @@ from tests.mutants.mutant import Change, Mutant
 COORDINATOR = "coordinator.transactions.coordinator"
 LEDGER = "coordinator.transactions.ledger:TransactionLedger"
 STATES = "coordinator.transactions.states"
-GATE = "broker.transaction_gate"
+COORDINATION = "broker.coordination"
+GATE = f"{COORDINATION}.transaction_gate"
 RUNTIME = "coordinator.runtime"
 TABLES = "unit/transactions/test_tables.py"
 AGES = "unit/transactions/test_transaction_ages.py"
@@ -31,7 +32,7 @@ MUTANTS = (
         "KAFKA-5322",
         (
             Change(
-                "broker.handlers.transactions:_add_or_verify",
+                "broker.api.handlers.transactions:_add_or_verify",
                 "{key: error or ErrorCode.OPERATION_NOT_ATTEMPTED for key, error in results.items()}",
                 "results",
             ),
@@ -181,7 +182,7 @@ MUTANTS = (
     Mutant(
         "the epoch of the coordinator is not bumped at start",
         "I15: markers of two starts cannot be told apart",
-        (Change("broker.cluster:Cluster.__init__", "log.latest_epoch() + 1", "max(0, log.latest_epoch())"),),
+        (Change(f"{COORDINATION}.cluster:Cluster.__init__", "log.latest_epoch() + 1", "max(0, log.latest_epoch())"),),
         ("unit/broker/test_restarts.py",),
     ),
     Mutant(
@@ -201,14 +202,14 @@ MUTANTS = (
         "I01, KAFKA-20031",
         (
             Change(
-                "broker.producer_ids:ProducerIdSource.prefetch",
+                "broker.coordination.producer_ids:ProducerIdSource.prefetch",
                 "    except NotReady:",
                 "        first = self._cluster.image.next_producer_id - 1000\n"
                 "        self._next = self._next or ProducerIdBlock(first, 1000)\n"
                 "    except NotReady:",
             ),
             Change(
-                "broker.producer_ids:ProducerIdSource.release",
+                "broker.coordination.producer_ids:ProducerIdSource.release",
                 "assert answer.first > self._last",
                 "return\n        assert answer.first > self._last",
             ),
@@ -218,7 +219,13 @@ MUTANTS = (
     Mutant(
         "start-up does not look for orphans",
         "I50: an open transaction that nobody answers for blocks its readers",
-        (Change("broker.transactions:reconcile", "if entry.transaction_first_offset == NO_OFFSET:", "if True:"),),
+        (
+            Change(
+                f"{COORDINATION}.transactions:reconcile",
+                "if entry.transaction_first_offset == NO_OFFSET:",
+                "if True:",
+            ),
+        ),
         (f"{IN_A_NODE}::test_orphans_are_ended_at_start_and_what_is_answered_for_is_not",),
     ),
 )

@@ -3,8 +3,8 @@
 from tests.mutants.mutant import Change, Mutant
 
 SNAPSHOTS = "storage.producer_snapshot"
-DERIVED = "broker.partition.derived:DerivedState"
-GROUP_COMMIT = "broker.group_commit:GroupCommit"
+DERIVED = "broker.partitions.derived:DerivedState"
+GROUP_COMMIT = "broker.disk.group_commit:GroupCommit"
 RECOVERED = "unit/partition/test_recovered_state.py"
 RANDOM_ENDS = f"{RECOVERED}::test_no_kill_and_no_power_cut_changes_what_is_known_or_seen"
 CYCLES = "unit/broker/test_group_commit.py"

@@ -3,7 +3,7 @@
 from tests.mutants.mutant import Change, Mutant
 
 DRIVER = "coordinator.transactions.markers:MarkerDriver"
-WRITER = "broker.marker_writer:LocalMarkerWriter"
+WRITER = "broker.coordination.marker_writer:LocalMarkerWriter"
 STATE = "storage.producer_state:ProducerState"
 STORIES = "unit/transactions/test_transaction_stories.py"
 HELD = "unit/transactions/test_transactions_held.py"
@@ -118,7 +118,7 @@ MUTANTS = (
         "KoP PR #79: markers behind the coordinator's back",
         (
             Change(
-                "broker.handlers.transaction_markers:write_txn_markers",
+                "broker.api.handlers.transaction_markers:write_txn_markers",
                 "if owner is not None and contains(owner[1].partitions, topic.name, NO_TOPIC_ID, index):",
                 "if False:",
             ),

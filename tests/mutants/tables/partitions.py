@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Change, Mutant
 
-PARTITION = "broker.partition.partition:Partition"
+PARTITION = "broker.partitions.partition:Partition"
 STATE = "storage.producer_state:ProducerState"
 INDEX = "storage.aborted"
 COMPACTION = "storage.compaction"
@@ -106,7 +106,7 @@ MUTANTS = (
         "KAFKA-7866: the index fails, and aborted records are shown",
         (
             Change(
-                "broker.partition.derived:DerivedState.transaction_completed",
+                "broker.partitions.derived:DerivedState.transaction_completed",
                 'raise StorageFailed(f"the aborted-transaction index took no entry: {error}") from error',
                 "pass",
             ),
@@ -146,7 +146,7 @@ MUTANTS = (
     Mutant(
         "the index of what follows the snapshot is kept",
         "KAFKA-7866: entries that a power cut has left over",
-        (Change("broker.partition.derived:DerivedState._rebuild", "self.aborted.truncate(state.offset)", "pass"),),
+        (Change("broker.partitions.derived:DerivedState._rebuild", "self.aborted.truncate(state.offset)", "pass"),),
         (f"{RECOVERED}::test_no_kill_and_no_power_cut_changes_what_is_known_or_seen",),
     ),
     Mutant(

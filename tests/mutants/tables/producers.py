@@ -3,8 +3,8 @@
 from tests.mutants.mutant import Change, Mutant
 
 STATE = "storage.producer_state"
-PARTITION = "broker.partition.partition:Partition"
-VERIFICATION = "broker.partition.verification:Verifications"
+PARTITION = "broker.partitions.partition:Partition"
+VERIFICATION = "broker.partitions.verification:Verifications"
 RULES = "unit/partition/test_producer_rules.py"
 IN_A_PARTITION = "unit/partition/test_transactions_in_a_partition.py"
 CHECKS = "unit/partition/test_append_checks.py"
@@ -144,7 +144,7 @@ MUTANTS = (
         "the bound on producers takes one with an open transaction",
         "KAFKA-9144, under pressure of memory",
         (
-            Change("broker.producer_cap:_longest_silent", "if transaction != NO_OFFSET:", "if False:"),
+            Change("broker.upkeep.producer_cap:_longest_silent", "if transaction != NO_OFFSET:", "if False:"),
             Change(
                 f"{STATE}:ProducerState.forget",
                 "self._entries.get(producer_id) is not packed or HEAD.unpack_from(packed)[4] != NO_OFFSET",
@@ -158,15 +158,17 @@ MUTANTS = (
         "Redpanda #17921: a producer at work is forgotten, its retries are written twice",
         (
             Change(
-                "broker.producer_cap:_longest_silent",
+                "broker.upkeep.producer_cap:_longest_silent",
                 "heapq.heappush(oldest, (-seen_ms,",
                 "heapq.heappush(oldest, (seen_ms,",
             ),
             Change(
-                "broker.producer_cap:_longest_silent", "elif seen_ms < -oldest[0][0]:", "elif seen_ms > oldest[0][0]:"
+                "broker.upkeep.producer_cap:_longest_silent",
+                "elif seen_ms < -oldest[0][0]:",
+                "elif seen_ms > oldest[0][0]:",
             ),
             Change(
-                "broker.producer_cap:_longest_silent",
+                "broker.upkeep.producer_cap:_longest_silent",
                 "heapq.heapreplace(oldest, (-seen_ms,",
                 "heapq.heapreplace(oldest, (seen_ms,",
             ),

@@ -5,11 +5,11 @@ from collections.abc import Callable, Coroutine
 from struct import pack, unpack_from
 from typing import Any
 
-from broker.connection import Connection
-from broker.context import ConnectionInfo
-from broker.eager import Finished, begin
-from broker.frame_buffers import FrameBuffers
-from broker.memory_budget import AnswerBudget, MemoryBudget
+from broker.api.context import ConnectionInfo
+from broker.network.connection import Connection
+from broker.network.frame_buffers import FrameBuffers
+from broker.network.memory_budget import AnswerBudget, MemoryBudget
+from broker.process.eager import Finished, begin
 from protocol.errors import ProtocolError
 from storage.log import StorageFailed
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from broker.catalogue import Deferred
+from broker.api.catalogue import Deferred
 from tests.unit.broker.doubles import PRODUCE, FakeCall, FakeHost, answers, deliver, request
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker.catalogue import NO_ANSWER, CloseConnection, Deferred
-from broker.connection import QUEUED_REQUESTS
-from broker.frame_reader import FIRST_PIECE_BYTES
+from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred
+from broker.network.connection import QUEUED_REQUESTS
+from broker.network.frame_reader import FIRST_PIECE_BYTES
 from storage.log import StorageFailed
 from tests.unit.broker.doubles import PRODUCE, FakeCall, FakeHost, answers, deliver, numbers, request
 

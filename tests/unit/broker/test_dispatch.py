@@ -1,8 +1,8 @@
 """What a request counts for while it waits."""
 
-from broker.api_families import load_handlers
-from broker.context import ConnectionInfo, RequestContext
-from broker.dispatch import DECODED_FACTOR, Call
+from broker.api.api_families import load_handlers
+from broker.api.context import ConnectionInfo, RequestContext
+from broker.api.dispatch import DECODED_FACTOR, Call
 
 CONNECTION = ConnectionInfo(1, "PLAINTEXT", "127.0.0.1", 1)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.eager import Finished, begin
+from broker.process.eager import Finished, begin
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:

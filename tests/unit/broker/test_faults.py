@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.api_families import load_handlers
+from broker.api.api_families import load_handlers
 from broker.faults.control import BadFault, Faults
 from broker.faults.points import POINTS, Action, Refusal
-from broker.partition.errors import AppendError
+from broker.partitions.errors import AppendError
 from protocol.errors import ErrorCode
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "faults.md"

@@ -1,6 +1,6 @@
 """Buffers for large requests: used again, but never while somebody still looks at one."""
 
-from broker.frame_buffers import LARGEST_BYTES, FrameBuffers
+from broker.network.frame_buffers import LARGEST_BYTES, FrameBuffers
 
 
 def test_a_buffer_is_free_when_the_last_view_of_it_is_gone() -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from broker.group_commit import TRANSACTION_STATE, GroupCommit
+from broker.disk.group_commit import TRANSACTION_STATE, GroupCommit
 from tests.unit.broker.doubles import FakePartition, InlineEnvironment
 
 

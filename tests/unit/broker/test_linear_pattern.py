@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.linear_pattern import BadPattern, Pattern
+from broker.api.linear_pattern import BadPattern, Pattern
 
 MEANT = [
     ("orders-.*", ["orders-", "orders-1", "orders-x-y"], ["orders", "xorders-1", "orders-\n"]),

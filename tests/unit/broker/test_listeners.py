@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from broker.listeners import BadListener, Endpoint, advertised, bind, parse_listeners
+from broker.network.listeners import BadListener, Endpoint, advertised, bind, parse_listeners
 
 
 def test_listeners_are_read_as_kafka_writes_them() -> None:

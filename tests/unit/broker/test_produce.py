@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from broker.catalogue import Deferred
-from broker.context import ConnectionInfo, RequestContext
+from broker.api.catalogue import Deferred
+from broker.api.context import ConnectionInfo, RequestContext
 from broker.node import Node
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 import uvloop
 
-from broker.connection import Connection
-from broker.context import ConnectionInfo
-from broker.file_region import CAN_SEND_FILES
-from broker.local_files import LocalFile, LocalFiles
+from broker.api.context import ConnectionInfo
+from broker.disk.file_region import CAN_SEND_FILES
+from broker.disk.local_files import LocalFile, LocalFiles
+from broker.network.connection import Connection
 from tests.unit.broker.doubles import FakeCall, FakeHost, request
 
 pytestmark = pytest.mark.skipif(not CAN_SEND_FILES, reason="files are sent from where they lie on Linux only")

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.environment import MonotonicMs, RealEnvironment, WallMs
-from broker.marker_writer import UncommittedMarkers
+from broker.config.broker_config import BrokerConfig
+from broker.coordination.marker_writer import UncommittedMarkers
 from broker.node import Node
-from broker.partition.errors import PartitionError
-from broker.partition.partition import Partition
+from broker.partitions.errors import PartitionError
+from broker.partitions.partition import Partition
+from broker.process.environment import MonotonicMs, RealEnvironment, WallMs
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.topics import CreatableTopic, DeleteTopicState

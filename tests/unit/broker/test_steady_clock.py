@@ -2,8 +2,8 @@
 
 import asyncio
 
-from broker.environment import MonotonicMs, RealEnvironment, WallMs
-from broker.steady_clock import LoopTimer, SteadyClock
+from broker.process.environment import MonotonicMs, RealEnvironment, WallMs
+from broker.process.steady_clock import LoopTimer, SteadyClock
 
 HOUR_MS = 3_600_000
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.sync_threads import SyncThreads
+from broker.process.sync_threads import SyncThreads
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:

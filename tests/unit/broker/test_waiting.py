@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from broker.waiting import WaitingRoom
+from broker.api.waiting import WaitingRoom
 
 
 class Source:

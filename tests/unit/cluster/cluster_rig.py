@@ -6,12 +6,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from broker.config import BrokerConfig
-from broker.context import ConnectionInfo, RequestContext
-from broker.environment import RealEnvironment
-from broker.listeners import Endpoint
-from broker.local_files import LocalFiles
+from broker.api.context import ConnectionInfo, RequestContext
+from broker.config.broker_config import BrokerConfig
+from broker.disk.local_files import LocalFiles
+from broker.network.listeners import Endpoint
 from broker.node import Node
+from broker.process.environment import RealEnvironment
 from coordinator.cluster.coordinator import ClusterCoordinator
 from coordinator.cluster.topics import Rules
 from coordinator.machine import Outcome, Ticket

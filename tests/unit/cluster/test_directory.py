@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from broker.node import Node
-from broker.topic import Topic
+from broker.partitions.topic import Topic
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
 from protocol.records.record import NewRecord, build_batch

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from broker.producer_ids import ProducerIdSource
+from broker.coordination.producer_ids import ProducerIdSource
 from tests.harness.memory_shard_log import MemoryShardLog
 from tests.unit.cluster.cluster_rig import ClusterRig
 

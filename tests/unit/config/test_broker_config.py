@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.config import BrokerConfig, ConfigError
+from broker.config.broker_config import BrokerConfig, ConfigError
 from coordinator.cluster.config_types import ConfigSource
 
 SEEN = tuple[str | None, ConfigSource]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.config import BrokerConfig, ConfigError
-from broker.config_sources import key_of_variable, read_environment, read_properties, read_settings
+from broker.config.broker_config import BrokerConfig, ConfigError
+from broker.config.sources import key_of_variable, read_environment, read_properties, read_settings
 from coordinator.cluster.config_types import ConfigSource
 
 

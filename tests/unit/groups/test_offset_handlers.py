@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from broker.groups import forget_topic_offsets
+from broker.coordination.groups import forget_topic_offsets
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
     OffsetDeleteRequest,

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from broker.config import BrokerConfig
-from broker.context import ConnectionInfo, RequestContext
-from broker.environment import RealEnvironment, WallMs
-from broker.listeners import Endpoint
-from broker.local_files import LocalFiles
+from broker.api.context import ConnectionInfo, RequestContext
+from broker.config.broker_config import BrokerConfig
+from broker.disk.local_files import LocalFiles
+from broker.network.listeners import Endpoint
 from broker.node import Node
+from broker.process.environment import RealEnvironment, WallMs
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
     OffsetCommitRequest,

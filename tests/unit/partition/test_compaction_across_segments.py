@@ -1,6 +1,6 @@
 """A transaction whose data and marker lie in segments that are compacted one after the other (KAFKA-8351)."""
 
-from broker.partition.derived import marker_in
+from broker.partitions.derived import marker_in
 from storage.producer_snapshot import SnapshotFiles
 from storage.producer_state import ProducerState
 from storage.segment_log import SegmentLog

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from broker.producer_cap import enforce
+from broker.upkeep.producer_cap import enforce
 from protocol.records.batch import HEADER, BatchHeader, read_header
 from protocol.records.record import NewRecord, build_batch
 from storage.producer_state import EndMarker, ProducerState

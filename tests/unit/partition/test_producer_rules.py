@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.partition.errors import AppendError
+from broker.partitions.errors import AppendError
 from protocol.errors import ErrorCode
 from protocol.records.batch import BatchHeader, read_header
 from protocol.records.record import NewRecord, build_batch

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.partition.errors import AppendError, PartitionError
-from broker.partition.verification import ALREADY_VERIFIED, Guard
-from broker.topic_config import TopicConfig
+from broker.partitions.errors import AppendError, PartitionError
+from broker.partitions.topic_config import TopicConfig
+from broker.partitions.verification import ALREADY_VERIFIED, Guard
 from protocol.errors import ErrorCode
 from storage.log import LogConfig, OffsetOutOfRange, StorageFailed
 from tests.harness.simulated_files import SimulatedFiles

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.local_files import LocalFiles
+from broker.disk.local_files import LocalFiles
 from protocol.records.control import end_transaction_marker
 from storage.log import LogConfig
 from storage.recovery import Recovery

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import broker.local_files
-from broker.local_files import DataFolderLocked, LocalFiles
+import broker.disk.local_files
+from broker.disk.local_files import DataFolderLocked, LocalFiles
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_call_that_writes_less_is_gone_on_with(files: LocalFiles, monkeypatch:
     def lazy(descriptor: int, parts: list[bytes], position: int) -> int:
         return real(descriptor, [b"".join(parts)[:3]], position)
 
-    monkeypatch.setattr(broker.local_files.os, "pwritev", lazy)
+    monkeypatch.setattr(broker.disk.local_files.os, "pwritev", lazy)
     file = files.open("a", create=True)
     file.append([b"ab", b"", b"cdefg", b"h"])
     assert file.read(0, 100) == b"abcdefgh"
@@ -60,7 +60,7 @@ def test_after_a_failed_write_the_size_is_what_is_there(files: LocalFiles, monke
             raise OSError(28, "No space left on device")
         return real(descriptor, [b"".join(parts)[:2]], position)
 
-    monkeypatch.setattr(broker.local_files.os, "pwritev", full)
+    monkeypatch.setattr(broker.disk.local_files.os, "pwritev", full)
     with pytest.raises(OSError, match="No space"):
         file.append([b"lost"])
     assert file.size() == 6
@@ -154,7 +154,7 @@ def test_a_folder_serves_one_broker_at_a_time(files: LocalFiles) -> None:
     """Within a process, and between processes: the lock is Java's kind, so that a Kafka is kept out as well."""
     with pytest.raises(DataFolderLocked, match="in this process"):
         LocalFiles(files.root)
-    attempt = "import sys; from broker.local_files import LocalFiles; LocalFiles(sys.argv[1])"
+    attempt = "import sys; from broker.disk.local_files import LocalFiles; LocalFiles(sys.argv[1])"
     command = [sys.executable, "-c", attempt, files.root]
     other = subprocess.run(command, capture_output=True, text=True, check=False)
     assert f"is in use by process {os.getpid()}" in other.stderr

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from broker.config import BrokerConfig
-from broker.context import ConnectionInfo, RequestContext
-from broker.environment import RealEnvironment
-from broker.local_files import LocalFiles
+from broker.api.context import ConnectionInfo, RequestContext
+from broker.config.broker_config import BrokerConfig
+from broker.coordination.transaction_gate import ProduceBatch, admit_produce
+from broker.disk.local_files import LocalFiles
 from broker.node import Node
-from broker.transaction_gate import ProduceBatch, admit_produce
+from broker.process.environment import RealEnvironment
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import (
     EndTxnRequest,

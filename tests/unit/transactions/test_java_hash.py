@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.coordinators import java_string_hash, partition_for
+from broker.coordination.coordinators import java_string_hash, partition_for
 
 
 @pytest.mark.parametrize(

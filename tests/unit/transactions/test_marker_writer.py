@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from broker.marker_writer import CONSUMER_OFFSETS, LocalMarkerWriter
+from broker.coordination.marker_writer import CONSUMER_OFFSETS, LocalMarkerWriter
 from coordinator.machine import Marker
 from protocol.errors import ErrorCode
 from tests.harness.simulated_files import SimulatedFiles

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from broker import transaction_gate
-from broker.handlers import group_offsets
+from broker.api.handlers import group_offsets
+from broker.coordination import transaction_gate
+from broker.coordination.transaction_gate import admit_offset_commit
 from broker.node import Node
-from broker.transaction_gate import admit_offset_commit
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
     TxnOffsetCommitRequest,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.environment import RealEnvironment
-from broker.local_files import LocalFiles
-from broker.marker_writer import LocalMarkerWriter, UncommittedMarkers
+from broker.config.broker_config import BrokerConfig
+from broker.coordination.marker_writer import LocalMarkerWriter, UncommittedMarkers
+from broker.coordination.transaction_gate import admit_offset_commit
+from broker.disk.local_files import LocalFiles
 from broker.node import Node
-from broker.transaction_gate import admit_offset_commit
+from broker.process.environment import RealEnvironment
 from coordinator.transactions.states import TransactionState
 from protocol.errors import ErrorCode
 from protocol.messages.topics import DeleteTopicState

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from broker.coordination.transaction_gate import ProduceBatch, admit_offset_commit, admit_produce
+from broker.coordination.transactions import reconcile
 from broker.node import Node
-from broker.transaction_gate import ProduceBatch, admit_offset_commit, admit_produce
-from broker.transactions import reconcile
 from coordinator.machine import Marker
 from coordinator.transactions.states import TransactionState
 from protocol.errors import ErrorCode

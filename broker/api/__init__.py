@@ -1,0 +1,1 @@
+"""api: the catalogue of APIs, dispatch, the handlers, fetch sessions and long polls."""

@@ -1,0 +1,132 @@
+"""From a frame to a handler, and from its result to the bytes of the answer.
+
+A frame is a request without its length. What cannot be read, an unknown key and an unsupported version are a
+`ProtocolError`: the connection closes, as Kafka's does. The one exception is ApiVersions, which is answered in the
+oldest form whatever was asked (KIP-511), for it is how a client finds out.
+"""
+
+from collections.abc import Mapping
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from broker.api.catalogue import Entry
+from broker.api.context import ConnectionInfo, RequestContext
+from protocol.codec import decode
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.framing import read_request_header, response_parts
+from protocol.messages.metadata import ApiVersion, ApiVersionsResponse
+from protocol.schema import Buffer, FieldSchema, fields_of, schema_of
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+PRODUCE = 0
+API_VERSIONS = 18
+DECODED_FACTOR = 30
+"""How much more a request may weigh decoded than as a frame: arrays of small structs do. Records stay what they are."""
+
+_FIXED = Struct(">hhih")
+"""api key, version, correlation id, length of the client id."""
+
+
+class Call:
+    """One request on its way: what it is, and how its answer is to be written."""
+
+    __slots__ = ("context", "entry", "request")
+
+    def __init__(self, entry: Entry, context: RequestContext, request: Any) -> None:
+        self.entry = entry
+        self.context = context
+        self.request = request
+
+    def weight(self, frame_bytes: int) -> int:
+        """What to count for the request while it waits for its answer."""
+        return frame_bytes if self.entry.api_key == PRODUCE else frame_bytes * DECODED_FACTOR
+
+    def encode(self, response: Any) -> list[Buffer]:
+        context = self.context
+        return response_parts(context.api_key, context.api_version, context.correlation_id, response)
+
+    def encode_failure(self) -> list[Buffer] | None:
+        """The answer after a bug of ours: UNKNOWN_SERVER_ERROR where the message has one place for it, else None."""
+        response = empty_response(self.entry.response, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return None if response is None else self.encode(response)
+
+
+class UnsupportedApiVersions(Exception):
+    """ApiVersions in a version we do not know; carries the answer, ready to be sent."""
+
+    def __init__(self, parts: list[Buffer]) -> None:
+        super().__init__()
+        self.parts = parts
+
+
+class Dispatcher:
+    """Reads requests against the catalogue and calls handlers."""
+
+    def __init__(self, node: "Node", catalogue: Mapping[int, Entry]) -> None:
+        self._node = node
+        self._entries: dict[int, tuple[Entry, int]] = {
+            key: (entry, schema_of(entry.request).flexible_since) for key, entry in catalogue.items()
+        }
+
+    def read(self, connection: ConnectionInfo, frame: Buffer) -> Call:
+        """Decode a request. Raises `ProtocolError`, or `UnsupportedApiVersions`."""
+        if len(frame) < _FIXED.size:
+            raise ProtocolError(f"a request of {len(frame)} bytes is shorter than its header")
+        key, version, correlation_id, client_id_length = _FIXED.unpack_from(frame)
+        found = self._entries.get(key)
+        if found is None:
+            raise ProtocolError(f"unknown api key {key} (version {version})")
+        entry, flexible_since = found
+        if version not in entry.versions:
+            if key == API_VERSIONS:
+                raise UnsupportedApiVersions(_other_versions_answer(entry, correlation_id))
+            raise ProtocolError(f"unsupported version {version} of {entry.name}")
+        body = _FIXED.size + (client_id_length if client_id_length > 0 else 0)
+        if version >= flexible_since and body < len(frame) and frame[body] == 0:
+            body += 1
+        elif version >= flexible_since:
+            _, body = read_request_header(memoryview(frame))
+        client_id = _client_id(frame, client_id_length)
+        request: object = decode(entry.request, version, frame, body)[0]  # bytes behind it are ignored, as Kafka does
+        return Call(entry, RequestContext(connection, key, version, correlation_id, client_id), request)
+
+    def run(self, call: Call) -> Any:
+        """What the handler returned: a response, `Deferred`, `NO_ANSWER`, or an awaitable of one of these."""
+        return call.entry.handler(self._node, call.context, call.request)
+
+
+def _client_id(frame: Buffer, length: int) -> str | None:
+    if length < 0:
+        return None
+    raw = bytes(frame[_FIXED.size : _FIXED.size + length])
+    if len(raw) != length:
+        raise ProtocolError("the client id ends outside its request")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise ProtocolError("the client id is not UTF-8") from None
+
+
+def _other_versions_answer(entry: Entry, correlation_id: int) -> list[Buffer]:
+    """KIP-511: version 0, error 35, and the versions of ApiVersions itself."""
+    versions = ApiVersion(
+        api_key=API_VERSIONS, min_version=entry.advertised.start, max_version=entry.advertised.stop - 1
+    )
+    answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[versions])
+    return response_parts(API_VERSIONS, 0, correlation_id, answer)
+
+
+def empty_response(response: type, error: ErrorCode) -> Any | None:
+    """An otherwise empty response of this class with `error_code`, or None where it has no such field at its top."""
+    fields = fields_of(response)
+    if not any(field.name == "error_code" for field in fields):
+        return None
+    values = {field.name: _empty(field) for field in fields}
+    values["error_code"] = error
+    return response(**values)
+
+
+def _empty(field: FieldSchema) -> object:
+    return [] if field.is_array and field.default is not None else field.default

@@ -1,0 +1,242 @@
+"""Fetch: record batches out of partitions, as they lie in the log."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from broker.api.catalogue import handles
+from broker.api.context import RequestContext
+from broker.api.fetch_sessions import FetchView, Wanted
+from broker.partitions.partition import Partition
+from broker.partitions.read import FetchedData
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from storage.log import OffsetOutOfRange
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+READ_COMMITTED = 1
+NO_TOPIC_ID = bytes(16)
+LEADER_ERRORS = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+LEADER_HINTS_SINCE = 16
+"""KIP-951: from this version on an answer says who leads now. It does not help whoever is ahead of the leader."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What one look at all wanted partitions brought. `errors`: something that is to be told at once."""
+
+    told: list[tuple[Wanted, PartitionData]] = field(default_factory=list)
+    watched: list[Partition] = field(default_factory=list)
+    size_bytes: int = 0
+    errors: bool = False
+
+
+@handles(FetchRequest, FetchResponse, versions=range(4, 19))
+def fetch(
+    node: "Node", context: RequestContext, request: FetchRequest
+) -> "FetchResponse | asyncio.Future[FetchResponse]":
+    """Read from partitions, from a given offset each.
+
+    Answers at once when `min_bytes` are there, when a partition has an error to tell, or when nothing is asked;
+    otherwise when enough has become visible or `max_wait_ms` have passed. A reader sees what is below the high
+    watermark, with READ_COMMITTED what is below the last stable offset and the aborted transactions in it. The first
+    partition with anything to read gives at least one batch, however small the limits (KIP-74); batches are whole and
+    may begin before the offset asked for. v5 log start offset; v7 sessions (KIP-227); v9 leader epochs are checked
+    (KIP-320); v11 rack, ignored; v12 diverging epochs; v13 topic ids; v16 node endpoints of new leaders.
+
+    Not done: followers (`replica_id` is ignored), reading from the nearest replica, remote storage.
+    """
+    view = node.fetch_sessions.view(request, context.api_version, node.environment.monotonic_ms())
+    if view.error:
+        return FetchResponse(error_code=view.error, session_id=0, responses=[])
+    attempt = _Attempt(node, context, request, view)
+    reading = attempt.read()
+    if attempt.enough(reading) or request.max_wait_ms <= 0 or not view.wanted:
+        return attempt.answer(reading)
+    return node.waiting.park(reading.watched, attempt.again, request.max_wait_ms)
+
+
+class _Attempt:
+    """One fetch request, which may have to look more than once."""
+
+    __slots__ = ("_context", "_max_bytes", "_min_bytes", "_node", "_read_committed", "_view")
+
+    def __init__(self, node: "Node", context: RequestContext, request: FetchRequest, view: FetchView) -> None:
+        self._node = node
+        self._context = context
+        self._view = view
+        self._max_bytes = min(request.max_bytes, node.config.get_int("fetch.max.bytes"))
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._read_committed = request.isolation_level == READ_COMMITTED
+
+    def enough(self, reading: _Reading) -> bool:
+        return reading.size_bytes >= self._min_bytes or reading.errors
+
+    def again(self, last: bool) -> FetchResponse | None:
+        """Look again after something has moved; `last` when the client waits no longer."""
+        reading = self.read()
+        return self.answer(reading) if last or self.enough(reading) else None
+
+    def read(self) -> _Reading:
+        reading = _Reading()
+        room = self._node.answer_budget.fetch_limit(self._max_bytes)
+        for wanted in self._view.wanted:
+            partition, error = self._find(wanted)
+            if partition is None:
+                reading.errors = True
+                told = _error(wanted, error)
+                told.aborted_transactions = []  # null says that a log was looked into, as in Kafka
+                reading.told.append((wanted, told))
+                continue
+            reading.watched.append(partition)
+            self._read_one(reading, wanted, partition, room - reading.size_bytes)
+        return reading
+
+    def _find(self, wanted: Wanted) -> tuple[Partition | None, ErrorCode]:
+        topics = self._node.topics
+        if wanted.topic_id != NO_TOPIC_ID:
+            partition = topics.partition_by_id(wanted.topic_id, wanted.index)
+            if partition is None and topics.by_id(wanted.topic_id) is None:
+                return None, ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            partition = topics.partition(wanted.topic, wanted.index)
+        return partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _read_one(self, reading: _Reading, wanted: Wanted, partition: Partition, room: int) -> None:
+        error = _epoch_error(wanted, partition)
+        if error:
+            reading.errors = True
+            told = _error(wanted, error)
+            if error is ErrorCode.FENCED_LEADER_EPOCH and self._context.api_version >= LEADER_HINTS_SINCE:
+                told.current_leader = self._leader(partition)
+            reading.told.append((wanted, told))
+            return
+        if (diverging := _diverging(wanted, partition)) is not None:
+            reading.errors = True
+            reading.told.append((wanted, diverging))
+            return
+        if self._view.incremental and _nothing_new(wanted, partition, self._read_committed):
+            return
+        first = not reading.size_bytes
+        try:
+            data = partition.read(
+                wanted.fetch_offset,
+                max(0, min(wanted.max_bytes, room)),
+                read_committed=self._read_committed,
+                at_least_one=first,
+                to_send=self._context.connection.sends_files,
+            )
+        except OffsetOutOfRange:
+            reading.errors = True
+            reading.told.append((wanted, _error(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)))
+            return
+        reading.size_bytes += data.size_bytes
+        reading.told.append((wanted, _data(wanted, data)))
+
+    def _leader(self, partition: Partition) -> LeaderIdAndEpoch:
+        return LeaderIdAndEpoch(leader_id=self._node.node_id, leader_epoch=partition.leader_epoch)
+
+    def answer(self, reading: _Reading) -> FetchResponse:
+        """Put an answer together; in a session only what its client does not know."""
+        session, incremental = self._view.session, self._view.incremental
+        topics: dict[str | bytes, FetchableTopicResponse] = {}
+        moved_leader = False
+        for wanted, told in reading.told:
+            if session is not None and not _take_note(wanted, told) and incremental:
+                continue
+            if session is not None and told.records:
+                session.had_records(wanted)
+            moved_leader = moved_leader or told.error_code in LEADER_ERRORS
+            key = wanted.topic_id if wanted.topic_id != NO_TOPIC_ID else wanted.topic
+            topic = topics.get(key)
+            if topic is None:
+                topics[key] = topic = FetchableTopicResponse(
+                    topic=wanted.topic, topic_id=wanted.topic_id, partitions=[]
+                )
+            topic.partitions.append(told)
+        return FetchResponse(
+            session_id=self._view.session_id,
+            responses=list(topics.values()),
+            node_endpoints=self._endpoints() if moved_leader else [],
+        )
+
+    def _endpoints(self) -> list[NodeEndpoint]:
+        endpoint = self._node.endpoint(self._context.connection.listener)
+        return [NodeEndpoint(node_id=self._node.node_id, host=endpoint.host, port=endpoint.port)]
+
+
+def _epoch_error(wanted: Wanted, partition: Partition) -> ErrorCode:
+    """KIP-320: a client that knows another leader epoch than ours."""
+    if wanted.leader_epoch < 0 or wanted.leader_epoch == partition.leader_epoch:
+        return ErrorCode.NONE
+    if wanted.leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def _diverging(wanted: Wanted, partition: Partition) -> PartitionData | None:
+    """The last epoch the client has read ends earlier here: tell it where, so that it can step back."""
+    if wanted.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = partition.log.epoch_end(wanted.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0:
+        return _error(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch == wanted.last_fetched_epoch and end_offset >= wanted.fetch_offset:
+        return None
+    told = _error(wanted, ErrorCode.NONE)
+    told.high_watermark = partition.high_watermark
+    told.last_stable_offset = partition.last_stable_offset
+    told.log_start_offset = partition.log_start_offset
+    told.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return told
+
+
+def _nothing_new(wanted: Wanted, partition: Partition, read_committed: bool) -> bool:
+    """The quick no of a session: nothing to read, nothing to tell."""
+    limit = partition.last_stable_offset if read_committed else partition.high_watermark
+    start_offset = partition.log_start_offset
+    return start_offset <= wanted.fetch_offset == limit and wanted.knows(
+        high_watermark=partition.high_watermark, start_offset=start_offset
+    )
+
+
+def _data(wanted: Wanted, data: FetchedData) -> PartitionData:
+    aborted = data.aborted
+    return PartitionData(
+        partition_index=wanted.index,
+        high_watermark=data.high_watermark,
+        last_stable_offset=data.last_stable_offset,
+        log_start_offset=data.log_start_offset,
+        aborted_transactions=None
+        if aborted is None
+        else [AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset) for entry in aborted],
+        records=data.records,
+    )
+
+
+def _error(wanted: Wanted, error: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=wanted.index, error_code=error, high_watermark=-1, aborted_transactions=None, records=b""
+    )
+
+
+def _take_note(wanted: Wanted, told: PartitionData) -> bool:
+    """Remember what a session's client is told; whether there is anything to tell."""
+    if told.error_code or told.diverging_epoch.epoch >= 0:
+        wanted.tell_error()
+        return True
+    position = {"high_watermark": told.high_watermark, "start_offset": told.log_start_offset}
+    news = bool(told.records) or not wanted.knows(**position)
+    wanted.tell(**position)
+    return news

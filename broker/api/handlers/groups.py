@@ -1,0 +1,128 @@
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: what members of a classic group say to its coordinator.
+
+A JoinGroup or SyncGroup may wait for other members as long as a rebalance timeout; a client that goes away meanwhile
+leaves its member behind, until its session ends. An empty group id is refused with INVALID_GROUP_ID.
+
+What we do not do: the consumer protocol of KIP-848, share groups and streams groups; their APIs are not listed.
+"""
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from broker.api.catalogue import handles
+from broker.api.context import RequestContext
+from broker.api.handlers import find_coordinator, group_administration
+from broker.coordination.coordinators import CoordinatorError
+from coordinator.groups.answers import heartbeat as heartbeat_answer
+from coordinator.groups.answers import join_refused, sync_refused
+from coordinator.groups.joining import Caller
+from protocol.errors import ErrorCode
+from protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+__all__ = ["find_coordinator", "group_administration"]
+
+NO_PROTOCOL_SINCE = 7
+"""From here on JoinGroup can say that no protocol was chosen; before, it is the empty name."""
+LEAVES_TOGETHER_SINCE = 3
+NAMES_PROTOCOL_SINCE = 5
+
+
+@handles(JoinGroupRequest, JoinGroupResponse, versions=range(0, 10))
+async def join_group(node: "Node", context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
+    """Become a member, or one of the next generation. Answered when all members have joined or their time is over.
+
+    v1 a rebalance timeout of its own (before, the session timeout serves); v4 MEMBER_ID_REQUIRED first (KIP-394); v5
+    static members (KIP-345); v7 protocol type; v8 a reason for the logs; v9 a returning static leader may skip the
+    assignment (KIP-814).
+    """
+    answer = await _join(node, context, request)
+    if answer.protocol_name is None and context.api_version < NO_PROTOCOL_SINCE:
+        answer.protocol_name = ""
+    return answer
+
+
+async def _join(node: "Node", context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
+    if not request.group_id:
+        return join_refused(ErrorCode.INVALID_GROUP_ID, request.member_id)
+    caller = Caller(context.client_id or "", f"/{context.connection.peer_host}", context.api_version)
+    fresh_id = str(UUID(bytes=node.environment.random_bytes(16), version=4))
+    try:
+        answer: JoinGroupResponse = await node.groups.ask(
+            request.group_id,
+            lambda machine, ticket, now_ms: machine.join(request, caller, fresh_id, ticket, now_ms),
+        )
+    except CoordinatorError as refused:
+        return join_refused(refused.error, request.member_id)
+    return answer
+
+
+@handles(SyncGroupRequest, SyncGroupResponse, versions=range(0, 6))
+async def sync_group(node: "Node", context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+    """Bring the assignment (the leader) and get one's own part. Answered when the leader has spoken and the
+    assignment is durable; in a stable group at once.
+
+    v3 static members; v5 protocol type and name must be given and right (KIP-559).
+    """
+    if context.api_version >= NAMES_PROTOCOL_SINCE and None in (request.protocol_type, request.protocol_name):
+        return sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not request.group_id:
+        return sync_refused(ErrorCode.INVALID_GROUP_ID)
+    try:
+        answer: SyncGroupResponse = await node.groups.ask(
+            request.group_id, lambda machine, ticket, now_ms: machine.sync(request, ticket, now_ms)
+        )
+    except CoordinatorError as refused:
+        return sync_refused(refused.error)
+    return answer
+
+
+@handles(HeartbeatRequest, HeartbeatResponse, versions=range(0, 5))
+async def heartbeat(node: "Node", context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Stay a member. REBALANCE_IN_PROGRESS tells it to join again. v3 static members.
+
+    While the coordinator loads it says NONE, as Kafka does: nobody needs to worry yet.
+    """
+    if not request.group_id:
+        return heartbeat_answer(ErrorCode.INVALID_GROUP_ID)
+    try:
+        answer: HeartbeatResponse = await node.groups.ask(
+            request.group_id, lambda machine, ticket, now_ms: machine.heartbeat(request, ticket, now_ms)
+        )
+    except CoordinatorError as refused:
+        loading = refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return heartbeat_answer(ErrorCode.NONE if loading else refused.error)
+    return answer
+
+
+@handles(LeaveGroupRequest, LeaveGroupResponse, versions=range(0, 6))
+async def leave_group(node: "Node", context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """Members go. v0-2 one member, whose error is that of the answer; v3 several, also static ones by their instance id
+    (KIP-345); v5 a reason for the logs.
+    """
+    if not request.group_id:
+        return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    alone = context.api_version < LEAVES_TOGETHER_SINCE
+    members = [MemberIdentity(member_id=request.member_id)] if alone else request.members
+    together = LeaveGroupRequest(group_id=request.group_id, members=members)
+    try:
+        answer: LeaveGroupResponse = await node.groups.ask(
+            request.group_id, lambda machine, ticket, now_ms: machine.leave(together, ticket, now_ms)
+        )
+    except CoordinatorError as refused:
+        return LeaveGroupResponse(error_code=refused.error)
+    if alone:
+        answer.error_code = answer.members[0].error_code
+    return answer

@@ -1,0 +1,227 @@
+"""What a client asks first: which versions we speak, which brokers and topics there are."""
+
+import re
+from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING
+
+from broker.api.catalogue import handles
+from broker.api.context import RequestContext
+from broker.partitions.topic import Topic
+from coordinator.cluster.features import SUPPORTED_FEATURES
+from coordinator.cluster.topic_rules import INTERNAL_TOPICS, Refused, check_name
+from protocol.errors import ErrorCode
+from protocol.messages.metadata import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    FinalizedFeatureKey,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+    SupportedFeatureKey,
+)
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+NO_ID = bytes(16)
+NOT_ASKED = -(1 << 31)
+TOPIC_OPERATIONS = 3576
+"""Every operation on a topic, as bits: what Kafka answers where nothing is forbidden."""
+CLUSTER_OPERATIONS = 8096
+"""Every operation on the cluster."""
+SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+BROKERS, CONTROLLERS = 1, 2
+"""Endpoint types of DescribeCluster."""
+
+
+@handles(ApiVersionsRequest, ApiVersionsResponse, versions=range(0, 5))
+def api_versions(node: "Node", context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Tell which APIs we speak in which versions, and the cluster's features. Answered at once.
+
+    A version we do not know never gets here: the dispatcher answers version 0 with error 35 (KIP-511). v3: the client
+    says its name (INVALID_REQUEST for one that is none); features as tagged fields. v4: features whose lowest level
+    is 0 are told too; older clients stumble over them (KAFKA-17011).
+    """
+    version = context.api_version
+    if version >= 3:
+        names = (request.client_software_name, request.client_software_version)
+        if not all(SOFTWARE_NAME.fullmatch(name) for name in names):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+        context.connection.software_name, context.connection.software_version = names
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=key, min_version=entry.advertised.start, max_version=entry.advertised.stop - 1)
+            for key, entry in sorted(node.catalogue.items())
+        ],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in SUPPORTED_FEATURES.items()
+            if low > 0 or version >= 4
+        ],
+        finalized_features_epoch=node.cluster.finalized_features_epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in node.cluster.finalized_features.items()
+        ],
+    )
+
+
+@handles(MetadataRequest, MetadataResponse, versions=range(0, 14))
+def metadata(
+    node: "Node", context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Describe brokers and topics. Answered at once, unless a topic has to be made first.
+
+    A topic that does not exist is made if the client and `auto.create.topics.enable` allow it; the answer comes when
+    it can be used, instead of LEADER_NOT_AVAILABLE. v0: no topics means all of them; later null does, and none means
+    none. v4: the client may forbid making topics. v10: topic ids in the answer; v12: topics asked for by id, and a
+    bad id is given back as it came. v8–v10: operations allowed on the cluster.
+    """
+    if request.topics is None or (context.api_version == 0 and not request.topics):
+        return _answer(node, context, request, [_described(node, topic, request) for topic in node.topics.all()])
+    asked = list({(topic.topic_id, topic.name): topic for topic in request.topics}.values())
+    missing = _to_be_made(node, context, request, asked)
+    if missing:
+        return _after_making(node, context, request, asked, missing)
+    return _answer(node, context, request, [_look_up(node, context, request, one) for one in asked])
+
+
+def _to_be_made(
+    node: "Node", context: RequestContext, request: MetadataRequest, asked: Iterable[MetadataRequestTopic]
+) -> list[str]:
+    allowed = request.allow_auto_topic_creation or context.api_version < 4
+    if not allowed or not node.config.get_bool("auto.create.topics.enable"):
+        return []
+    names = [topic.name for topic in asked if topic.name is not None and topic.topic_id == NO_ID]
+    return [name for name in names if node.topics.by_name(name) is None and _name_error(name) is ErrorCode.NONE]
+
+
+async def _after_making(
+    node: "Node",
+    context: RequestContext,
+    request: MetadataRequest,
+    asked: list[MetadataRequestTopic],
+    missing: list[str],
+) -> MetadataResponse:
+    errors = {name: await node.topics.auto_create(name) for name in missing}
+    return _answer(node, context, request, [_look_up(node, context, request, one, errors) for one in asked])
+
+
+def _look_up(
+    node: "Node",
+    context: RequestContext,
+    request: MetadataRequest,
+    asked: MetadataRequestTopic,
+    errors: dict[str, ErrorCode] | None = None,
+) -> MetadataResponseTopic:
+    name = asked.name
+    if asked.topic_id != NO_ID:
+        if context.api_version < 12:
+            return _refused(request, ErrorCode.INVALID_REQUEST, name or "", asked.topic_id)
+        found = node.topics.by_id(asked.topic_id)
+        if found is None:
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id, partitions=[]
+            )
+        return _described(node, found, request)
+    if name is None:
+        return _refused(request, ErrorCode.INVALID_REQUEST, "" if context.api_version < 12 else None)
+    topic = node.topics.by_name(name)
+    if topic is not None:
+        return _described(node, topic, request)
+    error = _name_error(name) or (errors or {}).get(name, ErrorCode.NONE) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return _refused(request, error, name)
+
+
+def _refused(
+    request: MetadataRequest, error: ErrorCode, name: str | None, topic_id: bytes = NO_ID
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=error,
+        name=name,
+        topic_id=topic_id,
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=[],
+        topic_authorized_operations=_topic_operations(request),
+    )
+
+
+def _name_error(name: str) -> ErrorCode:
+    try:
+        check_name(name)
+    except Refused as refused:
+        return refused.error
+    return ErrorCode.NONE
+
+
+def _described(node: "Node", topic: Topic, request: MetadataRequest) -> MetadataResponseTopic:
+    node_id, epoch = node.node_id, node.epoch
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=[
+            MetadataResponsePartition(
+                partition_index=index,
+                leader_id=node_id,
+                leader_epoch=epoch,
+                replica_nodes=[node_id],
+                isr_nodes=[node_id],
+            )
+            for index in range(len(topic.partitions))
+        ],
+        topic_authorized_operations=_topic_operations(request),
+    )
+
+
+def _topic_operations(request: MetadataRequest) -> int:
+    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+
+
+def _answer(
+    node: "Node", context: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    endpoint = node.endpoint(context.connection.listener)
+    broker = MetadataResponseBroker(node_id=node.node_id, host=endpoint.host, port=endpoint.port, rack=node.config.rack)
+    asked = request.include_cluster_authorized_operations
+    return MetadataResponse(
+        brokers=[broker],
+        cluster_id=node.cluster_id,
+        controller_id=node.node_id,
+        topics=topics,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+    )
+
+
+@handles(DescribeClusterRequest, DescribeClusterResponse, versions=range(0, 3))
+def describe_cluster(node: "Node", context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Describe the brokers of the cluster (KIP-700). Answered at once.
+
+    v1: the kind of endpoint that is wanted; there are none of controllers here (MISMATCHED_ENDPOINT_TYPE). v2: fenced
+    brokers, of which there are none.
+    """
+    if request.endpoint_type != BROKERS:
+        if request.endpoint_type == CONTROLLERS:
+            error = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        else:
+            error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            message = f"Unsupported endpoint type {request.endpoint_type}"
+        return DescribeClusterResponse(error_code=error, error_message=message, cluster_id="", brokers=[])
+    endpoint = node.endpoint(context.connection.listener)
+    asked = request.include_cluster_authorized_operations
+    return DescribeClusterResponse(
+        cluster_id=node.cluster_id,
+        controller_id=node.node_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=node.node_id, host=endpoint.host, port=endpoint.port, rack=node.config.rack)
+        ],
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+    )

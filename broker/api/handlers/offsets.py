@@ -1,0 +1,161 @@
+"""Where a partition begins, ends, and what lies at a time or an epoch; and moving its beginning."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from broker.api.catalogue import handles
+from broker.api.context import RequestContext
+from broker.partitions.errors import PartitionError
+from broker.partitions.partition import Partition
+from protocol.errors import ErrorCode
+from protocol.messages.offsets import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+    EpochEndOffset,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from storage.log import OffsetOutOfRange
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+READ_COMMITTED = 1
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+LOW_WATERMARK_UNKNOWN = -1
+
+
+@handles(ListOffsetsRequest, ListOffsetsResponse, versions=range(1, 12))
+def list_offsets(node: "Node", context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """The offset of a time, of the beginning or of the end, per partition. Answers at once.
+
+    A reader of committed records finds nothing at or beyond the last stable offset, and its end is there (I32). v2
+    isolation level; v4 leader epochs; v7 the record with the largest timestamp (-3, KIP-734); v8 the local beginning
+    (-4), which is the beginning; v9 and v11 the end of what is tiered (-5) and the beginning of what is to be (-6):
+    nothing ever is, so both are unknown.
+    """
+    topics: list[ListOffsetsTopicResponse] = []
+    for topic in request.topics:
+        times_asked = Counter(asked.partition_index for asked in topic.partitions)
+        partitions: list[ListOffsetsPartitionResponse] = []
+        for asked in topic.partitions:
+            told = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+            if times_asked[asked.partition_index] > 1:
+                told.error_code = ErrorCode.INVALID_REQUEST
+            else:
+                partition = node.topics.partition(topic.name, asked.partition_index)
+                told.error_code = _epoch_error(partition, asked.current_leader_epoch)
+                if partition is not None and not told.error_code:
+                    _look_up(partition, asked, told, read_committed=request.isolation_level == READ_COMMITTED)
+            partitions.append(told)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _look_up(
+    partition: Partition, asked: ListOffsetsPartition, told: ListOffsetsPartitionResponse, *, read_committed: bool
+) -> None:
+    time = asked.timestamp
+    if time == LATEST:
+        told.offset, told.leader_epoch = partition.visible_end(read_committed=read_committed), partition.leader_epoch
+    elif time in (EARLIEST, EARLIEST_LOCAL):
+        told.offset, told.leader_epoch = partition.log_start_offset, _epoch_at_start(partition)
+    elif time == MAX_TIMESTAMP:
+        found = partition.max_timestamp(read_committed=read_committed)
+        if found is not None:
+            told.timestamp, told.offset, told.leader_epoch = found.timestamp_ms, found.offset, found.leader_epoch
+    elif time in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        told.leader_epoch = -1
+    elif time < 0:
+        told.error_code = ErrorCode.UNSUPPORTED_VERSION
+    else:
+        found = partition.offset_for_timestamp(time, read_committed=read_committed)
+        if found is not None:
+            told.timestamp, told.offset, told.leader_epoch = found.timestamp_ms, found.offset, found.leader_epoch
+
+
+def _epoch_at_start(partition: Partition) -> int:
+    """The epoch of the first record, or ours where there is none."""
+    epoch, end_offset = partition.log.epoch_end(0)
+    return epoch if epoch >= 0 and end_offset > partition.log_start_offset else partition.leader_epoch
+
+
+def _epoch_error(partition: Partition | None, known_epoch: int) -> ErrorCode:
+    """KIP-320: what the client believes of the leader."""
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if known_epoch < 0 or known_epoch == partition.leader_epoch:
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_LEADER_EPOCH if known_epoch < partition.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+@handles(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, versions=range(2, 5))
+def offset_for_leader_epoch(
+    node: "Node", context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Where an epoch ended: how a client finds out whether what it has read was truncated. Answers at once.
+
+    The largest epoch up to the one asked for, and its end; (-1, -1) for an epoch still to come. v3 replica id, ignored.
+    """
+    topics: list[OffsetForLeaderTopicResult] = []
+    for topic in request.topics:
+        partitions = [
+            _epoch_end(node.topics.partition(topic.topic, asked.partition), asked) for asked in topic.partitions
+        ]
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _epoch_end(partition: Partition | None, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    told = EpochEndOffset(partition=asked.partition)
+    told.error_code = _epoch_error(partition, asked.current_leader_epoch)
+    if partition is not None and not told.error_code:
+        if asked.leader_epoch == partition.leader_epoch:
+            told.leader_epoch, told.end_offset = partition.leader_epoch, partition.high_watermark
+        else:
+            told.leader_epoch, told.end_offset = partition.log.epoch_end(asked.leader_epoch)
+    return told
+
+
+@handles(DeleteRecordsRequest, DeleteRecordsResponse, versions=range(0, 3))
+async def delete_records(node: "Node", context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Move the beginning of partitions forward; -1 means up to the high watermark.
+
+    The new beginning holds at once and is answered when it is written down: no restart brings records back (Kafka
+    writes it down with the next checkpoint). Compacted topics refuse (44).
+    """
+    topics = [
+        DeleteRecordsTopicResult(
+            name=topic.name,
+            partitions=[_delete(node.topics.partition(topic.name, asked.partition_index), asked)
+                        for asked in topic.partitions],
+        )
+        for topic in request.topics
+    ]  # fmt: skip
+    if any(told.error_code == ErrorCode.NONE for topic in topics for told in topic.partitions):
+        await node.checkpoints.write()
+    return DeleteRecordsResponse(topics=topics)
+
+
+def _delete(partition: Partition | None, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    told = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=LOW_WATERMARK_UNKNOWN)
+    if partition is None:
+        told.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return told
+    try:
+        told.low_watermark = partition.delete_records(asked.offset)
+    except OffsetOutOfRange:
+        told.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+    except PartitionError as refused:
+        told.error_code = refused.code
+    return told

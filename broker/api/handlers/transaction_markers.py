@@ -1,0 +1,126 @@
+"""WriteTxnMarkers: a coordinator, or an operator, ends a transaction in given partitions."""
+
+from typing import TYPE_CHECKING
+
+from broker.api.catalogue import handles
+from broker.api.context import RequestContext
+from broker.coordination.coordinators import CoordinatorError
+from broker.coordination.marker_writer import write_marker
+from broker.coordination.transactions import HOLD_MS
+from broker.partitions.partition import Partition
+from coordinator.machine import Marker
+from coordinator.transactions.fencing import Producer
+from coordinator.transactions.states import NO_TOPIC_ID, Transaction, TransactionState, contains
+from protocol.errors import ErrorCode
+from protocol.messages.transactions import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+Results = dict[str, dict[int, ErrorCode]]
+"""Topic → partition → what became of its marker."""
+
+
+@handles(WriteTxnMarkersRequest, WriteTxnMarkersResponse, versions=range(1, 3))
+async def write_txn_markers(
+    node: "Node", context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse:
+    """Append a marker to each partition; answered when all are durable. v2 the transaction version (KIP-1228).
+
+    Where the transaction is open at the coordinator of this node, an abort (`kafka-transactions --abort`) ends it
+    there, in all its partitions; Kafka writes just the marker, and the client may go on and commit half a
+    transaction. A commit of such a transaction is refused. One result for each producer, however many its markers.
+    """
+    results: dict[int, Results] = {}
+    for marker in request.markers:
+        told = results.setdefault(marker.producer_id, {})
+        owner = node.transactions.owner_of(marker.producer_id)
+        through_owner: ErrorCode | None = None
+        for topic in marker.topics:
+            for index in topic.partition_indexes:
+                if owner is not None and contains(owner[1].partitions, topic.name, NO_TOPIC_ID, index):
+                    if through_owner is None:
+                        partition = node.topics.partition(topic.name, index)
+                        through_owner = await _end_through_coordinator(node, owner[0], owner[1], marker, partition)
+                    error = through_owner
+                else:
+                    error = await _write(node, marker, topic.name, index)
+                told.setdefault(topic.name, {})[index] = error
+    return WriteTxnMarkersResponse(markers=[_result(producer_id, told) for producer_id, told in results.items()])
+
+
+def _result(producer_id: int, told: Results) -> WritableTxnMarkerResult:
+    topics = [
+        WritableTxnMarkerTopicResult(
+            name=name,
+            partitions=[
+                WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
+                for index, error in partitions.items()
+            ],
+        )
+        for name, partitions in told.items()
+    ]
+    return WritableTxnMarkerResult(producer_id=producer_id, topics=topics)
+
+
+async def _write(node: "Node", asked: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
+    found = node.topics.by_name(topic)
+    if found is None or not 0 <= index < len(found.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    marker = Marker(
+        producer_id=asked.producer_id,
+        producer_epoch=asked.producer_epoch,
+        commit=asked.transaction_result,
+        coordinator_epoch=asked.coordinator_epoch,
+        transaction_version=asked.transaction_version,
+    )
+    error = await write_marker(node, topic, index, marker)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is ErrorCode.UNKNOWN_TOPIC_ID else error
+
+
+async def _end_through_coordinator(
+    node: "Node",
+    transactional_id: str,
+    transaction: Transaction,
+    asked: WritableTxnMarker,
+    partition: Partition | None,
+) -> ErrorCode:
+    if transaction.state.preparing:
+        # Decided already, and on its way: it ends as it was decided.
+        decided_so = (transaction.state is TransactionState.PREPARE_COMMIT) == asked.transaction_result
+        return ErrorCode.NONE if decided_so else ErrorCode.INVALID_TXN_STATE
+    stale = asked.producer_epoch < transaction.producer_epoch or (
+        # Since KIP-1228 a marker is above the epoch that it ends: an equal one ended the transaction before, and comes
+        # a second time.
+        asked.transaction_version >= 2 and asked.producer_epoch == transaction.producer_epoch
+    )
+    if stale:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if partition is not None:
+        known_epoch = partition.derived.producers.coordinator_epoch(asked.producer_id)
+        if asked.coordinator_epoch < known_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    if asked.transaction_result:
+        return ErrorCode.INVALID_TXN_STATE
+    try:
+        error: ErrorCode = await node.transactions.ask(
+            transactional_id,
+            lambda machine, ticket, now_ms: machine.abort_by_operator(
+                ticket,
+                now_ms,
+                transactional_id=transactional_id,
+                claimed=Producer(asked.producer_id, asked.producer_epoch),
+            ),
+        )
+    except CoordinatorError:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if error is ErrorCode.NONE:
+        await node.transactions.wait_until_completed(transactional_id, HOLD_MS / 1000)
+    return ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error

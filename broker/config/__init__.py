@@ -1,0 +1,1 @@
+"""config: the broker's settings, and where they come from."""

@@ -1,0 +1,221 @@
+"""The broker's configuration: Kafka's keys, checked, laid over each other, readable as typed values.
+
+From lowest to highest: defaults, `server.properties`, `KAFKA_*` environment, `--set` and flags, then what was changed
+while running for all brokers and for this one (ConfigRecords). Values are read where they are used, so that a change
+takes effect; a parsed value is remembered until the next change.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from broker.config.sources import ConfigError, read_environment, read_properties, read_settings
+from broker.network.listeners import Endpoint
+from broker.network.security_protocols import check_advertised, check_protocols, read_endpoints, read_protocol_map
+from broker.partitions.topic_config import TopicConfig
+from coordinator.cluster.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, Resolved, is_ignored
+from coordinator.cluster.config_types import ConfigKey, ConfigSource, ConfigValue, InvalidConfig, Scope
+
+__all__ = ["BrokerConfig", "ConfigError"]
+
+Listener = Callable[[frozenset[str]], None]
+"""Called with the names of the keys that changed."""
+
+
+class BrokerConfig:
+    """All settings of one node. Raises `ConfigError` in a plain sentence where they cannot be used."""
+
+    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        static = dict(values or {})
+        self.warnings: tuple[str, ...] = _warnings(static)
+        """What a person should know: keys that are unknown or have no effect here. For the log at start."""
+        self._static = {name: text for name, text in static.items() if name in BROKER_KEYS}
+        self._cluster_wide: dict[str, str] = {}
+        self._own: dict[str, str] = {}
+        self._listeners: list[Listener] = []
+        self._parsed: dict[str, ConfigValue | None] = {}
+        self._topic_defaults: dict[str, ConfigValue] = {}
+        self._rebuild()
+        self._check()
+
+    @classmethod
+    def from_sources(
+        cls,
+        *,
+        properties: str | None = None,
+        properties_path: str = "server.properties",
+        environment: Mapping[str, str] | None = None,
+        settings: Iterable[str] = (),
+        flags: Mapping[str, str] | None = None,
+    ) -> "BrokerConfig":
+        """Lay all sources over each other. `properties` is the text of the file, not its path."""
+        values: dict[str, str] = {}
+        if properties is not None:
+            values |= read_properties(properties, where=properties_path)
+        values |= read_environment(environment or {})
+        values |= read_settings(settings)
+        return cls(values | dict(flags or {}))
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def get(self, name: str) -> ConfigValue | None:
+        """The value that holds now, parsed; None where nothing is set and there is no default."""
+        try:
+            return self._parsed[name]
+        except KeyError:
+            return self._remember(name)
+
+    def _remember(self, name: str) -> ConfigValue | None:
+        key = BROKER_KEYS[name]
+        text = self.layers.broker(key).value
+        value = None if text is None else key.parse(text)
+        self._parsed[name] = value
+        return value
+
+    def get_int(self, name: str) -> int:
+        value = self.get(name)
+        assert isinstance(value, int) and not isinstance(value, bool), name
+        return value
+
+    def get_float(self, name: str) -> float:
+        value = self.get(name)
+        assert isinstance(value, int | float) and not isinstance(value, bool), name
+        return float(value)
+
+    def get_bool(self, name: str) -> bool:
+        value = self.get(name)
+        assert isinstance(value, bool), name
+        return value
+
+    def get_str(self, name: str) -> str:
+        value = self.get(name)
+        assert isinstance(value, str), name
+        return value
+
+    def get_list(self, name: str) -> tuple[str, ...]:
+        value = self.get(name)
+        assert isinstance(value, tuple), name
+        return value
+
+    def resolve(self, name: str) -> Resolved:
+        """The value with its source and synonyms, for DescribeConfigs."""
+        return self.layers.broker(BROKER_KEYS[name])
+
+    # -- what is asked for often -----------------------------------------------------------------------------
+
+    @property
+    def node_id(self) -> int:
+        return self.get_int("node.id")
+
+    @property
+    def rack(self) -> str | None:
+        value = self.get("broker.rack")
+        return value if isinstance(value, str) else None
+
+    @property
+    def data_folder(self) -> str:
+        return self.get_list("log.dirs")[0]
+
+    @property
+    def in_memory(self) -> bool:
+        return self.get_bool("tallystick.in.memory")
+
+    @property
+    def page_cache(self) -> bool:
+        """Acknowledged means written, not synced (`tallystick.durability`)."""
+        return self.get_str("tallystick.durability") == "page-cache"
+
+    @property
+    def listeners(self) -> tuple[Endpoint, ...]:
+        """Where to listen: the configured listeners without those of a controller quorum."""
+        return self._for_clients("listeners")
+
+    @property
+    def advertised_listeners(self) -> tuple[Endpoint, ...]:
+        """What clients are told; a listener that is not among them is told as it is bound."""
+        return () if self.get("advertised.listeners") is None else self._for_clients("advertised.listeners")
+
+    def _for_clients(self, key: str) -> tuple[Endpoint, ...]:
+        quorum = {name.upper() for name in self.get_list("controller.listener.names")}
+        return tuple(one for one in read_endpoints(key, self.get_list(key)) if one.listener not in quorum)
+
+    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """What partitions of a topic with these settings obey now."""
+        if not self._topic_defaults:
+            self._topic_defaults = {name: self._topic_default(key) for name, key in TOPIC_KEYS.items()}
+        own = {name: TOPIC_KEYS[name].parse(text) for name, text in overrides.items() if name in TOPIC_KEYS}
+        return TopicConfig.from_values(self._topic_defaults | own)
+
+    def _topic_default(self, key: ConfigKey) -> ConfigValue:
+        text = self.layers.topic(key, {}).value
+        assert text is not None, key.name
+        return key.parse(text)
+
+    # -- changing --------------------------------------------------------------------------------------------
+
+    def subscribe(self, listener: Listener) -> None:
+        """Be called after each change with the names of the keys that changed."""
+        self._listeners.append(listener)
+
+    def apply_dynamic(self, *, cluster_wide: Mapping[str, str], own: Mapping[str, str]) -> None:
+        """Take what ConfigRecords say of all brokers and of this one, whole. Keys that cannot be changed while the
+        broker runs, or that this version does not know, are passed over: the log may be another version's."""
+        said = _dynamic(cluster_wide), _dynamic(own)
+        if said == (self._cluster_wide, self._own):
+            return
+        before = {name: self.get(name) for name in BROKER_KEYS}
+        self._cluster_wide, self._own = said
+        self._rebuild()
+        changed = frozenset(name for name, value in before.items() if self.get(name) != value)
+        if changed:
+            for listener in self._listeners:
+                listener(changed)
+
+    def _rebuild(self) -> None:
+        self._parsed = {}
+        self._topic_defaults = {}
+        self.layers = Layers(
+            (
+                (ConfigSource.DYNAMIC_BROKER, self._own),
+                (ConfigSource.DYNAMIC_DEFAULT_BROKER, self._cluster_wide),
+                (ConfigSource.STATIC_BROKER, self._static),
+            )
+        )
+
+    def _check(self) -> None:
+        for name, text in self._static.items():
+            try:
+                BROKER_KEYS[name].parse(text)
+            except InvalidConfig as problem:
+                raise ConfigError(f"{problem}.") from None
+        if len(self.get_list("log.dirs")) != 1:
+            raise ConfigError("log.dirs: exactly one data folder is supported.")
+        if not self.listeners:
+            raise ConfigError("listeners: there is none for clients.")
+        check_protocols(self.listeners, read_protocol_map(self.get_str("listener.security.protocol.map")))
+        check_advertised(self.listeners, self.advertised_listeners)
+
+
+def _dynamic(values: Mapping[str, str]) -> dict[str, str]:
+    kept: dict[str, str] = {}
+    for name, text in values.items():
+        key = BROKER_KEYS.get(name)
+        if key is None or key.scope is Scope.READ_ONLY:
+            continue
+        try:
+            key.parse(text)
+        except InvalidConfig:
+            continue
+        kept[name] = text
+    return kept
+
+
+def _warnings(static: Mapping[str, str]) -> tuple[str, ...]:
+    sentences: list[str] = []
+    for name in sorted(static):
+        key = BROKER_KEYS.get(name)
+        if key is None and is_ignored(name):
+            sentences.append(f"{name} concerns what this broker does not have; it is passed over.")
+        elif key is None:
+            sentences.append(f"{name} is not a setting of this broker; it is passed over.")
+        elif not key.effective:
+            sentences.append(f"{name} is understood, and has no effect here: {key.documentation}")
+    return tuple(sentences)

@@ -1,0 +1,1 @@
+"""coordination: the coordinator machines of this node, connected with partitions, the loop and the clock."""

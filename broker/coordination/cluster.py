@@ -1,0 +1,109 @@
+"""`__cluster_metadata-0` as this node runs it: the shard, questions that are awaited, the epoch of this start.
+
+The log is always synced, whatever the durability of topics: ids and epochs that were handed out must never come again.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from broker.coordination.coordinators import CoordinatorError, FutureTicket, PartitionShardLog
+from broker.partitions.partition import Partition
+from broker.partitions.topic_config import TopicConfig
+from broker.process.environment import Environment
+from broker.process.steady_clock import LoopTimer, SteadyClock
+from coordinator.cluster.coordinator import ClusterCoordinator, Registration
+from coordinator.cluster.image import ClusterImage
+from coordinator.cluster.topic_rules import METADATA_TOPIC, METADATA_TOPIC_ID
+from coordinator.machine import Outcome, Ticket
+from coordinator.runtime import NotReady, Shard
+from storage.log import Log, LogConfig
+
+T = TypeVar("T")
+
+LOAD_SLICE_BYTES = 1 << 20
+METADATA_CONFIG = TopicConfig(
+    log=LogConfig(retention_ms=-1, segment_ms=(1 << 63) - 1), max_message_bytes=1 << 30, flush_messages=1
+)
+"""Nothing of the metadata log is ever dropped: a topic is made by one batch, and so is a start of the node."""
+
+
+class Cluster:
+    """The cluster's metadata. `epoch` is this start's: above that of every start the log knows."""
+
+    def __init__(
+        self,
+        log: Log,
+        environment: Environment,
+        *,
+        on_written: Callable[[Partition], None],
+        make_partition: Callable[..., Partition] = Partition,
+    ) -> None:
+        self.epoch = log.latest_epoch() + 1
+        self.partition = make_partition(
+            topic=METADATA_TOPIC,
+            topic_id=METADATA_TOPIC_ID,
+            index=0,
+            log=log,
+            leader_epoch=self.epoch,
+            config=METADATA_CONFIG,
+            now_ms=environment.wall_ms,
+            producer_expiration_ms=lambda: 86_400_000,
+            on_written=on_written,
+            durable_appends=True,
+        )
+        clock = SteadyClock(environment)
+        self.shard: Shard[ClusterCoordinator] = Shard(
+            ClusterCoordinator,
+            PartitionShardLog(self.partition),
+            clock,
+            LoopTimer(clock),
+            name=f"{METADATA_TOPIC}-0",
+        )
+        self._incarnation = environment.random_bytes(16)
+        self.finalized_features: dict[str, int] = {}
+        """As far as that is durable: what clients were told once must not be taken back by a crash."""
+        self.finalized_features_epoch = -1
+        """Grows with the metadata; clients take the features of the highest epoch they have heard of (KIP-584)."""
+        self.shard.on_durable(self._follow_features)
+
+    def _follow_features(self) -> None:
+        durable, changes = self.durable_offset, self.image.feature_changes
+        while changes and changes[0][0] < durable:
+            self.finalized_features = changes.popleft()[1]
+        self.finalized_features_epoch = max(durable - 1, 0)
+
+    @property
+    def image(self) -> ClusterImage:
+        """What the log says, up to its very end; use `durable_offset` where it matters what is committed."""
+        return self.shard.machine.image
+
+    @property
+    def durable_offset(self) -> int:
+        return self.partition.high_watermark
+
+    async def wait_until_loaded(self) -> None:
+        """Replay the whole log, in slices."""
+        while not self.shard.load_slice(LOAD_SLICE_BYTES):
+            await asyncio.sleep(0)
+
+    async def register(
+        self, node_id: int, rack: str | None, endpoints: tuple[tuple[str, str, int], ...], directory: bytes
+    ) -> int:
+        """Persist the epoch of this start; nothing may be served before. Returns it."""
+        registration = Registration(node_id, self._incarnation, self.epoch, rack, endpoints, directory)
+        return int(await self.ask(lambda machine, ticket: machine.register(ticket, registration)))
+
+    async def ask(self, operation: Callable[[ClusterCoordinator, Ticket], Outcome]) -> Any:
+        """Run an operation; returns its answer once durable. Raises `CoordinatorError`."""
+        ticket = FutureTicket()
+        try:
+            self.shard.submit(lambda machine, _now_ms: operation(machine, ticket), ticket)
+        except NotReady as not_ready:
+            raise CoordinatorError(not_ready.error) from not_ready
+        return await ticket.future
+
+    def close(self) -> None:
+        """Take no more questions; close the log."""
+        self.shard.close()
+        self.partition.close()

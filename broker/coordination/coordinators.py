@@ -1,0 +1,299 @@
+"""Coordinator shards as the broker sees them: questions that are awaited, logs that are partitions.
+
+`Shards` holds the shards of one internal topic. Nothing in here decides anything; it connects machines
+(`coordinator.runtime`) with partitions, the event loop and the clock.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
+
+from broker.partitions.errors import AppendError
+from broker.partitions.partition import Partition
+from broker.process.environment import Environment
+from broker.process.steady_clock import LoopTimer, SteadyClock
+from coordinator.machine import Machine, Marker, Outcome, ProducerStamp, Record, Ticket
+from coordinator.ports import AppendRefused, ShardLog
+from coordinator.runtime import NotReady, Shard, ShardState
+from protocol.errors import ErrorCode
+from protocol.records.record import NewRecord, build_batch
+from protocol.schema import Buffer
+
+logger = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Machine)
+
+WAIT_FOR_SHARD_MS = 100
+
+
+class CoordinatorError(Exception):
+    """A coordinator did not take the request: 14, 15, 16, or what the log said."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
+@lru_cache(maxsize=4096)
+def java_string_hash(text: str) -> int:
+    """Java's `String.hashCode`: over UTF-16 code units, in 32 bits, signed."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """Which partition of an internal topic a group or transactional id belongs to. abs(Int.MIN) is 0, as in Java."""
+    value = java_string_hash(key)
+    return (0 if value == -(1 << 31) else abs(value)) % partitions
+
+
+class FutureTicket:
+    """A ticket somebody awaits. One who went away (a closed connection) is not told."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def release(self, answer: Any) -> None:
+        if not self.future.done():
+            self.future.set_result(answer)
+
+    def refuse(self, error: ErrorCode) -> None:
+        if not self.future.done():
+            self.future.set_exception(CoordinatorError(error))
+
+
+class PartitionShardLog:
+    """A partition of an internal topic as the log behind a shard."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+
+    @property
+    def start_offset(self) -> int:
+        return self.partition.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.partition.end_offset
+
+    @property
+    def durable_offset(self) -> int:
+        return self.partition.high_watermark
+
+    def append(self, records: Sequence[Record], *, stamp: ProducerStamp | None, now_ms: int) -> int:
+        made = [NewRecord(key=record.key, value=record.value, timestamp_ms=now_ms) for record in records]
+        if stamp is None:
+            batch = build_batch(made)
+        else:
+            # Transactional offsets always carry sequence 0; the append is exempt from sequence checks.
+            batch = build_batch(
+                made,
+                producer_id=stamp.producer_id,
+                producer_epoch=stamp.producer_epoch,
+                base_sequence=0,
+                transactional=True,
+            )
+        try:
+            return self.partition.append_records(batch, now_ms=now_ms)
+        except AppendError as refused:
+            raise AppendRefused(refused.code) from refused
+
+    def append_marker(self, marker: Marker, *, now_ms: int) -> int:
+        try:
+            return self.partition.append_marker(marker, now_ms)
+        except AppendError as refused:
+            raise AppendRefused(refused.code) from refused
+
+    def read(self, offset: int, max_bytes: int) -> list[Buffer]:
+        # To the end of the log, not only to the high watermark: what is there is there.
+        log = self.partition.log
+        return log.read(offset, max_bytes, end_offset=log.end_offset)
+
+    def when_durable(self, callback: Callable[[], None]) -> None:
+        self.partition.watch(callback)
+
+
+class Shards(Generic[M]):
+    """All shards of one internal topic in this node.
+
+    `make(index)` makes an empty machine for one partition. `partition_count` is what the topic has, or will have
+    when it is made. `publish(partition)` commits what needs no sync. `opened(index, shard)` is called for each new
+    shard before it loads. Until `open` was called there is no shard; a question then waits a moment for one if the
+    topic `exists`, and is answered NOT_COORDINATOR if not.
+    """
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        partition_count: Callable[[], int],
+        make: Callable[[int], M],
+        environment: Environment,
+        load_bytes: Callable[[], int] = lambda: 1 << 20,
+        opened: Callable[[int, Shard[M]], None] | None = None,
+        exists: Callable[[], bool] = lambda: False,
+        publish: Callable[[Partition], None] = lambda partition: None,
+    ) -> None:
+        self.topic = topic
+        self._partition_count = partition_count
+        self._make = make
+        self.clock = SteadyClock(environment)
+        self.timer = LoopTimer(self.clock)
+        self._load_bytes = load_bytes
+        self._opened = opened
+        self._exists = exists
+        self._publish = publish
+        self._partitions: dict[int, Partition] = {}
+        self._changed: asyncio.Future[None] | None = None
+        self._shards: dict[int, Shard[M]] = {}
+        self._loading: dict[int, asyncio.Task[None]] = {}
+
+    def partition_for(self, key: str) -> int:
+        """The partition that a group id or transactional id belongs to."""
+        return partition_for(key, self._partition_count())
+
+    def all(self) -> list[Shard[M]]:
+        """Every shard, in partition order."""
+        return [self._shards[index] for index in sorted(self._shards)]
+
+    def indexed(self) -> list[tuple[int, Shard[M]]]:
+        """Every shard with its partition, in order."""
+        return [(index, self._shards[index]) for index in sorted(self._shards)]
+
+    def shard_of(self, key: str) -> Shard[M] | None:
+        """The shard a key belongs to, if it is in this node."""
+        return self._shards.get(self.partition_for(key))
+
+    def shard(self, index: int) -> Shard[M] | None:
+        """The shard over one partition, if it is in this node."""
+        return self._shards.get(index)
+
+    # -- asking ----------------------------------------------------------------------------------------------
+
+    async def ask(self, key: str, operation: Callable[[M, Ticket, int], Outcome]) -> Any:
+        """Run an operation on the shard of `key`; returns its answer once all it saw is durable.
+
+        Cancelling the wait never cancels the operation. Raises `CoordinatorError`.
+        """
+        return await self.ask_partition(self.partition_for(key), operation)
+
+    async def ask_partition(self, index: int, operation: Callable[[M, Ticket, int], Outcome]) -> Any:
+        """As `ask`, for a shard by its partition."""
+        shard = self._shards.get(index)
+        if shard is None or shard.state is ShardState.LOADING:
+            shard = await self.wait_until_ready(index)
+        ticket = FutureTicket()
+        try:
+            shard.submit(lambda machine, now_ms: operation(machine, ticket, now_ms), ticket)
+        except NotReady as not_ready:
+            raise CoordinatorError(not_ready.error) from not_ready
+        if not ticket.future.done():
+            self.publish(index)
+        return await ticket.future
+
+    def publish(self, index: int) -> None:
+        """Somebody waits for what was just appended there: commit it at once if no sync is needed for that."""
+        self._publish(self._partitions[index])
+
+    async def wait_until_ready(self, index: int) -> Shard[M]:
+        """The shard over a partition, active. A log that was just made, or one that loads, is waited for a moment
+        rather than have the client come back 100 ms later. Raises `CoordinatorError` (14, 16)."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + WAIT_FOR_SHARD_MS / 1000
+        while True:
+            shard = self._shards.get(index)
+            if shard is not None and shard.state is ShardState.ACTIVE:
+                return shard
+            if shard is None and not self._exists():
+                raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+            if shard is not None and shard.state is ShardState.CLOSED:
+                raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+            left = deadline - loop.time()
+            if left <= 0:
+                raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            await self._wait_for_change(left)
+
+    async def _wait_for_change(self, timeout: float | None) -> None:
+        if self._changed is None:
+            self._changed = asyncio.get_running_loop().create_future()
+        await asyncio.wait([self._changed], timeout=timeout)
+
+    def _shards_changed(self) -> None:
+        """A shard was opened, is loaded, or is gone: whoever waits for one looks again."""
+        if self._changed is not None:
+            self._changed.set_result(None)
+            self._changed = None
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def open(self, partitions: Sequence[Partition]) -> None:
+        """Start a shard over each partition. An empty log is loaded at once, the rest in the background."""
+        for partition in partitions:
+            if partition.index not in self._shards:
+                self._partitions[partition.index] = partition
+                self._open_one(partition.index, PartitionShardLog(partition))
+
+    def _open_one(self, index: int, log: ShardLog) -> None:
+        shard = Shard(lambda: self._make(index), log, self.clock, self.timer, name=f"{self.topic}-{index}")
+        self._shards[index] = shard
+        shard.on_reload = lambda: self._load_in_background(index, shard)
+        if self._opened is not None:
+            self._opened(index, shard)
+        if log.start_offset == log.end_offset:
+            shard.load_slice(1)
+            self._shards_changed()
+        else:
+            self._load_in_background(index, shard)
+
+    def _load_in_background(self, index: int, shard: Shard[M]) -> None:
+        task = self._loading.get(index)
+        if task is None or task.done():
+            self._loading[index] = task = asyncio.get_running_loop().create_task(self._load(shard))
+            task.add_done_callback(_tell_failure)
+
+    async def _load(self, shard: Shard[M]) -> None:
+        try:
+            while shard.state is ShardState.LOADING:
+                # Another turn of the loop before each slice, the first one too.
+                await asyncio.sleep(0)
+                shard.load_slice(self._load_bytes())
+        finally:
+            # On the next turn, when this task is done: whoever waits for loading sees how it ended.
+            asyncio.get_running_loop().call_soon(self._shards_changed)
+        logger.debug("%s is loaded", shard.name)
+
+    @property
+    def all_loaded(self) -> bool:
+        """Whether every partition of the topic has its shard, and each is active. True while there is no topic."""
+        expected = self._partition_count() if self._exists() else 0
+        active = sum(1 for shard in self._shards.values() if shard.state is ShardState.ACTIVE)
+        return active >= max(expected, len(self._shards))
+
+    async def wait_until_loaded(self) -> None:
+        """Until `all_loaded`. Raises what a load raised (a log that contradicts itself)."""
+        while not self.all_loaded:
+            for task in self._loading.values():
+                if task.done():
+                    task.result()
+            await self._wait_for_change(None)
+
+    def close(self) -> None:
+        """Close every shard; whoever waits is told NOT_COORDINATOR."""
+        for task in self._loading.values():
+            task.cancel()
+        for index in sorted(self._shards):
+            self._shards[index].close()
+        self._shards.clear()
+        self._shards_changed()
+
+
+def _tell_failure(task: "asyncio.Task[None]") -> None:
+    """A shard goes to work in its last slice, and a disk may refuse what it writes: nobody waits for the task then."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        what = {"message": "a coordinator could not be loaded", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(what)

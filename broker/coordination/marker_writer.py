@@ -1,0 +1,146 @@
+"""The way of a marker to a partition that this node leads, which are all there are."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from broker.coordination.coordinators import FutureTicket
+from broker.partitions.errors import AppendError
+from broker.partitions.partition import Partition
+from coordinator.machine import Marker
+from coordinator.runtime import NotReady
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+
+Done = Callable[[ErrorCode], None]
+
+_NOT_NOW = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+class LocalMarkerWriter:
+    """`coordinator.ports.MarkerWriter`."""
+
+    def __init__(self, node: "Node", *, of_coordinator: bool = False) -> None:
+        self._node = node
+        self._of_coordinator = of_coordinator
+        """Whether the markers are those of the coordinator in this node, and there is none beside it."""
+        self._uncommitted = UncommittedMarkers()
+
+    def write(self, topic: str, partition: int, topic_id: bytes | None, marker: Marker, done: Done) -> None:
+        """A topic whose id is gone answers UNKNOWN_TOPIC_ID; one without an id in the record (TV0) goes by its name."""
+        topics = self._node.topics
+        found = topics.by_name(topic) if topic_id is None else topics.by_id(topic_id)
+        if found is not None and self._of_coordinator:
+            marker = _not_fenced(topics.partition_by_id(found.topic_id, partition), marker)
+        if found is None:
+            done(ErrorCode.UNKNOWN_TOPIC_ID)
+        elif found.name == CONSUMER_OFFSETS:
+            self._write_to_group_shard(partition, marker, done)
+        else:
+            leader = topics.partition_by_id(found.topic_id, partition)
+            if leader is None:
+                done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                self._write_to_partition(leader, marker, done)
+
+    def _write_to_partition(self, partition: Partition, marker: Marker, done: Done) -> None:
+        try:
+            offset = partition.append_marker(marker, self._node.environment.wall_ms())
+        except AppendError as refused:
+            done(refused.code)
+            return
+        self._node.group_commit.publish(partition)
+        self._uncommitted.wait(partition, offset + 1, done)
+
+    def _write_to_group_shard(self, index: int, marker: Marker, done: Done) -> None:
+        """Through the machine, so that the offsets are there when the marker is (KAFKA-17507)."""
+        shard = self._node.groups.shard(index)
+        if shard is None:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        ticket = _MarkerTicket(done)
+        try:
+            shard.submit(lambda machine, now_ms: machine.write_marker(marker, ticket, now_ms), ticket)
+        except NotReady:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            self._node.groups.publish(index)
+
+
+def _not_fenced(partition: Partition | None, marker: Marker) -> Marker:
+    """An operator may have written a marker with the epoch of a coordinator that there will never be. It would fence
+    ours from this producer for good, and the transactional id would hang."""
+    if partition is not None:
+        known_epoch = partition.derived.producers.coordinator_epoch(marker.producer_id)
+        if known_epoch > marker.coordinator_epoch:
+            return replace(marker, coordinator_epoch=known_epoch)
+    return marker
+
+
+class UncommittedMarkers:
+    """Markers that are appended and not yet durable, by partition.
+
+    Watches instead of awaiting: COMPLETE is then appended in the very turn in which the markers became durable, and the
+    same cycle of syncs takes it along. A partition that is deleted meanwhile wakes its watchers for the last time.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[Partition, deque[tuple[int, Done]]] = {}
+        self._watchers: dict[Partition, Callable[[], None]] = {}
+
+    def wait(self, partition: Partition, end_offset: int, done: Done) -> None:
+        """Call `done` when everything below `end_offset` is committed, or the topic is gone."""
+        if partition.high_watermark >= end_offset:
+            done(ErrorCode.NONE)
+            return
+        if partition not in self._waiting:
+            self._waiting[partition] = deque()
+            self._watchers[partition] = lambda: self._moved(partition)
+            partition.watch(self._watchers[partition])
+        self._waiting[partition].append((end_offset, done))
+
+    def _moved(self, partition: Partition) -> None:
+        waiting = self._waiting[partition]
+        ready = []
+        while waiting and (partition.discarded or waiting[0][0] <= partition.high_watermark):
+            ready.append(waiting.popleft())
+        if not waiting:
+            self._forget(partition)
+        for end_offset, done in ready:
+            done(ErrorCode.NONE if end_offset <= partition.high_watermark else ErrorCode.UNKNOWN_TOPIC_ID)
+
+    def _forget(self, partition: Partition) -> None:
+        del self._waiting[partition]
+        partition.unwatch(self._watchers.pop(partition))
+
+
+class _MarkerTicket:
+    def __init__(self, done: Done) -> None:
+        self._done = done
+
+    def release(self, answer: Any) -> None:
+        self._done(ErrorCode.NONE)
+
+    def refuse(self, error: ErrorCode) -> None:
+        self._done(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _NOT_NOW else error)
+
+
+async def write_marker(
+    node: "Node", topic: str, partition: int, marker: Marker, *, of_coordinator: bool = False
+) -> ErrorCode:
+    """One marker, awaited: for those who are not a `MarkerDriver` (operators, start-up)."""
+    ticket = FutureTicket()
+    LocalMarkerWriter(node, of_coordinator=of_coordinator).write(topic, partition, None, marker, ticket.release)
+    error: ErrorCode = await ticket.future
+    return error

@@ -1,0 +1,264 @@
+"""What stands between a transactional write and the log: is the partition part of the writer's open transaction?
+
+Produce calls, once per request, before it appends anything:
+
+    admitted = await admit_produce(node, transactional_id, version, batches)
+        batches:  list[ProduceBatch], one per partition that holds a *transactional* batch
+        admitted: list[Admission], in the same order; `error` NONE or what to answer for this partition;
+                  `guard` and `verification` are for `Partition.append`
+
+    There is no await between the return of `admit_produce` and the appends of the same handler, and the guard makes
+    sure that nothing that slipped in before is missed (KAFKA-14884).
+
+TxnOffsetCommit calls, before it asks the group shard (authorisation first, the group's own checks later, KAFKA-15784):
+
+    error = await admit_offset_commit(node, transactional_id, producer_id, producer_epoch, group_id, version)
+        NONE, or the error of every partition of the request (90 has become 47, 120 below v4 48).
+        Ask the group shard right after it, without awaiting anything in between: then nothing can slip in.
+
+Both verify (Produce below 12, TxnOffsetCommit below 5) or add (KIP-890 part 2) and hold the request for at most
+`broker.coordination.transactions.HOLD_MS` while the previous transaction of the same id completes in this node.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.coordination.coordinators import CoordinatorError
+from broker.coordination.marker_writer import CONSUMER_OFFSETS
+from broker.partitions.errors import AppendError
+from broker.partitions.partition import Partition
+from broker.partitions.verification import ALREADY_VERIFIED, Guard
+from coordinator.transactions.fencing import Producer
+from coordinator.transactions.states import NO_TOPIC_ID, TopicPartitions, TransactionState, contains
+from protocol.errors import ErrorCode
+from protocol.records.batch import BatchHeader, read_header
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+PRODUCE_ADDS_FROM = 12
+PRODUCE_KNOWS_ABORTABLE_FROM = 11
+OFFSET_COMMIT_ADDS_FROM = 5
+OFFSET_COMMIT_KNOWS_ABORTABLE_FROM = 4
+VERIFICATION = "transaction.partition.verification.enable"
+
+_NOT_NOW = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""A producer knows no coordinator errors: it is told NOT_ENOUGH_REPLICAS, which it retries."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceBatch:
+    """The records of one partition in a Produce. Transactional ones matter here; others pass."""
+
+    partition: Partition
+    records: memoryview
+    header: BatchHeader | None = None
+    """The header of the records, where somebody has read it already."""
+
+
+@dataclass(slots=True)
+class Admission:
+    """What became of one `ProduceBatch`. `guard` and `verification` are for `Partition.append`."""
+
+    error: ErrorCode = ErrorCode.NONE
+    guard: Guard | None = None
+    verification: bool = True
+
+
+def admitted_at_once(node: "Node", transactional_id: str | None, version: int, batches: Sequence[ProduceBatch]) -> bool:
+    """Whether all batches are known to belong to the open transaction, without asking anybody: the shard is here, and
+    all it says is durable. Who appends in the same turn of the loop needs no guard, for nothing can slip in between."""
+    if transactional_id is None or version >= PRODUCE_ADDS_FROM:
+        return False
+    shard = node.transactions.shard_of(transactional_id)
+    transaction = None if shard is None or not shard.is_settled else shard.machine.transactions.get(transactional_id)
+    if transaction is None or transaction.state is not TransactionState.ONGOING:
+        return False
+    for batch in batches:
+        header, partition = batch.header or read_header(batch.records), batch.partition
+        if header.producer_id != transaction.producer_id or header.producer_epoch != transaction.producer_epoch:
+            return False
+        if not contains(transaction.partitions, partition.topic, partition.topic_id, partition.index):
+            return False
+    return True
+
+
+async def admit_produce(
+    node: "Node", transactional_id: str | None, version: int, batches: Sequence[ProduceBatch]
+) -> list[Admission]:
+    """See the head of this file. Returns without waiting where every transaction is under way already."""
+    admissions = [Admission() for _ in batches]
+    if transactional_id is None:
+        return admissions
+    adds = version >= PRODUCE_ADDS_FROM
+    if not adds and not node.config.get_bool(VERIFICATION):
+        for admission in admissions:
+            admission.verification = False
+        return admissions
+    asked: dict[Producer, list[tuple[Admission, Partition]]] = {}
+    for admission, batch in zip(admissions, batches, strict=True):
+        producer = _begin(admission, batch, supports_epoch_bump=adds)
+        if producer is not None:
+            asked.setdefault(producer, []).append((admission, batch.partition))
+    for producer, waiting in asked.items():
+        partitions = [partition for _, partition in waiting]
+        results = await _ask(node, transactional_id, producer, partitions, adds=adds)
+        for (admission, _), error in zip(waiting, results, strict=True):
+            admission.error = _for_produce(error, version)
+    return admissions
+
+
+def _begin(admission: Admission, batch: ProduceBatch, *, supports_epoch_bump: bool) -> Producer | None:
+    """Take a guard; the producer to ask about, or None where there is nothing to ask."""
+    header: BatchHeader | None
+    try:
+        header = batch.partition.needs_verification(batch.records)
+        if header is None:
+            return None
+        admission.guard = batch.partition.begin_verification(
+            header.producer_id, header.producer_epoch, header.base_sequence, supports_epoch_bump
+        )
+    except AppendError as refused:
+        admission.error = refused.code
+        return None
+    if admission.guard is ALREADY_VERIFIED:
+        return None
+    return Producer(header.producer_id, header.producer_epoch)
+
+
+async def _ask(
+    node: "Node", transactional_id: str, producer: Producer, partitions: Sequence[Partition], *, adds: bool
+) -> list[ErrorCode]:
+    wanted = by_topic((partition.topic, partition.topic_id, partition.index) for partition in partitions)
+    try:
+        if adds:
+            added = await add_to_transaction(node, transactional_id, producer, wanted, client_version=2)
+            return [added] * len(partitions)
+        verified = await node.transactions.ask(
+            transactional_id,
+            lambda machine, ticket, now_ms: machine.verify_partitions(
+                ticket, now_ms, transactional_id=transactional_id, claimed=producer, partitions=wanted
+            ),
+        )
+    except CoordinatorError as refused:
+        return [refused.error] * len(partitions)
+    return [verified[partition.topic, partition.topic_id, partition.index] for partition in partitions]
+
+
+async def add_to_transaction(
+    node: "Node",
+    transactional_id: str,
+    producer: Producer,
+    partitions: Sequence[TopicPartitions],
+    *,
+    client_version: int,
+) -> ErrorCode:
+    """Put partitions into the open transaction, or begin one with them; held while the last one completes here.
+    Raises `CoordinatorError`."""
+    error: ErrorCode = await node.transactions.ask_held(
+        transactional_id,
+        lambda machine, ticket, now_ms: machine.add_partitions(
+            ticket,
+            now_ms,
+            transactional_id=transactional_id,
+            claimed=producer,
+            partitions=partitions,
+            client_version=client_version,
+        ),
+    )
+    return error
+
+
+def by_topic(partitions: Iterable[tuple[str, bytes, int]]) -> list[TopicPartitions]:
+    """Partitions as a transaction keeps them."""
+    found: dict[tuple[str, bytes], set[int]] = {}
+    for topic, topic_id, index in partitions:
+        found.setdefault((topic, topic_id), set()).add(index)
+    return [TopicPartitions(topic, topic_id, tuple(sorted(indexes))) for (topic, topic_id), indexes in found.items()]
+
+
+def _for_produce(error: ErrorCode, version: int) -> ErrorCode:
+    """What a producer is told. Never 90 (the client could not abort any more), nor a coordinator's codes."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < PRODUCE_KNOWS_ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    if error in _NOT_NOW or (error is ErrorCode.CONCURRENT_TRANSACTIONS and version < PRODUCE_ADDS_FROM):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return error
+
+
+async def admit_offset_commit(
+    node: "Node", transactional_id: str, producer_id: int, producer_epoch: int, group_id: str, version: int
+) -> ErrorCode:
+    """See the head of this file.
+
+    No guard is needed: what was true is checked once more when the wait is over, and a caller that asks the group shard
+    before it awaits anything else leaves no gap (KAFKA-15449).
+    """
+    adds = version >= OFFSET_COMMIT_ADDS_FROM
+    if not adds and not node.config.get_bool(VERIFICATION):
+        return ErrorCode.NONE
+    producer = Producer(producer_id, producer_epoch)
+    index = node.groups.partition_for(group_id)
+    wanted = offsets_partition(node, index)
+    try:
+        await node.groups.wait_until_ready(index)  # so that asking the group will not wait for it later
+        if _is_fenced(node, producer, index):
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if adds:
+            error = await add_to_transaction(node, transactional_id, producer, wanted, client_version=2)
+        else:
+            verified = await node.transactions.ask(
+                transactional_id,
+                lambda machine, ticket, now_ms: machine.verify_partitions(
+                    ticket, now_ms, transactional_id=transactional_id, claimed=producer, partitions=wanted
+                ),
+            )
+            (error,) = verified.values()
+    except CoordinatorError as refused:
+        error = refused.error
+    if error is ErrorCode.NONE and not _still_open(node, transactional_id, producer, index):
+        error = ErrorCode.CONCURRENT_TRANSACTIONS
+    return _for_offset_commit(error, version)
+
+
+def offsets_partition(node: "Node", index: int) -> list[TopicPartitions]:
+    """A partition of `__consumer_offsets` as a transaction keeps it."""
+    topic = node.topics.by_name(CONSUMER_OFFSETS)
+    return [TopicPartitions(CONSUMER_OFFSETS, NO_TOPIC_ID if topic is None else topic.topic_id, (index,))]
+
+
+def _is_fenced(node: "Node", producer: Producer, index: int) -> bool:
+    """Whether the partition has seen a later epoch, as Produce looks, too: an identity that its id has left behind is
+    told so, and not that nobody knows it."""
+    partition = node.topics.partition(CONSUMER_OFFSETS, index)
+    return partition is not None and producer.producer_epoch < partition.derived.producers.epoch(producer.producer_id)
+
+
+def _still_open(node: "Node", transactional_id: str, producer: Producer, index: int) -> bool:
+    transaction = node.transactions.transaction_of(transactional_id)
+    return (
+        transaction is not None
+        and transaction.state is TransactionState.ONGOING
+        and (transaction.producer_id, transaction.producer_epoch) == (producer.producer_id, producer.producer_epoch)
+        and contains(transaction.partitions, CONSUMER_OFFSETS, NO_TOPIC_ID, index)
+    )
+
+
+def _for_offset_commit(error: ErrorCode, version: int) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < OFFSET_COMMIT_KNOWS_ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    if error is ErrorCode.NETWORK_EXCEPTION:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return error

@@ -1,0 +1,231 @@
+"""The transaction coordinator in this node: its shards, who is held for them, and what a start has to put right.
+
+`make_transaction_shards(node, ...)` makes `node.transactions`; `reconcile(node)` is called once, when all is loaded.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from broker.config.broker_config import BrokerConfig
+from broker.coordination.coordinators import Shards
+from broker.coordination.marker_writer import LocalMarkerWriter, write_marker
+from broker.partitions.partition import Partition
+from broker.process.environment import Environment
+from coordinator.machine import Marker, Outcome, Ticket
+from coordinator.ports import ProducerIds
+from coordinator.runtime import Shard
+from coordinator.transactions.coordinator import TransactionCoordinator
+from coordinator.transactions.fencing import LAST_EPOCH
+from coordinator.transactions.markers import MarkerDriver
+from coordinator.transactions.states import Transaction, TransactionState, contains
+from protocol.errors import ErrorCode
+from storage.producer_entry import NO_OFFSET, ProducerEntry
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+logger = logging.getLogger(__name__)
+
+TRANSACTION_STATE = "__transaction_state"
+HOLD_MS = 100
+"""The longest a request is held for a completion in this node; after that CONCURRENT_TRANSACTIONS, as Kafka at once."""
+
+TransactionOperation = Callable[[TransactionCoordinator, Ticket, int], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredTransactions:
+    """`TransactionSettings` out of the broker's configuration, read each time."""
+
+    config: BrokerConfig
+    transaction_version: Callable[[], int]
+
+    @property
+    def expiration_ms(self) -> int:
+        return self.config.get_int("transactional.id.expiration.ms")
+
+    @property
+    def expiry_scan_ms(self) -> int:
+        return self.config.get_int("transaction.remove.expired.transaction.cleanup.interval.ms")
+
+    @property
+    def abort_retry_ms(self) -> int:
+        return self.config.get_int("transaction.abort.timed.out.transaction.cleanup.interval.ms")
+
+    @property
+    def cluster_version(self) -> int:
+        return self.transaction_version()
+
+
+class TransactionShards(Shards[TransactionCoordinator]):
+    """The shards of `__transaction_state`, and those who wait for a completion (hold, do not bounce)."""
+
+    def __init__(
+        self,
+        *,
+        partition_count: Callable[[], int],
+        make: Callable[[int], TransactionCoordinator],
+        environment: Environment,
+        load_bytes: Callable[[], int],
+        opened: Callable[[int, Shard[TransactionCoordinator]], None],
+        exists: Callable[[], bool],
+        publish: Callable[[Partition], None],
+    ) -> None:
+        super().__init__(
+            topic=TRANSACTION_STATE,
+            partition_count=partition_count,
+            make=make,
+            environment=environment,
+            load_bytes=load_bytes,
+            opened=opened,
+            exists=exists,
+            publish=publish,
+        )
+        self._held: dict[str, list[asyncio.Future[None]]] = {}
+
+    async def ask_held(self, transactional_id: str, operation: TransactionOperation) -> Any:
+        """As `ask`; but where the answer is 51 because a transaction completes in this node, wait for that and run
+        the operation again, as the client's own retry would. After `HOLD_MS` the 51 goes out."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_MS / 1000
+        while True:
+            answer = await self.ask(transactional_id, operation)
+            if getattr(answer, "error", answer) is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                return answer
+            left = deadline - loop.time()
+            if left <= 0 or not await self.wait_until_completed(transactional_id, left):
+                return answer
+
+    async def wait_until_completed(self, transactional_id: str, timeout: float) -> bool:
+        """Until the markers of an id are written and COMPLETE is appended; False if that took longer."""
+        shard = self.shard_of(transactional_id)
+        if shard is None:
+            return False
+        if transactional_id not in shard.machine.completions:
+            return True
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        held = self._held.setdefault(transactional_id, [])
+        held.append(done)
+        try:
+            await asyncio.wait_for(done, timeout)
+        except TimeoutError:
+            return False
+        finally:
+            if done in held:
+                held.remove(done)
+            if not held and self._held.get(transactional_id) is held:
+                del self._held[transactional_id]
+        return True
+
+    def completed(self, transactional_id: str) -> None:
+        """A transaction is complete: whoever was held for it goes on, in the order of arrival."""
+        for waiting in self._held.pop(transactional_id, ()):
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def transaction_of(self, transactional_id: str) -> Transaction | None:
+        """What is known of an id right now, durable or not; for checks that must not wait."""
+        shard = self.shard_of(transactional_id)
+        return None if shard is None else shard.machine.transactions.get(transactional_id)
+
+    def owner_of(self, producer_id: int) -> tuple[str, Transaction] | None:
+        """The id in whose open or decided transaction this producer is."""
+        found = (shard.machine.ledger.owner_of(producer_id) for shard in self.all())
+        return next((owner for owner in found if owner is not None), None)
+
+
+def make_transaction_shards(
+    node: "Node", *, producer_ids: ProducerIds, transaction_version: Callable[[], int]
+) -> TransactionShards:
+    """`node.transactions`. `transaction_version` is the finalised level of the feature of that name."""
+    settings = ConfiguredTransactions(node.config, transaction_version)
+    writer = LocalMarkerWriter(node, of_coordinator=True)
+
+    def make(index: int) -> TransactionCoordinator:
+        return TransactionCoordinator(producer_ids, settings, lambda: node.epoch)
+
+    def opened(index: int, shard: Shard[TransactionCoordinator]) -> None:
+        MarkerDriver(shard, writer, shards.clock, shards.timer, completed=shards.completed)
+
+    def partition_count() -> int:
+        """What the topic has, once it is there: it decides which shard knows an id."""
+        topic = node.topics.by_name(TRANSACTION_STATE)
+        return node.config.get_int("transaction.state.log.num.partitions") if topic is None else len(topic.partitions)
+
+    shards = TransactionShards(
+        partition_count=partition_count,
+        make=make,
+        environment=node.environment,
+        load_bytes=lambda: node.config.get_int("transaction.state.log.load.buffer.size"),
+        opened=opened,
+        exists=lambda: node.topics.by_name(TRANSACTION_STATE) is not None,
+        publish=node.group_commit.publish,
+    )
+    return shards
+
+
+# -- start-up ----------------------------------------------------------------------------------------------------
+
+
+async def reconcile(node: "Node") -> int:
+    """End every open transaction that no transactional id answers for; returns how many there were.
+
+    Nobody would ever end it: it would hold the last stable offset for good. If the order of syncs is kept there are
+    none after any crash (I50), so each is logged loudly. Clients may be at work meanwhile:
+    an id answers for a partition before anything is written to it, so what looks like an orphan is looked up afresh.
+    """
+    # Without all shards, transactions that are decided would pass for orphans.
+    await node.transactions.wait_until_loaded()
+    owners = {
+        transaction.producer_id: transaction
+        for shard in node.transactions.all()
+        for transaction in shard.machine.transactions.values()
+    }
+    orphans = 0
+    for topic in node.topics.all():
+        for partition in topic.partitions:
+            for producer_id, entry in partition.describe_producers():
+                if entry.transaction_first_offset == NO_OFFSET:
+                    continue
+                if _is_answered_for(owners.get(producer_id), entry, partition):
+                    continue
+                await node.transactions.wait_until_loaded()
+                found = node.transactions.owner_of(producer_id)
+                current = dict(partition.describe_producers()).get(producer_id)
+                if current == entry and not _is_answered_for(found and found[1], entry, partition):
+                    orphans += 1
+                    await _end_orphan(node, partition, producer_id, entry)
+        await asyncio.sleep(0)
+    return orphans
+
+
+def _is_answered_for(owner: Transaction | None, entry: ProducerEntry, partition: Partition) -> bool:
+    if owner is None or not (owner.state is TransactionState.ONGOING or owner.state.preparing):
+        return False
+    if owner.state is TransactionState.ONGOING and owner.producer_epoch != entry.epoch:
+        return False
+    return contains(owner.partitions, partition.topic, partition.topic_id, partition.index)
+
+
+async def _end_orphan(node: "Node", partition: Partition, producer_id: int, entry: ProducerEntry) -> None:
+    name = f"{partition.topic}-{partition.index}"
+    logger.error(
+        "%s: the transaction of producer %d, epoch %d, open since offset %d, belongs to nobody; it is aborted",
+        name,
+        producer_id,
+        entry.epoch,
+        entry.transaction_first_offset,
+    )
+    marker = Marker(
+        producer_id=producer_id,
+        producer_epoch=min(entry.epoch + 1, LAST_EPOCH),
+        commit=False,
+        coordinator_epoch=node.epoch,
+        transaction_version=2,
+    )
+    error = await write_marker(node, partition.topic, partition.index, marker, of_coordinator=True)
+    if error is not ErrorCode.NONE:
+        logger.error("%s: the marker was refused with %s; the transaction stays open", name, error.name)

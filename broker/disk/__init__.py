@@ -1,0 +1,1 @@
+"""disk: local files, group commit, checkpoints: how bytes become durable."""

@@ -1,0 +1,157 @@
+"""Group commit: one cycle of syncs serves every partition written meanwhile.
+
+Rule 1. A cycle syncs data partitions and `__consumer_offsets` in parallel, then `__transaction_state`: nothing that a
+PREPARE promises is younger on the disk than the PREPARE (transactions.md, order of durability).
+Rule 2. A partition written while a cycle runs is in the next one. A cycle runs whenever something is dirty.
+Rule 3. A partition that is not to be durable (page-cache mode) counts as committed after one turn of the loop, which
+gathers a burst; it is synced beside that only when its log wants a checkpoint, so that recovery stays short.
+Rule 4. A sync that fails ends the process; nothing that waited for it is ever acknowledged.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from broker.process.environment import Environment
+from broker.process.logging import EventLog
+from storage.log import Flush, Log, StorageFailed
+
+TRANSACTION_STATE = "__transaction_state"
+
+_log = EventLog("group_commit")
+
+
+class Committed(Protocol):
+    """A partition as a cycle sees it."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether an append must be on the disk before it counts as committed."""
+
+    @property
+    def discarded(self) -> bool:
+        """Whether its topic is deleted: its files are nobody's any more."""
+
+    def committed_moved(self) -> None: ...
+
+
+class GroupCommit:
+    """Runs the cycles. `on_failure` is called once, with what the disk said."""
+
+    def __init__(self, environment: Environment, *, on_failure: Callable[[BaseException], None]) -> None:
+        self._environment = environment
+        self._on_failure = on_failure
+        self._dirty: dict[Committed, None] = {}
+        self._cycle: asyncio.Task[None] | None = None
+        self._turn: asyncio.Handle | None = None
+        self._idle: list[asyncio.Future[None]] = []
+        self.failed = False
+
+    def wrote(self, partition: Committed) -> None:
+        """`partition` has grown; it will be committed in the next cycle."""
+        self._dirty[partition] = None
+        if self._turn is None and self._cycle is None and not self.failed:
+            self._turn = asyncio.get_running_loop().call_soon(self._begin)
+
+    def publish(self, partition: Committed) -> None:
+        """A writer is about to answer: commit at once what needs no sync, which saves it a wait."""
+        if partition in self._dirty and not partition.is_durable:
+            if not getattr(partition.log, "checkpoint_wanted", False):
+                del self._dirty[partition]  # before the next line: who hears of the commit may write again
+            partition.committed_moved()
+
+    async def wait_until_idle(self) -> None:
+        """Until nothing is dirty any more (shutdown)."""
+        if not self.failed and (self._dirty or self._cycle is not None or self._turn is not None):
+            wait: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(wait)
+            await wait
+
+    def _begin(self) -> None:
+        dirty, self._dirty = self._dirty, {}
+        try:
+            self._publish_at_once(dirty)
+        finally:
+            self._turn = None  # not before: who hears of a commit may write, and must not begin a second cycle
+        if dirty:
+            self._cycle = asyncio.get_running_loop().create_task(self._run(list(dirty)))
+        else:
+            self._go_on()
+
+    def _publish_at_once(self, dirty: dict[Committed, None]) -> None:
+        """Take out what needs no sync: it is committed now."""
+        for partition in list(dirty):
+            if partition.discarded:
+                del dirty[partition]
+            elif not partition.is_durable:
+                partition.committed_moved()
+                if not getattr(partition.log, "checkpoint_wanted", False):
+                    del dirty[partition]
+
+    async def _run(self, dirty: Sequence[Committed]) -> None:
+        try:
+            await self._sync([partition for partition in dirty if partition.topic != TRANSACTION_STATE])
+            promises = [partition for partition in dirty if partition.topic == TRANSACTION_STATE]
+            if promises or any(partition.topic == TRANSACTION_STATE for partition in self._dirty):
+                await self._sync(self._with_what_came_meanwhile(promises))
+        except (OSError, StorageFailed) as error:
+            self._fail(error)
+            return
+        finally:
+            self._cycle = None
+        self._go_on()
+
+    def _with_what_came_meanwhile(self, promises: Sequence[Committed]) -> list[Committed]:
+        """The sync of `__transaction_state` takes in records appended since the cycle began: so whatever they may
+        promise is synced beside them, and published before them."""
+        late, self._dirty = self._dirty, {}
+        data = [partition for partition in late if partition.topic != TRANSACTION_STATE]
+        more = [partition for partition in late if partition.topic == TRANSACTION_STATE and partition not in promises]
+        return [*data, *promises, *more]
+
+    async def _sync(self, chosen: Sequence[Committed]) -> None:
+        flushes: list[tuple[Log, Flush]] = []
+        chosen = [partition for partition in chosen if not partition.discarded]
+        for partition in chosen:
+            flush = partition.log.begin_flush()
+            if flush is not None:
+                flushes.append((partition.log, flush))
+        if flushes:
+            await self._run_all(flushes)
+        for log, flush in flushes:
+            log.finish_flush(flush)
+        for partition in chosen:
+            if not partition.discarded:
+                partition.committed_moved()
+
+    async def _run_all(self, flushes: Sequence[tuple[Log, Flush]]) -> None:
+        if len(flushes) == 1:
+            await self._environment.run_blocking(flushes[0][1].run)
+            return
+        runs = [self._environment.run_blocking(flush.run) for _, flush in flushes]
+        await asyncio.wait(runs)
+        for run in runs:
+            run.result()
+
+    def _go_on(self) -> None:
+        if self._dirty:
+            self._turn = asyncio.get_running_loop().call_soon(self._begin)
+            return
+        idle, self._idle = self._idle, []
+        for wait in idle:
+            if not wait.done():
+                wait.set_result(None)
+
+    def _fail(self, error: BaseException) -> None:
+        self.failed = True
+        _log.error("sync failed, the broker stops", error=error)
+        for wait in self._idle:
+            if not wait.done():
+                wait.set_result(None)
+        self._on_failure(error)

@@ -1,0 +1,113 @@
+"""Cuts the bytes of one connection into frames (requests without their length).
+
+Small frames are copied out of a receive buffer that all connections share: the transport asks for a buffer, fills it
+and says so in one breath. A frame that is not whole gets a buffer of its own and is received straight into it.
+"""
+
+from collections import deque
+from struct import Struct
+
+from broker.network.frame_buffers import FrameBuffers
+from protocol.errors import ProtocolError
+from protocol.schema import Buffer
+
+FIRST_PIECE_BYTES = 64 << 10
+"""What a frame gets at first, however long it claims to be; doubled as it fills. A client that has sent large requests
+before gets as much at once as the largest of them had."""
+
+_LENGTH = Struct(">i")
+
+
+class FrameReader:
+    """The receiving half of a connection. `frames` are the whole ones, in order."""
+
+    __slots__ = (
+        "_buffers",
+        "_frame",
+        "_frame_length",
+        "_largest",
+        "_length_start",
+        "_limit",
+        "_shared",
+        "frames",
+        "partial_bytes",
+    )
+
+    def __init__(self, shared: bytearray, buffers: FrameBuffers, limit: int) -> None:
+        self.frames: deque[Buffer] = deque()
+        self.partial_bytes = 0
+        """How much of a frame that is not whole has come."""
+        self._shared = memoryview(shared)
+        self._buffers = buffers
+        self._limit = limit
+        self._length_start = b""
+        self._frame: bytearray | None = None
+        self._frame_length = 0
+        self._largest = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether the client owes us the rest of a frame."""
+        return self._frame is not None
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes go."""
+        frame = self._frame
+        if frame is None:
+            return self._shared
+        if self.partial_bytes == len(frame):  # here nobody else looks at the buffer, so that it may be moved
+            frame.extend(bytes(min(self._frame_length - len(frame), len(frame))))
+        return memoryview(frame)[self.partial_bytes : self._frame_length]
+
+    def received(self, size: int) -> int:
+        """`size` bytes were put into `buffer()`; returns how many bytes of whole frames that made.
+
+        Raises `ProtocolError` for an impossible length.
+        """
+        if self._frame is None:
+            if self._length_start:
+                return self._cut(memoryview(self._length_start + bytes(self._shared[:size])))
+            return self._cut(self._shared[:size])
+        self.partial_bytes += size
+        if self.partial_bytes < self._frame_length:
+            return 0
+        self.frames.append(memoryview(self._frame)[: self._frame_length])
+        self._frame, self.partial_bytes = None, 0
+        self._largest = max(self._largest, self._frame_length)
+        return self._frame_length
+
+    def drop(self) -> None:
+        """Nobody wants these frames any more."""
+        self.frames.clear()
+        self._frame, self.partial_bytes = None, 0
+
+    def _cut(self, received: memoryview) -> int:
+        position, size, whole = 0, len(received), 0
+        while size - position >= 4:
+            (length,) = _LENGTH.unpack_from(received, position)
+            if not 0 < length <= self._limit:
+                raise ProtocolError(f"a request of {length} bytes; socket.request.max.bytes is {self._limit}")
+            end = position + 4 + length
+            if end > size:
+                self._begin(length, received[position + 4 :])
+                position = size
+                break
+            self.frames.append(bytes(received[position + 4 : end]))
+            whole += length
+            position = end
+        self._length_start = bytes(received[position:])
+        return whole
+
+    def _begin(self, length: int, received: memoryview) -> None:
+        self._frame_length = length
+        self.partial_bytes = len(received)
+        self._frame = self._buffer_for(length)
+        self._frame[: self.partial_bytes] = received
+
+    def _buffer_for(self, length: int) -> bytearray:
+        """One that was used before, where there is one. Else as much as this client has earned; the rest follows."""
+        if length > FIRST_PIECE_BYTES and (buffer := self._buffers.take(length)) is not None:
+            return buffer
+        if FIRST_PIECE_BYTES < length <= self._largest and (buffer := self._buffers.grow(length)) is not None:
+            return buffer
+        return bytearray(min(length, max(FIRST_PIECE_BYTES, 2 * self.partial_bytes, self._largest)))

@@ -1,0 +1,49 @@
+"""Which security protocol each listener speaks (`listener.security.protocol.map`). Only PLAINTEXT, so far."""
+
+from collections.abc import Iterable, Mapping
+
+from broker.config.sources import ConfigError
+from broker.network.listeners import ANY_HOSTS, BadListener, Endpoint, parse_listeners
+
+MAP_KEY = "listener.security.protocol.map"
+
+
+def read_endpoints(key: str, texts: Iterable[str]) -> tuple[Endpoint, ...]:
+    """Read a list of endpoints, naming the key in what is wrong with it. Raises `ConfigError`."""
+    try:
+        return tuple(parse_listeners(",".join(texts)))
+    except BadListener as problem:
+        raise ConfigError(f"{key}: {problem}.") from None
+
+
+def read_protocol_map(text: str) -> dict[str, str]:
+    """Read `NAME:PROTOCOL,…`. Raises `ConfigError`."""
+    protocols: dict[str, str] = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        name, colon, protocol = pair.partition(":")
+        if not colon or not name.strip():
+            raise ConfigError(f"{MAP_KEY}: {pair!r} is not of the form NAME:PROTOCOL.")
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    return protocols
+
+
+def check_protocols(endpoints: Iterable[Endpoint], protocols: Mapping[str, str]) -> None:
+    """Refuse listeners that would have to speak what this broker does not. Raises `ConfigError`."""
+    for endpoint in endpoints:
+        protocol = protocols.get(endpoint.listener)
+        if protocol is None:
+            raise ConfigError(f"{MAP_KEY} says nothing of the listener {endpoint.listener}.")
+        if protocol != "PLAINTEXT":
+            raise ConfigError(
+                f"listeners: {endpoint.listener} would have to speak {protocol}; only PLAINTEXT is supported so far."
+            )
+
+
+def check_advertised(listeners: Iterable[Endpoint], advertised: Iterable[Endpoint]) -> None:
+    """Refuse advertised addresses that belong to no listener or that nobody can connect to. Raises `ConfigError`."""
+    known = {endpoint.listener for endpoint in listeners}
+    for endpoint in advertised:
+        if endpoint.listener not in known:
+            raise ConfigError(f"advertised.listeners: there is no listener called {endpoint.listener}.")
+        if endpoint.host in ANY_HOSTS:
+            raise ConfigError(f"advertised.listeners: {endpoint} is no address a client can connect to.")

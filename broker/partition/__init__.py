@@ -1,1 +1,0 @@
-"""partition: one log with what follows from it (producers, aborted transactions), its checks, and what is visible."""

@@ -1,0 +1,156 @@
+"""What a client may append: the checks that need no state, in Kafka's order, over 61 bytes and one checksum.
+
+Records are not decoded (see `inspection` for the topics that ask for it). So a batch whose records do not add up to
+what its header says is refused where we look, and passed where we do not: Kafka looks always.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from broker.partitions.errors import AppendError
+from broker.partitions.inspection import check_records, must_look_inside, rewrite
+from broker.partitions.topic_config import TopicConfig
+from protocol.errors import ErrorCode
+from protocol.records import compression
+from protocol.records.batch import (
+    BEFORE_LENGTH_COUNTS,
+    HEADER_SIZE,
+    MAGIC,
+    MAGIC_AT,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
+from protocol.schema import Buffer
+
+_SMALLEST_LENGTH = 14
+"""What Kafka takes for the shortest message there ever was; anything that claims less is damage."""
+_BEFORE_RECORDS_COUNT = MAGIC_AT + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What became of a Produce to one partition."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    """-1 where the topic keeps its producers' timestamps; of a duplicate, the timestamp of the original."""
+    log_start_offset: int
+    duplicate: bool = False
+    """Nothing was written: the batch was here before, at these offsets."""
+
+    @property
+    def next_offset(self) -> int:
+        """What must be committed before acks=all may be answered."""
+        return self.last_offset + 1
+
+
+class CheckedBatch(NamedTuple):
+    """One batch, fit to be appended as far as its own bytes tell."""
+
+    header: BatchHeader
+    batch: Buffer
+    log_append_time_ms: int
+
+
+def check_batch(
+    records: memoryview,
+    config: TopicConfig,
+    *,
+    partition_name: str,
+    now_ms: int,
+    zstd_allowed: bool,
+    log_start_offset: int,
+) -> CheckedBatch:
+    """The one batch of a Produce, checked and, where the topic asks for it, rewritten. Raises `AppendError`."""
+    batch = the_only_batch(records, zstd_allowed=zstd_allowed)
+    header = read_header(batch)
+    if header.base_offset != 0:
+        raise _invalid(f"the base offset should be 0, but it is {header.base_offset}", log_start_offset)
+    if len(batch) > config.max_message_bytes:
+        raise AppendError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(batch)} bytes, {config.max_message_bytes} are allowed")
+    if not check_crc(batch, 0, header):
+        raise AppendError(ErrorCode.CORRUPT_MESSAGE, "the checksum is wrong")
+    try:
+        return _checked(batch, header, config, partition_name, now_ms, log_start_offset)
+    except AppendError as error:
+        if error.code not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+            error.log_start_offset = log_start_offset
+        raise
+
+
+def the_only_batch(records: memoryview, *, zstd_allowed: bool = True) -> memoryview:
+    """The bytes of the batch in a Produce; there must be exactly one, of the current format (KIP-98).
+
+    A batch that is cut short counts as none, and such a rest behind the first is ignored, as Kafka does.
+    """
+    size = _batch_size(records)
+    if size is None:
+        raise _invalid("a Produce must carry a record batch for each partition")
+    batch = records[:size]
+    if batch[MAGIC_AT] != MAGIC:
+        raise _invalid(f"magic {batch[MAGIC_AT]} is no longer written")
+    if size < HEADER_SIZE:
+        raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes has no header")
+    if not zstd_allowed and read_header(batch).compression == compression.ZSTD:
+        raise AppendError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "Produce requests before version 7 know no zstd")
+    if _batch_size(records[size:]) is not None:
+        raise _invalid("a Produce may carry one record batch for each partition only")
+    return batch
+
+
+def _batch_size(data: memoryview) -> int | None:
+    """The size of the batch that begins here; None where there is not a whole one."""
+    if len(data) < BEFORE_LENGTH_COUNTS:
+        return None
+    length = int.from_bytes(data[8:BEFORE_LENGTH_COUNTS], "big", signed=True)
+    if length < _SMALLEST_LENGTH:
+        message = f"Record size {length} is less than the minimum record overhead ({_SMALLEST_LENGTH})"
+        raise AppendError(ErrorCode.CORRUPT_MESSAGE, message, message=message)
+    if len(data) < _BEFORE_RECORDS_COUNT:
+        return None
+    if data[MAGIC_AT] > MAGIC:
+        signed = data[MAGIC_AT] - 256 if data[MAGIC_AT] > 127 else data[MAGIC_AT]
+        message = f"Invalid magic found in record: {signed}"
+        raise AppendError(ErrorCode.CORRUPT_MESSAGE, message, message=message)
+    size = BEFORE_LENGTH_COUNTS + length
+    return size if size <= len(data) else None
+
+
+def _checked(
+    batch: memoryview, header: BatchHeader, config: TopicConfig, partition_name: str, now_ms: int, log_start_offset: int
+) -> CheckedBatch:
+    if header.compression > compression.ZSTD:
+        raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec {header.compression}")
+    count = header.records_count
+    if count <= 0 or count != header.last_offset_delta + 1:
+        raise _invalid(
+            f"{count} records do not fit a last offset delta of {header.last_offset_delta}", log_start_offset
+        )
+    if header.is_control:
+        raise _invalid("clients do not write control records", log_start_offset)
+    if header.producer_id != -1 and header.base_sequence < 0:
+        raise _invalid(f"producer {header.producer_id} sent no sequence", log_start_offset)
+    max_timestamp = header.max_timestamp
+    if must_look_inside(header, config, now_ms):
+        max_timestamp = check_records(batch, header, config, partition_name=partition_name, now_ms=now_ms)
+    if config.log_append_time:
+        max_timestamp = now_ms
+    append: Buffer = batch
+    if (
+        config.log_append_time
+        or header.log_append_time
+        or config.compression_type != "producer"
+        or (max_timestamp != header.max_timestamp)
+    ):
+        append, header = rewrite(batch, header, config, max_timestamp)
+        if len(append) > config.max_message_bytes:
+            raise AppendError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(append)} bytes once recompressed")
+    if len(append) > config.log.segment_bytes:
+        raise AppendError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(append)} bytes do not fit into a segment")
+    return CheckedBatch(header, append, now_ms if config.log_append_time else -1)
+
+
+def _invalid(reason: str, log_start_offset: int = -1) -> AppendError:
+    return AppendError(ErrorCode.INVALID_RECORD, reason, log_start_offset=log_start_offset)

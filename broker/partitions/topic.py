@@ -1,0 +1,72 @@
+"""A topic as this node has it: identity, configuration, and partitions that are opened when first needed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import overload
+
+from broker.partitions.partition import Partition
+from broker.partitions.topic_config import TopicConfig
+from coordinator.cluster.topic_rules import INTERNAL_TOPICS
+
+
+class Partitions(Sequence[Partition]):
+    """The partitions of one topic, in order. Asking for one opens it; opening a thousand at start takes a while."""
+
+    def __init__(self, open_one: Callable[[int], Partition]) -> None:
+        self._open_one = open_one
+        self._slots: list[Partition | None] = []
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @overload
+    def __getitem__(self, index: int) -> Partition: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Partition]: ...
+    def __getitem__(self, index: int | slice) -> Partition | list[Partition]:
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self._slots)))]
+        partition = self._slots[index]
+        if partition is None:
+            index %= len(self._slots)
+            partition = self._slots[index] = self._open_one(index)
+        return partition
+
+    def __iter__(self) -> Iterator[Partition]:
+        for index in range(len(self._slots)):
+            yield self[index]
+
+    def opened(self) -> list[Partition]:
+        """Those that are open already."""
+        return [partition for partition in self._slots if partition is not None]
+
+    def first_closed(self) -> int | None:
+        """The first that is not open yet."""
+        return next((index for index, partition in enumerate(self._slots) if partition is None), None)
+
+    def grow(self, count: int) -> None:
+        """There are `count` partitions now. There are never fewer."""
+        self._slots.extend([None] * (count - len(self._slots)))
+
+
+class Topic:
+    """See the head of this file. The topic id is the identity: a topic made again is another topic."""
+
+    def __init__(
+        self, name: str, topic_id: bytes, config: TopicConfig, open_one: "Callable[[Topic, int], Partition]"
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.config = config
+        self.internal = name in INTERNAL_TOPICS
+        self.partitions = Partitions(lambda index: open_one(self, index))
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name} {self.topic_id.hex()}>"
+
+    def configure(self, config: TopicConfig) -> None:
+        """Take a changed configuration from now on."""
+        if config == self.config:
+            return
+        self.config = config
+        for partition in self.partitions.opened():
+            partition.configure(config)

@@ -1,0 +1,372 @@
+"""The topics of this node: what the metadata log says, as logs and partitions one can use.
+
+Rule 1. The directory follows the log, and only what of it is durable: a topic is made when its record is, and its
+        logs are there before whoever asked for it is answered.
+Rule 2. A deleted topic is gone at once for readers and writers; its folders follow when no sync uses them any more,
+        and a new topic of that name appears only after that.
+Rule 3. Partitions open when first asked for, and one after the other in the background; the loop breathes between.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from broker.config.broker_config import BrokerConfig
+from broker.coordination.cluster import Cluster
+from broker.coordination.coordinators import CoordinatorError
+from broker.partitions.partition import Partition
+from broker.partitions.partition_store import FolderStore, PartitionStore
+from broker.partitions.topic import Topic
+from broker.process.environment import Environment
+from broker.process.logging import EventLog
+from coordinator.cluster.image import Change, TopicImage
+from coordinator.cluster.topic_rules import INTERNAL_TOPICS, METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from coordinator.cluster.topics import Rules
+from protocol.errors import ErrorCode
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+    DeletableTopicResult,
+    DeleteTopicState,
+)
+
+_log = EventLog("topics")
+
+SLICE_MS = 5
+RELEASE_RETRY_S = 0.002
+
+Follower = Callable[[Topic], None]
+
+
+class TopicDirectory:
+    """See the head of this file."""
+
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        config: BrokerConfig,
+        environment: Environment,
+        store: PartitionStore,
+        directory: bytes = bytes(16),
+        on_written: Callable[[Partition], None],
+        make_partition: Callable[..., Partition] = Partition,
+    ) -> None:
+        self._make_partition = make_partition
+        self._cluster = cluster
+        self._config = config
+        self._environment = environment
+        self._store = store
+        self._directory = directory
+        self._on_written = on_written
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._leaving: dict[str, asyncio.Task[None]] = {}
+        self._created: list[Follower] = []
+        self._deleted: list[Follower] = []
+
+    # -- looking ---------------------------------------------------------------------------------------------
+
+    def by_name(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def all(self) -> list[Topic]:
+        """Every topic, by name."""
+        return [self._by_name[name] for name in sorted(self._by_name)]
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        return _partition(self._by_name.get(name), index)
+
+    def partition_by_id(self, topic_id: bytes, index: int) -> Partition | None:
+        return _partition(self._by_id.get(topic_id), index)
+
+    def opened(self) -> list[Partition]:
+        """Every partition that is open: what housekeeping, checkpoints and shutdown are about."""
+        return [partition for topic in self._by_id.values() for partition in topic.partitions.opened()]
+
+    def exists(self, topic_id: bytes) -> bool:
+        """Whether the metadata log knows a topic of this id, be it that its logs are not open yet."""
+        return topic_id in self._cluster.image.by_id
+
+    # -- following -------------------------------------------------------------------------------------------
+
+    def on_created(self, follower: Follower) -> None:
+        """Be told of each topic that is new here, those found at start included."""
+        self._created.append(follower)
+
+    def on_deleted(self, follower: Follower) -> None:
+        """Be told of each topic that is gone; its partitions are discarded by then."""
+        self._deleted.append(follower)
+
+    def load(self) -> None:
+        """Take over what the metadata log says at start, then follow it. Opens no log yet."""
+        image = self._cluster.image
+        self._apply_broker_configs()
+        image.changes.clear()
+        if isinstance(self._store, FolderStore):
+            for folder in self._store.tidy(self._owner):
+                _log.warning("a folder of no known topic was set aside", folder=folder)
+        for topic in list(image.topics.values()):
+            self._publish(topic, topic.partition_count)
+        self._config.subscribe(lambda _changed: self._reconfigure())
+        self._cluster.shard.on_durable(self._follow)
+
+    async def wait_until_open(self, topics: Sequence[Topic] | None = None) -> None:
+        """Open what is closed yet, of some topics or of all, a slice at a time."""
+        for topic in list(self._by_id.values()) if topics is None else topics:
+            await self._open_topic(topic)
+
+    async def _open_topic(self, topic: Topic) -> None:
+        began = self._environment.monotonic_ms()
+        while self._by_id.get(topic.topic_id) is topic and (index := topic.partitions.first_closed()) is not None:
+            _ = topic.partitions[index]
+            if self._environment.monotonic_ms() - began >= SLICE_MS:
+                await asyncio.sleep(0)
+                began = self._environment.monotonic_ms()
+
+    def _follow(self) -> None:
+        """Called when the metadata log got durable further, before anybody who waits for that is answered."""
+        image = self._cluster.image
+        durable = self._cluster.durable_offset
+        due = [change for change in image.changes if change.offset < durable]
+        image.changes = [change for change in image.changes if change.offset >= durable]
+        # A topic is made by many records; what its last one says is enough.
+        for change in {change.topic.topic_id if change.topic else b"": change for change in due}.values():
+            self._take(change)
+
+    def _take(self, change: Change) -> None:
+        image = change.topic
+        if image is None:
+            self._apply_broker_configs()
+        elif change.removed:
+            self._remove(image)
+        elif image.topic_id in self._by_id:
+            topic = self._by_id[image.topic_id]
+            topic.partitions.grow(change.partition_count)
+            topic.configure(self._config.topic_config(image.configs))
+        elif image.topic_id in self._cluster.image.by_id:
+            self._publish(image, change.partition_count)
+
+    def _publish(self, image: TopicImage, partition_count: int) -> None:
+        leaving = self._leaving.get(image.name)
+        if leaving is not None:
+            leaving.add_done_callback(lambda _: self._publish_late(image, partition_count))
+            return
+        topic = Topic(image.name, image.topic_id, self._config.topic_config(image.configs), self._open_partition)
+        topic.partitions.grow(partition_count)
+        self._by_name[image.name] = topic
+        self._by_id[image.topic_id] = topic
+        for follower in self._created:
+            follower(topic)
+
+    def _publish_late(self, image: TopicImage, partition_count: int) -> None:
+        if image.topic_id in self._cluster.image.by_id and image.topic_id not in self._by_id:
+            self._publish(image, partition_count)
+
+    def _open_partition(self, topic: Topic, index: int) -> Partition:
+        log = self._store.open(topic.name, topic.topic_id, index, topic.config.log)
+        return self._make_partition(
+            topic=topic.name,
+            topic_id=topic.topic_id,
+            index=index,
+            log=log,
+            leader_epoch=self._cluster.epoch,
+            config=topic.config,
+            now_ms=self._environment.wall_ms,
+            producer_expiration_ms=lambda: self._config.get_int("producer.id.expiration.ms"),
+            on_written=self._on_written,
+            durable_appends=not self._config.page_cache,
+        )
+
+    def _apply_broker_configs(self) -> None:
+        configs = self._cluster.image.broker_configs
+        own = configs.get(str(self._config.node_id), {})
+        self._config.apply_dynamic(cluster_wide=configs.get("", {}), own=own)
+
+    def _reconfigure(self) -> None:
+        """Broker settings are what topic settings fall back to."""
+        for image in self._cluster.image.topics.values():
+            topic = self._by_id.get(image.topic_id)
+            if topic is not None:
+                topic.configure(self._config.topic_config(image.configs))
+
+    def _owner(self, name: str, index: int, topic_id: bytes | None) -> bool | None:
+        """Whose folder this is; a folder whose metadata file was torn belongs to the topic of its name."""
+        image = self._cluster.image
+        if name == METADATA_TOPIC:
+            return True
+        known = image.topics.get(name) if topic_id is None else image.by_id.get(topic_id)
+        if known is not None and known.name == name:
+            # A partition beyond the last: it was made for a CreatePartitions that never became durable.
+            return index < known.partition_count
+        return False if topic_id in image.removed else None
+
+    # -- deleting --------------------------------------------------------------------------------------------
+
+    def _remove(self, image: TopicImage) -> None:
+        topic = self._by_id.pop(image.topic_id, None)
+        if topic is None:
+            return
+        del self._by_name[topic.name]
+        opened = topic.partitions.opened()
+        for partition in opened:
+            partition.discard()
+        for follower in self._deleted:
+            follower(topic)
+        task = asyncio.get_running_loop().create_task(self._remove_logs(topic, opened))
+        self._leaving[topic.name] = task
+
+        def gone(_: asyncio.Task[None]) -> None:
+            del self._leaving[topic.name]
+
+        task.add_done_callback(gone)
+
+    async def _remove_logs(self, topic: Topic, opened: list[Partition]) -> None:
+        for partition in opened:
+            while not self._store.release(partition.log):
+                await asyncio.sleep(RELEASE_RETRY_S)
+        for index in range(len(topic.partitions)):
+            self._store.remove(topic.name, topic.topic_id, index)
+            await asyncio.sleep(0)
+
+    async def wait_until_removed(self, names: Sequence[str]) -> None:
+        """Until the folders of deleted topics of these names are out of the way."""
+        leaving = [self._leaving[name] for name in names if name in self._leaving]
+        if leaving:
+            await asyncio.wait(leaving)
+            await asyncio.sleep(0)
+
+    def sweep(self) -> bool:
+        """Free the space of one deleted log; False where none is due. For housekeeping."""
+        return self._store.sweep()
+
+    # -- asking for changes ----------------------------------------------------------------------------------
+
+    def rules(self) -> Rules:
+        """What the cluster machine has to know of this broker's configuration, now."""
+        config = self._config
+        return Rules(
+            node_id=config.node_id,
+            leader_epoch=self._cluster.epoch,
+            layers=config.layers,
+            num_partitions=config.get_int("num.partitions"),
+            directory=self._directory,
+            strict=config.get_bool("tallystick.strict.replication.factor"),
+            deletion_enabled=config.get_bool("delete.topic.enable"),
+            internal_configs=internal_configs(config),
+        )
+
+    async def create(
+        self, topics: Sequence[CreatableTopic], *, validate_only: bool = False
+    ) -> list[CreatableTopicResult]:
+        """Make topics; returns one result for each name, when what was made can be used. Raises `CoordinatorError`."""
+        names = [topic.name for topic in topics]
+        await self.wait_until_removed(names)
+        rules = self.rules()
+        results: list[CreatableTopicResult] = await self._cluster.ask(
+            lambda machine, ticket: machine.create_topics(
+                ticket,
+                topics,
+                rules,
+                fresh_id=lambda: self._environment.random_bytes(16),
+                validate_only=validate_only,
+            )
+        )
+        await self.wait_until_removed(names)
+        await self.wait_until_open([topic for one in results if (topic := self._by_id.get(one.topic_id)) is not None])
+        return results
+
+    async def delete(self, topics: Sequence[DeleteTopicState]) -> list[DeletableTopicResult]:
+        """Delete topics; returns one result for each entry, when the names are free. Raises `CoordinatorError`."""
+        rules = self.rules()
+        results: list[DeletableTopicResult] = await self._cluster.ask(
+            lambda machine, ticket: machine.delete_topics(ticket, topics, rules)
+        )
+        await self.wait_until_removed([one.name for one in results if one.name is not None])
+        return results
+
+    async def grow(
+        self, topics: Sequence[CreatePartitionsTopic], *, validate_only: bool = False
+    ) -> list[CreatePartitionsTopicResult]:
+        """Add partitions; returns one result for each name, when they can be used. Raises `CoordinatorError`."""
+        rules = self.rules()
+        results: list[CreatePartitionsTopicResult] = await self._cluster.ask(
+            lambda machine, ticket: machine.create_partitions(ticket, topics, rules, validate_only=validate_only)
+        )
+        await self.wait_until_open([topic for one in results if (topic := self._by_name.get(one.name)) is not None])
+        return results
+
+    async def auto_create(self, name: str) -> ErrorCode:
+        """Make a topic somebody asked for. NONE when it can be used, whoever made it."""
+        count = self._config.get_int(PARTITION_COUNTS[name]) if name in INTERNAL_TOPICS else -1
+        try:
+            (result,) = await self.create(
+                [CreatableTopic(name=name, num_partitions=count, replication_factor=1, assignments=[], configs=[])]
+            )
+        except CoordinatorError as refused:
+            return refused.error
+        if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and name in self._cluster.image.topics:
+            found = self._by_name.get(name)
+            if found is None:
+                return ErrorCode.LEADER_NOT_AVAILABLE
+            await self._open_topic(found)
+            return ErrorCode.NONE
+        return ErrorCode(result.error_code)
+
+    async def ensure_internal(self, name: str) -> Topic:
+        """The internal topic of this name with all its partitions open, made if there is none. Raises
+        `CoordinatorError`."""
+        assert name in INTERNAL_TOPICS
+        topic = self._by_name.get(name)
+        if topic is None:
+            error = await self.auto_create(name)
+            topic = self._by_name.get(name)
+            if topic is None:
+                raise CoordinatorError(error or ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        await self._open_topic(topic)
+        return topic
+
+    # -- ending ----------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Let deletions that are under way finish."""
+        if self._leaving:
+            await asyncio.wait(list(self._leaving.values()))
+
+
+PARTITION_COUNTS = {
+    OFFSETS_TOPIC: "offsets.topic.num.partitions",
+    TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
+}
+
+
+def internal_configs(config: BrokerConfig) -> dict[str, dict[str, str]]:
+    """What internal topics are made with. `__transaction_state` is never compressed: its loader reads it in slices."""
+    return {
+        OFFSETS_TOPIC: {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": _segment_bytes(config, "offsets.topic.segment.bytes"),
+        },
+        TRANSACTIONS_TOPIC: {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": "1",
+            "segment.bytes": _segment_bytes(config, "transaction.state.log.segment.bytes"),
+            "unclean.leader.election.enable": "false",
+        },
+    }
+
+
+def _segment_bytes(config: BrokerConfig, key: str) -> str:
+    return str(max(config.get_int(key), 1 << 20))
+
+
+def _partition(topic: Topic | None, index: int) -> Partition | None:
+    if topic is None or not 0 <= index < len(topic.partitions):
+        return None
+    return topic.partitions[index]

@@ -1,0 +1,90 @@
+"""Where the broker reads the world: clock, randomness, threads. Nobody else does.
+
+A simulation brings its own `Environment` (and its own event loop), and a run is repeatable.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import NewType, Protocol, TypeVar
+
+from broker.process.sync_threads import SyncThreads
+from storage.files import Files
+
+T = TypeVar("T")
+WallMs = NewType("WallMs", int)
+"""Milliseconds since 1970. May jump both ways; it is what records and coordinators carry."""
+MonotonicMs = NewType("MonotonicMs", int)
+"""Milliseconds of a clock that never goes back; it is what waits are measured with."""
+
+
+class Environment(Protocol):
+    """The world as the broker sees it."""
+
+    @property
+    def files(self) -> Files: ...
+
+    def wall_ms(self) -> WallMs: ...
+
+    def monotonic_ms(self) -> MonotonicMs: ...
+
+    def random_bytes(self, count: int) -> bytes: ...
+
+    def run_blocking(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """Run something that may block (a sync) off the loop."""
+
+    def boot_id(self) -> str:
+        """Changes when the machine has rebooted, that is when the page cache may have been lost."""
+
+
+class RealEnvironment:
+    """The real one: system clock, kernel randomness, a small pool of threads for syncs."""
+
+    def __init__(self, files: Files | None, *, sync_threads: int = 8) -> None:
+        self._files = files
+        self._threads = SyncThreads(sync_threads)
+
+    @property
+    def files(self) -> Files:
+        assert self._files is not None, "a broker in memory has no files"
+        return self._files
+
+    def wall_ms(self) -> WallMs:
+        return WallMs(time.time_ns() // 1_000_000)
+
+    def monotonic_ms(self) -> MonotonicMs:
+        return MonotonicMs(time.monotonic_ns() // 1_000_000)
+
+    def random_bytes(self, count: int) -> bytes:
+        return os.urandom(count)
+
+    def run_blocking(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        return self._threads.run(work)
+
+    def boot_id(self) -> str:
+        try:
+            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as source:
+                return source.read().strip()
+        except OSError:
+            return ""
+
+    def close(self) -> None:
+        self._threads.close()
+
+
+class OwnProcess:
+    """This process, as the victim of fault points."""
+
+    def crash(self) -> None:
+        """What `kill -9` does: nothing is flushed, nobody is told."""
+        os.kill(os.getpid(), signal.SIGKILL)
+        signal.pause()
+
+    def freeze(self) -> None:
+        """Until somebody sends SIGCONT."""
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def stand_still(self, milliseconds: int) -> None:
+        time.sleep(milliseconds / 1000)

@@ -1,0 +1,1 @@
+"""upkeep: what a node does every so often: retention, compaction, expiry of producers."""

@@ -1,0 +1,129 @@
+"""What a node does every so often: retention, compaction, forgetting idle producers, checkpoints.
+
+Rule 1. Everything goes in bounded slices with a turn of the loop between them; clients do not notice.
+Rule 2. Intervals are read before each wait, so that a dynamic change takes effect with the next round. Recovery points
+are written down within seconds of having moved, whatever `log.flush.offset.checkpoint.interval.ms` says: it only makes
+that sooner. No round comes more often than is of use: `log.segment.delete.delay.ms=0` is not to keep a node awake.
+Rule 3. A round that fails is logged and the next one comes; a failure of the disk ends the process.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+from broker.partitions.partition import Partition
+from broker.process.logging import EventLog
+from broker.upkeep.producer_cap import enforce
+from storage.log import StorageFailed
+from storage.retention import enforce_retention
+from storage.segment_log import SegmentLog
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+OFTEN_MS = 10
+SOON_MS = 2_000
+PRODUCER_CAP_MS = 1_000
+DELETION_MS = 100
+FOREVER_MS = 1 << 62
+AT_ONCE = 4
+"""How many partitions are looked at between two turns of the loop: most need nothing."""
+
+_log = EventLog("housekeeping")
+
+
+class Housekeeping:
+    """The recurring work of one node."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        expiry = "producer.id.expiration.check.interval.ms"
+        rounds: tuple[tuple[str, str, int, int, Callable[[], Awaitable[None]]], ...] = (
+            ("retention", "log.retention.check.interval.ms", OFTEN_MS, FOREVER_MS, self.enforce_retention),
+            ("compaction", "log.cleaner.backoff.ms", OFTEN_MS, FOREVER_MS, self.compact),
+            ("producer expiry", expiry, OFTEN_MS, FOREVER_MS, self.expire_producers),
+            ("producer cap", expiry, OFTEN_MS, PRODUCER_CAP_MS, self.bound_producers),
+            ("checkpoint", "log.flush.offset.checkpoint.interval.ms", OFTEN_MS, SOON_MS, self._node.checkpoints.write),
+            ("deletion", "log.segment.delete.delay.ms", DELETION_MS, SOON_MS, self.free_space),
+        )
+        create_task = asyncio.get_running_loop().create_task
+        for name, interval, at_least_ms, at_most_ms, work in rounds:
+            self._tasks.append(create_task(self._again(name, interval, (at_least_ms, at_most_ms), work)))
+
+    async def stop(self) -> None:
+        """Stop between two slices."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    async def _again(
+        self, name: str, interval: str, bounds_ms: tuple[int, int], work: Callable[[], Awaitable[None]]
+    ) -> None:
+        at_least_ms, at_most_ms = bounds_ms
+        while True:
+            await asyncio.sleep(min(max(at_least_ms, self._node.config.get_int(interval)), at_most_ms) / 1000)
+            try:
+                await work()
+            except (StorageFailed, OSError) as error:
+                self._node.fail(error)
+                return
+            except Exception as error:  # noqa: BLE001  one kind of work is not to end the others
+                _log.bug(f"{name} failed", error)
+
+    def _partitions(self) -> Iterable[Partition]:
+        """All there are at the start of a round; whoever is discarded meanwhile is passed over."""
+        for partition in self._node.open_partitions():
+            if not partition.discarded:
+                yield partition
+
+    async def enforce_retention(self) -> None:
+        """Give up segments that have had their time."""
+        for number, partition in enumerate(self._partitions(), 1):
+            log = partition.log
+            while isinstance(log, SegmentLog) and not partition.discarded:
+                if not enforce_retention(log, self._node.environment.wall_ms(), partition.high_watermark):
+                    break
+                await asyncio.sleep(0)
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def free_space(self) -> None:
+        """Delete the folders of deleted topics, each when its delay is over."""
+        while self._node.topics.sweep():
+            await asyncio.sleep(0)
+
+    async def compact(self) -> None:
+        """Keep the latest record of each key, where the topic asks for it."""
+        if not self._node.config.get_bool("log.cleaner.enable"):
+            return
+        for partition in self._partitions():
+            if partition.config.log.cleanup_compact:
+                await self._compact_one(partition)
+                await asyncio.sleep(0)
+
+    async def _compact_one(self, partition: Partition) -> None:
+        """One pass; its steps say what is to be run off the loop."""
+        for step in partition.compact(self._node.environment.wall_ms()):
+            if step is None:
+                await asyncio.sleep(0)
+            else:
+                await self._node.environment.run_blocking(step)
+
+    async def expire_producers(self) -> None:
+        """Forget producers that have been silent for long (KIP-854)."""
+        for number, partition in enumerate(self._partitions(), 1):
+            while not partition.discarded and not partition.expire_producers(self._node.environment.wall_ms()):
+                await asyncio.sleep(0)
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def bound_producers(self) -> None:
+        """Forget who was silent for longest, where there are too many."""
+        most = self._node.config.get_int("tallystick.producer.ids.max")
+        forgotten = await enforce(self._node.open_partitions(), most)
+        if forgotten:
+            _log.warning("more producers than tallystick.producer.ids.max: some are forgotten early", count=forgotten)

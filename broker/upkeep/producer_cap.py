@@ -1,0 +1,58 @@
+"""A bound on what the broker remembers of producers: `tallystick.producer.ids.max` (docs/decisions/0009).
+
+Idempotence costs memory per producer and partition, for a day (`producer.id.expiration.ms`), and whoever makes
+producers by the million would fill it. Beyond the bound, those that have been silent for longest are forgotten, never
+one with an open transaction.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Sequence
+
+from broker.partitions.partition import Partition
+from storage.producer_entry import HEAD, NO_OFFSET
+
+ENTRIES_PER_SLICE = 10_000
+MOST_AT_ONCE = 20_000
+SLACK = 0.02
+"""How much more than needed is forgotten, so that not every new producer makes all of them be looked at."""
+
+_Found = tuple[int, int, int, bytes]
+"""(minus when it was last seen, index of the partition, producer id, its entry)"""
+
+
+async def enforce(partitions: Sequence[Partition], most: int) -> int:
+    """Forget who is beyond the bound; returns how many were. The loop breathes meanwhile."""
+    total = sum(len(partition.derived.producers) for partition in partitions)
+    if total <= most:
+        return 0
+    wanted = min(total - most + int(most * SLACK), MOST_AT_ONCE)
+    oldest = await _longest_silent(partitions, wanted)
+    forgotten = 0
+    for _, index, producer_id, packed in oldest:
+        partition = partitions[index]
+        # Whoever has written meanwhile has another entry, and stays.
+        if not partition.discarded and partition.derived.producers.forget(producer_id, packed):
+            forgotten += 1
+    return forgotten
+
+
+async def _longest_silent(partitions: Sequence[Partition], wanted: int) -> list[_Found]:
+    oldest: list[_Found] = []  # a heap whose first is the youngest of them
+    for index, partition in enumerate(partitions):
+        entries = partition.derived.producers.packed_entries()
+        known = list(entries)
+        for begin in range(0, len(known), ENTRIES_PER_SLICE):
+            for producer_id in known[begin : begin + ENTRIES_PER_SLICE]:
+                packed = entries.get(producer_id)
+                if packed is None:
+                    continue
+                _, _, _, seen_ms, transaction = HEAD.unpack_from(packed)
+                if transaction != NO_OFFSET:
+                    continue
+                if len(oldest) < wanted:
+                    heapq.heappush(oldest, (-seen_ms, index, producer_id, packed))
+                elif seen_ms < -oldest[0][0]:
+                    heapq.heapreplace(oldest, (-seen_ms, index, producer_id, packed))
+            await asyncio.sleep(0)
+    return oldest
