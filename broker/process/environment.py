@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NewType, Protocol, TypeVar
 
 from broker.process.sync_threads import SyncThreads
+from broker.process.time_slice import TimeSlice
 from storage.files import Files
 
 T = TypeVar("T")
@@ -31,6 +32,9 @@ class Environment(Protocol):
     def monotonic_ms(self) -> MonotonicMs: ...
 
     def random_bytes(self, count: int) -> bytes: ...
+
+    def time_slice(self) -> TimeSlice:
+        """For work that lets others have a turn when it has had the loop for long enough."""
 
     def run_blocking(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """Run something that may block (a sync) off the loop."""
@@ -59,6 +63,9 @@ class RealEnvironment:
 
     def random_bytes(self, count: int) -> bytes:
         return os.urandom(count)
+
+    def time_slice(self) -> TimeSlice:
+        return TimeSlice(time.perf_counter)
 
     def run_blocking(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         return self._threads.run(work)

@@ -6,6 +6,8 @@ from random import Random
 from typing import Any, TypeVar
 
 from broker.process.environment import MonotonicMs, WallMs
+from broker.process.time_slice import TimeSlice
+from tests.harness.work_clock import WorkClock
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.loop import Scheduler
 
@@ -96,6 +98,7 @@ class SimulatedEnvironment:
         self.slow = 0.0
         """How often it takes fifty times that."""
         self.gate = SyncGate()
+        self._work_clock = WorkClock()
 
     @property
     def files(self) -> SimulatedDisk:
@@ -109,6 +112,9 @@ class SimulatedEnvironment:
 
     def random_bytes(self, count: int) -> bytes:
         return self._random.randbytes(count)
+
+    def time_slice(self) -> TimeSlice:
+        return TimeSlice(self._work_clock.now)
 
     def boot_id(self) -> str:
         return self._boot_id
