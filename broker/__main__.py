@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from broker.config.broker_config import BrokerConfig, ConfigError
 from broker.disk.local_files import DataFolderLocked, LocalFiles
-from broker.network.listeners import BadListener, Endpoint, reachable
-from broker.network.server import Server
+from broker.network.listeners import BadListener, Endpoint, advertised, bind_all, reachable
+from broker.network.server import Server, backlog
 from broker.node import Node
 from broker.process.environment import OwnProcess, RealEnvironment
 from broker.process.logging import LEVELS, EventLog, set_up_logging
@@ -116,9 +116,9 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     stop, hurry = asyncio.Event(), asyncio.Event()
     _catch_signals(stop, hurry)
     node = Node(config, environment, on_failure=lambda _: stop.set(), faults=_faults())
-    server = Server(node)
-    server.bind()
-    await node.start()
+    listening = bind_all(config.listeners, backlog(config))
+    services = await node.start(advertised([bound.endpoint for bound in listening], config.advertised_listeners))
+    server = Server(services, node.catalogue, listening, node)
     bound = await server.start()
     gc.freeze()  # what a start leaves behind stays: later collections need not look at it
     gc.enable()

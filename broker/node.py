@@ -7,16 +7,19 @@ is synced; logs are closed; the mark of a clean end.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from broker.api.api_families import load_handlers
 from broker.api.fetch_sessions import FetchSessions
+from broker.api.services import Services
 from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.cluster import METADATA_CONFIG, Cluster
 from broker.coordination.coordinators import Shards
 from broker.coordination.groups import forget_topic_offsets, make_group_shards
+from broker.coordination.marker_writer import LocalMarkerWriter
 from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.transactions import make_transaction_shards, reconcile
 from broker.disk.checkpoints import Checkpoints
@@ -35,6 +38,7 @@ from broker.process.logging import EventLog
 from broker.upkeep.housekeeping import Housekeeping
 from coordinator.cluster.features import TRANSACTION_VERSION
 from coordinator.cluster.topic_rules import METADATA_TOPIC, METADATA_TOPIC_ID, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from storage.checkpoints import MetaProperties
 from storage.data_folder import DataFolder
 from storage.log import StorageFailed
 
@@ -46,6 +50,12 @@ SESSION_EVICTION_MS = 120_000
 FINISH_WORK_S = 5.0
 
 _log = EventLog("node")
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    services: Services
+    housekeeping: Housekeeping
 
 
 class Node:
@@ -64,143 +74,219 @@ class Node:
     ) -> None:
         self.config = config
         self.environment = environment
-        self.node_id = config.node_id
-        self.cluster_id = ""
         self.faults = faults
         self.catalogue = load_handlers() if faults is None else faults.around_handlers(load_handlers())
-        self.endpoints: dict[str, Endpoint] = {}
-        """What clients are told of each listener; filled by the server, before the node starts."""
         self.failure: BaseException | None = None
         self.data_folder: DataFolder | None = None
         self.group_commit = GroupCommit(environment, on_failure=self.fail)
-        self.waiting = WaitingRoom()
-        self.answer_budget = AnswerBudget(config.get_int("tallystick.request.memory.bytes"))
-        self.fetch_sessions = FetchSessions(
-            draw_id=lambda: int.from_bytes(environment.random_bytes(4), "big") & 0x7FFFFFFF,
-            slots=lambda: config.get_int("max.incremental.fetch.session.cache.slots"),
-            eviction_ms=lambda: SESSION_EVICTION_MS,
-        )
         self._on_failure = on_failure
         self._tasks: set[asyncio.Task[Any]] = set()
         self._opening: list[asyncio.Task[None]] = []
-        self._housekeeping = Housekeeping(self)
-        self.checkpoints = Checkpoints(self)
-        self._store: PartitionStore
-        self._directory = bytes(16)
+        self._partition_sources: list[Callable[[], Sequence[Partition]]] = []
+        self._running: _Running | None = None
 
     # ------------------------------------------------------------------ life
 
-    async def start(self) -> None:
-        """Everything a client may ask for is there when this returns; coordinators may still be loading."""
+    async def start(self, endpoints: Mapping[str, Endpoint] | None = None) -> Services:
+        """Everything a client may ask for is there when this returns; coordinators may still be loading.
+
+        `endpoints` is what clients are told of each listener.
+        """
         asyncio.get_running_loop().set_exception_handler(self._loop_exception)
         try:
-            await self._start()
+            return await self._start(endpoints or {})
         except (StorageFailed, OSError) as error:
             self.fail(error)
             raise
 
-    async def _start(self) -> None:
-        self._store = self._open_store()
-        log = self._store.open(METADATA_TOPIC, METADATA_TOPIC_ID, 0, METADATA_CONFIG.log)
-        make_partition = Partition if self.faults is None else self.faults.partition_class()
-        self.cluster = Cluster(log, self.environment, on_written=self.group_commit.wrote, make_partition=make_partition)
-        await self.cluster.wait_until_loaded()
-        endpoints = tuple((name, told.host, told.port) for name, told in self.endpoints.items())
-        await self.cluster.register(self.node_id, self.config.rack, endpoints, self._directory)
-        self.producer_ids = ProducerIdSource(self.cluster, self.node_id)
-        self.producer_ids.prefetch()
-        self.topics = TopicDirectory(
-            cluster=self.cluster,
+    async def _start(self, endpoints: Mapping[str, Endpoint]) -> Services:
+        store, identity = self._open_store()
+        cluster = await self._open_cluster(store, identity, endpoints)
+        topics = TopicDirectory(
+            cluster=cluster,
             config=self.config,
             environment=self.environment,
-            store=self._store,
-            directory=self._directory,
+            store=store,
+            directory=directory_of(identity.directory_id),
             on_written=self.group_commit.wrote,
-            make_partition=make_partition,
+            make_partition=self._make_partition,
         )
-        self.transactions = make_transaction_shards(
-            self,
-            producer_ids=self.producer_ids,
-            transaction_version=lambda: self.cluster.finalized_features.get(TRANSACTION_VERSION, 0),
+        producer_ids = ProducerIdSource(cluster, self.config.node_id)
+        producer_ids.prefetch()
+        services = self._services(identity, cluster, topics, producer_ids, endpoints)
+        housekeeping = Housekeeping(
+            config=self.config,
+            environment=self.environment,
+            topics=topics,
+            open_partitions=self.open_partitions,
+            write_checkpoints=services.checkpoints.write,
+            fail=self.fail,
         )
-        self.groups = make_group_shards(self)
-        self.topics.on_created(self._topic_created)
-        self.topics.on_deleted(self._topic_deleted)
-        self.topics.load()
-        self._opening.append(self.own(self._open_the_rest()))
-        self._housekeeping.start()
-        _log.info("started", node=self.node_id, cluster=self.cluster_id, epoch=self.epoch)
+        self._running = _Running(services, housekeeping)
+        self._partition_sources.append(topics.opened)
+        topics.on_created(lambda topic: self._topic_created(services, topic))
+        topics.on_deleted(lambda topic: self._topic_deleted(services, topic))
+        topics.load()
+        self._opening.append(self.own(self._open_the_rest(services)))
+        housekeeping.start()
+        _log.info("started", node=services.node_id, cluster=services.cluster_id, epoch=services.epoch)
+        return services
 
-    def _open_store(self) -> PartitionStore:
+    async def _open_cluster(
+        self, store: PartitionStore, identity: MetaProperties, endpoints: Mapping[str, Endpoint]
+    ) -> Cluster:
+        """The metadata log, loaded, with the epoch of this start in it."""
+        log = store.open(METADATA_TOPIC, METADATA_TOPIC_ID, 0, METADATA_CONFIG.log)
+        cluster = Cluster(
+            log, self.environment, on_written=self.group_commit.wrote, make_partition=self._make_partition
+        )
+        self._partition_sources.append(lambda: [cluster.partition])
+        await cluster.wait_until_loaded()
+        addresses = tuple((name, endpoint.host, endpoint.port) for name, endpoint in endpoints.items())
+        await cluster.register(self.config.node_id, self.config.rack, addresses, directory_of(identity.directory_id))
+        return cluster
+
+    @property
+    def _make_partition(self) -> Callable[..., Partition]:
+        return Partition if self.faults is None else self.faults.partition_class()
+
+    def _services(
+        self,
+        identity: MetaProperties,
+        cluster: Cluster,
+        topics: TopicDirectory,
+        producer_ids: ProducerIdSource,
+        endpoints: Mapping[str, Endpoint],
+    ) -> Services:
+        config, environment, publish = self.config, self.environment, self.group_commit.publish
+        groups = make_group_shards(config=config, environment=environment, topics=topics, publish=publish)
+        coordinator_markers, operator_markers = (
+            LocalMarkerWriter(
+                topics=topics, groups=groups, environment=environment, publish=publish, of_coordinator=of_coordinator
+            )
+            for of_coordinator in (True, False)
+        )
+        transactions = make_transaction_shards(
+            config=config,
+            environment=environment,
+            topics=topics,
+            writer=coordinator_markers,
+            epoch=cluster.epoch,
+            publish=publish,
+            producer_ids=producer_ids,
+            transaction_version=lambda: cluster.finalized_features.get(TRANSACTION_VERSION, 0),
+        )
+        return Services(
+            node_id=config.node_id,
+            cluster_id=identity.cluster_id,
+            epoch=cluster.epoch,
+            config=config,
+            environment=environment,
+            versions={key: entry.advertised for key, entry in self.catalogue.items()},
+            endpoints=endpoints,
+            cluster=cluster,
+            topics=topics,
+            transactions=transactions,
+            groups=groups,
+            producer_ids=producer_ids,
+            coordinator_markers=coordinator_markers,
+            operator_markers=operator_markers,
+            group_commit=self.group_commit,
+            checkpoints=self._checkpoints(topics),
+            fetch_sessions=self._fetch_sessions(),
+            waiting=WaitingRoom(),
+            answer_budget=AnswerBudget(config.get_int("tallystick.request.memory.bytes")),
+            fail=self.fail,
+        )
+
+    def _checkpoints(self, topics: TopicDirectory) -> Checkpoints:
+        return Checkpoints(
+            self.data_folder,
+            topics=topics,
+            open_partitions=self.open_partitions,
+            environment=self.environment,
+            own=self.own,
+        )
+
+    def _fetch_sessions(self) -> FetchSessions:
+        random_bytes = self.environment.random_bytes
+        return FetchSessions(
+            draw_id=lambda: int.from_bytes(random_bytes(4), "big") & 0x7FFFFFFF,
+            slots=lambda: self.config.get_int("max.incremental.fetch.session.cache.slots"),
+            eviction_ms=lambda: SESSION_EVICTION_MS,
+        )
+
+    def _open_store(self) -> tuple[PartitionStore, MetaProperties]:
         cluster_id = self.config.get("cluster.id")
         assert cluster_id is None or isinstance(cluster_id, str)
         random_bytes = self.environment.random_bytes
         if self.config.in_memory:
-            self.cluster_id = cluster_id or draw_id(random_bytes)
-            self._directory = directory_of(draw_id(random_bytes))
-            return MemoryStore()
+            drawn = cluster_id or draw_id(random_bytes)
+            return MemoryStore(), MetaProperties(drawn, self.config.node_id, draw_id(random_bytes))
         files = self.environment.files if self.faults is None else self.faults.around_files(self.environment.files)
-        identity = identify(files, node_id=self.node_id, cluster_id=cluster_id, random_bytes=random_bytes)
-        self.cluster_id = identity.cluster_id
-        self._directory = directory_of(identity.directory_id)
-        self.data_folder = DataFolder(files, boot_id=self.environment.boot_id(), page_cache=self.config.page_cache)
-        return FolderStore(
+        identity = identify(files, node_id=self.config.node_id, cluster_id=cluster_id, random_bytes=random_bytes)
+        folder = DataFolder(files, boot_id=self.environment.boot_id(), page_cache=self.config.page_cache)
+        self.data_folder = folder
+        store = FolderStore(
             files,
             now_ms=self.environment.wall_ms,
-            recovery=self.data_folder.recovery_of,
+            recovery=folder.recovery_of,
             delete_delay_ms=lambda: self.config.get_int("log.segment.delete.delay.ms"),
-            on_sync_failed=self.data_folder.distrust,
+            on_sync_failed=folder.distrust,
         )
+        return store, identity
 
-    def _topic_created(self, topic: Topic) -> None:
+    def _topic_created(self, services: Services, topic: Topic) -> None:
         if topic.name == TRANSACTIONS_TOPIC:
-            self._opening.append(self.own(self._open_shards(self.transactions, topic)))
+            self._opening.append(self.own(self._open_shards(services, services.transactions, topic)))
         elif topic.name == OFFSETS_TOPIC:
-            self._opening.append(self.own(self._open_shards(self.groups, topic)))
+            self._opening.append(self.own(self._open_shards(services, services.groups, topic)))
 
-    async def _open_shards(self, shards: Shards[Any], topic: Topic) -> None:
-        await self.topics.wait_until_open([topic])
+    async def _open_shards(self, services: Services, shards: Shards[Any], topic: Topic) -> None:
+        await services.topics.wait_until_open([topic])
         shards.open(topic.partitions)
 
-    def _topic_deleted(self, topic: Topic) -> None:
+    def _topic_deleted(self, services: Services, topic: Topic) -> None:
         if self.data_folder is not None:
             for index in range(len(topic.partitions)):
                 self.data_folder.forget(topic.name, index)
-        self.own(forget_topic_offsets(self, topic.name, topic.topic_id))
+        self.own(forget_topic_offsets(services.groups, topic.name, topic.topic_id))
 
-    async def _open_the_rest(self) -> None:
+    async def _open_the_rest(self, services: Services) -> None:
         """In the background of a start: open every log, load every coordinator, then end transactions that nobody
         answers for."""
-        await self.topics.wait_until_open()
+        await services.topics.wait_until_open()
         if self.data_folder is not None:
             try:
                 await self.environment.run_blocking(self.data_folder.recovered)
             except OSError as error:
                 raise StorageFailed(f"the data folder could not be written: {error}") from error
-        await self.transactions.wait_until_loaded()
-        await self.groups.wait_until_loaded()
-        orphans = await reconcile(self)
+        await services.transactions.wait_until_loaded()
+        await services.groups.wait_until_loaded()
+        orphans = await reconcile(services)
         if orphans:
             _log.error("orphaned transactions were aborted", count=orphans)
 
     async def stop(self) -> None:
         """An orderly end. Nothing is to be recovered at the next start."""
-        await self._housekeeping.stop()
-        self.waiting.close()
+        assert self._running is not None, "never started"
+        services = self._running.services
+        await self._running.housekeeping.stop()
+        services.waiting.close()
         for task in self._opening:
             task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=FINISH_WORK_S)
-        self.transactions.close()
-        self.groups.close()
+        services.transactions.close()
+        services.groups.close()
         await self._give_up_what_is_left()
         await self.group_commit.wait_until_idle()
         if self.failure is not None:
             self.abandon()
             return
-        await self.topics.stop()
+        await services.topics.stop()
         try:
-            await self._close_logs()
+            await self._close_logs(services)
         except (StorageFailed, OSError) as error:
             # As at any other time: the next start must not believe what was not synced (decision 0010).
             self.fail(error)
@@ -214,11 +300,11 @@ class Node:
         if left:
             await asyncio.wait(left, timeout=FINISH_WORK_S)
 
-    async def _close_logs(self) -> None:
-        await close_partitions(self.environment, self.topics.opened())
-        self.cluster.close()
+    async def _close_logs(self, services: Services) -> None:
+        await close_partitions(self.environment, services.topics.opened())
+        services.cluster.close()
         if self.data_folder is not None:
-            self.data_folder.checkpoint(*self.checkpoints.offsets())
+            self.data_folder.checkpoint(*services.checkpoints.offsets())
             self.data_folder.close_cleanly()
 
     def abandon(self) -> None:
@@ -229,13 +315,15 @@ class Node:
     # ------------------------------------------------------------------ what others ask for
 
     @property
-    def epoch(self) -> int:
-        """This start's epoch: leader epoch of all partitions, coordinator epoch of all shards."""
-        return self.cluster.epoch
+    def services(self) -> Services:
+        """What a node that has started offers."""
+        assert self._running is not None, "never started"
+        return self._running.services
 
-    def endpoint(self, listener: str) -> Endpoint:
-        """Where a client of this listener is to come back to."""
-        return self.endpoints[listener]
+    @property
+    def has_started(self) -> bool:
+        """Whether there are services: not while a start is under way."""
+        return self._running is not None
 
     def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run work in a task of the node's own: it outlives whoever asked for it."""
@@ -253,9 +341,7 @@ class Node:
 
     def open_partitions(self) -> list[Partition]:
         """Those of topics as far as they are open, and that of the metadata log; of a node that starts, what it has."""
-        if not hasattr(self, "topics"):
-            return [self.cluster.partition] if hasattr(self, "cluster") else []
-        return [self.cluster.partition, *self.topics.opened()]
+        return [partition for opened in self._partition_sources for partition in opened()]
 
     # ------------------------------------------------------------------ failures
 

@@ -6,13 +6,10 @@ compatibility table in the docs and the tests are all derived from it.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from broker.api.context import RequestContext
 from protocol.schema import Kind, schema_of
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +33,10 @@ class CloseConnection(Exception):
     """A handler's wish to close the connection, with a reason for the log (a failed acks=0 Produce)."""
 
 
-Handler = Callable[["Node", RequestContext, Any], Any]
-"""(node, context, request) → response, `Deferred`, `NO_ANSWER`, or an awaitable of one of these."""
+Handler = Callable[[Any, RequestContext, Any], Any]
+"""(services, context, request) → response, `Deferred`, `NO_ANSWER`, or an awaitable of one of these.
+
+What of `broker.api.services.Services` a handler uses is in its own signature."""
 
 
 @dataclass(frozen=True, slots=True)

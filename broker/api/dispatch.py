@@ -7,18 +7,16 @@ oldest form whatever was asked (KIP-511), for it is how a client finds out.
 
 from collections.abc import Mapping
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from broker.api.catalogue import Entry
 from broker.api.context import ConnectionInfo, RequestContext
+from broker.api.services import Services
 from protocol.codec import decode
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.framing import read_request_header, response_parts
 from protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 from protocol.schema import Buffer, FieldSchema, fields_of, schema_of
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 PRODUCE = 0
 API_VERSIONS = 18
@@ -64,8 +62,8 @@ class UnsupportedApiVersions(Exception):
 class Dispatcher:
     """Reads requests against the catalogue and calls handlers."""
 
-    def __init__(self, node: "Node", catalogue: Mapping[int, Entry]) -> None:
-        self._node = node
+    def __init__(self, services: Services, catalogue: Mapping[int, Entry]) -> None:
+        self._services = services
         self._entries: dict[int, tuple[Entry, int]] = {
             key: (entry, schema_of(entry.request).flexible_since) for key, entry in catalogue.items()
         }
@@ -94,7 +92,7 @@ class Dispatcher:
 
     def run(self, call: Call) -> Any:
         """What the handler returned: a response, `Deferred`, `NO_ANSWER`, or an awaitable of one of these."""
-        return call.entry.handler(self._node, call.context, call.request)
+        return call.entry.handler(self._services, call.context, call.request)
 
 
 def _client_id(frame: Buffer, length: int) -> str | None:

@@ -1,13 +1,13 @@
 """The group coordinator in this node: its shards, its settings, and what it does when a topic is deleted."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from broker.config.broker_config import BrokerConfig
 from broker.coordination.coordinators import CoordinatorError, Shards
+from broker.partitions.partition import Partition
+from broker.partitions.topics import TopicDirectory
+from broker.process.environment import Environment
 from coordinator.groups.coordinator import GroupCoordinator
-
-if TYPE_CHECKING:
-    from broker.config.broker_config import BrokerConfig
-    from broker.node import Node
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 
@@ -15,7 +15,7 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 class ConfiguredGroups:
     """`GroupSettings` from the configuration, read when they are needed."""
 
-    def __init__(self, config: "BrokerConfig") -> None:
+    def __init__(self, config: BrokerConfig) -> None:
         self._config = config
 
     @property
@@ -47,22 +47,27 @@ class ConfiguredGroups:
         return self._config.get_int("offset.metadata.max.bytes")
 
 
-def make_group_shards(node: "Node") -> Shards[GroupCoordinator]:
-    """`node.groups`. The number of partitions is that of the topic once it exists, for it decides who keeps what."""
-    settings = ConfiguredGroups(node.config)
+def make_group_shards(
+    *, config: BrokerConfig, environment: Environment, topics: TopicDirectory, publish: Callable[[Partition], None]
+) -> Shards[GroupCoordinator]:
+    """The shards of `__consumer_offsets`.
+
+    The number of partitions is that of the topic once it exists, for it decides who keeps what.
+    """
+    settings = ConfiguredGroups(config)
 
     def partition_count() -> int:
-        topic = node.topics.by_name(CONSUMER_OFFSETS)
-        return node.config.get_int("offsets.topic.num.partitions") if topic is None else len(topic.partitions)
+        topic = topics.by_name(CONSUMER_OFFSETS)
+        return config.get_int("offsets.topic.num.partitions") if topic is None else len(topic.partitions)
 
     shards: Shards[GroupCoordinator] = Shards(
         topic=CONSUMER_OFFSETS,
         partition_count=partition_count,
         make=lambda index: GroupCoordinator(settings),
-        environment=node.environment,
-        load_bytes=lambda: node.config.get_int("offsets.load.buffer.size"),
-        exists=lambda: node.topics.by_name(CONSUMER_OFFSETS) is not None,
-        publish=node.group_commit.publish,
+        environment=environment,
+        load_bytes=lambda: config.get_int("offsets.load.buffer.size"),
+        exists=lambda: topics.by_name(CONSUMER_OFFSETS) is not None,
+        publish=publish,
     )
 
     def leapt(by_ms: int) -> None:
@@ -73,17 +78,17 @@ def make_group_shards(node: "Node") -> Shards[GroupCoordinator]:
     return shards
 
 
-async def forget_topic_offsets(node: "Node", topic: str, topic_id: bytes) -> None:
+async def forget_topic_offsets(groups: Shards[GroupCoordinator], topic: str, topic_id: bytes) -> None:
     """Write tombstones for all offsets of a deleted topic, some at a time.
 
     A shard that is not ready is passed over: what is left there belongs to a topic id that is gone, is never told to
     anybody, and expires.
     """
-    for index, _ in node.groups.indexed():
+    for index, _ in groups.indexed():
         more = True
         while more:
             try:
-                more = await node.groups.ask_partition(
+                more = await groups.ask_partition(
                     index, lambda machine, ticket, now_ms: machine.forget_topic(topic, topic_id, ticket, now_ms)
                 )
             except CoordinatorError:

@@ -3,17 +3,17 @@
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from broker.coordination.coordinators import FutureTicket
+from broker.coordination.coordinators import FutureTicket, Shards
 from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
+from broker.partitions.topics import TopicDirectory
+from broker.process.environment import Environment
+from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.machine import Marker
 from coordinator.runtime import NotReady
 from protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 
@@ -29,17 +29,28 @@ _NOT_NOW = frozenset(
 
 
 class LocalMarkerWriter:
-    """`coordinator.ports.MarkerWriter`."""
+    """`coordinator.ports.MarkerWriter`. `publish(partition)` commits what needs no sync."""
 
-    def __init__(self, node: "Node", *, of_coordinator: bool = False) -> None:
-        self._node = node
+    def __init__(
+        self,
+        *,
+        topics: TopicDirectory,
+        groups: Shards[GroupCoordinator],
+        environment: Environment,
+        publish: Callable[[Partition], None],
+        of_coordinator: bool = False,
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._environment = environment
+        self._publish = publish
         self._of_coordinator = of_coordinator
         """Whether the markers are those of the coordinator in this node, and there is none beside it."""
         self._uncommitted = UncommittedMarkers()
 
     def write(self, topic: str, partition: int, topic_id: bytes | None, marker: Marker, done: Done) -> None:
         """A topic whose id is gone answers UNKNOWN_TOPIC_ID; one without an id in the record (TV0) goes by its name."""
-        topics = self._node.topics
+        topics = self._topics
         found = topics.by_name(topic) if topic_id is None else topics.by_id(topic_id)
         if found is not None and self._of_coordinator:
             marker = _not_fenced(topics.partition_by_id(found.topic_id, partition), marker)
@@ -56,16 +67,16 @@ class LocalMarkerWriter:
 
     def _write_to_partition(self, partition: Partition, marker: Marker, done: Done) -> None:
         try:
-            offset = partition.append_marker(marker, self._node.environment.wall_ms())
+            offset = partition.append_marker(marker, self._environment.wall_ms())
         except AppendError as refused:
             done(refused.code)
             return
-        self._node.group_commit.publish(partition)
+        self._publish(partition)
         self._uncommitted.wait(partition, offset + 1, done)
 
     def _write_to_group_shard(self, index: int, marker: Marker, done: Done) -> None:
         """Through the machine, so that the offsets are there when the marker is (KAFKA-17507)."""
-        shard = self._node.groups.shard(index)
+        shard = self._groups.shard(index)
         if shard is None:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
@@ -75,7 +86,7 @@ class LocalMarkerWriter:
         except NotReady:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
-            self._node.groups.publish(index)
+            self._groups.publish(index)
 
 
 def _not_fenced(partition: Partition | None, marker: Marker) -> Marker:
@@ -136,11 +147,9 @@ class _MarkerTicket:
         self._done(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _NOT_NOW else error)
 
 
-async def write_marker(
-    node: "Node", topic: str, partition: int, marker: Marker, *, of_coordinator: bool = False
-) -> ErrorCode:
+async def write_marker(writer: LocalMarkerWriter, topic: str, partition: int, marker: Marker) -> ErrorCode:
     """One marker, awaited: for those who are not a `MarkerDriver` (operators, start-up)."""
     ticket = FutureTicket()
-    LocalMarkerWriter(node, of_coordinator=of_coordinator).write(topic, partition, None, marker, ticket.release)
+    writer.write(topic, partition, None, marker, ticket.release)
     error: ErrorCode = await ticket.future
     return error

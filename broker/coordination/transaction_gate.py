@@ -2,7 +2,7 @@
 
 Produce calls, once per request, before it appends anything:
 
-    admitted = await admit_produce(node, transactional_id, version, batches)
+    admitted = await admit_produce(services, transactional_id, version, batches)
         batches:  list[ProduceBatch], one per partition that holds a *transactional* batch
         admitted: list[Admission], in the same order; `error` NONE or what to answer for this partition;
                   `guard` and `verification` are for `Partition.append`
@@ -12,30 +12,31 @@ Produce calls, once per request, before it appends anything:
 
 TxnOffsetCommit calls, before it asks the group shard (authorisation first, the group's own checks later, KAFKA-15784):
 
-    error = await admit_offset_commit(node, transactional_id, producer_id, producer_epoch, group_id, version)
+    error = await admit_offset_commit(services, transactional_id, producer_id, producer_epoch, group_id, version)
         NONE, or the error of every partition of the request (90 has become 47, 120 below v4 48).
         Ask the group shard right after it, without awaiting anything in between: then nothing can slip in.
 
 Both verify (Produce below 12, TxnOffsetCommit below 5) or add (KIP-890 part 2) and hold the request for at most
-`broker.coordination.transactions.HOLD_MS` while the previous transaction of the same id completes in this node.
+`broker.coordination.transactions.HOLD_MS` while the previous transaction of the same id completes in this services.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from broker.coordination.coordinators import CoordinatorError
+from broker.config.broker_config import BrokerConfig
+from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.coordination.marker_writer import CONSUMER_OFFSETS
+from broker.coordination.transactions import TransactionShards
 from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
+from broker.partitions.topics import TopicDirectory
 from broker.partitions.verification import ALREADY_VERIFIED, Guard
+from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.states import NO_TOPIC_ID, TopicPartitions, TransactionState, contains
 from protocol.errors import ErrorCode
 from protocol.records.batch import BatchHeader, read_header
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 PRODUCE_ADDS_FROM = 12
 PRODUCE_KNOWS_ABORTABLE_FROM = 11
@@ -52,6 +53,22 @@ _NOT_NOW = frozenset(
     }
 )
 """A producer knows no coordinator errors: it is told NOT_ENOUGH_REPLICAS, which it retries."""
+
+
+class GateServices(Protocol):
+    """What the gate asks: the settings, the topics, and both coordinators."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def topics(self) -> TopicDirectory: ...
+
+    @property
+    def transactions(self) -> TransactionShards: ...
+
+    @property
+    def groups(self) -> Shards[GroupCoordinator]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +90,14 @@ class Admission:
     verification: bool = True
 
 
-def admitted_at_once(node: "Node", transactional_id: str | None, version: int, batches: Sequence[ProduceBatch]) -> bool:
+def admitted_at_once(
+    services: GateServices, transactional_id: str | None, version: int, batches: Sequence[ProduceBatch]
+) -> bool:
     """Whether all batches are known to belong to the open transaction, without asking anybody: the shard is here, and
     all it says is durable. Who appends in the same turn of the loop needs no guard, for nothing can slip in between."""
     if transactional_id is None or version >= PRODUCE_ADDS_FROM:
         return False
-    shard = node.transactions.shard_of(transactional_id)
+    shard = services.transactions.shard_of(transactional_id)
     transaction = None if shard is None or not shard.is_settled else shard.machine.transactions.get(transactional_id)
     if transaction is None or transaction.state is not TransactionState.ONGOING:
         return False
@@ -92,14 +111,14 @@ def admitted_at_once(node: "Node", transactional_id: str | None, version: int, b
 
 
 async def admit_produce(
-    node: "Node", transactional_id: str | None, version: int, batches: Sequence[ProduceBatch]
+    services: GateServices, transactional_id: str | None, version: int, batches: Sequence[ProduceBatch]
 ) -> list[Admission]:
     """See the head of this file. Returns without waiting where every transaction is under way already."""
     admissions = [Admission() for _ in batches]
     if transactional_id is None:
         return admissions
     adds = version >= PRODUCE_ADDS_FROM
-    if not adds and not node.config.get_bool(VERIFICATION):
+    if not adds and not services.config.get_bool(VERIFICATION):
         for admission in admissions:
             admission.verification = False
         return admissions
@@ -110,7 +129,7 @@ async def admit_produce(
             asked.setdefault(producer, []).append((admission, batch.partition))
     for producer, waiting in asked.items():
         partitions = [partition for _, partition in waiting]
-        results = await _ask(node, transactional_id, producer, partitions, adds=adds)
+        results = await _ask(services, transactional_id, producer, partitions, adds=adds)
         for (admission, _), error in zip(waiting, results, strict=True):
             admission.error = _for_produce(error, version)
     return admissions
@@ -135,14 +154,14 @@ def _begin(admission: Admission, batch: ProduceBatch, *, supports_epoch_bump: bo
 
 
 async def _ask(
-    node: "Node", transactional_id: str, producer: Producer, partitions: Sequence[Partition], *, adds: bool
+    services: GateServices, transactional_id: str, producer: Producer, partitions: Sequence[Partition], *, adds: bool
 ) -> list[ErrorCode]:
     wanted = by_topic((partition.topic, partition.topic_id, partition.index) for partition in partitions)
     try:
         if adds:
-            added = await add_to_transaction(node, transactional_id, producer, wanted, client_version=2)
+            added = await add_to_transaction(services, transactional_id, producer, wanted, client_version=2)
             return [added] * len(partitions)
-        verified = await node.transactions.ask(
+        verified = await services.transactions.ask(
             transactional_id,
             lambda machine, ticket, now_ms: machine.verify_partitions(
                 ticket, now_ms, transactional_id=transactional_id, claimed=producer, partitions=wanted
@@ -154,7 +173,7 @@ async def _ask(
 
 
 async def add_to_transaction(
-    node: "Node",
+    services: GateServices,
     transactional_id: str,
     producer: Producer,
     partitions: Sequence[TopicPartitions],
@@ -163,7 +182,7 @@ async def add_to_transaction(
 ) -> ErrorCode:
     """Put partitions into the open transaction, or begin one with them; held while the last one completes here.
     Raises `CoordinatorError`."""
-    error: ErrorCode = await node.transactions.ask_held(
+    error: ErrorCode = await services.transactions.ask_held(
         transactional_id,
         lambda machine, ticket, now_ms: machine.add_partitions(
             ticket,
@@ -197,7 +216,7 @@ def _for_produce(error: ErrorCode, version: int) -> ErrorCode:
 
 
 async def admit_offset_commit(
-    node: "Node", transactional_id: str, producer_id: int, producer_epoch: int, group_id: str, version: int
+    services: GateServices, transactional_id: str, producer_id: int, producer_epoch: int, group_id: str, version: int
 ) -> ErrorCode:
     """See the head of this file.
 
@@ -205,19 +224,19 @@ async def admit_offset_commit(
     before it awaits anything else leaves no gap (KAFKA-15449).
     """
     adds = version >= OFFSET_COMMIT_ADDS_FROM
-    if not adds and not node.config.get_bool(VERIFICATION):
+    if not adds and not services.config.get_bool(VERIFICATION):
         return ErrorCode.NONE
     producer = Producer(producer_id, producer_epoch)
-    index = node.groups.partition_for(group_id)
-    wanted = offsets_partition(node, index)
+    index = services.groups.partition_for(group_id)
+    wanted = offsets_partition(services, index)
     try:
-        await node.groups.wait_until_ready(index)  # so that asking the group will not wait for it later
-        if _is_fenced(node, producer, index):
+        await services.groups.wait_until_ready(index)  # so that asking the group will not wait for it later
+        if _is_fenced(services, producer, index):
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if adds:
-            error = await add_to_transaction(node, transactional_id, producer, wanted, client_version=2)
+            error = await add_to_transaction(services, transactional_id, producer, wanted, client_version=2)
         else:
-            verified = await node.transactions.ask(
+            verified = await services.transactions.ask(
                 transactional_id,
                 lambda machine, ticket, now_ms: machine.verify_partitions(
                     ticket, now_ms, transactional_id=transactional_id, claimed=producer, partitions=wanted
@@ -226,26 +245,26 @@ async def admit_offset_commit(
             (error,) = verified.values()
     except CoordinatorError as refused:
         error = refused.error
-    if error is ErrorCode.NONE and not _still_open(node, transactional_id, producer, index):
+    if error is ErrorCode.NONE and not _still_open(services, transactional_id, producer, index):
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     return _for_offset_commit(error, version)
 
 
-def offsets_partition(node: "Node", index: int) -> list[TopicPartitions]:
+def offsets_partition(services: GateServices, index: int) -> list[TopicPartitions]:
     """A partition of `__consumer_offsets` as a transaction keeps it."""
-    topic = node.topics.by_name(CONSUMER_OFFSETS)
+    topic = services.topics.by_name(CONSUMER_OFFSETS)
     return [TopicPartitions(CONSUMER_OFFSETS, NO_TOPIC_ID if topic is None else topic.topic_id, (index,))]
 
 
-def _is_fenced(node: "Node", producer: Producer, index: int) -> bool:
+def _is_fenced(services: GateServices, producer: Producer, index: int) -> bool:
     """Whether the partition has seen a later epoch, as Produce looks, too: an identity that its id has left behind is
     told so, and not that nobody knows it."""
-    partition = node.topics.partition(CONSUMER_OFFSETS, index)
+    partition = services.topics.partition(CONSUMER_OFFSETS, index)
     return partition is not None and producer.producer_epoch < partition.derived.producers.epoch(producer.producer_id)
 
 
-def _still_open(node: "Node", transactional_id: str, producer: Producer, index: int) -> bool:
-    transaction = node.transactions.transaction_of(transactional_id)
+def _still_open(services: GateServices, transactional_id: str, producer: Producer, index: int) -> bool:
+    transaction = services.transactions.transaction_of(transactional_id)
     return (
         transaction is not None
         and transaction.state is TransactionState.ONGOING

@@ -1,18 +1,19 @@
 """The transaction coordinator in this node: its shards, who is held for them, and what a start has to put right.
 
-`make_transaction_shards(node, ...)` makes `node.transactions`; `reconcile(node)` is called once, when all is loaded.
+`make_transaction_shards` makes them; `reconcile` is called once, when all is loaded.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.coordinators import Shards
 from broker.coordination.marker_writer import LocalMarkerWriter, write_marker
 from broker.partitions.partition import Partition
+from broker.partitions.topics import TopicDirectory
 from broker.process.environment import Environment
 from coordinator.machine import Marker, Outcome, Ticket
 from coordinator.ports import ProducerIds
@@ -23,9 +24,6 @@ from coordinator.transactions.markers import MarkerDriver
 from coordinator.transactions.states import Transaction, TransactionState, contains
 from protocol.errors import ErrorCode
 from storage.producer_entry import NO_OFFSET, ProducerEntry
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 logger = logging.getLogger(__name__)
 
@@ -138,31 +136,38 @@ class TransactionShards(Shards[TransactionCoordinator]):
 
 
 def make_transaction_shards(
-    node: "Node", *, producer_ids: ProducerIds, transaction_version: Callable[[], int]
+    *,
+    config: BrokerConfig,
+    environment: Environment,
+    topics: TopicDirectory,
+    writer: LocalMarkerWriter,
+    epoch: int,
+    publish: Callable[[Partition], None],
+    producer_ids: ProducerIds,
+    transaction_version: Callable[[], int],
 ) -> TransactionShards:
-    """`node.transactions`. `transaction_version` is the finalised level of the feature of that name."""
-    settings = ConfiguredTransactions(node.config, transaction_version)
-    writer = LocalMarkerWriter(node, of_coordinator=True)
+    """The shards of `__transaction_state`. `transaction_version` is the finalised level of the feature of that name."""
+    settings = ConfiguredTransactions(config, transaction_version)
 
     def make(index: int) -> TransactionCoordinator:
-        return TransactionCoordinator(producer_ids, settings, lambda: node.epoch)
+        return TransactionCoordinator(producer_ids, settings, lambda: epoch)
 
     def opened(index: int, shard: Shard[TransactionCoordinator]) -> None:
         MarkerDriver(shard, writer, shards.clock, shards.timer, completed=shards.completed)
 
     def partition_count() -> int:
         """What the topic has, once it is there: it decides which shard knows an id."""
-        topic = node.topics.by_name(TRANSACTION_STATE)
-        return node.config.get_int("transaction.state.log.num.partitions") if topic is None else len(topic.partitions)
+        topic = topics.by_name(TRANSACTION_STATE)
+        return config.get_int("transaction.state.log.num.partitions") if topic is None else len(topic.partitions)
 
     shards = TransactionShards(
         partition_count=partition_count,
         make=make,
-        environment=node.environment,
-        load_bytes=lambda: node.config.get_int("transaction.state.log.load.buffer.size"),
+        environment=environment,
+        load_bytes=lambda: config.get_int("transaction.state.log.load.buffer.size"),
         opened=opened,
-        exists=lambda: node.topics.by_name(TRANSACTION_STATE) is not None,
-        publish=node.group_commit.publish,
+        exists=lambda: topics.by_name(TRANSACTION_STATE) is not None,
+        publish=publish,
     )
     return shards
 
@@ -170,7 +175,21 @@ def make_transaction_shards(
 # -- start-up ----------------------------------------------------------------------------------------------------
 
 
-async def reconcile(node: "Node") -> int:
+class ReconcileServices(Protocol):
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def topics(self) -> TopicDirectory: ...
+
+    @property
+    def transactions(self) -> TransactionShards: ...
+
+    @property
+    def coordinator_markers(self) -> LocalMarkerWriter: ...
+
+
+async def reconcile(services: ReconcileServices) -> int:
     """End every open transaction that no transactional id answers for; returns how many there were.
 
     Nobody would ever end it: it would hold the last stable offset for good. If the order of syncs is kept there are
@@ -178,26 +197,26 @@ async def reconcile(node: "Node") -> int:
     an id answers for a partition before anything is written to it, so what looks like an orphan is looked up afresh.
     """
     # Without all shards, transactions that are decided would pass for orphans.
-    await node.transactions.wait_until_loaded()
+    await services.transactions.wait_until_loaded()
     owners = {
         transaction.producer_id: transaction
-        for shard in node.transactions.all()
+        for shard in services.transactions.all()
         for transaction in shard.machine.transactions.values()
     }
     orphans = 0
-    for topic in node.topics.all():
+    for topic in services.topics.all():
         for partition in topic.partitions:
             for producer_id, entry in partition.describe_producers():
                 if entry.transaction_first_offset == NO_OFFSET:
                     continue
                 if _is_answered_for(owners.get(producer_id), entry, partition):
                     continue
-                await node.transactions.wait_until_loaded()
-                found = node.transactions.owner_of(producer_id)
+                await services.transactions.wait_until_loaded()
+                found = services.transactions.owner_of(producer_id)
                 current = dict(partition.describe_producers()).get(producer_id)
                 if current == entry and not _is_answered_for(found and found[1], entry, partition):
                     orphans += 1
-                    await _end_orphan(node, partition, producer_id, entry)
+                    await _end_orphan(services, partition, producer_id, entry)
         await asyncio.sleep(0)
     return orphans
 
@@ -210,7 +229,9 @@ def _is_answered_for(owner: Transaction | None, entry: ProducerEntry, partition:
     return contains(owner.partitions, partition.topic, partition.topic_id, partition.index)
 
 
-async def _end_orphan(node: "Node", partition: Partition, producer_id: int, entry: ProducerEntry) -> None:
+async def _end_orphan(
+    services: ReconcileServices, partition: Partition, producer_id: int, entry: ProducerEntry
+) -> None:
     name = f"{partition.topic}-{partition.index}"
     logger.error(
         "%s: the transaction of producer %d, epoch %d, open since offset %d, belongs to nobody; it is aborted",
@@ -223,9 +244,9 @@ async def _end_orphan(node: "Node", partition: Partition, producer_id: int, entr
         producer_id=producer_id,
         producer_epoch=min(entry.epoch + 1, LAST_EPOCH),
         commit=False,
-        coordinator_epoch=node.epoch,
+        coordinator_epoch=services.epoch,
         transaction_version=2,
     )
-    error = await write_marker(node, partition.topic, partition.index, marker, of_coordinator=True)
+    error = await write_marker(services.coordinator_markers, partition.topic, partition.index, marker)
     if error is not ErrorCode.NONE:
         logger.error("%s: the marker was refused with %s; the transaction stays open", name, error.name)

@@ -16,8 +16,8 @@ from broker.api.dispatch import empty_response
 from broker.faults.points import ANSWER, REQUEST, Action
 
 if TYPE_CHECKING:
+    from broker.api.services import Services
     from broker.faults.control import Fault, Faults
-    from broker.node import Node
 
 
 def around(faults: "Faults", entry: Entry) -> Entry:
@@ -31,12 +31,12 @@ class _FaultyHandler:
         self._faults = faults
         self._entry = entry
 
-    def __call__(self, node: "Node", context: RequestContext, request: Any) -> Any:
+    def __call__(self, services: "Services", context: RequestContext, request: Any) -> Any:
         struck = self._faults.reach(REQUEST + self._entry.name, waits=True)
         if struck is None:
-            return self._answered(self._entry.handler(node, context, request))
+            return self._answered(self._entry.handler(services, context, request))
         if struck.action is Action.DELAY:
-            return self._late(struck.delay_ms, node, context, request)
+            return self._late(struck.delay_ms, services, context, request)
         response = None
         if struck.action is Action.FAIL:
             response = empty_response(self._entry.response, struck.code)
@@ -44,9 +44,9 @@ class _FaultyHandler:
             raise CloseConnection(f"a fault at {struck.point.name}")
         return response
 
-    async def _late(self, delay_ms: int, node: "Node", context: RequestContext, request: Any) -> Any:
+    async def _late(self, delay_ms: int, services: "Services", context: RequestContext, request: Any) -> Any:
         await asyncio.sleep(delay_ms / 1000)
-        result = self._answered(self._entry.handler(node, context, request))
+        result = self._answered(self._entry.handler(services, context, request))
         return await result if isawaitable(result) else result
 
     def _answered(self, result: Any) -> Any:

@@ -62,6 +62,24 @@ def bind(endpoint: Endpoint, backlog: int) -> list[socket.socket]:
     return sockets
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A listener whose port is taken: where it is, and the sockets that listen."""
+
+    endpoint: Endpoint
+    sockets: list[socket.socket]
+
+
+def bind_all(listeners: Iterable[Endpoint], backlog: int) -> list[Bound]:
+    """Take the ports of all listeners. Raises `BadListener`."""
+    bound = []
+    for listener in listeners:
+        sockets = bind(listener, backlog)
+        port = sockets[0].getsockname()[1]
+        bound.append(Bound(Endpoint(listener.listener, listener.host, port), sockets))
+    return bound
+
+
 def _listen(
     family: socket.AddressFamily, kind: socket.SocketKind, protocol: int, address: tuple[object, ...], backlog: int
 ) -> socket.socket:

@@ -1,23 +1,24 @@
 """The node's front: listeners, all connections, and what they share.
 
 Rule 1. Serving begins when the node has started, so that nobody meets half a broker. Ports are bound before, for the
-node writes down where it is to be found; whoever knocks meanwhile waits a moment.
+node writes down where it is to be found; a connection made meanwhile waits in the backlog.
 Rule 2. Connections cost nothing while they are silent; too old, too many or too slow ones are closed with one line.
 """
 
 import asyncio
-import socket
 from collections import Counter
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 
+from broker.api.catalogue import Entry
 from broker.api.context import ConnectionInfo
 from broker.api.dispatch import Dispatcher
+from broker.api.services import Services
+from broker.config.broker_config import BrokerConfig
 from broker.network.connection import Connection
 from broker.network.frame_buffers import FrameBuffers
-from broker.network.listeners import Endpoint, advertised, bind
+from broker.network.listeners import Bound, Endpoint
 from broker.network.memory_budget import MemoryBudget
-from broker.node import Node
 from broker.process.eager import Finished
 from broker.process.logging import EventLog
 from storage.log import StorageFailed
@@ -32,24 +33,37 @@ DRAIN_S = 5.0
 _log = EventLog("server")
 
 
+class OwnerOfTasks(Protocol):
+    def begin(self, work: Coroutine[Any, Any, Any]) -> "Finished | asyncio.Task[Any]":
+        """Begin work at once; what has to wait goes on in a task that outlives its connection."""
+
+
+def backlog(config: BrokerConfig) -> int:
+    """How many connections may wait to be accepted."""
+    return max(LEAST_BACKLOG, config.get_int("socket.listen.backlog.size"))
+
+
 class Server:
     """See the head of this file; it is the `ConnectionHost` of its connections."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self, services: Services, catalogue: Mapping[int, Entry], bound: Sequence[Bound], tasks: OwnerOfTasks
+    ) -> None:
+        self._services = services
+        self._tasks = tasks
         self._servers: list[asyncio.Server] = []
-        self._bound: list[tuple[Endpoint, list[socket.socket]]] = []
+        self._bound = bound
         self._connections: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
         self._accepted = 0
         self._stopping = False
         self._sweeping: asyncio.TimerHandle | None = None
-        config = node.config
-        self._backlog = max(LEAST_BACKLOG, config.get_int("socket.listen.backlog.size"))
+        config = services.config
+        self._backlog = backlog(config)
         limit = config.get_int("queued.max.request.bytes")
-        self.dispatcher = Dispatcher(node, node.catalogue)
+        self.dispatcher = Dispatcher(services, catalogue)
         self.requests = MemoryBudget(limit if limit > 0 else config.get_int("tallystick.request.memory.bytes"))
-        self.answers = node.answer_budget
+        self.answers = services.answer_budget
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
         self.frame_buffers = FrameBuffers()
         self.max_request_bytes = config.get_int("socket.request.max.bytes")
@@ -57,26 +71,17 @@ class Server:
 
     # ------------------------------------------------------------------ life
 
-    def bind(self) -> None:
-        """Take the ports, and tell the node what clients are told. Raises `BadListener`."""
-        for listener in self._node.config.listeners:
-            made = bind(listener, self._backlog)
-            endpoint = Endpoint(listener.listener, listener.host, made[0].getsockname()[1])
-            self._bound.append((endpoint, made))
-        bound = [endpoint for endpoint, _ in self._bound]
-        self._node.endpoints = advertised(bound, self._node.config.advertised_listeners)
-
     async def start(self) -> list[Endpoint]:
-        """Serve; returns where, by listener, with the real ports. Raises `BadListener` where it has to bind first."""
-        if not self._bound:
-            self.bind()
+        """Serve; returns where, by listener, with the real ports."""
         loop = asyncio.get_running_loop()
-        for endpoint, sockets in self._bound:
-            for one in sockets:
-                serving = await loop.create_server(self._factory(endpoint.listener), sock=one, backlog=self._backlog)
+        for bound in self._bound:
+            for one in bound.sockets:
+                serving = await loop.create_server(
+                    self._factory(bound.endpoint.listener), sock=one, backlog=self._backlog
+                )
                 self._servers.append(serving)
         self._sweeping = loop.call_later(SWEEP_S, self._sweep)
-        return [endpoint for endpoint, _ in self._bound]
+        return [bound.endpoint for bound in self._bound]
 
     def stop_accepting(self) -> None:
         self._stopping = True
@@ -90,7 +95,7 @@ class Server:
             self._sweeping.cancel()
         for connection in list(self._connections):
             connection.stop_reading()
-        self._node.waiting.close()
+        self._services.waiting.close()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + drain_s
         while any(connection.busy for connection in self._connections) and loop.time() < deadline:
@@ -115,7 +120,7 @@ class Server:
         self._per_host[host] += 1
         if self._stopping:
             return "the broker is stopping"  # it was on its way when the port was closed: nobody will wait for it
-        config = self._node.config
+        config = self._services.config
         if len(self._connections) > config.get_int("max.connections"):
             return "max.connections reached"
         if self._per_host[host] > config.get_int("max.connections.per.ip"):
@@ -130,10 +135,10 @@ class Server:
                 del self._per_host[host]
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> "Finished | asyncio.Task[Any]":
-        return self._node.begin(work)
+        return self._tasks.begin(work)
 
     def storage_failed(self, error: StorageFailed) -> None:
-        self._node.fail(error)
+        self._services.fail(error)
 
     # ------------------------------------------------------------------ details
 
@@ -147,7 +152,7 @@ class Server:
     def _sweep(self) -> None:
         """Once a second: close who has been silent for too long, or holds memory while others wait for it."""
         self.tick += 1
-        idle_ms = self._node.config.get_int("connections.max.idle.ms")
+        idle_ms = self._services.config.get_int("connections.max.idle.ms")
         # Whoever spoke at a tick may have done so just before the next.
         oldest = self.tick - 1 - idle_ms / 1000 / SWEEP_S if idle_ms >= 0 else -1
         stuck = self.tick - STUCK_FRAME_S / SWEEP_S

@@ -8,18 +8,17 @@ Rule 3. A round that fails is logged and the next one comes; a failure of the di
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+from broker.config.broker_config import BrokerConfig
 from broker.partitions.partition import Partition
+from broker.partitions.topics import TopicDirectory
+from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.upkeep.producer_cap import enforce
 from storage.log import StorageFailed
 from storage.retention import enforce_retention
 from storage.segment_log import SegmentLog
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 OFTEN_MS = 10
 SOON_MS = 2_000
@@ -35,8 +34,22 @@ _log = EventLog("housekeeping")
 class Housekeeping:
     """The recurring work of one node."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        environment: Environment,
+        topics: TopicDirectory,
+        open_partitions: Callable[[], Sequence[Partition]],
+        write_checkpoints: Callable[[], Awaitable[None]],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._config = config
+        self._environment = environment
+        self._topics = topics
+        self._open_partitions = open_partitions
+        self._write_checkpoints = write_checkpoints
+        self._fail = fail
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -46,7 +59,7 @@ class Housekeeping:
             ("compaction", "log.cleaner.backoff.ms", OFTEN_MS, FOREVER_MS, self.compact),
             ("producer expiry", expiry, OFTEN_MS, FOREVER_MS, self.expire_producers),
             ("producer cap", expiry, OFTEN_MS, PRODUCER_CAP_MS, self.bound_producers),
-            ("checkpoint", "log.flush.offset.checkpoint.interval.ms", OFTEN_MS, SOON_MS, self._node.checkpoints.write),
+            ("checkpoint", "log.flush.offset.checkpoint.interval.ms", OFTEN_MS, SOON_MS, self._write_checkpoints),
             ("deletion", "log.segment.delete.delay.ms", DELETION_MS, SOON_MS, self.free_space),
         )
         create_task = asyncio.get_running_loop().create_task
@@ -65,18 +78,18 @@ class Housekeeping:
     ) -> None:
         at_least_ms, at_most_ms = bounds_ms
         while True:
-            await asyncio.sleep(min(max(at_least_ms, self._node.config.get_int(interval)), at_most_ms) / 1000)
+            await asyncio.sleep(min(max(at_least_ms, self._config.get_int(interval)), at_most_ms) / 1000)
             try:
                 await work()
             except (StorageFailed, OSError) as error:
-                self._node.fail(error)
+                self._fail(error)
                 return
             except Exception as error:  # noqa: BLE001  one kind of work is not to end the others
                 _log.bug(f"{name} failed", error)
 
     def _partitions(self) -> Iterable[Partition]:
         """All there are at the start of a round; whoever is discarded meanwhile is passed over."""
-        for partition in self._node.open_partitions():
+        for partition in self._open_partitions():
             if not partition.discarded:
                 yield partition
 
@@ -85,7 +98,7 @@ class Housekeeping:
         for number, partition in enumerate(self._partitions(), 1):
             log = partition.log
             while isinstance(log, SegmentLog) and not partition.discarded:
-                if not enforce_retention(log, self._node.environment.wall_ms(), partition.high_watermark):
+                if not enforce_retention(log, self._environment.wall_ms(), partition.high_watermark):
                     break
                 await asyncio.sleep(0)
             if number % AT_ONCE == 0:
@@ -93,12 +106,12 @@ class Housekeeping:
 
     async def free_space(self) -> None:
         """Delete the folders of deleted topics, each when its delay is over."""
-        while self._node.topics.sweep():
+        while self._topics.sweep():
             await asyncio.sleep(0)
 
     async def compact(self) -> None:
         """Keep the latest record of each key, where the topic asks for it."""
-        if not self._node.config.get_bool("log.cleaner.enable"):
+        if not self._config.get_bool("log.cleaner.enable"):
             return
         for partition in self._partitions():
             if partition.config.log.cleanup_compact:
@@ -107,23 +120,23 @@ class Housekeeping:
 
     async def _compact_one(self, partition: Partition) -> None:
         """One pass; its steps say what is to be run off the loop."""
-        for step in partition.compact(self._node.environment.wall_ms()):
+        for step in partition.compact(self._environment.wall_ms()):
             if step is None:
                 await asyncio.sleep(0)
             else:
-                await self._node.environment.run_blocking(step)
+                await self._environment.run_blocking(step)
 
     async def expire_producers(self) -> None:
         """Forget producers that have been silent for long (KIP-854)."""
         for number, partition in enumerate(self._partitions(), 1):
-            while not partition.discarded and not partition.expire_producers(self._node.environment.wall_ms()):
+            while not partition.discarded and not partition.expire_producers(self._environment.wall_ms()):
                 await asyncio.sleep(0)
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
 
     async def bound_producers(self) -> None:
         """Forget who was silent for longest, where there are too many."""
-        most = self._node.config.get_int("tallystick.producer.ids.max")
-        forgotten = await enforce(self._node.open_partitions(), most)
+        most = self._config.get_int("tallystick.producer.ids.max")
+        forgotten = await enforce(self._open_partitions(), most)
         if forgotten:
             _log.warning("more producers than tallystick.producer.ids.max: some are forgotten early", count=forgotten)

@@ -10,6 +10,7 @@ from broker.api.context import ConnectionInfo
 from broker.config.broker_config import BrokerConfig
 from broker.disk.local_files import LocalFiles
 from broker.network.connection import Connection
+from broker.network.listeners import bind_all
 from broker.network.server import Server
 from broker.node import Node
 from broker.process.environment import RealEnvironment
@@ -55,10 +56,11 @@ class Serving:
         files = LocalFiles(str(folder))
         config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0"})
         self.node = Node(config, RealEnvironment(files), on_failure=lambda _: None)
-        self.server = Server(self.node)
+        self.listening = bind_all(config.listeners, 10)
 
     async def start(self) -> tuple[str, int]:
-        await self.node.start()
+        self.services = await self.node.start()
+        self.server = Server(self.services, self.node.catalogue, self.listening, self.node)
         (endpoint,) = await self.server.start()
         return "127.0.0.1", endpoint.port
 
@@ -86,7 +88,7 @@ def test_the_second_signal_waits_for_nobody(tmp_path: Path) -> None:
         serving = Serving(tmp_path)
         address = await serving.start()
         writer, reader = await _client(address), await _client(address)
-        await serving.node.topics.auto_create("large")
+        await serving.node.services.topics.auto_create("large")
         for _ in range(20):
             await _ask_and_wait(writer, _produce(), 9)
         await asyncio.get_running_loop().sock_sendall(reader, request_frame(_fetch_all(), 11, 1))
@@ -112,8 +114,8 @@ def test_a_connection_that_arrives_while_the_broker_stops_is_refused(tmp_path: P
     async def story() -> None:
         serving = Serving(tmp_path)
         await serving.start()
-        await serving.node.topics.auto_create("late")
-        partition = serving.node.topics.partition("late", 0)
+        await serving.node.services.topics.auto_create("late")
+        partition = serving.node.services.topics.partition("late", 0)
         serving.server.stop_accepting()
         connection, transport = Connection(serving.server, ConnectionInfo(1, "PLAINTEXT", "", 0)), FakeTransport()
         transport.protocol = connection

@@ -3,15 +3,16 @@
 import asyncio
 import dataclasses
 import logging
+import socket
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any
-from unittest import mock
+from typing import Any, cast
 
 from broker.api.catalogue import CloseConnection
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.coordinators import CoordinatorError
 from broker.faults.control import Faults
+from broker.network.listeners import Bound, Endpoint
 from broker.network.server import Server
 from broker.node import Node
 from broker.partitions.errors import AppendError
@@ -135,11 +136,11 @@ class BrokerProcess:
             config, environment, on_failure=lambda error: self._storage_failed(loop, error), faults=faults
         )
         try:
-            await node.start()
+            services = await node.start({LISTENING[0].endpoint.listener: LISTENING[0].endpoint})
         except (StorageFailed, OSError, AppendError, CoordinatorError) as error:
             self._storage_failed(loop, error)
             return
-        server = self.server = Server(node)
+        server = self.server = Server(services, node.catalogue, LISTENING, node)
         await server.start()
         if not serving.done():
             serving.set_result(None)
@@ -198,6 +199,5 @@ class _Socket:
         return "10.0.0.1", self._port
 
 
-def simulated_sockets() -> Any:
-    """Let the server listen on the simulated network."""
-    return mock.patch("broker.network.server.bind", lambda endpoint, backlog: [_Socket(PORT)])
+LISTENING = [Bound(Endpoint("PLAINTEXT", "10.0.0.1", PORT), [cast(socket.socket, _Socket(PORT))])]
+"""The simulated network needs no sockets, only the port."""

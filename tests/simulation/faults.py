@@ -160,8 +160,8 @@ class Faults:
     def _has_ended(self, how: str) -> None:
         time = self._world.history.note("broker ended", how)
         node = self._broker.node
-        if how != "stop" and node is not None and hasattr(node, "transactions"):
-            for shard in node.transactions.all():
+        if how != "stop" and node is not None and node.has_started:
+            for shard in node.services.transactions.all():
                 if shard.state is ShardState.LOADING:
                     self._world.hit("crash.loading")
                 for transaction in shard.machine.transactions.values():

@@ -15,8 +15,8 @@ DATA = ("a", "b", "out", "c")
 
 def left_over(node: Node, server: Server, network: Network) -> Iterator[str]:
     """Sentences about what did not come back."""
-    if len(node.waiting):
-        yield f"{len(node.waiting)} fetches wait though nobody asks any more"
+    if len(node.services.waiting):
+        yield f"{len(node.services.waiting)} fetches wait though nobody asks any more"
     if server.requests.used_bytes or server.answers.held_bytes:
         yield f"{server.requests.used_bytes} + {server.answers.held_bytes} bytes were not given back"
     open_ones = sum(not end.is_client for end in network.ends)
@@ -30,12 +30,12 @@ def left_over(node: Node, server: Server, network: Network) -> Iterator[str]:
 
 
 def _of_coordinators(node: Node) -> Iterator[str]:
-    if node.transactions._held:
-        yield f"requests are held for {sorted(node.transactions._held)}"
-    for transactions in node.transactions.all():
+    if node.services.transactions._held:
+        yield f"requests are held for {sorted(node.services.transactions._held)}"
+    for transactions in node.services.transactions.all():
         if transactions.machine.completions:
             yield f"{transactions.name} waits for the end of {sorted(transactions.machine.completions)}"
-    shards: list[Shard[Any]] = [*node.transactions.all(), *node.groups.all()]
+    shards: list[Shard[Any]] = [*node.services.transactions.all(), *node.services.groups.all()]
     for shard in shards:
         if shard._unanswered or shard._waiting:
             yield f"{shard.name} owes {len(shard._unanswered)} and {len(shard._waiting)} answers"

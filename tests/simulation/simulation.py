@@ -18,7 +18,7 @@ from random import Random
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.simulation import ending
-from tests.simulation.broker_process import BrokerProcess, BugLog, simulated_sockets
+from tests.simulation.broker_process import BrokerProcess, BugLog
 from tests.simulation.checkers import CHECKERS
 from tests.simulation.clients import admin, committer, idempotent, plain, reader, transactional, worker
 from tests.simulation.clients.session import Session
@@ -76,7 +76,7 @@ def run(plan: Plan) -> Result:
     gc.disable()
     violations: list[str] = []
     try:
-        with simulated_sockets(), _quiet_about_the_dead(), _heard_by(bugs):
+        with _quiet_about_the_dead(), _heard_by(bugs):
             run_on(loop, _life(world, broker))
     except Stuck as stuck:
         violations.append(f"stuck: {stuck}")

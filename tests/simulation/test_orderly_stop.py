@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from broker.api.services import Services
 from broker.network.server import Server
 from broker.node import Node
 from tests.simulation.network import NetworkFaults
@@ -70,9 +71,9 @@ def test_work_that_is_given_up_has_ended_before_the_logs_are_closed(monkeypatch:
         await asyncio.sleep(0)  # it is at work
         await stop(node)
 
-    async def closes(node: Node) -> None:
+    async def closes(node: Node, services: Services) -> None:
         ended.append(work[-1].done())
-        await close_logs(node)
+        await close_logs(node, services)
 
     monkeypatch.setattr(Node, "stop", stops)
     monkeypatch.setattr(Node, "_close_logs", closes)

@@ -1,10 +1,11 @@
 """Reading and changing settings of topics and brokers."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.services import WithCluster, WithConfig, WithNodeId, WithTopics
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.config_keys import BROKER_KEYS, TOPIC_KEYS, Resolved, SynonymValue
 from coordinator.cluster.config_types import ConfigSource, Scope
@@ -30,31 +31,34 @@ from protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 KNOWN_RESOURCE_TYPES = frozenset((2, 4, 8, 16, 32))
 """Topics, brokers, broker loggers, client metrics, groups; only the first two have settings here."""
 
 
+class ConfigServices(WithCluster, WithConfig, WithNodeId, WithTopics, Protocol):
+    """What these handlers use of the node."""
+
+
 @handles(DescribeConfigsRequest, DescribeConfigsResponse, versions=range(1, 5))
-def describe_configs(node: "Node", context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def describe_configs(
+    services: ConfigServices, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
     """Tell settings, where they come from and what else could have said them. Answered at once.
 
     No keys (null) means all. A secret is never told. v3: types and documentation. Loggers, groups and client metrics
     have no settings here: INVALID_REQUEST.
     """
-    return DescribeConfigsResponse(results=[_describe(node, request, resource) for resource in request.resources])
+    return DescribeConfigsResponse(results=[_describe(services, request, resource) for resource in request.resources])
 
 
 def _describe(
-    node: "Node", request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    services: ConfigServices, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
     told = DescribeConfigsResult(
         error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name, configs=[]
     )
     try:
-        settings = _settings(node, resource.resource_type, resource.resource_name)
+        settings = _settings(services, resource.resource_type, resource.resource_name)
     except Refused as refused:
         told.error_code, told.error_message = refused.error, refused.message
         return told
@@ -63,22 +67,22 @@ def _describe(
     return told
 
 
-def _settings(node: "Node", resource_type: int, name: str) -> Iterable[Resolved]:
+def _settings(services: ConfigServices, resource_type: int, name: str) -> Iterable[Resolved]:
     if resource_type == TOPIC_RESOURCE:
         check_name(name)
-        image = node.cluster.image.topics.get(name)
+        image = services.cluster.image.topics.get(name)
         if image is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-        return [node.config.layers.topic(key, image.configs) for key in TOPIC_KEYS.values()]
+        return [services.config.layers.topic(key, image.configs) for key in TOPIC_KEYS.values()]
     if resource_type == BROKER_RESOURCE:
-        return _broker_settings(node, name)
+        return _broker_settings(services, name)
     raise Refused(ErrorCode.INVALID_REQUEST, f"Resources of type {resource_type} have no configuration here.")
 
 
-def _broker_settings(node: "Node", name: str) -> Iterable[Resolved]:
+def _broker_settings(services: ConfigServices, name: str) -> Iterable[Resolved]:
     if not name:
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER
-        values = node.cluster.image.broker_configs.get("", {})
+        values = services.cluster.image.broker_configs.get("", {})
         return [
             Resolved(BROKER_KEYS[key], value, source, (SynonymValue(key, value, source),))
             for key, value in values.items()
@@ -86,10 +90,10 @@ def _broker_settings(node: "Node", name: str) -> Iterable[Resolved]:
         ]
     if not (name.isascii() and name.removeprefix("-").isdigit()):
         raise Refused(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if name != str(node.node_id):
-        message = f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}"
+    if name != str(services.node_id):
+        message = f"Unexpected broker id, expected {services.node_id} or empty string, but received {name}"
         raise Refused(ErrorCode.INVALID_REQUEST, message)
-    return [node.config.layers.broker(key) for key in BROKER_KEYS.values()]
+    return [services.config.layers.broker(key) for key in BROKER_KEYS.values()]
 
 
 def _entry(
@@ -113,7 +117,9 @@ def _entry(
 
 
 @handles(AlterConfigsRequest, AlterConfigsResponse, versions=range(0, 3))
-async def alter_configs(node: "Node", context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def alter_configs(
+    services: ConfigServices, context: RequestContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse:
     """Replace all settings of topics or brokers: what is not named goes back to its default.
 
     Answered when durable and in force. Each resource changes whole or not at all.
@@ -135,14 +141,14 @@ async def alter_configs(node: "Node", context: RequestContext, request: AlterCon
                 resource_type=result.resource.resource_type,
                 resource_name=result.resource.name,
             )
-            for result in await _alter(node, resources, validate_only=request.validate_only)
+            for result in await _alter(services, resources, validate_only=request.validate_only)
         ]
     )
 
 
 @handles(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, versions=range(0, 2))
 async def incremental_alter_configs(
-    node: "Node", context: RequestContext, request: IncrementalAlterConfigsRequest
+    services: ConfigServices, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change some settings: set, delete, append to a list, take from a list (KIP-339).
 
@@ -164,15 +170,17 @@ async def incremental_alter_configs(
                 resource_type=result.resource.resource_type,
                 resource_name=result.resource.name,
             )
-            for result in await _alter(node, resources, validate_only=request.validate_only)
+            for result in await _alter(services, resources, validate_only=request.validate_only)
         ]
     )
 
 
-async def _alter(node: "Node", resources: list[AlteredResource], *, validate_only: bool) -> list[AlterationResult]:
-    rules = node.topics.rules()
+async def _alter(
+    services: ConfigServices, resources: list[AlteredResource], *, validate_only: bool
+) -> list[AlterationResult]:
+    rules = services.topics.rules()
     try:
-        results: list[AlterationResult] = await node.cluster.ask(
+        results: list[AlterationResult] = await services.cluster.ask(
             lambda machine, ticket: machine.alter_configs(ticket, resources, rules, validate_only=validate_only)
         )
     except CoordinatorError as refused:
@@ -182,7 +190,7 @@ async def _alter(node: "Node", resources: list[AlteredResource], *, validate_onl
 
 @handles(ListConfigResourcesRequest, ListConfigResourcesResponse, versions=range(0, 2))
 def list_config_resources(
-    node: "Node", context: RequestContext, request: ListConfigResourcesRequest
+    services: ConfigServices, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     """Name what has settings: topics and this broker (KIP-1142). Answered at once.
 
@@ -193,7 +201,9 @@ def list_config_resources(
     wanted = frozenset(request.resource_types) or KNOWN_RESOURCE_TYPES
     found: list[ConfigResource] = []
     if context.api_version >= 1 and BROKER_RESOURCE in wanted:
-        found.append(ConfigResource(resource_name=str(node.node_id), resource_type=BROKER_RESOURCE))
+        found.append(ConfigResource(resource_name=str(services.node_id), resource_type=BROKER_RESOURCE))
     if context.api_version >= 1 and TOPIC_RESOURCE in wanted:
-        found += [ConfigResource(resource_name=topic.name, resource_type=TOPIC_RESOURCE) for topic in node.topics.all()]
+        found += [
+            ConfigResource(resource_name=topic.name, resource_type=TOPIC_RESOURCE) for topic in services.topics.all()
+        ]
     return ListConfigResourcesResponse(config_resources=found)

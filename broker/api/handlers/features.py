@@ -1,23 +1,25 @@
 """UpdateFeatures: which level of a feature the whole cluster speaks."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.services import WithCluster, WithNodeId
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.topic_rules import Refused
 from protocol.errors import ErrorCode
 from protocol.messages.features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 RESULTS_UNTIL = 1
+
+
+class FeatureServices(WithCluster, WithNodeId, Protocol):
+    """What these handlers use of the node."""
 
 
 @handles(UpdateFeaturesRequest, UpdateFeaturesResponse, versions=range(0, 3))
 async def update_features(
-    node: "Node", context: RequestContext, request: UpdateFeaturesRequest
+    services: FeatureServices, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
     """Finalise features at other levels, all of them or none. Answered when that is durable, and ApiVersions tells it.
 
@@ -27,9 +29,9 @@ async def update_features(
     change, and validation only; v2 one error for all.
     """
     try:
-        error = await node.cluster.ask(
+        error = await services.cluster.ask(
             lambda machine, ticket: machine.update_features(
-                ticket, request.feature_updates, node.node_id, validate_only=request.validate_only
+                ticket, request.feature_updates, services.node_id, validate_only=request.validate_only
             )
         )
     except CoordinatorError as refused:

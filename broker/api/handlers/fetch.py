@@ -2,11 +2,14 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.fetch_sessions import FetchView, Wanted
+from broker.api.fetch_sessions import FetchSessions, FetchView, Wanted
+from broker.api.services import WithConfig, WithEndpoints, WithEnvironment, WithTopics
+from broker.api.waiting import WaitingRoom
+from broker.network.memory_budget import AnswerBudget
 from broker.partitions.partition import Partition
 from broker.partitions.read import FetchedData
 from protocol.errors import ErrorCode
@@ -22,14 +25,24 @@ from protocol.messages.fetch import (
 )
 from storage.log import OffsetOutOfRange
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 READ_COMMITTED = 1
 NO_TOPIC_ID = bytes(16)
 LEADER_ERRORS = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 LEADER_HINTS_SINCE = 16
 """KIP-951: from this version on an answer says who leads now. It does not help whoever is ahead of the leader."""
+
+
+class FetchServices(WithConfig, WithEndpoints, WithEnvironment, WithTopics, Protocol):
+    """What these handlers use of the node."""
+
+    @property
+    def fetch_sessions(self) -> FetchSessions: ...
+
+    @property
+    def waiting(self) -> WaitingRoom: ...
+
+    @property
+    def answer_budget(self) -> AnswerBudget: ...
 
 
 @dataclass(slots=True)
@@ -44,7 +57,7 @@ class _Reading:
 
 @handles(FetchRequest, FetchResponse, versions=range(4, 19))
 def fetch(
-    node: "Node", context: RequestContext, request: FetchRequest
+    services: FetchServices, context: RequestContext, request: FetchRequest
 ) -> "FetchResponse | asyncio.Future[FetchResponse]":
     """Read from partitions, from a given offset each.
 
@@ -57,26 +70,28 @@ def fetch(
 
     Not done: followers (`replica_id` is ignored), reading from the nearest replica, remote storage.
     """
-    view = node.fetch_sessions.view(request, context.api_version, node.environment.monotonic_ms())
+    view = services.fetch_sessions.view(request, context.api_version, services.environment.monotonic_ms())
     if view.error:
         return FetchResponse(error_code=view.error, session_id=0, responses=[])
-    attempt = _Attempt(node, context, request, view)
+    attempt = _Attempt(services, context, request, view)
     reading = attempt.read()
     if attempt.enough(reading) or request.max_wait_ms <= 0 or not view.wanted:
         return attempt.answer(reading)
-    return node.waiting.park(reading.watched, attempt.again, request.max_wait_ms)
+    return services.waiting.park(reading.watched, attempt.again, request.max_wait_ms)
 
 
 class _Attempt:
     """One fetch request, which may have to look more than once."""
 
-    __slots__ = ("_context", "_max_bytes", "_min_bytes", "_node", "_read_committed", "_view")
+    __slots__ = ("_context", "_max_bytes", "_min_bytes", "_read_committed", "_services", "_view")
 
-    def __init__(self, node: "Node", context: RequestContext, request: FetchRequest, view: FetchView) -> None:
-        self._node = node
+    def __init__(
+        self, services: FetchServices, context: RequestContext, request: FetchRequest, view: FetchView
+    ) -> None:
+        self._services = services
         self._context = context
         self._view = view
-        self._max_bytes = min(request.max_bytes, node.config.get_int("fetch.max.bytes"))
+        self._max_bytes = min(request.max_bytes, services.config.get_int("fetch.max.bytes"))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._read_committed = request.isolation_level == READ_COMMITTED
 
@@ -90,7 +105,7 @@ class _Attempt:
 
     def read(self) -> _Reading:
         reading = _Reading()
-        room = self._node.answer_budget.fetch_limit(self._max_bytes)
+        room = self._services.answer_budget.fetch_limit(self._max_bytes)
         for wanted in self._view.wanted:
             partition, error = self._find(wanted)
             if partition is None:
@@ -104,7 +119,7 @@ class _Attempt:
         return reading
 
     def _find(self, wanted: Wanted) -> tuple[Partition | None, ErrorCode]:
-        topics = self._node.topics
+        topics = self._services.topics
         if wanted.topic_id != NO_TOPIC_ID:
             partition = topics.partition_by_id(wanted.topic_id, wanted.index)
             if partition is None and topics.by_id(wanted.topic_id) is None:
@@ -145,7 +160,7 @@ class _Attempt:
         reading.told.append((wanted, _data(wanted, data)))
 
     def _leader(self, partition: Partition) -> LeaderIdAndEpoch:
-        return LeaderIdAndEpoch(leader_id=self._node.node_id, leader_epoch=partition.leader_epoch)
+        return LeaderIdAndEpoch(leader_id=self._services.node_id, leader_epoch=partition.leader_epoch)
 
     def answer(self, reading: _Reading) -> FetchResponse:
         """Put an answer together; in a session only what its client does not know."""
@@ -172,8 +187,8 @@ class _Attempt:
         )
 
     def _endpoints(self) -> list[NodeEndpoint]:
-        endpoint = self._node.endpoint(self._context.connection.listener)
-        return [NodeEndpoint(node_id=self._node.node_id, host=endpoint.host, port=endpoint.port)]
+        endpoint = self._services.endpoints[self._context.connection.listener]
+        return [NodeEndpoint(node_id=self._services.node_id, host=endpoint.host, port=endpoint.port)]
 
 
 def _epoch_error(wanted: Wanted, partition: Partition) -> ErrorCode:

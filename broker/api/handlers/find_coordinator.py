@@ -1,17 +1,15 @@
 """FindCoordinator: which node looks after a group or a transactional id. The first question of every such client."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.services import WithEndpoints, WithGroups, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.coordination.groups import CONSUMER_OFFSETS
 from broker.process.logging import EventLog
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 _log = EventLog("groups")
 
@@ -27,11 +25,15 @@ MESSAGES = {
 """Kafka's words. Until version 3 every answer has some; later on only one to a kind of key that nobody knows has."""
 
 
+class CoordinatorServices(WithEndpoints, WithGroups, WithTopics, WithTransactions, Protocol):
+    """What these handlers use of the node."""
+
+
 @handles(FindCoordinatorRequest, FindCoordinatorResponse, versions=range(0, 7))
 async def find_coordinator(
-    node: "Node", context: RequestContext, request: FindCoordinatorRequest
+    services: CoordinatorServices, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """The node, as this listener's clients reach it. The first such question makes the internal topic, and is held
+    """The services, as this listener's clients reach it. The first such question makes the internal topic, and is held
     until that is there; a Kafka answers 15 and is asked again.
 
     v1 transactional ids; v4 several keys at once, each with its own error (KIP-699); v5 TRANSACTION_ABORTABLE is
@@ -39,9 +41,9 @@ async def find_coordinator(
     """
     if context.api_version >= BATCHED_SINCE:
         keys = request.coordinator_keys
-        found = [await _coordinator(node, context, request.key_type, key) for key in keys]
+        found = [await _coordinator(services, context, request.key_type, key) for key in keys]
         return FindCoordinatorResponse(coordinators=found)
-    one = await _coordinator(node, context, request.key_type, request.key)
+    one = await _coordinator(services, context, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=one.error_code,
         error_message=MESSAGES.get(ErrorCode(one.error_code), ErrorCode(one.error_code).name),
@@ -51,16 +53,16 @@ async def find_coordinator(
     )
 
 
-async def _coordinator(node: "Node", context: RequestContext, key_type: int, key: str) -> Coordinator:
-    error = await _ready(node, key_type, key)
+async def _coordinator(services: CoordinatorServices, context: RequestContext, key_type: int, key: str) -> Coordinator:
+    error = await _ready(services, key_type, key)
     if error is not ErrorCode.NONE:
         message = "" if key_type in (GROUP, TRANSACTION, SHARE) else MESSAGES[error]
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)
-    endpoint = node.endpoint(context.connection.listener)
-    return Coordinator(key=key, node_id=node.node_id, host=endpoint.host, port=endpoint.port)
+    endpoint = services.endpoints[context.connection.listener]
+    return Coordinator(key=key, node_id=services.node_id, host=endpoint.host, port=endpoint.port)
 
 
-async def _ready(node: "Node", key_type: int, key: str) -> ErrorCode:
+async def _ready(services: CoordinatorServices, key_type: int, key: str) -> ErrorCode:
     """NONE once the coordinator exists; it may still be loading, which its own answers tell."""
     if key_type == GROUP:
         topic = CONSUMER_OFFSETS
@@ -68,11 +70,11 @@ async def _ready(node: "Node", key_type: int, key: str) -> ErrorCode:
         topic = TRANSACTION_STATE
     else:
         return ErrorCode.INVALID_REQUEST
-    shards: Shards[Any] = node.groups if key_type == GROUP else node.transactions
+    shards: Shards[Any] = services.groups if key_type == GROUP else services.transactions
     if shards.shard_of(key) is not None:
         return ErrorCode.NONE
     try:
-        found = await node.topics.ensure_internal(topic)
+        found = await services.topics.ensure_internal(topic)
     except CoordinatorError as refused:
         _log.warning("an internal topic could not be made", topic=topic, error=refused.error.name)
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,9 +1,8 @@
 """DescribeGroups, ListGroups, DeleteGroups: groups as administrators see and remove them."""
 
-from typing import TYPE_CHECKING
-
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.services import WithGroups
 from broker.coordination.coordinators import CoordinatorError
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
@@ -18,9 +17,6 @@ from protocol.messages.groups import (
     ListGroupsResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 NOT_FOUND_SINCE = 6
 ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 """Read, delete, describe, describe configs, alter configs: all there is to do with a group, as nobody is restricted."""
@@ -28,7 +24,7 @@ ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 
 @handles(DescribeGroupsRequest, DescribeGroupsResponse, versions=range(0, 7))
 async def describe_groups(
-    node: "Node", context: RequestContext, request: DescribeGroupsRequest
+    services: WithGroups, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     """Each group with its members; their metadata only while it is stable.
 
@@ -36,7 +32,7 @@ async def describe_groups(
     """
     groups = []
     for group_id in request.groups:
-        group = await _describe(node, group_id)
+        group = await _describe(services, group_id)
         if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND and context.api_version < NOT_FOUND_SINCE:
             group.error_code = ErrorCode.NONE
         if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
@@ -45,9 +41,9 @@ async def describe_groups(
     return DescribeGroupsResponse(groups=groups)
 
 
-async def _describe(node: "Node", group_id: str) -> DescribedGroup:
+async def _describe(services: WithGroups, group_id: str) -> DescribedGroup:
     try:
-        described: DescribedGroup = await node.groups.ask(
+        described: DescribedGroup = await services.groups.ask(
             group_id, lambda machine, ticket, now_ms: machine.describe_group(group_id, ticket, now_ms)
         )
     except CoordinatorError as refused:
@@ -58,15 +54,15 @@ async def _describe(node: "Node", group_id: str) -> DescribedGroup:
 
 
 @handles(ListGroupsRequest, ListGroupsResponse, versions=range(0, 6))
-async def list_groups(node: "Node", context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+async def list_groups(services: WithGroups, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """All groups of this node; COORDINATOR_LOAD_IN_PROGRESS as long as some of them may be missing.
 
     v4 state, and a filter on it (KIP-518); v5 type, and a filter on it (KIP-848): all are classic here.
     """
     groups: list[ListedGroup] = []
-    for index, _ in node.groups.indexed():
+    for index, _ in services.groups.indexed():
         try:
-            groups += await node.groups.ask_partition(
+            groups += await services.groups.ask_partition(
                 index,
                 lambda machine, ticket, now_ms: machine.list_groups(
                     request.states_filter, request.types_filter, ticket, now_ms
@@ -79,17 +75,19 @@ async def list_groups(node: "Node", context: RequestContext, request: ListGroups
 
 
 @handles(DeleteGroupsRequest, DeleteGroupsResponse, versions=range(0, 3))
-async def delete_groups(node: "Node", context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+async def delete_groups(
+    services: WithGroups, context: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse:
     """Groups without members go, with their offsets; others are NON_EMPTY_GROUP. Answered when that is durable."""
     results = []
     for group_id in dict.fromkeys(request.groups_names):
-        results.append(DeletableGroupResult(group_id=group_id, error_code=await _delete(node, group_id)))
+        results.append(DeletableGroupResult(group_id=group_id, error_code=await _delete(services, group_id)))
     return DeleteGroupsResponse(results=results)
 
 
-async def _delete(node: "Node", group_id: str) -> ErrorCode:
+async def _delete(services: WithGroups, group_id: str) -> ErrorCode:
     try:
-        error: ErrorCode = await node.groups.ask(
+        error: ErrorCode = await services.groups.ask(
             group_id, lambda machine, ticket, now_ms: machine.delete_group(group_id, ticket, now_ms)
         )
     except CoordinatorError as refused:

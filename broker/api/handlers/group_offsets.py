@@ -5,13 +5,12 @@ UNKNOWN_TOPIC_ID by id. An offset is kept with the id of its topic, so that a to
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.handlers import offset_fetch
 from broker.coordination.coordinators import CoordinatorError
-from broker.coordination.transaction_gate import admit_offset_commit
+from broker.coordination.transaction_gate import GateServices, admit_offset_commit
 from broker.partitions.topic import Topic
 from coordinator.groups.commits import Commit, OffsetToCommit, WantedTopic
 from coordinator.groups.coordinator import DeletedOffsets
@@ -32,9 +31,6 @@ from protocol.messages.group_offsets import (
     TxnOffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 __all__ = ["offset_fetch"]
 
 TOPIC_IDS_SINCE = 10
@@ -54,17 +50,17 @@ class _Sorted:
     Errors are kept by position, for nothing keeps a client from naming a partition twice.
     """
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(self, services: GateServices) -> None:
+        self._services = services
         self.errors: list[list[ErrorCode]] = []
         self.offsets: list[OffsetToCommit] = []
         self._places: list[tuple[int, int]] = []
 
     def topic_by_name(self, name: str, partitions: Iterable[OffsetToCommit]) -> None:
-        self._take(self._node.topics.by_name(name), partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._take(self._services.topics.by_name(name), partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def topic_by_id(self, topic_id: bytes, partitions: Iterable[OffsetToCommit]) -> None:
-        self._take(self._node.topics.by_id(topic_id), partitions, ErrorCode.UNKNOWN_TOPIC_ID)
+        self._take(self._services.topics.by_id(topic_id), partitions, ErrorCode.UNKNOWN_TOPIC_ID)
 
     def _take(self, topic: Topic | None, partitions: Iterable[OffsetToCommit], unknown: ErrorCode) -> None:
         errors: list[ErrorCode] = []
@@ -94,14 +90,16 @@ class _Sorted:
 
 
 @handles(OffsetCommitRequest, OffsetCommitResponse, versions=range(2, 11))
-async def offset_commit(node: "Node", context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+async def offset_commit(
+    services: GateServices, context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse:
     """Keep offsets. Answered when they are durable. The empty group id is allowed, as in Kafka, for old clients.
 
     v5 no retention of its own any more; v6 leader epochs; v7 instance ids; v9 GROUP_ID_NOT_FOUND; v10 topic ids instead
     of names.
     """
     by_id = context.api_version >= TOPIC_IDS_SINCE
-    found = _Sorted(node)
+    found = _Sorted(services)
     for topic in request.topics:
         partitions = [
             OffsetToCommit(
@@ -128,7 +126,7 @@ async def offset_commit(node: "Node", context: RequestContext, request: OffsetCo
             found.offsets,
             retention_ms=request.retention_time_ms,
         )
-        await _commit(node, commit, found)
+        await _commit(services, commit, found)
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -144,10 +142,10 @@ async def offset_commit(node: "Node", context: RequestContext, request: OffsetCo
     )
 
 
-async def _commit(node: "Node", commit: Commit, found: _Sorted) -> None:
+async def _commit(services: GateServices, commit: Commit, found: _Sorted) -> None:
     try:
         found.answered(
-            await node.groups.ask(
+            await services.groups.ask(
                 commit.group_id, lambda machine, ticket, now_ms: machine.commit_offsets(commit, ticket, now_ms)
             )
         )
@@ -157,7 +155,7 @@ async def _commit(node: "Node", commit: Commit, found: _Sorted) -> None:
 
 @handles(TxnOffsetCommitRequest, TxnOffsetCommitResponse, versions=range(0, 6))
 async def txn_offset_commit(
-    node: "Node", context: RequestContext, request: TxnOffsetCommitRequest
+    services: GateServices, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
     """Stage offsets in a transaction; they count when it commits. Answered when they are durable.
 
@@ -165,7 +163,7 @@ async def txn_offset_commit(
     member and generation, in the step that writes (I43). v2 leader epochs; v3 generation and member (KIP-447); v4
     TRANSACTION_ABORTABLE.
     """
-    found = _Sorted(node)
+    found = _Sorted(services)
     for topic in request.topics:
         partitions = [
             OffsetToCommit(
@@ -180,7 +178,7 @@ async def txn_offset_commit(
         ]
         found.topic_by_name(topic.name, partitions)
     if found.offsets:
-        await _stage(node, context, request, found)
+        await _stage(services, context, request, found)
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -198,12 +196,14 @@ async def txn_offset_commit(
     )
 
 
-async def _stage(node: "Node", context: RequestContext, request: TxnOffsetCommitRequest, found: _Sorted) -> None:
+async def _stage(
+    services: GateServices, context: RequestContext, request: TxnOffsetCommitRequest, found: _Sorted
+) -> None:
     if not request.group_id:
         found.refused(ErrorCode.INVALID_GROUP_ID)
         return
     error = await admit_offset_commit(
-        node,
+        services,
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
@@ -223,7 +223,7 @@ async def _stage(node: "Node", context: RequestContext, request: TxnOffsetCommit
         stamp=ProducerStamp(request.producer_id, request.producer_epoch),
     )
     # Nothing is awaited between the verdict of the gate and this question.
-    await _commit(node, commit, found)
+    await _commit(services, commit, found)
 
 
 def _known_to(version: int, error: ErrorCode) -> ErrorCode:
@@ -232,7 +232,9 @@ def _known_to(version: int, error: ErrorCode) -> ErrorCode:
 
 
 @handles(OffsetDeleteRequest, OffsetDeleteResponse, versions=range(0, 1))
-async def offset_delete(node: "Node", context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+async def offset_delete(
+    services: GateServices, context: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse:
     """Forget offsets of topics that the group is not subscribed to. Answered when that is durable.
 
     An error of the whole group stands alone; those of partitions are beside them.
@@ -246,13 +248,13 @@ async def offset_delete(node: "Node", context: RequestContext, request: OffsetDe
             [
                 partition.partition_index
                 for partition in topic.partitions
-                if has_partition(node.topics.by_name(topic.name), partition.partition_index)
+                if has_partition(services.topics.by_name(topic.name), partition.partition_index)
             ],
         )
         for topic in request.topics
     ]
     try:
-        deleted: DeletedOffsets = await node.groups.ask(
+        deleted: DeletedOffsets = await services.groups.ask(
             request.group_id,
             lambda machine, ticket, now_ms: machine.delete_offsets(request.group_id, wanted, ticket, now_ms),
         )

@@ -6,12 +6,13 @@ leaves its member behind, until its session ends. An empty group id is refused w
 What we do not do: the consumer protocol of KIP-848, share groups and streams groups; their APIs are not listed.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 from uuid import UUID
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.handlers import find_coordinator, group_administration
+from broker.api.services import WithEnvironment, WithGroups
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.groups.answers import heartbeat as heartbeat_answer
 from coordinator.groups.answers import join_refused, sync_refused
@@ -29,9 +30,6 @@ from protocol.messages.groups import (
     SyncGroupResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 __all__ = ["find_coordinator", "group_administration"]
 
 NO_PROTOCOL_SINCE = 7
@@ -40,27 +38,31 @@ LEAVES_TOGETHER_SINCE = 3
 NAMES_PROTOCOL_SINCE = 5
 
 
+class GroupServices(WithEnvironment, WithGroups, Protocol):
+    """What these handlers use of the node."""
+
+
 @handles(JoinGroupRequest, JoinGroupResponse, versions=range(0, 10))
-async def join_group(node: "Node", context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
+async def join_group(services: GroupServices, context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
     """Become a member, or one of the next generation. Answered when all members have joined or their time is over.
 
     v1 a rebalance timeout of its own (before, the session timeout serves); v4 MEMBER_ID_REQUIRED first (KIP-394); v5
     static members (KIP-345); v7 protocol type; v8 a reason for the logs; v9 a returning static leader may skip the
     assignment (KIP-814).
     """
-    answer = await _join(node, context, request)
+    answer = await _join(services, context, request)
     if answer.protocol_name is None and context.api_version < NO_PROTOCOL_SINCE:
         answer.protocol_name = ""
     return answer
 
 
-async def _join(node: "Node", context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
+async def _join(services: GroupServices, context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
     if not request.group_id:
         return join_refused(ErrorCode.INVALID_GROUP_ID, request.member_id)
     caller = Caller(context.client_id or "", f"/{context.connection.peer_host}", context.api_version)
-    fresh_id = str(UUID(bytes=node.environment.random_bytes(16), version=4))
+    fresh_id = str(UUID(bytes=services.environment.random_bytes(16), version=4))
     try:
-        answer: JoinGroupResponse = await node.groups.ask(
+        answer: JoinGroupResponse = await services.groups.ask(
             request.group_id,
             lambda machine, ticket, now_ms: machine.join(request, caller, fresh_id, ticket, now_ms),
         )
@@ -70,7 +72,7 @@ async def _join(node: "Node", context: RequestContext, request: JoinGroupRequest
 
 
 @handles(SyncGroupRequest, SyncGroupResponse, versions=range(0, 6))
-async def sync_group(node: "Node", context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+async def sync_group(services: GroupServices, context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
     """Bring the assignment (the leader) and get one's own part. Answered when the leader has spoken and the
     assignment is durable; in a stable group at once.
 
@@ -81,7 +83,7 @@ async def sync_group(node: "Node", context: RequestContext, request: SyncGroupRe
     if not request.group_id:
         return sync_refused(ErrorCode.INVALID_GROUP_ID)
     try:
-        answer: SyncGroupResponse = await node.groups.ask(
+        answer: SyncGroupResponse = await services.groups.ask(
             request.group_id, lambda machine, ticket, now_ms: machine.sync(request, ticket, now_ms)
         )
     except CoordinatorError as refused:
@@ -90,7 +92,7 @@ async def sync_group(node: "Node", context: RequestContext, request: SyncGroupRe
 
 
 @handles(HeartbeatRequest, HeartbeatResponse, versions=range(0, 5))
-async def heartbeat(node: "Node", context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+async def heartbeat(services: GroupServices, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
     """Stay a member. REBALANCE_IN_PROGRESS tells it to join again. v3 static members.
 
     While the coordinator loads it says NONE, as Kafka does: nobody needs to worry yet.
@@ -98,7 +100,7 @@ async def heartbeat(node: "Node", context: RequestContext, request: HeartbeatReq
     if not request.group_id:
         return heartbeat_answer(ErrorCode.INVALID_GROUP_ID)
     try:
-        answer: HeartbeatResponse = await node.groups.ask(
+        answer: HeartbeatResponse = await services.groups.ask(
             request.group_id, lambda machine, ticket, now_ms: machine.heartbeat(request, ticket, now_ms)
         )
     except CoordinatorError as refused:
@@ -108,7 +110,9 @@ async def heartbeat(node: "Node", context: RequestContext, request: HeartbeatReq
 
 
 @handles(LeaveGroupRequest, LeaveGroupResponse, versions=range(0, 6))
-async def leave_group(node: "Node", context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+async def leave_group(
+    services: GroupServices, context: RequestContext, request: LeaveGroupRequest
+) -> LeaveGroupResponse:
     """Members go. v0-2 one member, whose error is that of the answer; v3 several, also static ones by their instance id
     (KIP-345); v5 a reason for the logs.
     """
@@ -118,7 +122,7 @@ async def leave_group(node: "Node", context: RequestContext, request: LeaveGroup
     members = [MemberIdentity(member_id=request.member_id)] if alone else request.members
     together = LeaveGroupRequest(group_id=request.group_id, members=members)
     try:
-        answer: LeaveGroupResponse = await node.groups.ask(
+        answer: LeaveGroupResponse = await services.groups.ask(
             request.group_id, lambda machine, ticket, now_ms: machine.leave(together, ticket, now_ms)
         )
     except CoordinatorError as refused:

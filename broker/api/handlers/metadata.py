@@ -1,11 +1,12 @@
 """What a client asks first: which versions we speak, which brokers and topics there are."""
 
 import re
-from collections.abc import Awaitable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.services import WithCluster, WithConfig, WithEndpoints, WithEpoch, WithTopics
 from broker.partitions.topic import Topic
 from coordinator.cluster.features import SUPPORTED_FEATURES
 from coordinator.cluster.topic_rules import INTERNAL_TOPICS, Refused, check_name
@@ -27,9 +28,6 @@ from protocol.messages.metadata import (
     SupportedFeatureKey,
 )
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 NO_ID = bytes(16)
 NOT_ASKED = -(1 << 31)
 TOPIC_OPERATIONS = 3576
@@ -41,8 +39,20 @@ BROKERS, CONTROLLERS = 1, 2
 """Endpoint types of DescribeCluster."""
 
 
+class MetadataServices(WithCluster, WithConfig, WithEndpoints, WithEpoch, WithTopics, Protocol):
+    """What these handlers use of the node."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def versions(self) -> Mapping[int, range]: ...
+
+
 @handles(ApiVersionsRequest, ApiVersionsResponse, versions=range(0, 5))
-def api_versions(node: "Node", context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def api_versions(
+    services: MetadataServices, context: RequestContext, request: ApiVersionsRequest
+) -> ApiVersionsResponse:
     """Tell which APIs we speak in which versions, and the cluster's features. Answered at once.
 
     A version we do not know never gets here: the dispatcher answers version 0 with error 35 (KIP-511). v3: the client
@@ -57,25 +67,25 @@ def api_versions(node: "Node", context: RequestContext, request: ApiVersionsRequ
         context.connection.software_name, context.connection.software_version = names
     return ApiVersionsResponse(
         api_keys=[
-            ApiVersion(api_key=key, min_version=entry.advertised.start, max_version=entry.advertised.stop - 1)
-            for key, entry in sorted(node.catalogue.items())
+            ApiVersion(api_key=key, min_version=served.start, max_version=served.stop - 1)
+            for key, served in sorted(services.versions.items())
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in SUPPORTED_FEATURES.items()
             if low > 0 or version >= 4
         ],
-        finalized_features_epoch=node.cluster.finalized_features_epoch,
+        finalized_features_epoch=services.cluster.finalized_features_epoch,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in node.cluster.finalized_features.items()
+            for name, level in services.cluster.finalized_features.items()
         ],
     )
 
 
 @handles(MetadataRequest, MetadataResponse, versions=range(0, 14))
 def metadata(
-    node: "Node", context: RequestContext, request: MetadataRequest
+    services: MetadataServices, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     """Describe brokers and topics. Answered at once, unless a topic has to be made first.
 
@@ -85,37 +95,39 @@ def metadata(
     bad id is given back as it came. v8–v10: operations allowed on the cluster.
     """
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        return _answer(node, context, request, [_described(node, topic, request) for topic in node.topics.all()])
+        return _answer(
+            services, context, request, [_described(services, topic, request) for topic in services.topics.all()]
+        )
     asked = list({(topic.topic_id, topic.name): topic for topic in request.topics}.values())
-    missing = _to_be_made(node, context, request, asked)
+    missing = _to_be_made(services, context, request, asked)
     if missing:
-        return _after_making(node, context, request, asked, missing)
-    return _answer(node, context, request, [_look_up(node, context, request, one) for one in asked])
+        return _after_making(services, context, request, asked, missing)
+    return _answer(services, context, request, [_look_up(services, context, request, one) for one in asked])
 
 
 def _to_be_made(
-    node: "Node", context: RequestContext, request: MetadataRequest, asked: Iterable[MetadataRequestTopic]
+    services: MetadataServices, context: RequestContext, request: MetadataRequest, asked: Iterable[MetadataRequestTopic]
 ) -> list[str]:
     allowed = request.allow_auto_topic_creation or context.api_version < 4
-    if not allowed or not node.config.get_bool("auto.create.topics.enable"):
+    if not allowed or not services.config.get_bool("auto.create.topics.enable"):
         return []
     names = [topic.name for topic in asked if topic.name is not None and topic.topic_id == NO_ID]
-    return [name for name in names if node.topics.by_name(name) is None and _name_error(name) is ErrorCode.NONE]
+    return [name for name in names if services.topics.by_name(name) is None and _name_error(name) is ErrorCode.NONE]
 
 
 async def _after_making(
-    node: "Node",
+    services: MetadataServices,
     context: RequestContext,
     request: MetadataRequest,
     asked: list[MetadataRequestTopic],
     missing: list[str],
 ) -> MetadataResponse:
-    errors = {name: await node.topics.auto_create(name) for name in missing}
-    return _answer(node, context, request, [_look_up(node, context, request, one, errors) for one in asked])
+    errors = {name: await services.topics.auto_create(name) for name in missing}
+    return _answer(services, context, request, [_look_up(services, context, request, one, errors) for one in asked])
 
 
 def _look_up(
-    node: "Node",
+    services: MetadataServices,
     context: RequestContext,
     request: MetadataRequest,
     asked: MetadataRequestTopic,
@@ -125,17 +137,17 @@ def _look_up(
     if asked.topic_id != NO_ID:
         if context.api_version < 12:
             return _refused(request, ErrorCode.INVALID_REQUEST, name or "", asked.topic_id)
-        found = node.topics.by_id(asked.topic_id)
+        found = services.topics.by_id(asked.topic_id)
         if found is None:
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id, partitions=[]
             )
-        return _described(node, found, request)
+        return _described(services, found, request)
     if name is None:
         return _refused(request, ErrorCode.INVALID_REQUEST, "" if context.api_version < 12 else None)
-    topic = node.topics.by_name(name)
+    topic = services.topics.by_name(name)
     if topic is not None:
-        return _described(node, topic, request)
+        return _described(services, topic, request)
     error = _name_error(name) or (errors or {}).get(name, ErrorCode.NONE) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return _refused(request, error, name)
 
@@ -161,8 +173,8 @@ def _name_error(name: str) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _described(node: "Node", topic: Topic, request: MetadataRequest) -> MetadataResponseTopic:
-    node_id, epoch = node.node_id, node.epoch
+def _described(services: MetadataServices, topic: Topic, request: MetadataRequest) -> MetadataResponseTopic:
+    node_id, epoch = services.node_id, services.epoch
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -186,22 +198,26 @@ def _topic_operations(request: MetadataRequest) -> int:
 
 
 def _answer(
-    node: "Node", context: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]
+    services: MetadataServices, context: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
-    endpoint = node.endpoint(context.connection.listener)
-    broker = MetadataResponseBroker(node_id=node.node_id, host=endpoint.host, port=endpoint.port, rack=node.config.rack)
+    endpoint = services.endpoints[context.connection.listener]
+    broker = MetadataResponseBroker(
+        node_id=services.node_id, host=endpoint.host, port=endpoint.port, rack=services.config.rack
+    )
     asked = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[broker],
-        cluster_id=node.cluster_id,
-        controller_id=node.node_id,
+        cluster_id=services.cluster_id,
+        controller_id=services.node_id,
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
     )
 
 
 @handles(DescribeClusterRequest, DescribeClusterResponse, versions=range(0, 3))
-def describe_cluster(node: "Node", context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def describe_cluster(
+    services: MetadataServices, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
     """Describe the brokers of the cluster (KIP-700). Answered at once.
 
     v1: the kind of endpoint that is wanted; there are none of controllers here (MISMATCHED_ENDPOINT_TYPE). v2: fenced
@@ -215,13 +231,15 @@ def describe_cluster(node: "Node", context: RequestContext, request: DescribeClu
             error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
             message = f"Unsupported endpoint type {request.endpoint_type}"
         return DescribeClusterResponse(error_code=error, error_message=message, cluster_id="", brokers=[])
-    endpoint = node.endpoint(context.connection.listener)
+    endpoint = services.endpoints[context.connection.listener]
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
-        cluster_id=node.cluster_id,
-        controller_id=node.node_id,
+        cluster_id=services.cluster_id,
+        controller_id=services.node_id,
         brokers=[
-            DescribeClusterBroker(broker_id=node.node_id, host=endpoint.host, port=endpoint.port, rack=node.config.rack)
+            DescribeClusterBroker(
+                broker_id=services.node_id, host=endpoint.host, port=endpoint.port, rack=services.config.rack
+            )
         ],
         cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
     )

@@ -1,10 +1,11 @@
 """OffsetFetch: where a group goes on reading. One group until v7, several from v8 on; inside they are the same."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.services import WithGroups, WithTopics
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.groups.commits import NO_OFFSET, FetchedOffset, FetchedTopic, WantedTopic
 from coordinator.groups.offsets import NO_TOPIC_ID
@@ -21,16 +22,19 @@ from protocol.messages.group_offsets import (
     OffsetFetchResponseTopics,
 )
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 GROUP_ERROR_SINCE = 2
 GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
 
 
+class OffsetFetchServices(WithGroups, WithTopics, Protocol):
+    """What these handlers use of the node."""
+
+
 @handles(OffsetFetchRequest, OffsetFetchResponse, versions=range(1, 11))
-async def offset_fetch(node: "Node", context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+async def offset_fetch(
+    services: OffsetFetchServices, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse:
     """What is committed. Answered when everything it saw is durable (I37).
 
     v2 null means all topics, and errors of the group stand beside the topics; v5 leader epochs; v7 a client may insist
@@ -38,7 +42,7 @@ async def offset_fetch(node: "Node", context: RequestContext, request: OffsetFet
     member and epoch, which say nothing about classic groups; v10 topic ids instead of names.
     """
     if context.api_version >= GROUPS_SINCE:
-        groups = [await _fetch(node, context, group, request.require_stable) for group in request.groups]
+        groups = [await _fetch(services, context, group, request.require_stable) for group in request.groups]
         return OffsetFetchResponse(groups=groups)
     topics = None
     if request.topics is not None:
@@ -47,23 +51,23 @@ async def offset_fetch(node: "Node", context: RequestContext, request: OffsetFet
             for topic in request.topics
         ]
     alone = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    return _alone(context, alone, await _fetch(node, context, alone, request.require_stable))
+    return _alone(context, alone, await _fetch(services, context, alone, request.require_stable))
 
 
 async def _fetch(
-    node: "Node", context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+    services: OffsetFetchServices, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     by_id = context.api_version >= TOPIC_IDS_SINCE
-    wanted = _wanted(node, group.topics or [], by_id)
+    wanted = _wanted(services, group.topics or [], by_id)
     known = [topic for topic in wanted if topic.topic]
 
     def topic_id_of(name: str) -> bytes:
-        topic = node.topics.by_name(name)
+        topic = services.topics.by_name(name)
         return NO_TOPIC_ID if topic is None else topic.topic_id
 
     asked: Sequence[WantedTopic] | Callable[[str], bytes] = topic_id_of if group.topics is None else known
     try:
-        fetched: list[FetchedTopic] = await node.groups.ask(
+        fetched: list[FetchedTopic] = await services.groups.ask(
             group.group_id,
             lambda machine, ticket, now_ms: machine.fetch_offsets(
                 group.group_id, asked, require_stable=require_stable, ticket=ticket, now_ms=now_ms
@@ -80,11 +84,13 @@ async def _fetch(
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=[_topic(topic) for topic in found])
 
 
-def _wanted(node: "Node", topics: Sequence[OffsetFetchRequestTopics], by_id: bool) -> list[WantedTopic]:
+def _wanted(
+    services: OffsetFetchServices, topics: Sequence[OffsetFetchRequestTopics], by_id: bool
+) -> list[WantedTopic]:
     """The topics by name and id; the name is empty where the id is nobody's."""
     wanted = []
     for asked in topics:
-        topic = node.topics.by_id(asked.topic_id) if by_id else node.topics.by_name(asked.name)
+        topic = services.topics.by_id(asked.topic_id) if by_id else services.topics.by_name(asked.name)
         if topic is not None:
             wanted.append(WantedTopic(topic.name, topic.topic_id, asked.partition_indexes))
         else:

@@ -1,10 +1,12 @@
 """Where a partition begins, ends, and what lies at a time or an epoch; and moving its beginning."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.services import WithTopics
+from broker.disk.checkpoints import Checkpoints
 from broker.partitions.errors import PartitionError
 from broker.partitions.partition import Partition
 from protocol.errors import ErrorCode
@@ -27,16 +29,20 @@ from protocol.messages.offsets import (
 )
 from storage.log import OffsetOutOfRange
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 READ_COMMITTED = 1
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 LOW_WATERMARK_UNKNOWN = -1
 
 
+class OffsetServices(WithTopics, Protocol):
+    """What these handlers use of the node."""
+
+    @property
+    def checkpoints(self) -> Checkpoints: ...
+
+
 @handles(ListOffsetsRequest, ListOffsetsResponse, versions=range(1, 12))
-def list_offsets(node: "Node", context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def list_offsets(services: OffsetServices, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """The offset of a time, of the beginning or of the end, per partition. Answers at once.
 
     A reader of committed records finds nothing at or beyond the last stable offset, and its end is there (I32). v2
@@ -53,7 +59,7 @@ def list_offsets(node: "Node", context: RequestContext, request: ListOffsetsRequ
             if times_asked[asked.partition_index] > 1:
                 told.error_code = ErrorCode.INVALID_REQUEST
             else:
-                partition = node.topics.partition(topic.name, asked.partition_index)
+                partition = services.topics.partition(topic.name, asked.partition_index)
                 told.error_code = _epoch_error(partition, asked.current_leader_epoch)
                 if partition is not None and not told.error_code:
                     _look_up(partition, asked, told, read_committed=request.isolation_level == READ_COMMITTED)
@@ -101,7 +107,7 @@ def _epoch_error(partition: Partition | None, known_epoch: int) -> ErrorCode:
 
 @handles(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, versions=range(2, 5))
 def offset_for_leader_epoch(
-    node: "Node", context: RequestContext, request: OffsetForLeaderEpochRequest
+    services: OffsetServices, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Where an epoch ended: how a client finds out whether what it has read was truncated. Answers at once.
 
@@ -110,7 +116,7 @@ def offset_for_leader_epoch(
     topics: list[OffsetForLeaderTopicResult] = []
     for topic in request.topics:
         partitions = [
-            _epoch_end(node.topics.partition(topic.topic, asked.partition), asked) for asked in topic.partitions
+            _epoch_end(services.topics.partition(topic.topic, asked.partition), asked) for asked in topic.partitions
         ]
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
     return OffsetForLeaderEpochResponse(topics=topics)
@@ -128,7 +134,9 @@ def _epoch_end(partition: Partition | None, asked: OffsetForLeaderPartition) -> 
 
 
 @handles(DeleteRecordsRequest, DeleteRecordsResponse, versions=range(0, 3))
-async def delete_records(node: "Node", context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def delete_records(
+    services: OffsetServices, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse:
     """Move the beginning of partitions forward; -1 means up to the high watermark.
 
     The new beginning holds at once and is answered when it is written down: no restart brings records back (Kafka
@@ -137,13 +145,13 @@ async def delete_records(node: "Node", context: RequestContext, request: DeleteR
     topics = [
         DeleteRecordsTopicResult(
             name=topic.name,
-            partitions=[_delete(node.topics.partition(topic.name, asked.partition_index), asked)
+            partitions=[_delete(services.topics.partition(topic.name, asked.partition_index), asked)
                         for asked in topic.partitions],
         )
         for topic in request.topics
     ]  # fmt: skip
     if any(told.error_code == ErrorCode.NONE for topic in topics for told in topic.partitions):
-        await node.checkpoints.write()
+        await services.checkpoints.write()
     return DeleteRecordsResponse(topics=topics)
 
 

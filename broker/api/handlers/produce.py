@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred, NoAnswer, handles
 from broker.api.context import RequestContext
-from broker.coordination.transaction_gate import Admission, ProduceBatch, admit_produce, admitted_at_once
+from broker.api.services import WithEnvironment
+from broker.coordination.transaction_gate import Admission, GateServices, ProduceBatch, admit_produce, admitted_at_once
+from broker.disk.group_commit import GroupCommit
 from broker.partitions.errors import AppendError, PartitionError
 from broker.partitions.partition import Partition
 from protocol.errors import ErrorCode
@@ -23,9 +25,6 @@ from protocol.messages.produce import (
 )
 from protocol.records.batch import HEADER_SIZE, read_header
 from storage.log import StorageFailed
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 TOPIC_IDS_SINCE = 13
 ZSTD_SINCE = 7
@@ -42,6 +41,16 @@ NOT_IN_TRANSACTION = "The partition is not in the producer's open transaction."
 MANY_PRODUCERS = "The request holds transactional batches of more than one producer."
 
 
+class ProduceServices(GateServices, WithEnvironment, Protocol):
+    """What these handlers use of the node."""
+
+    @property
+    def group_commit(self) -> GroupCommit: ...
+
+    @property
+    def fail(self) -> Callable[[BaseException], None]: ...
+
+
 @dataclass(slots=True)
 class _Write:
     """One partition of the request and its part of the answer."""
@@ -54,7 +63,7 @@ class _Write:
 
 @handles(ProduceRequest, ProduceResponse, versions=range(3, 14), advertised_from=0)
 def produce(
-    node: "Node", context: RequestContext, request: ProduceRequest
+    services: ProduceServices, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Deferred | NoAnswer | Coroutine[Any, Any, ProduceResponse | Deferred | NoAnswer]:
     """Append one batch to each of several partitions; they succeed and fail one by one.
 
@@ -66,7 +75,7 @@ def produce(
 
     Not done: `timeout_ms` (a sync ends or the broker does), old message formats.
     """
-    writes, answer = _resolve(node, context, request)
+    writes, answer = _resolve(services, context, request)
     if request.acks not in (-1, 0, 1):
         return _refuse_all(request, writes, ErrorCode.INVALID_REQUIRED_ACKS, answer)
     transactional = [write for write in writes if write.partition is not None and _is_transactional(write.records)]
@@ -75,24 +84,26 @@ def produce(
             return _refuse_all(request, writes, error, answer)
         batches = _to_be_admitted(transactional)
         if batches and admitted_at_once(
-            node, request.transactional_id, context.api_version, [batch for _, batch in batches]
+            services, request.transactional_id, context.api_version, [batch for _, batch in batches]
         ):
             for write, batch in batches:
                 write.admission = VERIFIED
                 _remember(batch)
         elif batches:
-            return _admit_and_append(node, context, request, writes, batches, answer)
-    return _append_and_answer(node, context, request, writes, answer)
+            return _admit_and_append(services, context, request, writes, batches, answer)
+    return _append_and_answer(services, context, request, writes, answer)
 
 
-def _resolve(node: "Node", context: RequestContext, request: ProduceRequest) -> tuple[list[_Write], ProduceResponse]:
+def _resolve(
+    services: ProduceServices, context: RequestContext, request: ProduceRequest
+) -> tuple[list[_Write], ProduceResponse]:
     """Find the partitions, and lay out the answer in the order of the request."""
     by_id = context.api_version >= TOPIC_IDS_SINCE
     writes: list[_Write] = []
     topics: list[TopicProduceResponse] = []
     for topic in request.topic_data:
         told: list[PartitionProduceResponse] = []
-        found, error = _find_topic(node, context, topic, by_id)
+        found, error = _find_topic(services, context, topic, by_id)
         for asked in topic.partition_data:
             partition = None
             if found is not None:
@@ -105,9 +116,9 @@ def _resolve(node: "Node", context: RequestContext, request: ProduceRequest) -> 
 
 
 def _find_topic(
-    node: "Node", context: RequestContext, asked: TopicProduceData, by_id: bool
+    services: ProduceServices, context: RequestContext, asked: TopicProduceData, by_id: bool
 ) -> tuple[Sequence[Partition] | None, ErrorCode]:
-    topic = node.topics.by_id(asked.topic_id) if by_id else node.topics.by_name(asked.name)
+    topic = services.topics.by_id(asked.topic_id) if by_id else services.topics.by_name(asked.name)
     if topic is None:
         return None, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic.internal and context.client_id != ADMIN_CLIENT:
@@ -157,7 +168,7 @@ def _to_be_admitted(transactional: list[_Write]) -> list[tuple[_Write, ProduceBa
 
 
 async def _admit_and_append(
-    node: "Node",
+    services: ProduceServices,
     context: RequestContext,
     request: ProduceRequest,
     writes: list[_Write],
@@ -167,24 +178,28 @@ async def _admit_and_append(
     """Ask the gate, then append without another await: a request may mix transactional and other partitions."""
     assert request.transactional_id is not None
     admissions = await admit_produce(
-        node, request.transactional_id, context.api_version, [batch for _, batch in batches]
+        services, request.transactional_id, context.api_version, [batch for _, batch in batches]
     )
     for (write, _), admission in zip(batches, admissions, strict=True):
         write.admission = admission
-    return _append_and_answer(node, context, request, writes, answer)
+    return _append_and_answer(services, context, request, writes, answer)
 
 
 def _append_and_answer(
-    node: "Node", context: RequestContext, request: ProduceRequest, writes: list[_Write], answer: ProduceResponse
+    services: ProduceServices,
+    context: RequestContext,
+    request: ProduceRequest,
+    writes: list[_Write],
+    answer: ProduceResponse,
 ) -> ProduceResponse | Deferred | NoAnswer:
     waits: list[tuple[_Write, asyncio.Future[None]]] = []
-    now_ms = node.environment.wall_ms()
+    now_ms = services.environment.wall_ms()
     failed = False
     for write in writes:
-        next_offset = _append(node, write, context, request, now_ms)
+        next_offset = _append(services, write, context, request, now_ms)
         failed = failed or next_offset < 0
         if next_offset >= 0 and request.acks == -1 and write.partition is not None:
-            node.group_commit.publish(write.partition)
+            services.group_commit.publish(write.partition)
             wait = write.partition.committed(next_offset)
             if wait is not None:
                 waits.append((write, wait))
@@ -195,7 +210,9 @@ def _append_and_answer(
     return Deferred(_when_committed(waits, answer)) if waits else answer
 
 
-def _append(node: "Node", write: _Write, context: RequestContext, request: ProduceRequest, now_ms: int) -> int:
+def _append(
+    services: ProduceServices, write: _Write, context: RequestContext, request: ProduceRequest, now_ms: int
+) -> int:
     """Append to one partition and fill in its answer; the offset to wait for, or -1 where it failed."""
     partition, told, admission = write.partition, write.told, write.admission
     if partition is None:
@@ -224,7 +241,7 @@ def _append(node: "Node", write: _Write, context: RequestContext, request: Produ
         ]
         return -1
     except StorageFailed as failure:
-        node.fail(failure)  # the broker ends, but not before this answer is out
+        services.fail(failure)  # the broker ends, but not before this answer is out
         told.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return -1
     write.records = _NOTHING  # the buffer may be used again while the answer waits

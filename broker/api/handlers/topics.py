@@ -1,11 +1,10 @@
 """Creating, deleting, growing topics, and describing them page by page."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.handlers.metadata import TOPIC_OPERATIONS
+from broker.api.handlers.metadata import TOPIC_OPERATIONS, MetadataServices
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.topic_rules import INTERNAL_TOPICS, Refused, check_name
 from protocol.errors import ErrorCode
@@ -29,19 +28,18 @@ from protocol.messages.topics import (
     DeleteTopicState,
 )
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 
 @handles(CreateTopicsRequest, CreateTopicsResponse, versions=range(2, 8))
-async def create_topics(node: "Node", context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def create_topics(
+    services: MetadataServices, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
     """Make topics. Answered when they are durable and their partitions can be written; each succeeds or fails alone.
 
     `timeout_ms` is not looked at: there is nobody to wait for. v4: -1 for the default number of partitions and
     replicas. v5: what the topic was made with comes back. v7: its id.
     """
     try:
-        results = await node.topics.create(request.topics, validate_only=request.validate_only)
+        results = await services.topics.create(request.topics, validate_only=request.validate_only)
     except CoordinatorError as refused:
         return CreateTopicsResponse(
             topics=[
@@ -53,14 +51,16 @@ async def create_topics(node: "Node", context: RequestContext, request: CreateTo
 
 
 @handles(DeleteTopicsRequest, DeleteTopicsResponse, versions=range(1, 7))
-async def delete_topics(node: "Node", context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def delete_topics(
+    services: MetadataServices, context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse:
     """Delete topics. Answered when that is durable and the names are free again.
 
     v6: topics may be named by id. Internal topics are not deleted: coordinators run on them (Kafka deletes them).
     """
     topics = request.topics if context.api_version >= 6 else [DeleteTopicState(name=n) for n in request.topic_names]
     try:
-        results = await node.topics.delete(topics)
+        results = await services.topics.delete(topics)
     except CoordinatorError as refused:
         return DeleteTopicsResponse(
             responses=[
@@ -73,14 +73,14 @@ async def delete_topics(node: "Node", context: RequestContext, request: DeleteTo
 
 @handles(CreatePartitionsRequest, CreatePartitionsResponse, versions=range(0, 4))
 async def create_partitions(
-    node: "Node", context: RequestContext, request: CreatePartitionsRequest
+    services: MetadataServices, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     """Give topics more partitions. Answered when they are durable and can be written.
 
     Internal topics do not grow: where a group or a transactional id lives follows from the number of partitions.
     """
     try:
-        results = await node.topics.grow(request.topics, validate_only=request.validate_only)
+        results = await services.topics.grow(request.topics, validate_only=request.validate_only)
     except CoordinatorError as refused:
         return CreatePartitionsResponse(
             results=[CreatePartitionsTopicResult(name=topic.name, error_code=refused.error) for topic in request.topics]
@@ -90,7 +90,7 @@ async def create_partitions(
 
 @handles(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, versions=range(0, 1))
 def describe_topic_partitions(
-    node: "Node", context: RequestContext, request: DescribeTopicPartitionsRequest
+    services: MetadataServices, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Describe topics in order of their names, so many partitions at a time (KIP-966). Answered at once.
 
@@ -98,7 +98,7 @@ def describe_topic_partitions(
     """
     cursor = request.cursor
     first = "" if cursor is None else cursor.topic_name
-    names = [topic.name for topic in request.topics] or [topic.name for topic in node.topics.all()]
+    names = [topic.name for topic in request.topics] or [topic.name for topic in services.topics.all()]
     wanted = sorted({name for name in names if name >= first})
     if cursor is not None:
         lost = bool(request.topics) and (not wanted or wanted[0] != first)
@@ -106,17 +106,19 @@ def describe_topic_partitions(
             error = ErrorCode.INVALID_REQUEST
             return DescribeTopicPartitionsResponse(topics=[_undescribed(one.name, error) for one in request.topics])
     start = 0 if cursor is None else cursor.partition_index
-    limit = min(request.response_partition_limit, node.config.get_int("max.request.partition.size.limit"))
-    return _page(node, wanted, first, start, max(limit, 1))
+    limit = min(request.response_partition_limit, services.config.get_int("max.request.partition.size.limit"))
+    return _page(services, wanted, first, start, max(limit, 1))
 
 
-def _page(node: "Node", wanted: Sequence[str], first: str, start: int, room: int) -> DescribeTopicPartitionsResponse:
+def _page(
+    services: MetadataServices, wanted: Sequence[str], first: str, start: int, room: int
+) -> DescribeTopicPartitionsResponse:
     answer = DescribeTopicPartitionsResponse(topics=[])
     for name in wanted:
         if room <= 0:
             answer.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
             break
-        topic = node.topics.by_name(name)
+        topic = services.topics.by_name(name)
         if topic is None:
             answer.topics.append(_undescribed(name, _missing(name)))
             continue
@@ -125,7 +127,7 @@ def _page(node: "Node", wanted: Sequence[str], first: str, start: int, room: int
         room -= len(indexes)
         described = _undescribed(name, ErrorCode.NONE)
         described.topic_id = topic.topic_id
-        described.partitions = [_partition(node, index) for index in indexes]
+        described.partitions = [_partition(services, index) for index in indexes]
         answer.topics.append(described)
         if indexes and indexes[-1] + 1 < count:
             answer.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=indexes[-1] + 1)
@@ -133,13 +135,13 @@ def _page(node: "Node", wanted: Sequence[str], first: str, start: int, room: int
     return answer
 
 
-def _partition(node: "Node", index: int) -> DescribeTopicPartitionsResponsePartition:
+def _partition(services: MetadataServices, index: int) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
-        leader_id=node.node_id,
-        leader_epoch=node.epoch,
-        replica_nodes=[node.node_id],
-        isr_nodes=[node.node_id],
+        leader_id=services.node_id,
+        leader_epoch=services.epoch,
+        replica_nodes=[services.node_id],
+        isr_nodes=[services.node_id],
         eligible_leader_replicas=[],
         last_known_elr=[],
         offline_replicas=[],

@@ -1,11 +1,12 @@
 """DescribeProducers, DescribeTransactions, ListTransactions: looking for what is stuck (KIP-664, KIP-994, KIP-1152)."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.linear_pattern import BadPattern, Pattern
+from broker.api.services import WithEnvironment, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError
 from broker.partitions.partition import Partition
 from coordinator.cluster.topic_rules import Refused, check_name
@@ -27,22 +28,23 @@ from protocol.messages.transactions import (
     TopicResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.node import Node
+
+class InspectionServices(WithEnvironment, WithTopics, WithTransactions, Protocol):
+    """What these handlers use of the node."""
 
 
 @handles(DescribeProducersRequest, DescribeProducersResponse, versions=range(0, 1))
 def describe_producers(
-    node: "Node", context: RequestContext, request: DescribeProducersRequest
+    services: InspectionServices, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     """What each partition knows of its producers; `current_txn_start_offset` tells an open transaction."""
     topics = []
     for topic in request.topics:
         partitions = []
         for index in topic.partition_indexes:
-            partition = node.topics.partition(topic.name, index)
+            partition = services.topics.partition(topic.name, index)
             if partition is None:
-                known = node.topics.by_name(topic.name) is not None
+                known = services.topics.by_name(topic.name) is not None
                 partitions.append(_nowhere(topic.name, index, topic_exists=known))
             else:
                 partitions.append(PartitionResponse(partition_index=index, active_producers=_producers_of(partition)))
@@ -77,18 +79,20 @@ def _producers_of(partition: Partition) -> list[ProducerState]:
 
 @handles(DescribeTransactionsRequest, DescribeTransactionsResponse, versions=range(0, 1))
 async def describe_transactions(
-    node: "Node", context: RequestContext, request: DescribeTransactionsRequest
+    services: InspectionServices, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     """What the coordinator knows of given ids; in a PREPARE state, the partitions that still lack their marker."""
-    described = [await _describe(node, transactional_id) for transactional_id in request.transactional_ids]
+    described = [await _describe(services, transactional_id) for transactional_id in request.transactional_ids]
     return DescribeTransactionsResponse(transaction_states=described)
 
 
-async def _describe(node: "Node", transactional_id: str) -> DescribeTransactionsResponseTransactionState:
+async def _describe(
+    services: InspectionServices, transactional_id: str
+) -> DescribeTransactionsResponseTransactionState:
     answer = Description(ErrorCode.INVALID_REQUEST)
     if transactional_id:
         try:
-            answer = await node.transactions.ask(
+            answer = await services.transactions.ask(
                 transactional_id,
                 lambda machine, ticket, now_ms: machine.describe(ticket, now_ms, transactional_id=transactional_id),
             )
@@ -113,7 +117,7 @@ def _topics_of(partitions: tuple[TopicPartitions, ...]) -> list[TopicData]:
 
 @handles(ListTransactionsRequest, ListTransactionsResponse, versions=range(0, 3))
 async def list_transactions(
-    node: "Node", context: RequestContext, request: ListTransactionsRequest
+    services: InspectionServices, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
     """All ids that pass every filter given. v1 by how long a transaction is open; v2 by a pattern for the whole id.
 
@@ -125,7 +129,7 @@ async def list_transactions(
     except BadPattern:
         return _listed(error=ErrorCode.INVALID_REGULAR_EXPRESSION)
     states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
-    now_ms = node.environment.wall_ms()
+    now_ms = services.environment.wall_ms()
 
     def wanted(transactional_id: str, transaction: Transaction) -> bool:
         return (
@@ -137,10 +141,10 @@ async def list_transactions(
 
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in KNOWN_STATE_NAMES]
     found: list[ListTransactionsResponseTransactionState] = []
-    indexes = [index for index, _ in node.transactions.indexed()]
+    indexes = [index for index, _ in services.transactions.indexed()]
     try:
         for index in indexes:
-            listed = await node.transactions.ask_partition(
+            listed = await services.transactions.ask_partition(
                 index, lambda machine, ticket, at_ms: machine.list_transactions(ticket, at_ms, wanted=wanted)
             )
             found.extend(_listing(transactional_id, transaction) for transactional_id, transaction in listed)

@@ -1,11 +1,12 @@
 """WriteTxnMarkers: a coordinator, or an operator, ends a transaction in given partitions."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.services import WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError
-from broker.coordination.marker_writer import write_marker
+from broker.coordination.marker_writer import LocalMarkerWriter, write_marker
 from broker.coordination.transactions import HOLD_MS
 from broker.partitions.partition import Partition
 from coordinator.machine import Marker
@@ -21,37 +22,41 @@ from protocol.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 Results = dict[str, dict[int, ErrorCode]]
 """Topic → partition → what became of its marker."""
 
 
+class MarkerServices(WithTopics, WithTransactions, Protocol):
+    """What these handlers use of the node."""
+
+    @property
+    def operator_markers(self) -> LocalMarkerWriter: ...
+
+
 @handles(WriteTxnMarkersRequest, WriteTxnMarkersResponse, versions=range(1, 3))
 async def write_txn_markers(
-    node: "Node", context: RequestContext, request: WriteTxnMarkersRequest
+    services: MarkerServices, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     """Append a marker to each partition; answered when all are durable. v2 the transaction version (KIP-1228).
 
-    Where the transaction is open at the coordinator of this node, an abort (`kafka-transactions --abort`) ends it
+    Where the transaction is open at the coordinator of this services, an abort (`kafka-transactions --abort`) ends it
     there, in all its partitions; Kafka writes just the marker, and the client may go on and commit half a
     transaction. A commit of such a transaction is refused. One result for each producer, however many its markers.
     """
     results: dict[int, Results] = {}
     for marker in request.markers:
         told = results.setdefault(marker.producer_id, {})
-        owner = node.transactions.owner_of(marker.producer_id)
+        owner = services.transactions.owner_of(marker.producer_id)
         through_owner: ErrorCode | None = None
         for topic in marker.topics:
             for index in topic.partition_indexes:
                 if owner is not None and contains(owner[1].partitions, topic.name, NO_TOPIC_ID, index):
                     if through_owner is None:
-                        partition = node.topics.partition(topic.name, index)
-                        through_owner = await _end_through_coordinator(node, owner[0], owner[1], marker, partition)
+                        partition = services.topics.partition(topic.name, index)
+                        through_owner = await _end_through_coordinator(services, owner[0], owner[1], marker, partition)
                     error = through_owner
                 else:
-                    error = await _write(node, marker, topic.name, index)
+                    error = await _write(services, marker, topic.name, index)
                 told.setdefault(topic.name, {})[index] = error
     return WriteTxnMarkersResponse(markers=[_result(producer_id, told) for producer_id, told in results.items()])
 
@@ -70,8 +75,8 @@ def _result(producer_id: int, told: Results) -> WritableTxnMarkerResult:
     return WritableTxnMarkerResult(producer_id=producer_id, topics=topics)
 
 
-async def _write(node: "Node", asked: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
-    found = node.topics.by_name(topic)
+async def _write(services: MarkerServices, asked: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
+    found = services.topics.by_name(topic)
     if found is None or not 0 <= index < len(found.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     marker = Marker(
@@ -81,12 +86,12 @@ async def _write(node: "Node", asked: WritableTxnMarker, topic: str, index: int)
         coordinator_epoch=asked.coordinator_epoch,
         transaction_version=asked.transaction_version,
     )
-    error = await write_marker(node, topic, index, marker)
+    error = await write_marker(services.operator_markers, topic, index, marker)
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is ErrorCode.UNKNOWN_TOPIC_ID else error
 
 
 async def _end_through_coordinator(
-    node: "Node",
+    services: MarkerServices,
     transactional_id: str,
     transaction: Transaction,
     asked: WritableTxnMarker,
@@ -110,7 +115,7 @@ async def _end_through_coordinator(
     if asked.transaction_result:
         return ErrorCode.INVALID_TXN_STATE
     try:
-        error: ErrorCode = await node.transactions.ask(
+        error: ErrorCode = await services.transactions.ask(
             transactional_id,
             lambda machine, ticket, now_ms: machine.abort_by_operator(
                 ticket,
@@ -122,5 +127,5 @@ async def _end_through_coordinator(
     except CoordinatorError:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if error is ErrorCode.NONE:
-        await node.transactions.wait_until_completed(transactional_id, HOLD_MS / 1000)
+        await services.transactions.wait_until_completed(transactional_id, HOLD_MS / 1000)
     return ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error

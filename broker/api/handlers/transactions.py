@@ -7,13 +7,14 @@ What we do not do: two-phase commit by InitProducerId 6 (KIP-939, unstable in Ka
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.handlers import transaction_inspection, transaction_markers
 from broker.coordination.coordinators import CoordinatorError
-from broker.coordination.transaction_gate import add_to_transaction, by_topic, offsets_partition
+from broker.coordination.producer_ids import ProducerIdSource
+from broker.coordination.transaction_gate import GateServices, add_to_transaction, by_topic, offsets_partition
 from coordinator.transactions.coordinator import Identity
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.states import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
@@ -34,9 +35,6 @@ from protocol.messages.transactions import (
     InitProducerIdResponse,
 )
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 __all__ = ["transaction_inspection", "transaction_markers"]
 
 FIRST_WITH_FENCED = {
@@ -54,6 +52,13 @@ ENDS_WITH_BUMP = 5
 Results = dict[tuple[str, int], ErrorCode]
 
 
+class TransactionServices(GateServices, Protocol):
+    """What these handlers use of the node."""
+
+    @property
+    def producer_ids(self) -> ProducerIdSource: ...
+
+
 def _told(error: ErrorCode, request: type, version: int) -> ErrorCode:
     fenced = error is ErrorCode.PRODUCER_FENCED
     return ErrorCode.INVALID_PRODUCER_EPOCH if fenced and version < FIRST_WITH_FENCED[request] else error
@@ -61,7 +66,7 @@ def _told(error: ErrorCode, request: type, version: int) -> ErrorCode:
 
 @handles(InitProducerIdRequest, InitProducerIdResponse, versions=range(0, 6))
 async def init_producer_id(
-    node: "Node", context: RequestContext, request: InitProducerIdRequest
+    services: TransactionServices, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
     """A producer id; with a transactional id, the next epoch of it, which fences whoever has the one before.
 
@@ -69,20 +74,20 @@ async def init_producer_id(
     it for a moment, then answered CONCURRENT_TRANSACTIONS. v2 flexible; v3 the identity the client believes it has, to
     go on after an error (KIP-360); v4 PRODUCER_FENCED; v5 TRANSACTION_ABORTABLE is understood.
     """
-    error = _init_error(node, request)
+    error = _init_error(services, request)
     if error is not ErrorCode.NONE:
         return InitProducerIdResponse(error_code=error, producer_epoch=NO_EPOCH)
     transactional_id = request.transactional_id
     if transactional_id is None:
         # A producer without transactions bumps its epoch by itself; what it sends beside the id is ignored.
-        producer_id = node.producer_ids.take()
+        producer_id = services.producer_ids.take()
         if producer_id is None:
             return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, producer_epoch=NO_EPOCH)
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
     known = request.producer_id != NO_PRODUCER_ID
     expected = Producer(request.producer_id, request.producer_epoch) if known else None
     try:
-        answer: Identity = await node.transactions.ask_held(
+        answer: Identity = await services.transactions.ask_held(
             transactional_id,
             lambda machine, ticket, now_ms: machine.init_producer_id(
                 ticket,
@@ -101,7 +106,7 @@ async def init_producer_id(
     )
 
 
-def _init_error(node: "Node", request: InitProducerIdRequest) -> ErrorCode:
+def _init_error(services: TransactionServices, request: InitProducerIdRequest) -> ErrorCode:
     """What is wrong with the request itself, in Kafka's order."""
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
         return ErrorCode.INVALID_REQUEST
@@ -109,14 +114,14 @@ def _init_error(node: "Node", request: InitProducerIdRequest) -> ErrorCode:
         return ErrorCode.NONE
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
-    if not 0 < request.transaction_timeout_ms <= node.config.get_int("transaction.max.timeout.ms"):
+    if not 0 < request.transaction_timeout_ms <= services.config.get_int("transaction.max.timeout.ms"):
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT
     return ErrorCode.NONE
 
 
 @handles(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, versions=range(0, 6))
 async def add_partitions_to_txn(
-    node: "Node", context: RequestContext, request: AddPartitionsToTxnRequest
+    services: TransactionServices, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
     """Put partitions into a transaction before they are written to. All of them or none (KAFKA-5322).
 
@@ -130,33 +135,37 @@ async def add_partitions_to_txn(
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        results = await _add_or_verify(node, one, context.api_version)
+        results = await _add_or_verify(services, one, context.api_version)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(results, context.api_version))
     by_transaction = [
         AddPartitionsToTxnResult(
             transactional_id=transaction.transactional_id,
-            topic_results=_by_topic(await _add_or_verify(node, transaction, context.api_version), context.api_version),
+            topic_results=_by_topic(
+                await _add_or_verify(services, transaction, context.api_version), context.api_version
+            ),
         )
         for transaction in request.transactions
     ]
     return AddPartitionsToTxnResponse(results_by_transaction=by_transaction)
 
 
-async def _add_or_verify(node: "Node", transaction: AddPartitionsToTxnTransaction, version: int) -> Results:
-    results = _unfit(node, transaction.topics, version)
+async def _add_or_verify(
+    services: TransactionServices, transaction: AddPartitionsToTxnTransaction, version: int
+) -> Results:
+    results = _unfit(services, transaction.topics, version)
     if any(results.values()):
         return {key: error or ErrorCode.OPERATION_NOT_ATTEMPTED for key, error in results.items()}
     transactional_id = transaction.transactional_id
     if not transactional_id:
         return dict.fromkeys(results, ErrorCode.INVALID_REQUEST)
     claimed = Producer(transaction.producer_id, transaction.producer_epoch)
-    wanted = _known_partitions(node, transaction.topics)
+    wanted = _known_partitions(services, transaction.topics)
     try:
         if not transaction.verify_only:
             client_version = 2 if version >= BROKER_FORM else 0
-            error = await add_to_transaction(node, transactional_id, claimed, wanted, client_version=client_version)
+            error = await add_to_transaction(services, transactional_id, claimed, wanted, client_version=client_version)
             return dict.fromkeys(results, error)
-        verified = await node.transactions.ask(
+        verified = await services.transactions.ask(
             transactional_id,
             lambda machine, ticket, now_ms: machine.verify_partitions(
                 ticket, now_ms, transactional_id=transactional_id, claimed=claimed, partitions=wanted
@@ -167,25 +176,27 @@ async def _add_or_verify(node: "Node", transaction: AddPartitionsToTxnTransactio
     return {(topic, index): error for (topic, _topic_id, index), error in verified.items()}
 
 
-def _unfit(node: "Node", topics: Sequence[AddPartitionsToTxnTopic], version: int) -> Results:
+def _unfit(services: TransactionServices, topics: Sequence[AddPartitionsToTxnTopic], version: int) -> Results:
     """Every partition with what keeps it out of a transaction. No client may name our own topics."""
     results: Results = {}
     for topic in topics:
-        found = node.topics.by_name(topic.name)
+        found = services.topics.by_name(topic.name)
         for index in topic.partitions:
             if found is not None and found.internal and version < BROKER_FORM:
                 results[topic.name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif found is None or node.topics.partition(topic.name, index) is None:
+            elif found is None or services.topics.partition(topic.name, index) is None:
                 results[topic.name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 results[topic.name, index] = ErrorCode.NONE
     return results
 
 
-def _known_partitions(node: "Node", topics: Sequence[AddPartitionsToTxnTopic]) -> list[TopicPartitions]:
+def _known_partitions(
+    services: TransactionServices, topics: Sequence[AddPartitionsToTxnTopic]
+) -> list[TopicPartitions]:
     known: list[tuple[str, bytes, int]] = []
     for topic in topics:
-        found = node.topics.by_name(topic.name)
+        found = services.topics.by_name(topic.name)
         assert found is not None
         known.extend((topic.name, found.topic_id, index) for index in topic.partitions)
     return by_topic(known)
@@ -202,7 +213,7 @@ def _by_topic(results: Results, version: int) -> list[AddPartitionsToTxnTopicRes
 
 @handles(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, versions=range(0, 5))
 async def add_offsets_to_txn(
-    node: "Node", context: RequestContext, request: AddOffsetsToTxnRequest
+    services: TransactionServices, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
     """Put a group's partition of `__consumer_offsets` into a transaction; only clients of the classic protocol ask.
 
@@ -212,16 +223,16 @@ async def add_offsets_to_txn(
     if not request.transactional_id:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     claimed = Producer(request.producer_id, request.producer_epoch)
-    wanted = offsets_partition(node, node.groups.partition_for(request.group_id))
+    wanted = offsets_partition(services, services.groups.partition_for(request.group_id))
     try:
-        error = await add_to_transaction(node, request.transactional_id, claimed, wanted, client_version=0)
+        error = await add_to_transaction(services, request.transactional_id, claimed, wanted, client_version=0)
     except CoordinatorError as refused:
         error = refused.error
     return AddOffsetsToTxnResponse(error_code=_told(error, AddOffsetsToTxnRequest, context.api_version))
 
 
 @handles(EndTxnRequest, EndTxnResponse, versions=range(0, 6))
-async def end_txn(node: "Node", context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+async def end_txn(services: TransactionServices, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     """Commit or abort. Answered when the decision is durable; markers follow, and a commit can no longer fail.
 
     v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE is understood; v5 every transaction has an epoch of its
@@ -231,7 +242,7 @@ async def end_txn(node: "Node", context: RequestContext, request: EndTxnRequest)
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     client_version = 2 if context.api_version >= ENDS_WITH_BUMP else 0
     try:
-        answer: Identity = await node.transactions.ask(
+        answer: Identity = await services.transactions.ask(
             request.transactional_id,
             lambda machine, ticket, now_ms: machine.end_transaction(
                 ticket,

@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         "partitions are not verified at all",
         "KAFKA-14402",
-        (Change(f"{GATE}:admit_produce", "not node.config.get_bool(VERIFICATION)", "True"),),
+        (Change(f"{GATE}:admit_produce", "not services.config.get_bool(VERIFICATION)", "True"),),
         (f"{IN_A_NODE}::test_a_write_outside_the_transaction_is_refused",),
     ),
     Mutant(
@@ -75,7 +75,7 @@ MUTANTS = (
         (
             Change(
                 f"{GATE}:admit_offset_commit",
-                "if error is ErrorCode.NONE and not _still_open(node, transactional_id, producer, index):",
+                "if error is ErrorCode.NONE and not _still_open(services, transactional_id, producer, index):",
                 "if False:",
             ),
         ),

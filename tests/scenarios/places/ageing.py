@@ -40,4 +40,4 @@ async def age_in_the_log(node: Node, transactional_id: str, epoch: int) -> None:
         record = Record(key=key_bytes(transactional_id), value=value_bytes(aged, version))
         return Outcome(records=[record], answers=[(ticket, None)], reason="the stage is set")
 
-    await node.transactions.ask(transactional_id, operation)
+    await node.services.transactions.ask(transactional_id, operation)

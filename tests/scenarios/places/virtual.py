@@ -17,7 +17,7 @@ from tests.scenarios.language import Scenario
 from tests.scenarios.places import meddling
 from tests.scenarios.places.ageing import age_in_the_log
 from tests.scenarios.record import FAULTS
-from tests.simulation.broker_process import PORT, BrokerProcess, BugLog, simulated_sockets
+from tests.simulation.broker_process import PORT, BrokerProcess, BugLog
 from tests.simulation.environment import WALL_START_MS, WallClock
 from tests.simulation.loop import ProcessDied, ProcessLoop, Scheduler, run_on
 from tests.simulation.network import Network, NetworkFaults
@@ -153,7 +153,7 @@ def play(scenario: Scenario, transaction_version: int) -> list[list[str]]:
     log.setLevel(logging.ERROR)
     features = mock.patch.dict(FINALIZED_FEATURES, {"transaction.version": transaction_version})
     try:
-        with simulated_sockets(), quiet_about_the_dead(), features:
+        with quiet_about_the_dead(), features:
             answers: list[list[str]] = run_on(place.loop, _play(place, scenario))
     finally:
         if place.broker.loop is not None:

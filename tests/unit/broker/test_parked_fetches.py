@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from broker.node import Node
+from broker.api.services import Services
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.unit.transactions.node_rig import ask, end, in_a_node, init, partitions_of, produce
 
@@ -13,7 +13,7 @@ READ_COMMITTED = 1
 def test_a_reader_that_waited_for_an_abort_is_told_what_to_leave_out(tmp_path: Any) -> None:
     """I30: the records become readable by the very marker that aborts them."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
         await produce(node, identity)
         wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)

@@ -59,7 +59,7 @@ def produce(node: Node, *batches: memoryview, topic: str = "t", acks: int = -1, 
         topic_data=[TopicProduceData(name=topic, partition_data=data)],
     )
     context = RequestContext(ConnectionInfo(1, "PLAINTEXT", "127.0.0.1", 1), PRODUCE, 9, 1, "client")
-    return node.catalogue[PRODUCE].handler(node, context, request)
+    return node.catalogue[PRODUCE].handler(node.services, context, request)
 
 
 def errors_of(answer: Any) -> list[int]:
@@ -87,7 +87,7 @@ def test_acks_all_is_answered_when_the_record_is_durable_and_acks_one_before() -
 
 def test_only_the_admin_client_writes_to_our_own_topics() -> None:
     async def story(node: Node) -> None:
-        await node.topics.ensure_internal("__consumer_offsets")
+        await node.services.topics.ensure_internal("__consumer_offsets")
         answer = produce(node, batch(), topic="__consumer_offsets")
         assert errors_of(answer) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
 

@@ -66,7 +66,7 @@ def life(files: SimulatedFiles, story: Story, *, boot: str = "b", stop: bool = T
         if stop:
             await node.stop()
         else:
-            await node._housekeeping.stop()
+            await node._running.housekeeping.stop()  # type: ignore[union-attr]
             node.abandon()
             await asyncio.sleep(0)
         environment.close()
@@ -75,10 +75,10 @@ def life(files: SimulatedFiles, story: Story, *, boot: str = "b", stop: bool = T
 
 
 async def opened(node: Node, topic: str = "t") -> Partition:
-    await node.topics.auto_create(topic)
+    await node.services.topics.auto_create(topic)
     while node.data_folder is not None and node.data_folder.distrusted and node.failure is None:
         await asyncio.sleep(0)
-    partition = node.topics.partition(topic, 0)
+    partition = node.services.topics.partition(topic, 0)
     assert partition is not None
     return partition
 
@@ -196,7 +196,7 @@ def test_records_that_were_deleted_do_not_come_back() -> None:
         for value in (b"a", b"b", b"c"):
             await (append(partition, value) or asyncio.sleep(0))
         asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
-        answer = await handle(node, DeleteRecordsRequest(topics=[asked], timeout_ms=1000), 2)
+        answer = await handle(node.services, DeleteRecordsRequest(topics=[asked], timeout_ms=1000), 2)
         assert answer.topics[0].partitions[0].low_watermark == 2
         cut.append(files.crash(Random(1)))
 
@@ -213,7 +213,7 @@ def test_a_stop_syncs_what_was_written_and_not_every_log_there_is() -> None:
     files = SimulatedFiles()
 
     async def story(node: Node) -> None:
-        await node.topics.create(
+        await node.services.topics.create(
             [CreatableTopic(name="wide", num_partitions=100, replication_factor=1, assignments=[], configs=[])]
         )
         await (append(await opened(node, "wide"), b"v") or asyncio.sleep(0))
@@ -274,7 +274,7 @@ def test_a_topic_deleted_under_a_marker_completes_the_transaction_through_its_ow
         told: list[Any] = []
         markers = UncommittedMarkers()
         markers.wait(partition, partition.end_offset + 1, told.append)
-        await node.topics.delete([DeleteTopicState(name="t", topic_id=bytes(16))])
+        await node.services.topics.delete([DeleteTopicState(name="t", topic_id=bytes(16))])
         assert told == [ErrorCode.UNKNOWN_TOPIC_ID]
 
     life(files, story)

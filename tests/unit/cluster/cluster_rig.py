@@ -6,7 +6,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+from broker.api.api_families import load_handlers
 from broker.api.context import ConnectionInfo, RequestContext
+from broker.api.services import Services
 from broker.config.broker_config import BrokerConfig
 from broker.disk.local_files import LocalFiles
 from broker.network.listeners import Endpoint
@@ -132,7 +134,7 @@ def image_of(machine: ClusterCoordinator) -> dict[str, Any]:
 
 
 def with_node(
-    story: Callable[[Node], Awaitable[T]], *, folder: Path | None = None, settings: dict[str, str] | None = None
+    story: Callable[[Services], Awaitable[T]], *, folder: Path | None = None, settings: dict[str, str] | None = None
 ) -> T:
     """Run a story against a started node, in memory or in a folder; the node is stopped in the end."""
     values = {"num.partitions": "2", "offsets.topic.num.partitions": "3", **(settings or {})}
@@ -146,12 +148,11 @@ def with_node(
         environment = RealEnvironment(files, sync_threads=2)
         node = Node(BrokerConfig(values), environment)
         try:
-            node.endpoints = {
+            endpoints = {
                 "PLAINTEXT": Endpoint("PLAINTEXT", "127.0.0.1", 9092),
                 "OUTSIDE": Endpoint("OUTSIDE", "broker.example", 19092),
             }
-            await node.start()
-            told = await story(node)
+            told = await story(await node.start(endpoints))
             await node.stop()
             return told
         finally:
@@ -162,9 +163,9 @@ def with_node(
     return asyncio.run(run())
 
 
-async def handle(node: Node, request: Any, version: int, *, listener: str = "PLAINTEXT") -> Any:
+async def handle(node: Services, request: Any, version: int, *, listener: str = "PLAINTEXT") -> Any:
     """What the handler of this request answers."""
-    entry = next(one for one in node.catalogue.values() if one.request is type(request))
+    entry = next(one for one in load_handlers().values() if one.request is type(request))
     assert version in entry.versions
     connection = ConnectionInfo(connection_id=1, listener=listener, peer_host="127.0.0.1", peer_port=1)
     answer = entry.handler(node, RequestContext(connection, entry.api_key, version, 1, "test"), request)

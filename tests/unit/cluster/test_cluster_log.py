@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.node import Node
+from broker.api.services import Services
 from coordinator.cluster.configs import Alteration, AlteredResource
 from coordinator.cluster.coordinator import LAST_PRODUCER_ID, Registration, framed
 from coordinator.cluster.image import ClusterImage
@@ -188,7 +188,7 @@ def test_a_record_is_framed_as_kafka_frames_it() -> None:
 def test_the_log_holds_what_a_kafka_of_our_metadata_version_writes(tmp_path: Path) -> None:
     """No keys, the endpoints that clients are told, and in which directory each partition is."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         await node.topics.auto_create("t")
 
     with_node(story, folder=tmp_path)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from broker.node import Node
+from broker.api.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
     AlterConfigsRequest,
@@ -21,7 +21,7 @@ TOPIC, BROKER = 2, 4
 DEFAULT, STATIC, DYNAMIC_DEFAULT, DYNAMIC, OF_TOPIC = 5, 4, 3, 2, 1
 
 
-async def describe(node: Node, kind: int, name: str, *keys: str) -> tuple[int, dict[str, Any]]:
+async def describe(node: Services, kind: int, name: str, *keys: str) -> tuple[int, dict[str, Any]]:
     request = DescribeConfigsRequest(
         resources=[
             DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(keys) or None)
@@ -33,7 +33,7 @@ async def describe(node: Node, kind: int, name: str, *keys: str) -> tuple[int, d
     return result.error_code, {one.name: one for one in result.configs}
 
 
-async def change(node: Node, kind: int, name: str, **values: str | None) -> int:
+async def change(node: Services, kind: int, name: str, **values: str | None) -> int:
     configs = [
         IncrementalAlterConfigsRequestAlterableConfig(
             name=key.replace("_", "."), config_operation=1 if value is None else 0, value=value
@@ -50,7 +50,7 @@ async def change(node: Node, kind: int, name: str, **values: str | None) -> int:
 def test_a_topic_setting_falls_back_from_topic_to_broker_to_default() -> None:
     """The value, where it comes from, and all that was outvoted, most binding first (KIP-226)."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         await node.topics.create([topic("t")])
 
         async def told() -> tuple[str, int, list[tuple[str, str, int]]]:
@@ -76,7 +76,7 @@ def test_a_topic_setting_falls_back_from_topic_to_broker_to_default() -> None:
 
 
 def test_a_change_is_in_force_when_it_is_answered() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         await node.topics.create([topic("t"), topic("own", configs={"max.message.bytes": "77"})])
         found, own = node.topics.by_name("t"), node.topics.by_name("own")
         assert found is not None and own is not None
@@ -92,7 +92,7 @@ def test_a_change_is_in_force_when_it_is_answered() -> None:
 def test_replacing_all_settings_reads_modifies_and_writes() -> None:
     """What librdkafka's AlterConfigs does: it sends everything back."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         await node.topics.create([topic("t", configs={"retention.ms": "5"})])
         _, before = await describe(node, TOPIC, "t")
         values = {name: one.value for name, one in before.items()} | {"segment.ms": "654321"}
@@ -115,7 +115,7 @@ def test_replacing_all_settings_reads_modifies_and_writes() -> None:
 
 
 def test_what_tools_look_for_on_a_broker_is_there() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         error, configs = await describe(node, BROKER, "1")
         assert error == ErrorCode.NONE
         for name in ("default.replication.factor", "delete.topic.enable", "inter.broker.protocol.version"):
@@ -133,7 +133,7 @@ def test_what_tools_look_for_on_a_broker_is_there() -> None:
 def test_a_compacted_topic_is_exactly_compact() -> None:
     """Kafka Connect and the schema registry compare the whole value."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         await node.topics.create([topic("_schemas", 1, configs={"cleanup.policy": "compact", "retention.ms": "-1"})])
         _, configs = await describe(node, TOPIC, "_schemas", "cleanup.policy", "retention.ms", "no.such.key")
         assert {name: one.value for name, one in configs.items()} == {"cleanup.policy": "compact", "retention.ms": "-1"}
@@ -145,7 +145,7 @@ def test_a_compacted_topic_is_exactly_compact() -> None:
 
 
 def test_resources_with_settings_are_listed() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         await node.topics.create([topic("t")])
 
         async def listed(version: int, *kinds: int) -> tuple[int, list[tuple[str, int]]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.node import Node
+from broker.api.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
     ApiVersionsRequest,
@@ -19,12 +19,12 @@ NO_ID = bytes(16)
 
 
 def test_every_handler_is_listed_with_its_versions() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         answer = await handle(node, ApiVersionsRequest(), 0)
         listed = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
         assert listed[18] == (0, 4) and listed[3] == (0, 13) and listed[19] == (2, 7)
         assert listed[0][0] == 0, "Produce lists 0, or librdkafka stops compressing (KAFKA-18659)"
-        assert set(listed) == set(node.catalogue) and list(listed) == sorted(listed)
+        assert set(listed) == set(node.versions) and list(listed) == sorted(listed)
 
     with_node(story)
 
@@ -35,7 +35,7 @@ def test_every_handler_is_listed_with_its_versions() -> None:
 def test_features_whose_lowest_level_is_0_are_kept_from_older_clients(version: int, supported: set[str]) -> None:
     """KAFKA-17011; what is finalised is told to all of them, with an epoch."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         answer = await handle(
             node, ApiVersionsRequest(client_software_name="test", client_software_version="1.0"), version
         )
@@ -47,7 +47,7 @@ def test_features_whose_lowest_level_is_0_are_kept_from_older_clients(version: i
 
 
 def test_a_client_that_cannot_say_its_name_is_refused() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         for name, version in (("", "1"), ("a b", "1"), ("ok", "1_"), ("-a", "1")):
             request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
             answer = await handle(node, request, 4)
@@ -63,7 +63,7 @@ def asking(*names: str | None, auto: bool = True) -> MetadataRequest:
 
 
 def test_each_listener_is_told_its_own_address() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         for listener, address in (("PLAINTEXT", ("127.0.0.1", 9092)), ("OUTSIDE", ("broker.example", 19092))):
             (broker,) = (await handle(node, asking(), 13, listener=listener)).brokers
             assert (broker.node_id, broker.host, broker.port, broker.rack) == (1, *address, "r1")
@@ -77,7 +77,7 @@ def test_each_listener_is_told_its_own_address() -> None:
 
 
 def test_null_means_all_topics_and_none_means_none_but_in_version_0() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         await node.topics.create([topic("a"), topic("b")])
         assert [one.name for one in (await handle(node, MetadataRequest(topics=None), 13)).topics] == ["a", "b"]
         assert (await handle(node, MetadataRequest(topics=[]), 1)).topics == []
@@ -87,7 +87,7 @@ def test_null_means_all_topics_and_none_means_none_but_in_version_0() -> None:
 
 
 def test_a_topic_that_is_not_there_is_made_and_ready_in_the_same_answer() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         (found,) = (await handle(node, asking("new"), 13)).topics
         assert (found.error_code, found.name, len(found.partitions)) == (ErrorCode.NONE, "new", 2)
         assert found.partitions[1].leader_id == 1 and found.partitions[1].leader_epoch == node.epoch
@@ -98,7 +98,7 @@ def test_a_topic_that_is_not_there_is_made_and_ready_in_the_same_answer() -> Non
 
 
 def test_topics_are_not_made_for_those_who_do_not_want_it() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         for request, version in ((asking("new", auto=False), 13), (asking("new", auto=False), 4)):
             (missing,) = (await handle(node, request, version)).topics
             assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -106,7 +106,7 @@ def test_topics_are_not_made_for_those_who_do_not_want_it() -> None:
         assert illegal.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert node.topics.all() == []
 
-    async def switched_off(node: Node) -> None:
+    async def switched_off(node: Services) -> None:
         (missing,) = (await handle(node, asking("new"), 13)).topics
         assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -115,7 +115,7 @@ def test_topics_are_not_made_for_those_who_do_not_want_it() -> None:
 
 
 def test_topics_by_id_and_an_id_of_nobody_comes_back() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         (made,) = await node.topics.create([topic("a")])
         stranger = b"nobody's" * 2
         request = MetadataRequest(
@@ -132,7 +132,7 @@ def test_topics_by_id_and_an_id_of_nobody_comes_back() -> None:
 
 
 def test_operations_are_told_only_when_asked_for() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         await node.topics.create([topic("a")])
         request = asking("a")
         (plain,) = (await handle(node, request, 13)).topics
@@ -146,7 +146,7 @@ def test_operations_are_told_only_when_asked_for() -> None:
 
 
 def test_describe_cluster_serves_brokers_only() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         for kind, error in ((2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)):
             request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=kind)
             assert (await handle(node, request, 1)).error_code == error
@@ -155,7 +155,7 @@ def test_describe_cluster_serves_brokers_only() -> None:
 
 
 def test_partitions_are_described_page_by_page() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         await node.topics.create([topic("a", 3), topic("b", 2), topic("c", 1)])
 
         async def page(names: list[str], limit: int, cursor: tuple[str, int] | None) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | None]:  # fmt: skip  # noqa: E501

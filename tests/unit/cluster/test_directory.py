@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from broker.node import Node
+from broker.api.services import Services
 from broker.partitions.topic import Topic
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
@@ -13,13 +13,13 @@ from tests.unit.cluster.cluster_rig import topic, with_node
 ONE_RECORD = build_batch([NewRecord(key=b"k", value=b"v", timestamp_ms=1)])
 
 
-def append(node: Node, name: str, index: int = 0) -> int:
+def append(node: Services, name: str, index: int = 0) -> int:
     partition = node.topics.partition(name, index)
     assert partition is not None
     return partition.append_records(ONE_RECORD, now_ms=1)
 
 
-async def created(node: Node, name: str, partitions: int = 2) -> Topic:
+async def created(node: Services, name: str, partitions: int = 2) -> Topic:
     (result,) = await node.topics.create([topic(name, partitions)])
     assert result.error_code == ErrorCode.NONE
     found = node.topics.by_id(result.topic_id)
@@ -27,13 +27,13 @@ async def created(node: Node, name: str, partitions: int = 2) -> Topic:
     return found
 
 
-async def deleted(node: Node, name: str) -> None:
+async def deleted(node: Services, name: str) -> None:
     (result,) = await node.topics.delete([DeleteTopicState(name=name)])
     assert result.error_code == ErrorCode.NONE
 
 
 def test_a_topic_can_be_written_when_its_creation_is_answered() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         made = await created(node, "t")
         assert len(made.partitions.opened()) == 2, "nothing is left to be opened"
         assert append(node, "t", 1) == 0
@@ -48,7 +48,7 @@ def test_a_topic_can_be_written_when_its_creation_is_answered() -> None:
 def test_a_topic_is_not_there_before_it_is_durable() -> None:
     """What a crash could take away is shown to nobody."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         asked = asyncio.ensure_future(node.topics.create([topic("t", 1)]))
         await asyncio.sleep(0)
         assert "t" in node.cluster.image.topics
@@ -60,7 +60,7 @@ def test_a_topic_is_not_there_before_it_is_durable() -> None:
 
 
 def test_a_deleted_topic_is_gone_and_its_successor_is_empty(tmp_path: Path) -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         first = await created(node, "t")
         append(node, "t")
         told: list[str] = []
@@ -79,7 +79,7 @@ def test_a_deleted_topic_is_gone_and_its_successor_is_empty(tmp_path: Path) -> N
 def test_deleting_and_making_at_once_leaves_the_new_topic_usable(tmp_path: Path) -> None:
     """A new topic appears only when the folders of its namesake are out of the way."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         for _ in range(5):
             first = await created(node, "t", 3)
             append(node, "t")
@@ -96,14 +96,14 @@ def test_deleting_and_making_at_once_leaves_the_new_topic_usable(tmp_path: Path)
 
 
 def test_topics_settings_and_records_survive_a_restart_under_a_new_epoch(tmp_path: Path) -> None:
-    async def first(node: Node) -> tuple[bytes, int]:
+    async def first(node: Services) -> tuple[bytes, int]:
         (result,) = await node.topics.create([topic("t", 2, configs={"retention.ms": "5"})])
         append(node, "t", 1)
         await created(node, "gone")
         await deleted(node, "gone")
         return result.topic_id, node.epoch
 
-    async def second(node: Node) -> None:
+    async def second(node: Services) -> None:
         found = node.topics.by_name("t")
         assert found is not None and found.topic_id == topic_id and len(found.partitions) == 2
         assert found.config.log.retention_ms == 5
@@ -120,12 +120,12 @@ def test_topics_settings_and_records_survive_a_restart_under_a_new_epoch(tmp_pat
 def test_folders_of_deleted_topics_go_and_folders_of_strangers_are_kept(tmp_path: Path) -> None:
     """A crash between deletion and the renaming of folders; and data that this log knows nothing of."""
 
-    async def first(node: Node) -> None:
+    async def first(node: Services) -> None:
         await created(node, "t")
         append(node, "t")
         await deleted(node, "t")
 
-    async def nothing(node: Node) -> None:
+    async def nothing(node: Services) -> None:
         while node.topics.sweep():
             pass
 
@@ -144,7 +144,7 @@ def test_folders_of_deleted_topics_go_and_folders_of_strangers_are_kept(tmp_path
 
 
 def test_growing_keeps_what_is_there() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         made = await created(node, "t", 1)
         append(node, "t")
         (result,) = await node.topics.grow([CreatePartitionsTopic(name="t", count=4, assignments=None)])
@@ -156,7 +156,7 @@ def test_growing_keeps_what_is_there() -> None:
 
 
 def test_whoever_asks_first_makes_the_topic_and_all_of_them_get_it() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         told = await asyncio.gather(*(node.topics.auto_create("t") for _ in range(5)))
         assert set(told) == {ErrorCode.NONE}
         found = node.topics.by_name("t")
@@ -167,7 +167,7 @@ def test_whoever_asks_first_makes_the_topic_and_all_of_them_get_it() -> None:
 
 
 def test_an_internal_topic_is_made_compacted_and_only_once() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         first, second = await asyncio.gather(*(node.topics.ensure_internal("__consumer_offsets") for _ in range(2)))
         assert first is second and first.internal and len(first.partitions) == 3
         assert first.config.log.cleanup_compact and not first.config.log.cleanup_delete
@@ -178,10 +178,10 @@ def test_an_internal_topic_is_made_compacted_and_only_once() -> None:
 
 
 def test_a_thousand_partitions_open_while_the_loop_breathes(tmp_path: Path) -> None:
-    async def first(node: Node) -> None:
+    async def first(node: Services) -> None:
         await created(node, "wide", 200)
 
-    async def second(node: Node) -> None:
+    async def second(node: Services) -> None:
         found = node.topics.by_name("wide")
         assert found is not None and not found.partitions.opened(), "a start waits for none of them"
         assert append(node, "wide", 150) == 0, "one that is needed is opened at once"
@@ -196,7 +196,7 @@ def test_a_thousand_partitions_open_while_the_loop_breathes(tmp_path: Path) -> N
 def test_producer_ids_come_from_blocks_and_are_never_the_same(tmp_path: Path) -> None:
     """The first block is fetched at start; ids of a block that was not used up are lost, never given again."""
 
-    async def story(node: Node) -> list[int]:
+    async def story(node: Services) -> list[int]:
         taken: list[int] = []
         while len(taken) < 2500:
             producer_id = node.producer_ids.take()

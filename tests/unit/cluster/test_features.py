@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.node import Node
+from broker.api.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.features import FeatureUpdateKey, UpdateFeaturesRequest
 from protocol.messages.metadata import ApiVersionsRequest
@@ -26,12 +26,12 @@ def to(level: int, kind: int = UPGRADE, feature: str = TV) -> FeatureUpdateKey:
     return FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
 
 
-async def update(node: Node, *updates: FeatureUpdateKey, version: int = 2, validate_only: bool = False) -> Any:
+async def update(node: Services, *updates: FeatureUpdateKey, version: int = 2, validate_only: bool = False) -> Any:
     request = UpdateFeaturesRequest(feature_updates=list(updates), validate_only=validate_only)
     return await handle(node, request, version)
 
 
-async def told(node: Node) -> tuple[int, int]:
+async def told(node: Services) -> tuple[int, int]:
     """(epoch, level of transaction.version), as ApiVersions says."""
     request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
     answer = await handle(node, request, 4)
@@ -58,7 +58,7 @@ async def told(node: Node) -> tuple[int, int]:
     ],
 )  # fmt: skip
 def test_what_is_refused_and_in_which_words(wanted: FeatureUpdateKey, sentence: str) -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         for version in (0, 1, 2):
             answer = await update(node, to(2), wanted, version=version)
             assert (answer.error_code, answer.error_message) == (
@@ -74,7 +74,7 @@ def test_what_is_refused_and_in_which_words(wanted: FeatureUpdateKey, sentence: 
 def test_levels_go_down_and_up_while_the_broker_runs_and_the_epoch_only_up() -> None:
     """Clients follow the features of the highest epoch they have heard of (KIP-584)."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         epochs = []
         for wanted, level in [(to(0, SAFE), 0), (to(2), 2), (to(1, UNSAFE), 1), (to(1), 1), (to(2), 2)]:
             answer = await update(node, wanted)
@@ -91,7 +91,7 @@ def test_levels_go_down_and_up_while_the_broker_runs_and_the_epoch_only_up() -> 
 
 
 def test_old_versions_name_each_feature_in_their_answer() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         for version, kind in ((0, UPGRADE), (1, UPGRADE)):
             answer = await update(node, to(2, kind), version=version)
             assert [(one.feature, one.error_code, one.error_message) for one in answer.results] == [(TV, 0, "NONE")]
@@ -104,7 +104,7 @@ def test_old_versions_name_each_feature_in_their_answer() -> None:
 def test_a_level_that_was_turned_off_stays_off_after_a_restart(tmp_path: Path) -> None:
     """A start finalises what was never decided, not what was decided to be 0."""
 
-    async def lower(node: Node) -> tuple[int, int]:
+    async def lower(node: Services) -> tuple[int, int]:
         await update(node, to(0, SAFE))
         return await told(node)
 

@@ -110,7 +110,7 @@ def test_offsets_go_with_their_topic(tmp_path: Path) -> None:
         await broker.ask(commit(1), 8)
         topic = broker.node.topics.by_name("t")
         assert topic is not None
-        await forget_topic_offsets(broker.node, "t", topic.topic_id)
+        await forget_topic_offsets(broker.node.groups, "t", topic.topic_id)
         fetched = await broker.ask(OffsetFetchRequest(group_id=GROUP, topics=None), 7)
         assert fetched.topics == []
 

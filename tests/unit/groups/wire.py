@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from broker.api.api_families import load_handlers
 from broker.api.context import ConnectionInfo, RequestContext
+from broker.api.services import Services
 from broker.config.broker_config import BrokerConfig
 from broker.disk.local_files import LocalFiles
 from broker.network.listeners import Endpoint
@@ -43,13 +45,13 @@ class SetClock(RealEnvironment):
 class Broker:
     """A node in memory, and one client of it."""
 
-    def __init__(self, node: Node, clock: SetClock) -> None:
+    def __init__(self, node: Services, clock: SetClock) -> None:
         self.node = node
         self.clock = clock
         self.connection = ConnectionInfo(1, "PLAINTEXT", "10.0.0.7", 4711)
 
     async def ask(self, request: Any, version: int) -> Any:
-        entry = self.node.catalogue[schema_of(type(request)).api_key]
+        entry = load_handlers()[schema_of(type(request)).api_key]
         assert version in entry.versions
         context = RequestContext(self.connection, entry.api_key, version, 1, "client")
         answer = entry.handler(self.node, context, request)
@@ -117,9 +119,8 @@ def told(story: Callable[[Broker], Awaitable[None]], folder: Path) -> None:
         environment = SetClock(LocalFiles(str(folder)))
         node = Node(BrokerConfig({"tallystick.in.memory": "true", **settings}), environment)
         try:
-            await node.start()
-            node.endpoints = {"PLAINTEXT": Endpoint("PLAINTEXT", "broker.example", 9092)}
-            await story(Broker(node, environment))
+            services = await node.start({"PLAINTEXT": Endpoint("PLAINTEXT", "broker.example", 9092)})
+            await story(Broker(services, environment))
         finally:
             await node.stop()
             environment.close()

@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from broker.api.api_families import load_handlers
 from broker.api.context import ConnectionInfo, RequestContext
+from broker.api.services import Services
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.transaction_gate import ProduceBatch, admit_produce
 from broker.disk.local_files import LocalFiles
@@ -21,19 +23,19 @@ from protocol.schema import schema_of
 CONNECTION = ConnectionInfo(1, "PLAINTEXT", "127.0.0.1", 1)
 
 
-def in_a_node(story: Callable[[Node], Coroutine[Any, Any, None]], tmp_path: Any, **settings: str) -> None:
+def in_a_node(story: Callable[[Services], Coroutine[Any, Any, None]], tmp_path: Any, **settings: str) -> None:
     """Run a story against a fresh node in memory with the topic `t` of two partitions."""
 
     async def run() -> None:
         values = {"tallystick.in.memory": "true", "num.partitions": "2"}
         environment = RealEnvironment(LocalFiles(str(tmp_path)), sync_threads=1)
         node = Node(BrokerConfig(values | {key.replace("_", "."): text for key, text in settings.items()}), environment)
-        await node.start()
+        services = await node.start()
         try:
             for topic in ("__transaction_state", "__consumer_offsets"):
-                await node.topics.ensure_internal(topic)
-            await node.topics.auto_create("t")
-            await asyncio.wait_for(story(node), 20)
+                await services.topics.ensure_internal(topic)
+            await services.topics.auto_create("t")
+            await asyncio.wait_for(story(services), 20)
         finally:
             await node.stop()
             environment.close()
@@ -41,19 +43,19 @@ def in_a_node(story: Callable[[Node], Coroutine[Any, Any, None]], tmp_path: Any,
     asyncio.run(run())
 
 
-async def ask(node: Node, request: Any, version: int) -> Any:
+async def ask(node: Services, request: Any, version: int) -> Any:
     key = schema_of(type(request)).api_key
     context = RequestContext(CONNECTION, key, version, 1, "test")
-    answer = node.catalogue[key].handler(node, context, request)
+    answer = load_handlers()[key].handler(node, context, request)
     return await answer if isinstance(answer, Awaitable) else answer
 
 
-async def init(node: Node, name: str = "tx", version: int = 4, **fields: Any) -> Any:
+async def init(node: Services, name: str = "tx", version: int = 4, **fields: Any) -> Any:
     request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000, **fields)
     return await ask(node, request, version)
 
 
-async def end(node: Node, identity: Any, *, commit: bool, version: int = 5) -> Any:
+async def end(node: Services, identity: Any, *, commit: bool, version: int = 5) -> Any:
     request = EndTxnRequest(
         transactional_id="tx",
         producer_id=identity.producer_id,
@@ -75,7 +77,7 @@ def batch(identity: Any, sequence: int = 0) -> memoryview:
     )
 
 
-async def produce(node: Node, identity: Any, *, version: int = 12, sequence: int = 0, index: int = 0) -> ErrorCode:
+async def produce(node: Services, identity: Any, *, version: int = 12, sequence: int = 0, index: int = 0) -> ErrorCode:
     """What the Produce handler does with one transactional batch."""
     partition = node.topics.partition("t", index)
     assert partition is not None
@@ -92,7 +94,7 @@ async def produce(node: Node, identity: Any, *, version: int = 12, sequence: int
     return admission.error
 
 
-def partitions_of(node: Node) -> list[Any]:
+def partitions_of(node: Services) -> list[Any]:
     topic = node.topics.by_name("t")
     assert topic is not None
     return list(topic.partitions)

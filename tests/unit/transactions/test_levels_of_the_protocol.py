@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.node import Node
+from broker.api.services import Services
 from coordinator.transactions.fencing import EXHAUSTED_EPOCH
 from coordinator.transactions.states import TransactionState
 from protocol.errors import ErrorCode
@@ -20,7 +20,7 @@ from tests.unit.transactions.node_rig import ask, end, in_a_node, init, partitio
 CLASSIC, MODERN = 0, 2
 
 
-async def finalise(node: Node, level: int) -> None:
+async def finalise(node: Services, level: int) -> None:
     current = node.cluster.finalized_features.get("transaction.version", 0)
     update = FeatureUpdateKey(
         feature="transaction.version", max_version_level=level, upgrade_type=1 if level >= current else 2
@@ -30,7 +30,7 @@ async def finalise(node: Node, level: int) -> None:
     assert node.cluster.finalized_features.get("transaction.version", 0) == level
 
 
-async def add(node: Node, identity: Any, index: int = 0) -> ErrorCode:
+async def add(node: Services, identity: Any, index: int = 0) -> ErrorCode:
     """AddPartitionsToTxn as a classic client sends it."""
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="tx",
@@ -42,7 +42,9 @@ async def add(node: Node, identity: Any, index: int = 0) -> ErrorCode:
     return ErrorCode(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
 
-async def one_transaction(node: Node, identity: Any, protocol: int, sequence: int, *, commit: bool) -> tuple[Any, int]:
+async def one_transaction(
+    node: Services, identity: Any, protocol: int, sequence: int, *, commit: bool
+) -> tuple[Any, int]:
     """A whole transaction; returns the identity and the sequence for the next one."""
     if protocol == CLASSIC:
         assert await add(node, identity) == ErrorCode.NONE
@@ -56,7 +58,7 @@ async def one_transaction(node: Node, identity: Any, protocol: int, sequence: in
     return following, 0
 
 
-async def settled(node: Node) -> None:
+async def settled(node: Services) -> None:
     await node.transactions.wait_until_completed("tx", 5)
     await node.group_commit.wait_until_idle()
     for partition in partitions_of(node):
@@ -68,7 +70,7 @@ def test_the_level_changes_between_transactions_and_nothing_is_lost(tmp_path: An
     """I19: at each level, a client of each protocol runs a transaction, commits and aborts; every one of them ends,
     epochs only grow, and the zombie of the level before is fenced."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         zombie, last = None, (-1, -1)
         for level in levels:
             await finalise(node, level)
@@ -96,7 +98,7 @@ def test_a_zombie_of_the_new_protocol_does_not_get_the_identity_of_a_classic_suc
     """I01, I19: its epoch is one below, as that of a retried EndTxn would be. Kafka takes it for one, and tells the
     zombie who its successor is."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         zombie = await init(node)
         successor = await init(node)
         assert successor.producer_epoch == zombie.producer_epoch + 1
@@ -113,7 +115,7 @@ def test_the_level_changes_while_a_transaction_is_open(tmp_path: Any) -> None:
     """KAFKA-18227: a client that began with the classic protocol and ends with the new one (and the other way round)
     ends one transaction, whole, and is not fenced by itself."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
         assert await add(node, identity) == ErrorCode.NONE
         assert await produce(node, identity, version=11) == ErrorCode.NONE
@@ -136,7 +138,7 @@ def test_who_was_fenced_by_the_broker_may_go_on_only_at_the_new_level(tmp_path: 
     """§2.9: after an abort by the broker itself, the late EndTxn(abort) of a TV2 client is its way back; the classic
     protocol has none (I12)."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         await finalise(node, level)
         identity = await init(node)
         assert await produce(node, identity, version=12) == ErrorCode.NONE
@@ -158,7 +160,7 @@ def test_who_was_fenced_by_the_broker_may_go_on_only_at_the_new_level(tmp_path: 
 def test_epochs_run_out_over_the_wire_once_and_the_new_producer_goes_on(tmp_path: Any) -> None:
     """I09: from 32764 on, with commits, aborts and their retries: rotation to (new, 0) once; nobody is told 32767."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         first = await init(node)
         shard = node.transactions.shard_of("tx")
         assert shard is not None
@@ -192,7 +194,7 @@ def _wind_forward(machine: Any, epoch: int) -> None:
 def test_a_client_asks_again_with_what_it_was_and_is_told_once_more(tmp_path: Any) -> None:
     """KIP-360: InitProducerId with the identity the client has, and its retry when the answer was lost."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         first = await init(node)
         known = {"producer_id": first.producer_id, "producer_epoch": first.producer_epoch}
         second = await init(node, **known)

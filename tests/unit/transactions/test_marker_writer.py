@@ -17,13 +17,12 @@ def writer_to(name: str, *, partition: Any = None, shard: Any = None) -> LocalMa
     """A node with one topic, as far as a marker sees it."""
     topic = SimpleNamespace(name=name, topic_id=TOPIC_ID)
     topics = SimpleNamespace(by_id=lambda _: topic, by_name=lambda _: topic, partition_by_id=lambda *_: partition)
-    node: Any = SimpleNamespace(
-        topics=topics,
-        environment=SimpleNamespace(wall_ms=lambda: NOW_MS),
-        group_commit=SimpleNamespace(publish=lambda _: None),
-        groups=SimpleNamespace(shard=lambda _: shard, publish=lambda _: None),
-    )
-    return LocalMarkerWriter(node)
+    parts: dict[str, Any] = {
+        "topics": topics,
+        "environment": SimpleNamespace(wall_ms=lambda: NOW_MS),
+        "groups": SimpleNamespace(shard=lambda _: shard, publish=lambda _: None),
+    }
+    return LocalMarkerWriter(**parts, publish=lambda _: None)
 
 
 def test_a_marker_counts_as_written_when_it_is_durable() -> None:

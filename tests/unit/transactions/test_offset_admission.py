@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from broker.api.handlers import group_offsets
+from broker.api.services import Services
 from broker.coordination import transaction_gate
 from broker.coordination.transaction_gate import admit_offset_commit
-from broker.node import Node
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
     TxnOffsetCommitRequest,
@@ -22,7 +22,7 @@ def test_a_transaction_that_ends_while_offsets_are_admitted(tmp_path: Any, monke
     staged now would belong to no transaction, and stay unstable for good."""
     add = transaction_gate.add_to_transaction
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
 
         async def add_then_end(*arguments: Any, **options: Any) -> ErrorCode:
@@ -46,7 +46,7 @@ def test_a_coordinator_that_loads_has_another_name_for_old_clients(
     async def loading(*arguments: Any) -> ErrorCode:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         monkeypatch.setattr(group_offsets, "admit_offset_commit", loading)
         offsets = [TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=None)]
         request = TxnOffsetCommitRequest(

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from broker.node import Node
+from broker.api.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from tests.unit.transactions.node_rig import ask, batch, in_a_node, init, partitions_of
 
 
-async def produce_to(node: Node, identity: Any, index: int) -> int:
+async def produce_to(node: Services, identity: Any, index: int) -> int:
     data = [PartitionProduceData(index=index, records=batch(identity))]
     request = ProduceRequest(
         transactional_id="tx", acks=1, timeout_ms=1, topic_data=[TopicProduceData(name="t", partition_data=data)]
@@ -22,7 +22,7 @@ async def produce_to(node: Node, identity: Any, index: int) -> int:
 def test_only_partitions_of_the_open_transaction_are_written_to(tmp_path: Any) -> None:
     """I25: the transaction is open, and this partition is not in it: a batch there would hang for good."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
         added = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id="tx",

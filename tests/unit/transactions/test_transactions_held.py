@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.api.services import Services
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.marker_writer import LocalMarkerWriter, UncommittedMarkers
 from broker.coordination.transaction_gate import admit_offset_commit
@@ -41,7 +42,7 @@ class HeldMarkers:
 def test_who_comes_too_early_is_held_and_then_let_in(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hold, do not bounce: an implicit add, a classic add and a new instance wait for COMPLETE, in this order."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         markers = HeldMarkers(monkeypatch)
         identity = await init(node)
         await produce(node, identity)
@@ -62,7 +63,7 @@ def test_who_comes_too_early_is_held_and_then_let_in(tmp_path: Any, monkeypatch:
 def test_nobody_is_held_for_ever(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """2.6: after a tenth of a second 51, which a classic Produce, that is not held at all, hears as 19."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         markers = HeldMarkers(monkeypatch)
         identity = await init(node)
         await produce(node, identity)
@@ -81,7 +82,7 @@ def test_nobody_is_held_for_ever(tmp_path: Any, monkeypatch: pytest.MonkeyPatch)
 def test_a_topic_deleted_and_made_again_gets_no_marker(tmp_path: Any) -> None:
     """I17: the transaction completes without it, and the new topic of the same name stays empty."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
         await produce(node, identity)
         await node.topics.delete([DeleteTopicState(name="t", topic_id=bytes(16))])
@@ -101,7 +102,7 @@ def test_a_topic_deleted_and_made_again_gets_no_marker(tmp_path: Any) -> None:
 def test_an_operator_cannot_commit_what_the_coordinator_holds_open(tmp_path: Any) -> None:
     """§8.4: a marker past the coordinator would tear the transaction apart."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
         await produce(node, identity)
         marker = WritableTxnMarker(
@@ -125,7 +126,7 @@ def test_an_operator_cannot_commit_what_the_coordinator_holds_open(tmp_path: Any
 def test_a_client_that_goes_away_cancels_its_wait_and_nothing_else(tmp_path: Any) -> None:
     """I45: EndTxn is cancelled at its first await; the decision is made all the same."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
         await produce(node, identity)
         ending = asyncio.create_task(end(node, identity, commit=True))
@@ -142,7 +143,7 @@ def test_a_node_that_died_between_the_decision_and_the_markers(tmp_path: Any, mo
     """I04, I14: the next start reads PREPARE, writes the markers and COMPLETE, and the data is there to be read."""
     values = {"log.dirs": str(tmp_path), "num.partitions": "2"}
 
-    async def dies(node: Node) -> Any:
+    async def dies(node: Services) -> Any:
         for topic in ("__transaction_state", "__consumer_offsets"):
             await node.topics.ensure_internal(topic)
         await node.topics.auto_create("t")
@@ -153,7 +154,7 @@ def test_a_node_that_died_between_the_decision_and_the_markers(tmp_path: Any, mo
         monkeypatch.undo()
         return identity
 
-    async def comes_back(node: Node, identity: Any) -> None:
+    async def comes_back(node: Services, identity: Any) -> None:
         await node.transactions.wait_until_loaded()
         after = await end(node, identity, commit=True)
         while after.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -168,13 +169,13 @@ def test_a_node_that_died_between_the_decision_and_the_markers(tmp_path: Any, mo
         for life in ("dies", "comes back"):
             environment = RealEnvironment(LocalFiles(str(tmp_path)), sync_threads=1)
             node = Node(BrokerConfig(values), environment)
-            await node.start()
-            await node.topics.wait_until_open()
+            services = await node.start()
+            await services.topics.wait_until_open()
             if life == "dies":
-                identity = await dies(node)
+                identity = await dies(services)
                 node.abandon()
             else:
-                await comes_back(node, identity)
+                await comes_back(services, identity)
                 await node.stop()
             environment.close()
             if isinstance(environment.files, LocalFiles):

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from broker.api.services import Services
 from broker.coordination.transaction_gate import ProduceBatch, admit_offset_commit, admit_produce
 from broker.coordination.transactions import reconcile
-from broker.node import Node
 from coordinator.machine import Marker
 from coordinator.transactions.states import TransactionState
 from protocol.errors import ErrorCode
@@ -30,7 +30,7 @@ from tests.unit.transactions.node_rig import ask, batch, end, in_a_node, init, p
 def test_transactions_one_after_the_other_never_hear_of_a_concurrent_one(tmp_path: Any) -> None:
     """Hold, do not bounce: the next transaction is let in when the one before is complete, and LSO follows."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
         for number in range(5):
             for index in (0, 1):
@@ -49,7 +49,7 @@ def test_transactions_one_after_the_other_never_hear_of_a_concurrent_one(tmp_pat
 def test_the_classic_protocol_adds_and_ends(tmp_path: Any) -> None:
     """Versions 0 and 1, as librdkafka and aiokafka speak them; 90 is 47 for them (§2.14)."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         old = await init(node, version=0)
         for committed in (True, False):
             added = await ask(
@@ -87,7 +87,7 @@ def test_the_classic_protocol_adds_and_ends(tmp_path: Any) -> None:
 def test_partitions_are_added_all_or_none(tmp_path: Any) -> None:
     """I13, KAFKA-5322: 3 and 29 for those at fault, 55 for the others; our own topics are not the client's."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
         topics = [("t", [0, 9]), ("nowhere", [0]), ("__transaction_state", [0])]
         request = AddPartitionsToTxnRequest(
@@ -113,7 +113,7 @@ def test_partitions_are_added_all_or_none(tmp_path: Any) -> None:
 def test_brokers_verify_several_transactions_at_once(tmp_path: Any) -> None:
     """Version 4 and later of AddPartitionsToTxn (KIP-890 part 1)."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
         await produce(node, identity)
         asked = [
@@ -143,7 +143,7 @@ def test_brokers_verify_several_transactions_at_once(tmp_path: Any) -> None:
 def test_a_write_outside_the_transaction_is_refused(tmp_path: Any, version: int, code: int) -> None:
     """I20, I25: classic clients must have added the partition; what they are told depends on what they know."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
         assert await produce(node, identity, version=version) == code
         offsets = await admit_offset_commit(node, "tx", identity.producer_id, identity.producer_epoch, "g", 3)
@@ -158,7 +158,7 @@ def test_a_write_outside_the_transaction_is_refused(tmp_path: Any, version: int,
 def test_offsets_join_the_transaction_and_a_zombie_does_not(tmp_path: Any) -> None:
     """I11: version 5 of TxnOffsetCommit adds its partition; the old epoch is told 47, never 90."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         old = await init(node)
         assert await admit_offset_commit(node, "tx", old.producer_id, old.producer_epoch, "g", 5) == ErrorCode.NONE
         new = await init(node)
@@ -173,7 +173,7 @@ def test_offsets_join_the_transaction_and_a_zombie_does_not(tmp_path: Any) -> No
 def test_what_is_wrong_with_an_init_producer_id_itself(tmp_path: Any) -> None:
     """Rows 2 to 7 of §2.5."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         assert (await init(node, producer_id=1, producer_epoch=-1)).error_code == ErrorCode.INVALID_REQUEST
         assert (await init(node, name="")).error_code == ErrorCode.INVALID_REQUEST
         for timeout_ms in (0, -1, 900_001):
@@ -192,7 +192,7 @@ def test_what_is_wrong_with_an_init_producer_id_itself(tmp_path: Any) -> None:
 def test_an_operator_looks_and_aborts(tmp_path: Any) -> None:
     """KIP-664 and §8.4: an abort of what the coordinator holds open ends all of it, and the client is fenced."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
         for index in (0, 1):
             await produce(node, identity, index=index)
@@ -227,7 +227,7 @@ def test_an_operator_looks_and_aborts(tmp_path: Any) -> None:
 def test_listing_filters(tmp_path: Any) -> None:
     """KIP-664, KIP-994, KIP-1152."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         for name in ("orders-1", "orders-2", "other"):
             await init(node, name)
 
@@ -251,7 +251,7 @@ def test_listing_filters(tmp_path: Any) -> None:
 def test_orphans_are_ended_at_start_and_what_is_answered_for_is_not(tmp_path: Any) -> None:
     """I50, §8.3: an injected open transaction nobody knows of is aborted; one in progress is left alone."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
         await produce(node, identity, index=0)
         stranger = type(identity)(producer_id=999_999, producer_epoch=3)
@@ -270,7 +270,7 @@ def test_orphans_are_ended_at_start_and_what_is_answered_for_is_not(tmp_path: An
 def test_a_marker_in_between_invalidates_an_admission(tmp_path: Any) -> None:
     """I26, KAFKA-14884: verified, then the transaction ends, then the append: refused."""
 
-    async def story(node: Node) -> None:
+    async def story(node: Services) -> None:
         identity = await init(node)
         await produce(node, identity, index=1)
         partition = partitions_of(node)[0]

@@ -1,0 +1,103 @@
+"""What a running node offers to those who answer requests.
+
+Made once, when the node has started, and complete from then on. Handlers name the parts they use by a protocol of their
+own, put together from the `With…` below: what a handler can reach is read in its signature, and a test brings no more
+than that.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker.api.fetch_sessions import FetchSessions
+from broker.api.waiting import WaitingRoom
+from broker.config.broker_config import BrokerConfig
+from broker.coordination.cluster import Cluster
+from broker.coordination.coordinators import Shards
+from broker.coordination.marker_writer import LocalMarkerWriter
+from broker.coordination.producer_ids import ProducerIdSource
+from broker.coordination.transactions import TransactionShards
+from broker.disk.checkpoints import Checkpoints
+from broker.disk.group_commit import GroupCommit
+from broker.network.listeners import Endpoint
+from broker.network.memory_budget import AnswerBudget
+from broker.partitions.topics import TopicDirectory
+from broker.process.environment import Environment
+from coordinator.groups.coordinator import GroupCoordinator
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """See the head of this file."""
+
+    node_id: int
+    cluster_id: str
+    epoch: int
+    """This start's epoch: leader epoch of all partitions, coordinator epoch of all shards."""
+    config: BrokerConfig
+    environment: Environment
+    versions: Mapping[int, range]
+    """api key → the versions that ApiVersions lists."""
+    endpoints: Mapping[str, Endpoint]
+    """Where a client of a listener is to come back to."""
+    cluster: Cluster
+    topics: TopicDirectory
+    transactions: TransactionShards
+    groups: Shards[GroupCoordinator]
+    producer_ids: ProducerIdSource
+    coordinator_markers: LocalMarkerWriter
+    """Markers of the coordinator in this node."""
+    operator_markers: LocalMarkerWriter
+    """Markers that somebody else decided upon."""
+    group_commit: GroupCommit
+    checkpoints: Checkpoints
+    fetch_sessions: FetchSessions
+    waiting: WaitingRoom
+    answer_budget: AnswerBudget
+    fail: Callable[[BaseException], None]
+    """Storage has failed: the process is to end."""
+
+
+class WithNodeId(Protocol):
+    @property
+    def node_id(self) -> int: ...
+
+
+class WithEpoch(Protocol):
+    @property
+    def epoch(self) -> int: ...
+
+
+class WithConfig(Protocol):
+    @property
+    def config(self) -> BrokerConfig: ...
+
+
+class WithEnvironment(Protocol):
+    @property
+    def environment(self) -> Environment: ...
+
+
+class WithEndpoints(WithNodeId, Protocol):
+    @property
+    def endpoints(self) -> Mapping[str, Endpoint]: ...
+
+
+class WithCluster(Protocol):
+    @property
+    def cluster(self) -> Cluster: ...
+
+
+class WithTopics(Protocol):
+    @property
+    def topics(self) -> TopicDirectory: ...
+
+
+class WithTransactions(Protocol):
+    @property
+    def transactions(self) -> TransactionShards: ...
+
+
+class WithGroups(Protocol):
+    @property
+    def groups(self) -> Shards[GroupCoordinator]: ...
