@@ -14,6 +14,7 @@ from coordinator.cluster.config_types import (
     between,
     default_or_between,
     each_of,
+    lets_somebody_in,
     not_empty,
     one_of,
 )
@@ -104,8 +105,10 @@ NETWORK = (
         at_least(1),
     ),
     _fixed("connections.max.idle.ms", LONG, "600000", "After how long a silent connection is closed.", at_least(-1)),
-    _dynamic("max.connections", INT, str(INT_MAX), "How many connections may be open.", at_least(0)),
-    _dynamic("max.connections.per.ip", INT, str(INT_MAX), "How many connections one address may have.", at_least(0)),
+    _dynamic("max.connections", INT, str(INT_MAX), "How many connections may be open.", lets_somebody_in),
+    _dynamic(
+        "max.connections.per.ip", INT, str(INT_MAX), "How many connections one address may have.", lets_somebody_in
+    ),
     _fixed(
         "queued.max.request.bytes",
         LONG,

@@ -152,6 +152,13 @@ def at_least(low: int) -> Check:
     return between(low, float("inf"))
 
 
+def lets_somebody_in(value: ConfigValue) -> str | None:
+    """A number of connections of which there may be one. Kafka refuses 0 when a running broker is told it, for nobody
+    could connect any more to take it back."""
+    assert isinstance(value, int)
+    return "Value must be at least 1, or nobody could connect" if value < 1 else None
+
+
 def one_of(*allowed: str) -> Check:
     """One of a few words."""
 

@@ -12,6 +12,7 @@ from broker.api.waiting import WaitingRoom
 from broker.network.memory_budget import AnswerBudget
 from broker.partitions.partition import Partition
 from broker.partitions.read import FetchedData
+from broker.process.logging import EventLog
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
     AbortedTransaction,
@@ -24,6 +25,8 @@ from protocol.messages.fetch import (
     PartitionData,
 )
 from storage.log import OffsetOutOfRange
+
+_log = EventLog("fetch")
 
 READ_COMMITTED = 1
 NO_TOPIC_ID = bytes(16)
@@ -155,6 +158,11 @@ class _Attempt:
         except OffsetOutOfRange:
             reading.errors = True
             reading.told.append((wanted, _error(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)))
+            return
+        except OSError as error:  # of this log alone: the others are read on, as in Kafka
+            _log.error("a partition cannot be read", topic=partition.topic, partition=wanted.index, reason=error)
+            reading.errors = True
+            reading.told.append((wanted, _error(wanted, ErrorCode.KAFKA_STORAGE_ERROR)))
             return
         reading.size_bytes += data.size_bytes
         reading.told.append((wanted, _data(wanted, data)))

@@ -221,6 +221,19 @@ def test_a_slow_reader_stops_being_read_and_goes_on_where_it_was() -> None:
     run(story())
 
 
+def test_a_slow_reader_that_goes_away_leaves_the_budget_as_it_was() -> None:
+    async def story() -> None:
+        host = FakeHost(lambda call: b"a" * 300_000)
+        connection, transport = host.connect()
+        transport.clogged = True
+        deliver(connection, request(1))
+        assert host.answers.held_bytes > 300_000
+        connection.connection_lost(None)
+        assert host.answers.held_bytes == 0
+
+    run(story())
+
+
 def test_a_client_that_sends_ahead_is_not_read_beyond_its_queue() -> None:
     async def story() -> None:
         wait: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()

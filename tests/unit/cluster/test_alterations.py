@@ -111,6 +111,16 @@ def test_broker_settings_that_may_change_and_those_that_may_not() -> None:
     assert rig.machine.image.broker_configs["1"] == {}
 
 
+@pytest.mark.parametrize("key", ["max.connections", "max.connections.per.ip"])
+@pytest.mark.parametrize("broker", ["1", ""])
+def test_nobody_can_be_locked_out(key: str, broker: str) -> None:
+    """Nobody could connect to take it back."""
+    rig = ClusterRig()
+    assert alter(rig, BROKER, broker, (key, SET, "0"))[0] == 42
+    assert alter(rig, BROKER, broker, (key, SET, "1")) == (0, None)
+    assert rig.machine.image.broker_configs == {broker: {key: "1"}}
+
+
 def test_a_resource_named_twice_is_refused_twice() -> None:
     rig = with_topic()
     resource = AlteredResource(TOPIC, "t", (Alteration("retention.ms", "9"),))

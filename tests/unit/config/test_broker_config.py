@@ -95,8 +95,10 @@ def test_what_cannot_change_while_running_does_not() -> None:
     """Records of another version, or of a key that became read-only, do no harm."""
     config = BrokerConfig()
     config.apply_dynamic(
-        cluster_wide={"num.partitions": "9", "no.such.key": "1", "message.max.bytes": "nonsense"}, own={}
+        cluster_wide={"num.partitions": "9", "no.such.key": "1", "message.max.bytes": "nonsense"},
+        own={"max.connections": "0"},
     )
+    assert config.get_int("max.connections") > 0, "a log of an earlier version may lock everybody out"
     assert config.get_int("num.partitions") == 1 and config.get_int("message.max.bytes") == 1_048_588
 
 
