@@ -4,8 +4,10 @@ Rule 1. The records of an outcome are appended as one batch and replayed at once
 Rule 2. An append that is refused changes nothing: no replay, and every ticket of the outcome is refused.
 Rule 3. Answers leave in the order in which they were decided, when the log is durable up to where it ended at the time
         of the decision; reads and errors too, for they may have seen what is not durable yet.
-Rule 4. Loading goes through the same `replay`. A machine that contradicts itself is dropped and loaded again.
-Rule 5. No asyncio here: whoever owns the shard calls `load_slice` until it is loaded. One thread; no `submit` from
+Rule 4. Loading goes through the same `replay`. A machine that its log contradicts is dropped and loaded again.
+Rule 5. An operation that raises has changed nothing that is logged: its tickets are refused with UNKNOWN_SERVER_ERROR,
+        all others go on.
+Rule 6. No asyncio here: whoever owns the shard calls `load_slice` until it is loaded. One thread; no `submit` from
         within an operation or a replay.
 
 What a log raises besides `AppendRefused` (a failed disk) is not caught: the process is to end.
@@ -52,6 +54,10 @@ COORDINATOR_ERROR = {
 """What a client of a coordinator is told when the log behind it refuses. Everything else passes unchanged."""
 
 
+def _raise(error: Exception) -> None:
+    raise error
+
+
 class ShardState(Enum):
     """Where a shard is in its life."""
 
@@ -79,6 +85,8 @@ class Shard(Generic[M]):
         """Counts the machines this shard has had: whoever remembers work for an earlier one forgets it."""
         self.on_reload: Callable[[], None] | None = None
         """Called when the machine was dropped and `load_slice` has to be called again."""
+        self.on_bug: Callable[[Exception], None] = _raise
+        """Called with what an operation raised, when its tickets have been refused."""
         self.machine = make()
         self._make = make
         self._clock = clock
@@ -185,17 +193,22 @@ class Shard(Generic[M]):
 
     def _decide(self, operation: Callable[[M, int], Outcome], tickets: tuple[Ticket, ...]) -> None:
         now_ms = self._clock.now_ms()
-        outcome = Outcome()
         self._deciding = True
         try:
             outcome = operation(self.machine, now_ms)
+        except Exception as bug:  # noqa: BLE001  one request that we cannot take is not to concern the others
+            self._deciding = False
+            self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, tickets, Outcome())
+            self.on_bug(bug)
+            return
+        try:
             for entry in self._append(outcome, now_ms):
                 self.machine.replay(entry)
         except AppendRefused as refusal:
             self._deciding = False
             self._refuse(refusal.error, tickets, outcome)
         except Exception:
-            # A bug of ours. What is in memory cannot be trusted any more, the log can.
+            # What is in memory cannot be trusted any more, the log can.
             self.reload()
             raise
         else:

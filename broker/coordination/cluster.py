@@ -11,6 +11,7 @@ from broker.coordination.coordinators import CoordinatorError, FutureTicket, Par
 from broker.partitions.partition import Partition
 from broker.partitions.topic_config import TopicConfig
 from broker.process.environment import Environment
+from broker.process.logging import EventLog
 from broker.process.steady_clock import LoopTimer, SteadyClock
 from coordinator.cluster.coordinator import ClusterCoordinator, Registration
 from coordinator.cluster.image import ClusterImage
@@ -20,6 +21,8 @@ from coordinator.runtime import NotReady, Shard
 from storage.log import Log, LogConfig
 
 T = TypeVar("T")
+
+_log = EventLog("cluster")
 
 LOAD_SLICE_BYTES = 1 << 20
 METADATA_CONFIG = TopicConfig(
@@ -60,6 +63,7 @@ class Cluster:
             LoopTimer(clock),
             name=f"{METADATA_TOPIC}-0",
         )
+        self.shard.on_bug = lambda error: _log.bug("an operation failed", error, shard=self.shard.name)
         self._incarnation = environment.random_bytes(16)
         self.finalized_features: dict[str, int] = {}
         """As far as that is durable: what clients were told once must not be taken back by a crash."""

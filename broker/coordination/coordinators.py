@@ -5,7 +5,6 @@
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
@@ -13,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
 from broker.process.environment import Environment
+from broker.process.logging import EventLog
 from broker.process.steady_clock import LoopTimer, SteadyClock
 from coordinator.machine import Machine, Marker, Outcome, ProducerStamp, Record, Ticket
 from coordinator.ports import AppendRefused, ShardLog
@@ -21,7 +21,7 @@ from protocol.errors import ErrorCode
 from protocol.records.record import NewRecord, build_batch
 from protocol.schema import Buffer
 
-logger = logging.getLogger(__name__)
+_log = EventLog("coordinators")
 
 M = TypeVar("M", bound=Machine)
 
@@ -161,6 +161,10 @@ class Shards(Generic[M]):
         """Every shard, in partition order."""
         return [self._shards[index] for index in sorted(self._shards)]
 
+    def indexes(self) -> range:
+        """All partitions of the topic, with a shard or (yet) without; none while there is no topic."""
+        return range(self._partition_count() if self._exists() else 0)
+
     def indexed(self) -> list[tuple[int, Shard[M]]]:
         """Every shard with its partition, in order."""
         return [(index, self._shards[index]) for index in sorted(self._shards)]
@@ -242,6 +246,7 @@ class Shards(Generic[M]):
         shard = Shard(lambda: self._make(index), log, self.clock, self.timer, name=f"{self.topic}-{index}")
         self._shards[index] = shard
         shard.on_reload = lambda: self._load_in_background(index, shard)
+        shard.on_bug = lambda error: _log.bug("an operation failed", error, shard=shard.name)
         if self._opened is not None:
             self._opened(index, shard)
         if log.start_offset == log.end_offset:
@@ -265,7 +270,7 @@ class Shards(Generic[M]):
         finally:
             # On the next turn, when this task is done: whoever waits for loading sees how it ended.
             asyncio.get_running_loop().call_soon(self._shards_changed)
-        logger.debug("%s is loaded", shard.name)
+        _log.debug("loaded", shard=shard.name)
 
     @property
     def all_loaded(self) -> bool:

@@ -2,7 +2,8 @@
 
 Rule 1. A line is for the one who runs the broker: what happened, to whom, why. Never a secret, never a record.
 Rule 2. What a client can provoke at will (a refused frame, a closed connection) costs one line.
-Rule 3. A traceback means a bug of ours; it is written once, with the event that led to it.
+Rule 3. A traceback means a bug of ours; it is written once, with the event that led to it. Each later exception of the
+        same type from the same place costs one line that says how many there were.
 """
 
 import json
@@ -13,6 +14,10 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+_bugs: dict[str, int] = {}
+"""How often each kind of bug has come: as many entries as there are places in the program that can raise."""
 
 
 class EventLog:
@@ -37,8 +42,12 @@ class EventLog:
         self._logger.error(event, extra={"fields": fields})
 
     def bug(self, event: str, error: BaseException, **fields: Any) -> None:
-        """An exception nobody expected: with its traceback."""
-        self._logger.error(event, extra={"fields": fields}, exc_info=error)
+        """An exception nobody expected: with its traceback, once for each kind."""
+        kind = _kind_of(error)
+        _bugs[kind] = count = _bugs.get(kind, 0) + 1
+        if count > 1:
+            fields |= {"error": error, "place": kind, "count": count}
+        self._logger.error(event, extra={"fields": fields, "repeated": count > 1}, exc_info=error)
 
 
 class LineFormatter(logging.Formatter):
@@ -62,7 +71,7 @@ class JsonFormatter(logging.Formatter):
             "event": record.getMessage(),
         }
         line.update(getattr(record, "fields", {}))
-        if record.exc_info:
+        if record.exc_info and not getattr(record, "repeated", False):
             line["traceback"] = _trace(record).strip()
         return json.dumps(line, default=str)
 
@@ -76,6 +85,15 @@ def set_up_logging(level: str = "info", *, as_json: bool = False, stream: TextIO
     root.setLevel(LEVELS[level])
     logging.getLogger("asyncio").setLevel(logging.WARNING)
     logging.raiseExceptions = False
+
+
+def _kind_of(error: BaseException) -> str:
+    """The type of an exception and the line that raised it."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = "" if place is None else f" in {place.tb_frame.f_code.co_filename.rpartition('/')[2]}:{place.tb_lineno}"
+    return type(error).__name__ + where
 
 
 def _part(record: logging.LogRecord) -> str:
@@ -95,6 +113,6 @@ def _plain(value: Any) -> str:
 
 
 def _trace(record: logging.LogRecord) -> str:
-    if not record.exc_info or record.exc_info[1] is None:
+    if not record.exc_info or record.exc_info[1] is None or getattr(record, "repeated", False):
         return ""
     return "\n" + "".join(traceback.format_exception(record.exc_info[1])).rstrip()

@@ -102,7 +102,7 @@ def validate_commit(group: Group | None, commit: Commit) -> ErrorCode:
 
 def records_of_commit(commit: Commit, settings: GroupSettings, now_ms: int) -> tuple[list[Record], list[ErrorCode]]:
     """What to write, and the answer for each partition in the order of the request."""
-    expires_ms = -1 if commit.retention_ms == -1 else now_ms + commit.retention_ms
+    expires_ms = -1 if commit.retention_ms == -1 else _wrapped(now_ms + commit.retention_ms)
     records = []
     errors = []
     for wanted in commit.offsets:
@@ -124,6 +124,11 @@ def records_of_commit(commit: Commit, settings: GroupSettings, now_ms: int) -> t
             )
         )
     return records, errors
+
+
+def _wrapped(value: int) -> int:
+    """As a sum of two int64 in Java, which is what Kafka writes: an offset to be kept for ever expires at once."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _length(metadata: str) -> int:

@@ -60,7 +60,7 @@ async def list_groups(services: WithGroups, context: RequestContext, request: Li
     v4 state, and a filter on it (KIP-518); v5 type, and a filter on it (KIP-848): all are classic here.
     """
     groups: list[ListedGroup] = []
-    for index, _ in services.groups.indexed():
+    for index in services.groups.indexes():
         try:
             groups += await services.groups.ask_partition(
                 index,

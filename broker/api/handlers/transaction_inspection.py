@@ -141,9 +141,8 @@ async def list_transactions(
 
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in KNOWN_STATE_NAMES]
     found: list[ListTransactionsResponseTransactionState] = []
-    indexes = [index for index, _ in services.transactions.indexed()]
     try:
-        for index in indexes:
+        for index in services.transactions.indexes():
             listed = await services.transactions.ask_partition(
                 index, lambda machine, ticket, at_ms: machine.list_transactions(ticket, at_ms, wanted=wanted)
             )

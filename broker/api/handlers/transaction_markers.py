@@ -41,16 +41,20 @@ async def write_txn_markers(
 
     Where the transaction is open at the coordinator of this services, an abort (`kafka-transactions --abort`) ends it
     there, in all its partitions; Kafka writes just the marker, and the client may go on and commit half a
-    transaction. A commit of such a transaction is refused. One result for each producer, however many its markers.
+    transaction. A commit of such a transaction is refused. While coordinators load, nobody knows whose transaction it
+    is: NOT_LEADER_OR_FOLLOWER, which operators' tools repeat. One result for each producer, however many its markers.
     """
     results: dict[int, Results] = {}
     for marker in request.markers:
         told = results.setdefault(marker.producer_id, {})
-        owner = services.transactions.owner_of(marker.producer_id)
         through_owner: ErrorCode | None = None
         for topic in marker.topics:
             for index in topic.partition_indexes:
-                if owner is not None and contains(owner[1].partitions, topic.name, NO_TOPIC_ID, index):
+                if through_owner is None:
+                    owner = services.transactions.owner_of(marker.producer_id)
+                if not services.transactions.all_loaded:
+                    error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                elif owner is not None and contains(owner[1].partitions, topic.name, NO_TOPIC_ID, index):
                     if through_owner is None:
                         partition = services.topics.partition(topic.name, index)
                         through_owner = await _end_through_coordinator(services, owner[0], owner[1], marker, partition)

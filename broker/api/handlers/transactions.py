@@ -197,8 +197,8 @@ def _known_partitions(
     known: list[tuple[str, bytes, int]] = []
     for topic in topics:
         found = services.topics.by_name(topic.name)
-        assert found is not None
-        known.extend((topic.name, found.topic_id, index) for index in topic.partitions)
+        if found is not None:  # an unknown topic without partitions has nothing in it that could be unfit
+            known.extend((topic.name, found.topic_id, index) for index in topic.partitions)
     return by_topic(known)
 
 

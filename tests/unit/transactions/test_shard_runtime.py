@@ -266,3 +266,45 @@ def test_a_deadline_is_acted_on_when_it_is_due_and_again_where_the_log_refuses()
     assert len(shard.machine.seen) == 1
     time.advance(100_000)
     assert len(shard.machine.seen) == 1
+
+
+def test_an_operation_that_raises_concerns_its_own_request_only() -> None:
+    """UNKNOWN_SERVER_ERROR for the request that provoked it; nobody else's wait ends, and no state is lost."""
+    log = MemoryShardLog(durable=False)
+    shard = opened(log)
+    bugs: list[Exception] = []
+    shard.on_bug = bugs.append
+    machine = shard.machine
+    parked, writing, asking = CollectingTicket(), ask(shard, "a"), CollectingTicket()
+    shard.submit(lambda machine, now_ms: Outcome(), parked)
+
+    def overflow(machine: Counter, now_ms: int) -> Outcome:
+        raise OverflowError("int64")
+
+    shard.submit(overflow, asking)
+    assert asking.errors == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert [str(bug) for bug in bugs] == ["int64"]
+    assert (shard.machine, shard.state, shard.incarnation) == (machine, ShardState.ACTIVE, 0)
+    assert parked.waiting
+    log.sync()
+    assert writing.answer == 0
+
+
+def test_a_deadline_that_raises_is_tried_again_later() -> None:
+    """Once in a while, and not in a circle: the deadline stays in the past."""
+    time = VirtualTime()
+    shard = opened(MemoryShardLog(), time)
+    bugs: list[Exception] = []
+    shard.on_bug = bugs.append
+
+    def expire(now_ms: int) -> Outcome:
+        raise OverflowError("int64")
+
+    shard.machine.expire = expire  # type: ignore[method-assign]
+    shard.machine.deadline_ms = time.now_ms() + 10
+    ask(shard, "a")
+    time.advance(9)
+    assert not bugs
+    time.advance(1_001)
+    assert len(bugs) == 11, "at its time, then every 100 ms"
+    assert shard.state is ShardState.ACTIVE

@@ -1,0 +1,55 @@
+"""What operators are told while coordinators load: nothing that is not known, and nothing is torn."""
+
+from typing import Any
+
+from broker.node import Node
+from protocol.errors import ErrorCode
+from protocol.messages.groups import ListGroupsRequest
+from protocol.messages.transactions import (
+    ListTransactionsRequest,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tests.unit.transactions.node_rig import ask, end, in_a_node, init, partitions_of, produce
+
+
+def test_listings_before_shards_are_open_say_so(tmp_path: Any) -> None:
+    """An empty list with NONE would say that there are no groups and no transactions."""
+
+    async def story(node: Node) -> None:
+        node.groups.close()
+        node.transactions.close()
+        groups = await ask(node, ListGroupsRequest(), 5)
+        transactions = await ask(node, ListTransactionsRequest(state_filters=[], producer_id_filters=[]), 2)
+        assert groups.error_code == transactions.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    in_a_node(story, tmp_path)
+
+
+def test_an_operator_tears_no_transaction_while_shards_load(tmp_path: Any) -> None:
+    """A marker straight into the partition would let the client commit the other half (decision 0003)."""
+
+    async def story(node: Node) -> None:
+        identity = await init(node)
+        for index in (0, 1):
+            assert await produce(node, identity, index=index) is ErrorCode.NONE
+        marker = WritableTxnMarker(
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+            coordinator_epoch=0,
+        )
+        shard = node.transactions.shard_of("tx")
+        assert shard is not None
+        ends = [partition.end_offset for partition in partitions_of(node)]
+        shard.reload()
+        answer = await ask(node, WriteTxnMarkersRequest(markers=[marker]), 1)
+        told = answer.markers[0].topics[0].partitions[0].error_code
+        assert told == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert [partition.end_offset for partition in partitions_of(node)] == ends
+        await node.transactions.wait_until_loaded()
+        assert (await end(node, identity, commit=True)).error_code == ErrorCode.NONE
+
+    in_a_node(story, tmp_path)
