@@ -13,6 +13,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.coordination.coordinators import Shards
 from broker.coordination.marker_writer import LocalMarkerWriter, write_marker
 from broker.partitions.partition import Partition
+from broker.partitions.topic import largest_batch
 from broker.partitions.topics import TopicDirectory
 from broker.process.environment import Environment
 from coordinator.machine import Marker, Outcome, Ticket
@@ -40,6 +41,7 @@ class ConfiguredTransactions:
 
     config: BrokerConfig
     transaction_version: Callable[[], int]
+    batch_limit: Callable[[], int]
 
     @property
     def expiration_ms(self) -> int:
@@ -52,6 +54,10 @@ class ConfiguredTransactions:
     @property
     def abort_retry_ms(self) -> int:
         return self.config.get_int("transaction.abort.timed.out.transaction.cleanup.interval.ms")
+
+    @property
+    def max_batch_bytes(self) -> int:
+        return self.batch_limit()
 
     @property
     def cluster_version(self) -> int:
@@ -147,7 +153,9 @@ def make_transaction_shards(
     transaction_version: Callable[[], int],
 ) -> TransactionShards:
     """The shards of `__transaction_state`. `transaction_version` is the finalised level of the feature of that name."""
-    settings = ConfiguredTransactions(config, transaction_version)
+    settings = ConfiguredTransactions(
+        config, transaction_version, lambda: largest_batch(topics.by_name(TRANSACTION_STATE))
+    )
 
     def make(index: int) -> TransactionCoordinator:
         return TransactionCoordinator(producer_ids, settings, lambda: epoch)

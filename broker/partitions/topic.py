@@ -70,3 +70,8 @@ class Topic:
         self.config = config
         for partition in self.partitions.opened():
             partition.configure(config)
+
+
+def largest_batch(topic: Topic | None) -> int:
+    """What a coordinator may append to its topic as one batch."""
+    return (TopicConfig() if topic is None else topic.config).max_message_bytes

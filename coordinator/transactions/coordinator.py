@@ -11,9 +11,9 @@ and what the old record layout has no room for (`ledger.Written`).
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from coordinator.machine import Marker, Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
+from coordinator.batch_room import STEP_BYTES, BatchRoom, fits_alone
+from coordinator.machine import Marker, Outcome, ReplayedMarker, ReplayedRecord, Ticket
 from coordinator.ports import ProducerIds
 from coordinator.transactions.expiry import ExpiryScan
 from coordinator.transactions.fencing import (
@@ -31,6 +31,7 @@ from coordinator.transactions.fencing import (
     unknown_id,
 )
 from coordinator.transactions.ledger import Completion, TransactionLedger
+from coordinator.transactions.settings import TransactionSettings
 from coordinator.transactions.states import (
     NO_EPOCH,
     NO_PRODUCER_ID,
@@ -39,34 +40,15 @@ from coordinator.transactions.states import (
     TransactionState,
     contains,
     each_partition,
+    growth_until_decided,
     united,
+    value_version,
 )
 from protocol.errors import ErrorCode
 
 TIMEOUTS_PER_STEP = 64
 DRY_RETRY_MS = 50
 """When an abort needs a producer id and the block is dry."""
-
-
-class TransactionSettings(Protocol):
-    """The configuration this machine reads, each time it needs it."""
-
-    @property
-    def expiration_ms(self) -> int:
-        """transactional.id.expiration.ms"""
-
-    @property
-    def expiry_scan_ms(self) -> int:
-        """transaction.remove.expired.transaction.cleanup.interval.ms"""
-
-    @property
-    def abort_retry_ms(self) -> int:
-        """transaction.abort.timed.out.transaction.cleanup.interval.ms: we abort at the deadline itself, for we know
-        it; this is how long we wait before trying again where the log refused."""
-
-    @property
-    def cluster_version(self) -> int:
-        """The finalised level of transaction.version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +170,13 @@ class TransactionCoordinator:
             start_ms=before.start_ms if ongoing else now_ms,
             last_update_ms=now_ms,
         )
-        return self._write(transactional_id, [after], [(ticket, ErrorCode.NONE)], f"{transactional_id}: partitions")
+        outcome = self._write(transactional_id, [after], [(ticket, ErrorCode.NONE)], f"{transactional_id}: partitions")
+        growth = growth_until_decided(after, value_version(after, self._settings.cluster_version))
+        if not fits_alone(outcome.records[0], self._settings.max_batch_bytes, growth=growth):
+            # Kafka's answer to MESSAGE_TOO_LARGE. The decision is a larger record: a transaction that only just fits
+            # could never end.
+            return Outcome(answers=[(ticket, ErrorCode.UNKNOWN_SERVER_ERROR)])
+        return outcome
 
     def verify_partitions(
         self,
@@ -340,22 +328,31 @@ class TransactionCoordinator:
         return self.expire_ids(now_ms) if self._scan.next_ms <= now_ms else Outcome()
 
     def abort_timed_out(self, now_ms: int) -> Outcome | None:
-        """Fence and abort transactions that are open for too long, counted from their first partition."""
-        records: list[Record] = []
+        """Fence and abort transactions that are open for too long, counted from their first partition.
+
+        As many as fit into one batch: one above `max.message.bytes` would be refused, and so would its repetition. A
+        transaction whose record fits into none (the limit was lowered) waits for that to change, and holds up no other.
+        """
+        max_batch_bytes = self._settings.max_batch_bytes
+        room = BatchRoom(min(STEP_BYTES, max_batch_bytes))
         aborted: list[str] = []
         retries: list[tuple[str, int]] = []
         for transactional_id in self.ledger.timeouts.due(now_ms):
             outcome, error = self._fence(transactional_id, self.transactions[transactional_id], now_ms, "timed out")
-            records.extend(outcome.records)
-            aborted.append(transactional_id)
             # Replay clears the deadline; where the append is refused, this one is left.
             delay_ms = self._settings.abort_retry_ms if error is ErrorCode.NONE else DRY_RETRY_MS
+            if all(fits_alone(record, max_batch_bytes) for record in outcome.records):
+                if not room.add(*outcome.records):
+                    # The next step begins with it.
+                    retries.append((transactional_id, now_ms))
+                    break
+                aborted.append(transactional_id)
             retries.append((transactional_id, now_ms + delay_ms))
-            if len(aborted) == TIMEOUTS_PER_STEP:
+            if len(retries) == TIMEOUTS_PER_STEP or room.is_full:
                 break
         for transactional_id, at_ms in retries:
             self.ledger.timeouts.set(transactional_id, at_ms)
-        return Outcome(records=records, reason=f"timed out: {', '.join(aborted)}") if aborted else None
+        return Outcome(records=room.records, reason=f"timed out: {', '.join(aborted)}") if retries else None
 
     def expire_ids(self, now_ms: int) -> Outcome:
         """One step of the scan for ids nobody uses."""
@@ -364,6 +361,7 @@ class TransactionCoordinator:
             now_ms,
             expiration_ms=self._settings.expiration_ms,
             interval_ms=self._settings.expiry_scan_ms,
+            max_batch_bytes=self._settings.max_batch_bytes,
         )
 
     def _write(

@@ -19,6 +19,10 @@ NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 NO_TIMESTAMP = -1
 NO_TOPIC_ID = bytes(16)
+DECISION_BYTES = 64
+"""At most what the tagged fields of a decision add to a record: two producer ids, an epoch, the client's version."""
+TOPIC_ID_BYTES = 24
+"""At most what a topic takes up more in layout 1 than in layout 0."""
 NEVER_TIMES_OUT = (1 << 31) - 1
 """The timeout of a transaction that takes part in a two-phase commit (KIP-939): nobody ends it but its client."""
 
@@ -192,6 +196,12 @@ def value_version(transaction: Transaction, cluster_version: int) -> int:
     recovery needs: a client may still end a TV2 transaction just after a downgrade."""
     modern = transaction.client_version >= 2 or transaction.next_producer_id != NO_PRODUCER_ID
     return 1 if cluster_version >= 1 or modern else 0
+
+
+def growth_until_decided(transaction: Transaction, version: int) -> int:
+    """By how much the record of a decision may be larger than that of the open transaction, written in layout
+    `version`: by its tagged fields, and by the id of each topic, for which layout 0 has no room."""
+    return DECISION_BYTES + (TOPIC_ID_BYTES * len(transaction.partitions) if version == 0 else 0)
 
 
 def value_bytes(transaction: Transaction, version: int) -> bytes:

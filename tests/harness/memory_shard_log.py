@@ -15,10 +15,12 @@ from protocol.schema import Buffer
 class MemoryShardLog:
     """Keeps real batches. With `durable` everything is durable at once; otherwise only after `sync`.
 
-    `refuse` makes the next appends fail. `truncated_at` gives a copy of a prefix, for reloading at every point.
+    `refuse` makes the next appends fail, `max_batch_bytes` those that are larger. `copy` gives a prefix, for reloading
+    at every point.
     """
 
-    def __init__(self, *, durable: bool = True) -> None:
+    def __init__(self, *, durable: bool = True, max_batch_bytes: int = 1_048_588) -> None:
+        self.max_batch_bytes = max_batch_bytes
         self.batches: list[tuple[int, bytes]] = []
         self.start_offset = 0
         self.end_offset = 0
@@ -38,6 +40,8 @@ class MemoryShardLog:
             base_sequence=-1 if stamp is None else 0,
             transactional=stamp is not None,
         )
+        if len(batch) > self.max_batch_bytes:
+            raise AppendRefused(ErrorCode.MESSAGE_TOO_LARGE)
         return self._add(batch)
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> int:
@@ -83,7 +87,7 @@ class MemoryShardLog:
 
     def copy(self, batches: int | None = None) -> "MemoryShardLog":
         """An independent, durable log of the first `batches` batches (all of them by default)."""
-        twin = MemoryShardLog(durable=self.durable)
+        twin = MemoryShardLog(durable=self.durable, max_batch_bytes=self.max_batch_bytes)
         twin.batches = self.batches[:batches]
         if twin.batches:
             twin.end_offset = next(headers_in(twin.batches[-1][1]))[1].next_offset

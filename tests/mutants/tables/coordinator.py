@@ -140,9 +140,9 @@ MUTANTS = (
         "I18",
         (
             Change(
-                "coordinator.transactions.expiry:ExpiryScan.step",
-                "if transaction is None or transaction.state not in IDLE:",
-                "if transaction is None:",
+                "coordinator.transactions.expiry:_is_idle_since",
+                "and transaction.state in IDLE ",
+                "",
             ),
         ),
         (f"{AGES}::test_what_is_open_or_decided_is_never_forgotten",),

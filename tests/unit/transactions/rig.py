@@ -34,6 +34,7 @@ class Settings:
     expiry_scan_ms: int = 3_600_000
     abort_retry_ms: int = 10_000
     cluster_version: int = 2
+    max_batch_bytes: int = 1_048_588
 
 
 @dataclass
