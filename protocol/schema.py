@@ -201,7 +201,7 @@ def _table(cls: C) -> C:
     """What a dataclass with slots and keywords would be, made quickly: there are hundreds, and a broker is to start in
     a moment. All share what dataclasses would write and compile for each; `__init__` is compiled when it is needed."""
     members = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
-    declared = {name: members.pop(name, _REQUIRED) for name in members.get("__annotations__", {})}
+    declared = {name: members.pop(name, _REQUIRED) for name in cls.__annotations__}
     members |= {"__slots__": tuple(declared), "__fields__": declared, "__qualname__": cls.__qualname__}
     members |= {"__init__": _first_init, "__eq__": _equal, "__repr__": _described, "__hash__": None}
     return cast(C, type(cls.__name__, cls.__bases__, members))

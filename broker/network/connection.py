@@ -12,15 +12,15 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Coroutine
 from types import CoroutineType
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred
 from broker.api.context import ConnectionInfo
-from broker.api.dispatch import Call, Dispatcher, UnsupportedApiVersions
+from broker.api.dispatch import Call, UnsupportedApiVersions
 from broker.disk.file_region import CAN_SEND_FILES
-from broker.network.frame_buffers import FrameBuffers
+from broker.network.connection_host import ConnectionHost
+from broker.network.frame_buffers import FrameLease
 from broker.network.frame_reader import FrameReader
-from broker.network.memory_budget import AnswerBudget, MemoryBudget
 from broker.network.region_sender import RegionSender, holds_region
 from broker.process.eager import Finished
 from broker.process.logging import EventLog
@@ -34,30 +34,6 @@ OPEN_ANSWERS = 1024
 WRITE_HIGH_WATER_BYTES = 256 << 10
 
 _log = EventLog("connection")
-
-
-class ConnectionHost(Protocol):
-    """What a connection needs of its server."""
-
-    dispatcher: Dispatcher
-    requests: MemoryBudget
-    answers: AnswerBudget
-    receive_buffer: bytearray
-    frame_buffers: FrameBuffers
-    max_request_bytes: int
-    tick: int
-    """Coarse time: the number of the last sweep for idle connections."""
-
-    def connection_made(self, connection: "Connection") -> str | None:
-        """Take it in; a reason to refuse it, else None."""
-
-    def connection_lost(self, connection: "Connection") -> None: ...
-
-    def begin(self, work: Coroutine[Any, Any, Any]) -> "Finished | asyncio.Task[Any]":
-        """Begin work; if it has to wait, in a task that belongs to the broker and outlives the connection."""
-
-    def storage_failed(self, error: StorageFailed) -> None:
-        """A disk refused a write: the process is to end."""
 
 
 class _Answer:
@@ -83,6 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         self._answers: deque[_Answer] = deque()
         self._serial: _Answer | None = None
         self._serial_wait: asyncio.Future[Any] | None = None
+        self._serial_lease: FrameLease | None = None
         self._out: list[Buffer] = []
         self._regions: RegionSender | None = None
         self._write_paused = False
@@ -161,7 +138,10 @@ class Connection(asyncio.BufferedProtocol):
                 break
             queue.popleft()
             self._queued_bytes -= len(frame)
-            self._apply(frame)
+            if type(frame) is memoryview:
+                self._apply_leased(frame)
+            else:
+                self._apply(frame)
         if self._out:
             self._flush()
         held = self._queued_bytes + self._serial_bytes + self._reader.partial_bytes
@@ -209,6 +189,16 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._begin_answer(_Answer(call), result, call.weight(len(frame)))
 
+    def _apply_leased(self, frame: memoryview) -> None:
+        """A large request. Its buffer may be used again when it is applied or, if it has to wait for that, then."""
+        lease = self._reader.lease_of(frame)
+        self._apply(frame)
+        frame.release()  # the records that a handler holds are views of their own
+        if self._serial is not None:
+            self._serial_lease = lease
+        elif lease is not None:
+            lease.give_back()
+
     def _begin_answer(self, answer: _Answer, result: Any, size_bytes: int) -> None:
         if result is NO_ANSWER:
             return
@@ -230,6 +220,9 @@ class Connection(asyncio.BufferedProtocol):
         return done
 
     def _serial_done(self, answer: _Answer, done: "asyncio.Future[Any]") -> None:
+        lease, self._serial_lease = self._serial_lease, None
+        if lease is not None:
+            lease.give_back()
         if self._closing:
             _look_at_failure(answer, done)
             return

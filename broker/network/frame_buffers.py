@@ -1,17 +1,31 @@
 """Buffers for large requests, used again and again: fresh memory costs a page fault for every 4 KB, as much as all
 else together.
 
-Rule. A buffer belongs to the pool for ever; it is free when nobody but the pool refers to it. A view of it (the
-records of a Produce) is such a reference, so nobody has to hand a buffer back, and nobody can do so too early.
+Rule 1. A buffer is taken with a lease, and the pool keeps only buffers that are free: one whose lease is never given
+back is garbage when nobody refers to it any more, and is not used again.
+Rule 2. `give_back` says that the request is finished with. Whether a view of the buffer is left (records that a handler
+still holds) is not a matter of trust: a buffer with a view refuses to change its size, on every Python. Such a buffer
+is left to its views.
 """
-
-import sys
 
 POOLED_BYTES = 16 << 20
 ROUND_BYTES = 64 << 10
 LARGEST_BYTES = 4 << 20
-_FREE = 3
-"""References to a buffer that is free: the pool's list, the loop that looks, the call that counts."""
+
+
+class FrameLease:
+    """The right to use one buffer, until it is given back."""
+
+    __slots__ = ("_pool", "buffer")
+
+    def __init__(self, pool: "FrameBuffers", buffer: bytearray) -> None:
+        self._pool = pool
+        self.buffer = buffer
+
+    def give_back(self) -> None:
+        """To be called once, by the last user of the buffer, when its views are gone."""
+        buffer, self.buffer = self.buffer, bytearray()
+        self._pool.put(buffer)
 
 
 class FrameBuffers:
@@ -19,22 +33,36 @@ class FrameBuffers:
 
     def __init__(self, limit_bytes: int = POOLED_BYTES) -> None:
         self._limit_bytes = limit_bytes
-        self._buffers: list[bytearray] = []
-        self.size_bytes = 0
+        self._free: list[bytearray] = []
+        self.free_bytes = 0
+        """How much memory lies here unused."""
 
-    def take(self, length: int) -> bytearray | None:
+    def take(self, length: int) -> FrameLease | None:
         """A free buffer of at least this size, or None."""
-        for buffer in self._buffers:
-            if len(buffer) >= length and sys.getrefcount(buffer) == _FREE:
-                return buffer
+        for index, buffer in enumerate(self._free):
+            if len(buffer) >= length:
+                del self._free[index]
+                self.free_bytes -= len(buffer)
+                return FrameLease(self, buffer)
         return None
 
-    def grow(self, length: int) -> bytearray | None:
-        """A new buffer for the pool, where it has room; None where the caller is to make its own."""
+    def make(self, length: int) -> FrameLease | None:
+        """A new buffer that may be used again; None where it is too large for that."""
         size = -(-length // ROUND_BYTES) * ROUND_BYTES
-        if size > LARGEST_BYTES or self.size_bytes + size > self._limit_bytes:
-            return None
-        buffer = bytearray(size)
-        self._buffers.append(buffer)
-        self.size_bytes += size
-        return buffer
+        return FrameLease(self, bytearray(size)) if size <= LARGEST_BYTES else None
+
+    def put(self, buffer: bytearray) -> None:
+        """`FrameLease.give_back`: keep the buffer, where there is room for it and nobody looks at it."""
+        if self.free_bytes + len(buffer) <= self._limit_bytes and not _has_views(buffer):
+            self._free.append(buffer)
+            self.free_bytes += len(buffer)
+
+
+def _has_views(buffer: bytearray) -> bool:
+    """Shorten it by a byte and make it whole again, which moves no memory."""
+    try:
+        buffer.pop()
+    except BufferError:
+        return True
+    buffer.append(0)
+    return False

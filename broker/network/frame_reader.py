@@ -1,13 +1,14 @@
 """Cuts the bytes of one connection into frames (requests without their length).
 
 Small frames are copied out of a receive buffer that all connections share: the transport asks for a buffer, fills it
-and says so in one breath. A frame that is not whole gets a buffer of its own and is received straight into it.
+and says so in one breath. A frame that is not whole gets a buffer of its own and is received straight into it; such a
+frame is a view of its buffer, and whoever takes it from `frames` takes its lease with `lease_of`.
 """
 
 from collections import deque
 from struct import Struct
 
-from broker.network.frame_buffers import FrameBuffers
+from broker.network.frame_buffers import FrameBuffers, FrameLease
 from protocol.errors import ProtocolError
 from protocol.schema import Buffer
 
@@ -26,6 +27,8 @@ class FrameReader:
         "_frame",
         "_frame_length",
         "_largest",
+        "_lease",
+        "_leases",
         "_length_start",
         "_limit",
         "_shared",
@@ -42,6 +45,9 @@ class FrameReader:
         self._limit = limit
         self._length_start = b""
         self._frame: bytearray | None = None
+        self._lease: FrameLease | None = None
+        self._leases: deque[FrameLease | None] = deque()
+        """Of those of `frames` that are views, in their order; None for a buffer that is not used again."""
         self._frame_length = 0
         self._largest = 0
 
@@ -72,7 +78,8 @@ class FrameReader:
         if self.partial_bytes < self._frame_length:
             return 0
         self.frames.append(memoryview(self._frame)[: self._frame_length])
-        self._frame, self.partial_bytes = None, 0
+        self._leases.append(self._lease)
+        self._frame, self._lease, self.partial_bytes = None, None, 0
         self._largest = max(self._largest, self._frame_length)
         return self._frame_length
 
@@ -80,6 +87,15 @@ class FrameReader:
         """Nobody wants these frames any more."""
         self.frames.clear()
         self._frame, self.partial_bytes = None, 0
+        leases, self._leases = [*self._leases, self._lease], deque()
+        self._lease = None
+        for lease in leases:
+            if lease is not None:
+                lease.give_back()
+
+    def lease_of(self, frame: Buffer) -> FrameLease | None:
+        """The lease of the frame that was taken from `frames` just now."""
+        return self._leases.popleft() if type(frame) is memoryview else None
 
     def _cut(self, received: memoryview) -> int:
         position, size, whole = 0, len(received), 0
@@ -101,13 +117,17 @@ class FrameReader:
     def _begin(self, length: int, received: memoryview) -> None:
         self._frame_length = length
         self.partial_bytes = len(received)
-        self._frame = self._buffer_for(length)
+        self._lease = self._lease_for(length)
+        self._frame = self._own_buffer(length) if self._lease is None else self._lease.buffer
         self._frame[: self.partial_bytes] = received
 
-    def _buffer_for(self, length: int) -> bytearray:
-        """One that was used before, where there is one. Else as much as this client has earned; the rest follows."""
-        if length > FIRST_PIECE_BYTES and (buffer := self._buffers.take(length)) is not None:
-            return buffer
-        if FIRST_PIECE_BYTES < length <= self._largest and (buffer := self._buffers.grow(length)) is not None:
-            return buffer
+    def _lease_for(self, length: int) -> FrameLease | None:
+        """A buffer that was used before, where there is one; one that will be, for a client that has earned it."""
+        if length <= FIRST_PIECE_BYTES:
+            return None
+        lease = self._buffers.take(length)
+        return self._buffers.make(length) if lease is None and length <= self._largest else lease
+
+    def _own_buffer(self, length: int) -> bytearray:
+        """As much as this client has earned; the rest follows as it comes."""
         return bytearray(min(length, max(FIRST_PIECE_BYTES, 2 * self.partial_bytes, self._largest)))

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 from spark_connector.pipelines import batch_log
 from spark_connector.pipelines.chart import Picture, svg
-from spark_connector.pipelines.command import pipelines
 from spark_connector.pipelines.faults import Kind, plan, workers_below
 from spark_connector.pipelines.figures import percentile
 from spark_connector.pipelines.settings import Settings
@@ -120,6 +119,9 @@ def test_settings_reach_the_driver_as_they_are() -> None:
 
 
 def test_whom_to_kill_is_checked() -> None:
+    pytest.importorskip("pyarrow", reason="the pipelines need PyArrow, which is installed with PySpark, where Java is")
+    from spark_connector.pipelines.command import pipelines
+
     done = CliRunner().invoke(pipelines, ["transfers", "--struck", "everybody", "--bootstrap", "127.0.0.1:1"])
     assert done.exit_code == 2
     assert "jvm" in done.output

@@ -1,0 +1,38 @@
+"""What a connection needs of its server."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
+
+from broker.api.dispatch import Dispatcher
+from broker.network.frame_buffers import FrameBuffers
+from broker.network.memory_budget import AnswerBudget, MemoryBudget
+from broker.process.eager import Finished
+from storage.log import StorageFailed
+
+if TYPE_CHECKING:
+    from broker.network.connection import Connection
+
+
+class ConnectionHost(Protocol):
+    """`broker.network.server`, and what stands in for it."""
+
+    dispatcher: Dispatcher
+    requests: MemoryBudget
+    answers: AnswerBudget
+    receive_buffer: bytearray
+    frame_buffers: FrameBuffers
+    max_request_bytes: int
+    tick: int
+    """Coarse time: the number of the last sweep for idle connections."""
+
+    def connection_made(self, connection: "Connection") -> str | None:
+        """Take it in; a reason to refuse it, else None."""
+
+    def connection_lost(self, connection: "Connection") -> None: ...
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> "Finished | asyncio.Task[Any]":
+        """Begin work; if it has to wait, in a task that belongs to the broker and outlives the connection."""
+
+    def storage_failed(self, error: StorageFailed) -> None:
+        """A disk refused a write: the process is to end."""
