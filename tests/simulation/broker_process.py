@@ -18,7 +18,7 @@ from broker.node import Node
 from broker.partitions.errors import AppendError
 from broker.partitions.topic_config import TopicConfig
 from storage.log import StorageFailed
-from tests.simulation.disk import SimulatedDisk
+from tests.harness.disk import SimulatedDisk
 from tests.simulation.environment import SimulatedEnvironment, SyncGate, WallClock
 from tests.simulation.loop import ProcessDied, ProcessLoop, Scheduler, new_process
 from tests.simulation.network import Network

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from broker.process.environment import MonotonicMs, WallMs
 from broker.process.time_slice import TimeSlice
+from tests.harness.disk import SimulatedDisk
 from tests.harness.work_clock import WorkClock
-from tests.simulation.disk import SimulatedDisk
 from tests.simulation.loop import Scheduler
 
 T = TypeVar("T")

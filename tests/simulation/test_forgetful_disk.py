@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.simulation.disk import Inode, SimulatedDisk
+from tests.harness.disk import Inode, SimulatedDisk
 
 
 def failing_once() -> SimulatedDisk:

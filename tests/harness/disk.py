@@ -1,4 +1,4 @@
-"""A disk in memory that forgets what was not synced: `storage.files.Files` for whole runs.
+"""A disk in memory that forgets what was not synced: `storage.files.Files` for simulations, scenarios and unit tests.
 
 A written byte survives a power cut for certain only if its file was synced since; a name (created, renamed, deleted)
 only if its folder was. Of the writes to a file that were not synced a prefix survives, the last of it torn anywhere;
@@ -97,6 +97,12 @@ class Inode:
             found[position : position + (0 if written is None else len(written))] = before
         return found
 
+    def copy(self) -> "Inode":
+        found = Inode(self.content)
+        found.pending = list(self.pending)
+        found.platter = None if self.platter is None else bytearray(self.platter)
+        return found
+
 
 def _put(content: bytearray, position: int, written: bytes | None) -> None:
     """A write, or a truncation, where the bytes before it may be missing."""
@@ -144,6 +150,22 @@ class Folder:
         found.synced = dict(found.entries)
         return found
 
+    def copy(self) -> "Folder":
+        copies: dict[int, Inode | Folder] = {}
+
+        def of(node: Inode | Folder) -> Inode | Folder:
+            if id(node) not in copies:
+                copies[id(node)] = node.copy()
+            return copies[id(node)]
+
+        found = Folder()
+        found.entries = {name: of(node) for name, node in self.entries.items()}
+        found.synced = {name: of(node) for name, node in self.synced.items()}
+        found.pending = [
+            {name: None if node is None else of(node) for name, node in changes.items()} for changes in self.pending
+        ]
+        return found
+
 
 def _apply(entries: "dict[str, Inode | Folder]", changes: "dict[str, Inode | Folder | None]") -> None:
     for name, node in changes.items():
@@ -167,17 +189,15 @@ class SimulatedFile:
         data = b"".join(parts)
         disk, inode = self._disk, self._inode
         disk.before("append", self._path)
-        room = disk.room_bytes
-        if room is not None and len(data) > room:
-            disk.room_bytes = 0
+        room = disk.take_room(len(data))
+        if room < len(data):
             inode.write(len(inode.content), data[:room])
             raise OSError(errno.ENOSPC, "No space left on device", self._path)
-        if room is not None:
-            disk.room_bytes = room - len(data)
         inode.write(len(inode.content), data)
         disk.after("append", self._path)
 
     def read(self, position: int, size: int) -> bytes:
+        self._disk.before_looking("read", self._path)
         return bytes(self._inode.content[position : position + size])
 
     def read_to_send(self, position: int, size: int) -> bytes:
@@ -243,6 +263,17 @@ class SimulatedDisk:
         if self.watcher is not None:
             self.watcher(operation, path)
 
+    def before_looking(self, operation: str, path: str) -> None:
+        """An operation that changes nothing is about to be done."""
+
+    def take_room(self, size: int) -> int:
+        """How many of so many bytes still fit; they are taken."""
+        if self.room_bytes is None:
+            return size
+        taken = min(size, self.room_bytes)
+        self.room_bytes -= taken
+        return taken
+
     def after(self, operation: str, path: str) -> None:
         if self.watcher is not None:
             self.watcher("after " + operation, path)
@@ -250,6 +281,7 @@ class SimulatedDisk:
     # -- storage.files.Files -------------------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+        self.before_looking("open", path)
         folder, name = self._parent(path)
         node = folder.entries.get(name)
         if node is None:
