@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 OK, FAILED, NOT_STARTED = 0, 1, 2
 HURRIED_DRAIN_S = 0.1
-LAST_WORDS_S = 2.0
-"""How long the end waits for somebody to read the log."""
 
 _log = EventLog("main")
 
@@ -37,24 +35,18 @@ _log = EventLog("main")
 def main(arguments: Sequence[str]) -> int:
     """Run a broker until a signal or a failure ends it."""
     options = _parser().parse_args(arguments)
-    writer = set_up_logging(options.log_level, as_json=options.log_format == "json")
+    set_up_logging(options.log_level, as_json=options.log_format == "json")
     try:
         config = _configuration(options)
         for sentence in config.warnings:
             _log.warning(sentence)
-        failure = _run(config, options)
-        if failure is not None:
-            writer.say(f"tallystick: stopped, because storage failed: {failure}")
-            return FAILED
+        return _run(config, options)
     except (ConfigError, BadListener, DataFolderLocked, UnreadableDataFolder) as problem:
-        writer.say(f"tallystick: {problem}")
+        sys.stderr.write(f"tallystick: {problem}\n")
         return NOT_STARTED
     except (StorageFailed, OSError) as problem:
-        writer.say(f"tallystick: the disk failed: {problem}")
+        sys.stderr.write(f"tallystick: the disk failed: {problem}\n")
         return FAILED
-    finally:
-        writer.finish(LAST_WORDS_S)
-    return OK
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -106,8 +98,7 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
     )
 
 
-def _run(config: BrokerConfig, options: argparse.Namespace) -> BaseException | None:
-    """Serve until the end; what ended it, if that was no signal."""
+def _run(config: BrokerConfig, options: argparse.Namespace) -> int:
     import uvloop
 
     files = None if config.in_memory else LocalFiles(config.data_folder)
@@ -121,7 +112,7 @@ def _run(config: BrokerConfig, options: argparse.Namespace) -> BaseException | N
             files.close()
 
 
-async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file: str | None) -> BaseException | None:
+async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file: str | None) -> int:
     stop, hurry = asyncio.Event(), asyncio.Event()
     _catch_signals(stop, hurry)
     node = Node(config, environment, on_failure=lambda _: stop.set(), faults=_faults())
@@ -140,9 +131,11 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     else:
         await server.stop(HURRIED_DRAIN_S)
         node.abandon()
-    if node.failure is None:
-        _log.info("stopped")
-    return node.failure
+    if node.failure is not None:
+        sys.stderr.write(f"tallystick: stopped, because storage failed: {node.failure}\n")
+        return FAILED
+    _log.info("stopped")
+    return OK
 
 
 def _faults() -> "Faults | None":

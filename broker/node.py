@@ -126,7 +126,10 @@ class Node:
         self._partition_sources.append(topics.opened)
         topics.on_created(lambda topic: self._topic_created(services, topic))
         topics.on_deleted(lambda topic: self._topic_deleted(services, topic))
+        topics.before_reuse(lambda topic: self._forget_checkpoints(services, topic))
         topics.load()
+        if self.data_folder is not None and self.data_folder.forget_others(_partitions_of(topics)):
+            await services.checkpoints.write()
         self._opening.append(self.own(self._open_the_rest(services)))
         housekeeping.start()
         _log.info("started", node=services.node_id, cluster=services.cluster_id, epoch=services.epoch)
@@ -247,10 +250,17 @@ class Node:
         shards.open(topic.partitions)
 
     def _topic_deleted(self, services: Services, topic: Topic) -> None:
-        if self.data_folder is not None:
-            for index in range(len(topic.partitions)):
-                self.data_folder.forget(topic.name, index)
         self.own(forget_topic_offsets(services.groups, topic.name, topic.topic_id))
+
+    async def _forget_checkpoints(self, services: Services, topic: Topic) -> None:
+        """What was written down of a deleted topic is not to be believed of one with the same name after a crash: its
+        log would begin where that of the deleted one did, and what was acknowledged below would be gone."""
+        if self.data_folder is None:
+            return
+        written = [self.data_folder.forget(topic.name, index) for index in range(len(topic.partitions))]
+        logs = [partition.log for partition in topic.partitions.opened()]
+        if any(written) or any(log.start_offset or getattr(log, "recovery_point", 0) for log in logs):
+            await services.checkpoints.write()
 
     async def _open_the_rest(self, services: Services) -> None:
         """In the background of a start: open every log, load every coordinator, then end transactions that nobody
@@ -374,3 +384,9 @@ class Node:
             _log.bug(str(context.get("message", "unhandled")), error)
         else:
             _log.error("unhandled", what=context.get("message", ""))
+
+
+def _partitions_of(topics: TopicDirectory) -> set[tuple[str, int]]:
+    """The names of all partitions that the metadata log knows, its own one included."""
+    known = {(topic.name, index) for topic in topics.all() for index in range(len(topic.partitions))}
+    return {(METADATA_TOPIC, 0), *known}

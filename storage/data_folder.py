@@ -16,7 +16,7 @@ Rules for trust. After a kill the page cache is believed, if the machine has not
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from storage.checkpoints import (
     FORMAT_FILE,
@@ -117,10 +117,17 @@ class DataFolder:
                 return False
         return True
 
-    def forget(self, topic: str, partition: int) -> None:
-        """The partition is deleted; one of the same name begins anew."""
-        self._recovery_points.pop((topic, partition), None)
-        self._start_offsets.pop((topic, partition), None)
+    def forget(self, topic: str, partition: int) -> bool:
+        """The partition is deleted; one of the same name begins anew. Whether there was anything to forget: then the
+        next `checkpoint` has to come before that one is made."""
+        recovery_point = self._recovery_points.pop((topic, partition), 0)
+        return bool(self._start_offsets.pop((topic, partition), 0) or recovery_point)
+
+    def forget_others(self, known: Collection[TopicPartition]) -> bool:
+        """Only these partitions are there; as `forget` for all others, which a crash kept in the checkpoints."""
+        others = {*self._recovery_points, *self._start_offsets}.difference(known)
+        forgotten = [self.forget(*one) for one in others]
+        return any(forgotten)
 
     def checkpoint(
         self, recovery_points: Mapping[TopicPartition, int], start_offsets: Mapping[TopicPartition, int]

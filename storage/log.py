@@ -25,6 +25,10 @@ class StorageFailed(Exception):
     """The disk refused a write or a sync. The log takes no more writes and the process is to end."""
 
 
+class LogClosed(Exception):
+    """The log was closed or abandoned, as that of a deleted topic is: nothing is wrong with the disk."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogConfig:
     """What of a topic's configuration concerns its logs. Kafka's names, units last; -1 is unlimited."""

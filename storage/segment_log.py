@@ -20,6 +20,7 @@ from storage.flushing import SegmentFlush, Unsynced
 from storage.log import (
     CHECKPOINT_BATCHES,
     CHECKPOINT_BYTES,
+    LogClosed,
     LogConfig,
     LogObserver,
     LogSlice,
@@ -48,7 +49,7 @@ class SegmentLog:
         self.end_offset = found.end_offset
         self.durable_offset = self.recovery_point = found.durable_offset
         self.recovery_notes = found.notes
-        self.failed = False
+        self.failed = self.closed = False
         self.on_sync_failed: Callable[[], object] | None = None  # on the thread whose sync it is
         self.disposal = Disposal(files)
         self._now_ms = now_ms
@@ -128,7 +129,7 @@ class SegmentLog:
     def _check_healthy(self) -> None:
         if self.failed or (self._flush is not None and self._flush.failed):
             self.failed = True
-            raise StorageFailed("an earlier write or sync failed")
+            raise LogClosed(self.folder) if self.closed else StorageFailed("an earlier write or sync failed")
 
     def _fail(self, error: OSError, segment: Segment | None = None, size_bytes: int = 0) -> NoReturn:
         self.failed = True
@@ -136,8 +137,7 @@ class SegmentLog:
             try:
                 segment.log.truncate(size_bytes)
             except OSError:
-                # The tear stays; recovery cuts it off.
-                segment.size_bytes = size_bytes
+                segment.size_bytes = size_bytes  # The tear stays; recovery cuts it off.
         raise StorageFailed(f"{self.folder}: {error}") from error
 
     def _checkpoint(self) -> None:
@@ -392,7 +392,7 @@ class SegmentLog:
 
     def abandon(self) -> None:
         """Close the files as they are: the log failed, or its folder is about to be deleted."""
-        self.failed = True
+        self.failed = self.closed = True
         if self._flush is not None:
             self._flush.abandoned = True
         self.disposal.close()

@@ -19,7 +19,6 @@ MAX_FUNCTION_LINES = 50
 FORBIDDEN_WORDS = {"common", "utils", "util", "helpers", "helper", "core", "manager", "misc"}
 
 READS_THE_WORLD = {
-    "broker/process/log_writer.py",
     "broker/process/environment.py",
     "broker/disk/local_files.py",
     "broker/__main__.py",

@@ -202,7 +202,8 @@ async def reconcile(services: ReconcileServices) -> int:
 
     Nobody would ever end it: it would hold the last stable offset for good. If the order of syncs is kept there are
     none after any crash (I50), so each is logged loudly. Clients may be at work meanwhile:
-    an id answers for a partition before anything is written to it, so what looks like an orphan is looked up afresh.
+    an id answers for a partition before anything is written to it, so what looks like an orphan is looked up afresh;
+    and a topic that is deleted meanwhile has none.
     """
     # Without all shards, transactions that are decided would pass for orphans.
     await services.transactions.wait_until_loaded()
@@ -213,7 +214,7 @@ async def reconcile(services: ReconcileServices) -> int:
     }
     orphans = 0
     for topic in services.topics.all():
-        for partition in topic.partitions:
+        for partition in topic.partitions.opened():
             for producer_id, entry in partition.describe_producers():
                 if entry.transaction_first_offset == NO_OFFSET:
                     continue
@@ -222,6 +223,8 @@ async def reconcile(services: ReconcileServices) -> int:
                 await services.transactions.wait_until_loaded()
                 found = services.transactions.owner_of(producer_id)
                 current = dict(partition.describe_producers()).get(producer_id)
+                if partition.discarded:
+                    break
                 if current == entry and not _is_answered_for(found and found[1], entry, partition):
                     orphans += 1
                     await _end_orphan(services, partition, producer_id, entry)

@@ -121,6 +121,7 @@ class Partition:
         A transactional batch that opens a transaction here needs the current guard of `begin_verification`, unless
         `verification` is off. `zstd_allowed` is false for Produce before version 7.
         """
+        self._check_stands()
         checked = check_batch(
             records,
             self.config,
@@ -131,9 +132,7 @@ class Partition:
         )
         header = checked.header
         if header.is_transactional and transactional_id is None:
-            raise AppendError(
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without a transactional id"
-            )
+            raise AppendError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without an id")
         producers = self.derived.producers
         if header.producer_id < 0:
             base_offset = self.log.append(checked.batch, leader_epoch=self.leader_epoch)
@@ -164,6 +163,7 @@ class Partition:
 
         Sequences are not checked: a group coordinator writes 0 every time.
         """
+        self._check_stands()
         header = read_header(batch)
         assert header.base_offset == 0 and header.size == len(batch) and not header.is_control
         if len(batch) > self.config.max_message_bytes:
@@ -185,6 +185,7 @@ class Partition:
         The aborted index learns of the transaction before it counts as complete: if that fails, the last stable
         offset stays where it is (KAFKA-7866).
         """
+        self._check_stands()
         end = EndMarker(
             marker.producer_id,
             marker.producer_epoch,
@@ -197,7 +198,7 @@ class Partition:
         try:
             producers.check_marker(end)
         except ProducerRefused as refused:
-            raise self._refusal(refused) from refused
+            raise self._append_error(refused.error, str(refused)) from refused
         batch = end_transaction_marker(
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
@@ -225,7 +226,7 @@ class Partition:
                     )
             producers.check_data(header, from_client=from_client, tentative=self._verifications.tentative(producer_id))
         except ProducerRefused as refused:
-            raise self._refusal(refused) from refused
+            raise self._append_error(refused.error, str(refused)) from refused
 
     def _appended(self, checked: CheckedBatch, base_offset: int) -> Appended:
         self._on_written(self)
@@ -236,8 +237,10 @@ class Partition:
             self.log.start_offset,
         )
 
-    def _refusal(self, refused: ProducerRefused) -> AppendError:
-        return self._append_error(refused.error, str(refused))
+    def _check_stands(self) -> None:
+        """Whoever waited (for the transaction gate, for a sync) may hold a partition that was deleted meanwhile."""
+        if self.discarded:
+            raise AppendError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._name} was deleted")
 
     def _append_error(self, code: ErrorCode, reason: str) -> AppendError:
         return AppendError(code, f"{reason} in {self._name}", log_start_offset=self.log.start_offset)
@@ -345,6 +348,7 @@ class Partition:
 
         Raises `OffsetOutOfRange` beyond the high watermark, `PartitionError` (44) where the topic only compacts.
         """
+        self._check_stands()
         if not self.config.log.cleanup_delete:
             raise PartitionError(ErrorCode.POLICY_VIOLATION, f"{self._name} is compacted and not deleted from")
         target = self.high_watermark if offset == -1 else offset

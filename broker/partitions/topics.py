@@ -8,11 +8,12 @@ Rule 3. Partitions open when first asked for, and one after the other in the bac
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.cluster import Cluster
 from broker.coordination.coordinators import CoordinatorError
+from broker.partitions.errors import PartitionError
 from broker.partitions.partition import Partition
 from broker.partitions.partition_store import FolderStore, PartitionStore
 from broker.partitions.topic import Topic
@@ -65,6 +66,7 @@ class TopicDirectory:
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._created: list[Follower] = []
         self._deleted: list[Follower] = []
+        self._before_reuse: list[Callable[[Topic], Awaitable[None]]] = []
 
     # -- looking ---------------------------------------------------------------------------------------------
 
@@ -101,6 +103,10 @@ class TopicDirectory:
     def on_deleted(self, follower: Follower) -> None:
         """Be told of each topic that is gone; its partitions are discarded by then."""
         self._deleted.append(follower)
+
+    def before_reuse(self, follower: Callable[[Topic], Awaitable[None]]) -> None:
+        """Await `follower` for each deleted topic when its folders are out of the way, before its name is free."""
+        self._before_reuse.append(follower)
 
     def load(self) -> None:
         """Take over what the metadata log says at start, then follow it. Opens no log yet."""
@@ -168,6 +174,8 @@ class TopicDirectory:
             self._publish(image, partition_count)
 
     def _open_partition(self, topic: Topic, index: int) -> Partition:
+        if self._by_id.get(topic.topic_id) is not topic:
+            raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} was deleted")
         log = self._store.open(topic.name, topic.topic_id, index, topic.config.log)
         return self._make_partition(
             topic=topic.name,
@@ -232,6 +240,8 @@ class TopicDirectory:
         for index in range(len(topic.partitions)):
             self._store.remove(topic.name, topic.topic_id, index)
             await asyncio.sleep(0)
+        for follower in self._before_reuse:
+            await follower(topic)
 
     async def wait_until_removed(self, names: Sequence[str]) -> None:
         """Until the folders of deleted topics of these names are out of the way."""

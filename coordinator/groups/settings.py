@@ -35,10 +35,6 @@ class GroupSettings(Protocol):
     def offset_metadata_max_size(self) -> int:
         """`offset.metadata.max.bytes`."""
 
-    @property
-    def max_batch_bytes(self) -> int:
-        """The largest batch that `__consumer_offsets` takes: its `max.message.bytes`."""
-
 
 @dataclass(slots=True)
 class FixedGroupSettings:
@@ -51,4 +47,3 @@ class FixedGroupSettings:
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_interval_ms: int = 600_000
     offset_metadata_max_size: int = 4096
-    max_batch_bytes: int = 1_048_588

@@ -1,9 +1,13 @@
 """The topics of a node: what is durable in the metadata log can be used, what is gone is gone, also over restarts."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
+import pytest
+
 from broker.api.services import Services
+from broker.partitions.errors import PartitionError
 from broker.partitions.topic import Topic
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
@@ -208,3 +212,54 @@ def test_producer_ids_come_from_blocks_and_are_never_the_same(tmp_path: Path) ->
 
     ids = [*with_node(story, folder=tmp_path), *with_node(story, folder=tmp_path)]
     assert ids == sorted(set(ids))
+
+
+def test_no_log_is_opened_for_a_deleted_topic(tmp_path: Path) -> None:
+    """Whoever walks through its partitions over a wait would make folders of nobody's."""
+
+    async def story(node: Services) -> None:
+        made = await created(node, "t", 1)
+        made.partitions.grow(2)
+        await deleted(node, "t")
+        with pytest.raises(PartitionError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            made.partitions[1]
+        assert not (tmp_path / "t-1").exists()
+
+    with_node(story, folder=tmp_path)
+
+
+def test_a_topic_made_again_survives_a_kill(tmp_path: Path) -> None:
+    """Checkpoints of the deleted one would let its log begin behind what was acknowledged."""
+    running, killed = tmp_path / "running", tmp_path / "killed"
+
+    async def story(node: Services) -> None:
+        first = await created(node, "t", 1)
+        for _ in range(5):
+            end_offset = append(node, "t") + 1
+        await (first.partitions[0].committed(end_offset) or asyncio.sleep(0))
+        first.partitions[0].delete_records(5)
+        await node.checkpoints.write()
+        await deleted(node, "t")
+        second = await created(node, "t", 1)
+        await (second.partitions[0].committed(append(node, "t") + 1) or asyncio.sleep(0))
+        shutil.copytree(running, killed)
+
+    async def after(node: Services) -> None:
+        partition = node.topics.partition("t", 0)
+        assert partition is not None
+        assert (partition.log_start_offset, partition.end_offset) == (0, 1)
+
+    with_node(story, folder=running)
+    with_node(after, folder=killed)
+
+
+def test_checkpoints_of_a_topic_that_is_gone_are_not_for_its_namesake(tmp_path: Path) -> None:
+    """A kill came after the deletion was durable and before the checkpoints were written."""
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 5\n")
+
+    async def story(node: Services) -> None:
+        assert "t 0 5" not in (tmp_path / "log-start-offset-checkpoint").read_text()
+        await created(node, "t", 1)
+        assert append(node, "t") == 0
+
+    with_node(story, folder=tmp_path)

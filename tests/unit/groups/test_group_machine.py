@@ -8,11 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from coordinator.groups.commits import WantedTopic
 from coordinator.groups.settings import FixedGroupSettings
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroupResponse
 from tests.harness.memory_shard_log import CollectingTicket
-from tests.unit.groups.story import GROUP, Story
+from tests.unit.groups.story import GROUP, TOPIC_ID, Story
 
 LIMITS = settings(max_examples=120, stateful_step_count=40, deadline=None)
 PROTOCOLS = [(("range", b"m"),), (("range", b"other"),), (("sticky", b"s"), ("range", b"m"))]
@@ -135,8 +136,8 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(partition=st.integers(0, 1))
     def offsets_are_deleted(self, partition: int) -> None:
-        wanted = [("t", partition)]
-        self.take(self.story.submit(lambda machine, ticket, now: machine.delete_offsets(GROUP, wanted, 0, ticket, now)))
+        wanted = [WantedTopic("t", TOPIC_ID, [partition])]
+        self.take(self.story.submit(lambda machine, ticket, now: machine.delete_offsets(GROUP, wanted, ticket, now)))
 
     @rule()
     def the_group_is_deleted(self) -> None:

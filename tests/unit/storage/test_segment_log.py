@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from protocol.records.batch import read_header
-from storage.log import LogConfig, OffsetOutOfRange, StorageFailed
+from storage.log import LogClosed, LogConfig, OffsetOutOfRange, StorageFailed
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
 from tests.harness.simulated_files import SimulatedFiles
@@ -262,7 +262,7 @@ def test_a_deleted_log_leaves_no_open_business() -> None:
     log = open_log(files)
     log.append(batch(1), leader_epoch=0)
     log.abandon()
-    with pytest.raises(StorageFailed):
+    with pytest.raises(LogClosed):
         log.append(batch(1), leader_epoch=0)
     files.rename("t-0", "t-0.0123-delete")
     files.delete_folder("t-0.0123-delete")
