@@ -61,7 +61,7 @@ bench-spark: jars ## Spark's connector and ours, on us and on Apache Kafka, into
 	@$(BIN)/python -m tests.benchmarks.spark $(ARGS)
 
 pipelines: jars ## The three Spark pipelines through kills, with verdicts (ARGS="--seed 7")
-	@$(BIN)/python -m spark_connector.pipelines all $(ARGS)
+	@$(BIN)/python -m tests.pipelines all $(ARGS)
 
 jars: $(VENV)/.spark ## Bring Apache Kafka's and Spark's jars into .jars (Java needed)
 	@$(BIN)/python -m tests.harness.jars kafka spark

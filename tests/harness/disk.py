@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from protocol.schema import Buffer
-from tests.simulation.loop import ProcessDied
+from tests.harness.loop import ProcessDied
 
 Watcher = Callable[[str, str], None]
 """Called before each (operation, path): it may raise `OSError`, or end the process."""

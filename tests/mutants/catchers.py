@@ -34,7 +34,7 @@ def run(catcher: str) -> int:
     kind, _, rest = catcher.partition(" ")
     if kind not in ("simulation", "seed", "scenario", "scenarios"):
         return _pytest([f"tests/{catcher}"])
-    from tests.simulation.loop import Scheduler
+    from tests.harness.loop import Scheduler
 
     told = kind.startswith("scenario")
     callbacks = CALLBACKS["scenario" if told else "simulation"]

@@ -19,9 +19,9 @@ from broker.partitions.errors import AppendError
 from broker.partitions.topic_config import TopicConfig
 from storage.log import StorageFailed
 from tests.harness.disk import SimulatedDisk
-from tests.simulation.environment import SimulatedEnvironment, SyncGate, WallClock
-from tests.simulation.loop import ProcessDied, ProcessLoop, Scheduler, new_process
-from tests.simulation.network import Network
+from tests.harness.environment import SimulatedEnvironment, SyncGate, WallClock
+from tests.harness.loop import ProcessDied, ProcessLoop, Scheduler, new_process
+from tests.harness.network import Network
 
 PORT = 9092
 EXPECTED = (StorageFailed, OSError, CoordinatorError, AppendError, CloseConnection, ProcessDied)

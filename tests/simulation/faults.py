@@ -6,8 +6,8 @@ import traceback
 from functools import partial
 
 from coordinator.runtime import ShardState
+from tests.harness.loop import ProcessDied
 from tests.simulation.broker_process import BrokerProcess
-from tests.simulation.loop import ProcessDied
 from tests.simulation.points import Points
 from tests.simulation.shape import FaultPlan
 from tests.simulation.world import World

@@ -7,7 +7,7 @@ from typing import Any
 from broker.network.server import Server
 from broker.node import Node
 from coordinator.runtime import Shard
-from tests.simulation.network import Network
+from tests.harness.network import Network
 
 DATA = ("a", "b", "out", "c")
 """Topics whose partitions nobody watches for good."""

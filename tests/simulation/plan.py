@@ -6,7 +6,7 @@ Clients are drawn in `plan_clients`, faults in `plan_faults`.
 
 from random import Random
 
-from tests.simulation.network import NetworkFaults
+from tests.harness.network import NetworkFaults
 from tests.simulation.plan_clients import draw_clients
 from tests.simulation.plan_faults import draw_faults
 from tests.simulation.shape import LONG_MS, ClientPlan, FaultPlan, Plan

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from broker.faults.control import Fault, Faults
 from broker.faults.points import Action
+from tests.harness.loop import ProcessDied
 from tests.simulation.broker_process import BrokerProcess
-from tests.simulation.loop import ProcessDied
 from tests.simulation.shape import FaultPlan
 from tests.simulation.world import World
 

@@ -5,7 +5,7 @@ Everything that can be left out is an element of a list, for `shrink` leaves ele
 
 from dataclasses import dataclass, field, replace
 
-from tests.simulation.network import NetworkFaults
+from tests.harness.network import NetworkFaults
 
 
 @dataclass(frozen=True, slots=True)

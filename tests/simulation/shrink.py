@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tests.simulation.network import NetworkFaults
+from tests.harness.network import NetworkFaults
 from tests.simulation.plan import Plan
 from tests.simulation.simulation import Result, run
 

@@ -17,16 +17,16 @@ from random import Random
 
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tests.harness.environment import WallClock
+from tests.harness.loop import ProcessDied, Scheduler, Stuck, new_process, run_on
+from tests.harness.network import Network, NetworkFaults
 from tests.simulation import ending
 from tests.simulation.broker_process import BrokerProcess, BugLog
 from tests.simulation.checkers import CHECKERS
 from tests.simulation.clients import admin, committer, idempotent, plain, reader, transactional, worker
 from tests.simulation.clients.session import Session
-from tests.simulation.environment import WallClock
 from tests.simulation.faults import Faults
 from tests.simulation.history import History
-from tests.simulation.loop import ProcessDied, Scheduler, Stuck, new_process, run_on
-from tests.simulation.network import Network, NetworkFaults
 from tests.simulation.plan_clients import COMPACTED
 from tests.simulation.shape import ClientPlan, Plan
 from tests.simulation.world import World

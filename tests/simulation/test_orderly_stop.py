@@ -7,7 +7,7 @@ import pytest
 from broker.api.services import Services
 from broker.network.server import Server
 from broker.node import Node
-from tests.simulation.network import NetworkFaults
+from tests.harness.network import NetworkFaults
 from tests.simulation.shape import ClientPlan, FaultPlan, Plan
 from tests.simulation.simulation import run
 

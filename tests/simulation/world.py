@@ -3,9 +3,9 @@
 from random import Random
 
 from broker.faults.control import Faults
+from tests.harness.loop import ProcessLoop, Scheduler
+from tests.harness.network import Network
 from tests.simulation.history import History
-from tests.simulation.loop import ProcessLoop, Scheduler
-from tests.simulation.network import Network
 from tests.simulation.shape import Plan
 
 

@@ -39,7 +39,7 @@ def broker_options(request: pytest.FixtureRequest, name: str) -> list[str]:
 
 def run(which: str, *options: str) -> dict[str, Any]:
     """The last line of the command's output. Its exit status says the same."""
-    command = [sys.executable, "-m", "spark_connector.pipelines", which, "--json", "--durability", "page-cache"]
+    command = [sys.executable, "-m", "tests.pipelines", which, "--json", "--durability", "page-cache"]
     done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.stdout.strip(), done.stderr[-3000:]
     outcome: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

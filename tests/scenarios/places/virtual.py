@@ -12,15 +12,15 @@ from unittest import mock
 from broker.faults.control import Faults
 from coordinator.cluster.features import FINALIZED_FEATURES
 from tallystick.client.connection import Connection
+from tests.harness.environment import WALL_START_MS, WallClock
+from tests.harness.loop import ProcessDied, ProcessLoop, Scheduler, run_on
+from tests.harness.network import Network, NetworkFaults
 from tests.scenarios.engine import Engine
 from tests.scenarios.language import Scenario
 from tests.scenarios.places import meddling
 from tests.scenarios.places.ageing import age_in_the_log
 from tests.scenarios.record import FAULTS
 from tests.simulation.broker_process import PORT, BrokerProcess, BugLog
-from tests.simulation.environment import WALL_START_MS, WallClock
-from tests.simulation.loop import ProcessDied, ProcessLoop, Scheduler, run_on
-from tests.simulation.network import Network, NetworkFaults
 from tests.simulation.simulation import _quiet_about_the_dead as quiet_about_the_dead
 
 LONG_S = 120.0

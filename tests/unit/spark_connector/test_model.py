@@ -1,6 +1,6 @@
 """The exactly-once sink's protocol, searched to its end: it holds, and each of its flaws is noticed.
 
-A flaw's shortest story is printed when its test fails, or with `pytest -s`; `python -m spark_connector.model --stories`
+A flaw's shortest story is printed when its test fails, or with `pytest -s`; `python -m tests.sink_model --stories`
 prints them all.
 """
 
@@ -8,12 +8,12 @@ from functools import lru_cache
 
 import pytest
 
-from spark_connector.model.__main__ import told
-from spark_connector.model.explore import Outcome, Search
-from spark_connector.model.findings import FLAWED, SHORT, Wrong, search
-from spark_connector.model.kafka import ALL_RULES, OLD, TV2, Answer, Broker, Partition, Phase, Request, Row, deliver
-from spark_connector.model.properties import PROPERTIES
-from spark_connector.model.settings import Flaw, Mode, Setting
+from tests.sink_model.__main__ import told
+from tests.sink_model.explore import Outcome, Search
+from tests.sink_model.findings import FLAWED, SHORT, Wrong, search
+from tests.sink_model.kafka import ALL_RULES, OLD, TV2, Answer, Broker, Partition, Phase, Request, Row, deliver
+from tests.sink_model.properties import PROPERTIES
+from tests.sink_model.settings import Flaw, Mode, Setting
 
 searched = lru_cache(maxsize=None)(search)
 
@@ -66,7 +66,7 @@ def test_the_search_is_breadth_first_and_tells_the_shortest_way() -> None:
         yield ("{} and one", number), number + 1
         yield ("twice {}", number), number * 2
 
-    from spark_connector.model.explore import Broken
+    from tests.sink_model.explore import Broken
 
     outcome: Outcome = Search[int](moves, lambda number: Broken("ten", f"{number}") if number == 10 else None).run(1)
     assert outcome.story in (

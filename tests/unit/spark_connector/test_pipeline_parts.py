@@ -11,14 +11,14 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 
-from spark_connector.pipelines import batch_log
-from spark_connector.pipelines.chart import Picture, svg
-from spark_connector.pipelines.faults import Kind, plan, workers_below
-from spark_connector.pipelines.figures import percentile
 from spark_connector.pipelines.settings import Settings
-from spark_connector.pipelines.stall import Sample, longest_stall_s
-from spark_connector.pipelines.transfers import plan as transfers
-from spark_connector.pipelines.windows import plan as windows
+from tests.pipelines import batch_log
+from tests.pipelines.chart import Picture, svg
+from tests.pipelines.faults import Kind, plan, workers_below
+from tests.pipelines.figures import percentile
+from tests.pipelines.stall import Sample, longest_stall_s
+from tests.pipelines.transfers import plan as transfers
+from tests.pipelines.windows import plan as windows
 
 
 def test_a_seed_draws_the_same_transfers_and_aborts_some_under_numbers_of_their_own() -> None:
@@ -120,7 +120,7 @@ def test_settings_reach_the_driver_as_they_are() -> None:
 
 def test_whom_to_kill_is_checked() -> None:
     pytest.importorskip("pyarrow", reason="the pipelines need PyArrow, which is installed with PySpark, where Java is")
-    from spark_connector.pipelines.command import pipelines
+    from tests.pipelines.command import pipelines
 
     done = CliRunner().invoke(pipelines, ["transfers", "--struck", "everybody", "--bootstrap", "127.0.0.1:1"])
     assert done.exit_code == 2

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_connector.pipelines.batch_log import Batch
-from spark_connector.pipelines.cdc import verdict as cdc
-from spark_connector.pipelines.cdc.plan import VOID, Change, Source
-from spark_connector.pipelines.transfers import verdict as transfers
-from spark_connector.pipelines.transfers.plan import Transfer
-from spark_connector.pipelines.transfers.verdict import Entry, Ledger
-from spark_connector.pipelines.windows import verdict as windows
-from spark_connector.pipelines.windows.plan import MINUTE_MS, Click
+from tests.pipelines.batch_log import Batch
+from tests.pipelines.cdc import verdict as cdc
+from tests.pipelines.cdc.plan import VOID, Change, Source
+from tests.pipelines.transfers import verdict as transfers
+from tests.pipelines.transfers.plan import Transfer
+from tests.pipelines.transfers.verdict import Entry, Ledger
+from tests.pipelines.windows import verdict as windows
+from tests.pipelines.windows.plan import MINUTE_MS, Click
 
 TRANSFERS = [Transfer(number, number % 5, (number + 1) % 5, 100 + number) for number in range(40)]
 ABORTED = {100, 101}

@@ -1,0 +1,143 @@
+"""The world as the broker in a simulation sees it: clocks, randomness, and syncs that take their time."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Any, TypeVar
+
+from broker.process.environment import MonotonicMs, WallMs
+from broker.process.time_slice import TimeSlice
+from tests.harness.disk import SimulatedDisk
+from tests.harness.loop import Scheduler
+from tests.harness.work_clock import WorkClock
+
+T = TypeVar("T")
+
+WALL_START_MS = 1_700_000_000_000
+
+
+class WallClock:
+    """The wall clock of the machine: it drifts, and somebody sets it, forwards and backwards."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._began = self._start = scheduler.now
+        self._rate = 1.0
+        self.offset_ms = 0
+
+    def now_ms(self) -> int:
+        return WALL_START_MS + self.offset_ms + int((self._scheduler.now - self._start) * 1000 * self._rate)
+
+    def drift(self, rate: float) -> None:
+        """Go so many times as fast as the monotonic clock from now on."""
+        self.offset_ms = self.now_ms() - WALL_START_MS
+        self._start = self._scheduler.now
+        self._rate = rate
+
+    def heal(self) -> None:
+        """Somebody sets it right, if it was behind."""
+        self.drift(1.0)
+        self.offset_ms = max(self.offset_ms, int((self._start - self._began) * 1000))
+
+    def step(self, by_ms: int) -> None:
+        self.offset_ms += by_ms
+
+
+class Sync:
+    """Work that blocks: it is done at one moment, and heard of at a later one."""
+
+    def __init__(self, work: Callable[[], object], after_s: float) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[Any] = self.loop.create_future()
+        self._work = work
+        self._after_s = after_s
+        self._outcome: tuple[Callable[..., None], Any] | None = None
+
+    def reach_the_disk(self) -> None:
+        if self._outcome is None:
+            try:
+                self._outcome = _finish, self._work()
+            except Exception as error:  # whoever waits gets it
+                self._outcome = _fail, error
+
+    def go_through(self) -> None:
+        self.reach_the_disk()
+        assert self._outcome is not None
+        tell, what = self._outcome
+        self.loop.call_later(self._after_s, tell, self.answer, what)
+
+
+class SyncGate:
+    """Where a story lets syncs wait."""
+
+    def __init__(self) -> None:
+        self.is_shut = False
+        self.waiting: list[Sync] = []
+
+
+class SimulatedEnvironment:
+    """`broker.process.environment.Environment` for one process of the broker."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        clock: WallClock,
+        disk: SimulatedDisk,
+        random: Random,
+        *,
+        boot_id: str,
+        sync_s: float,
+    ) -> None:
+        self._scheduler = scheduler
+        self._clock = clock
+        self._disk = disk
+        self._random = random
+        self._boot_id = boot_id
+        self.sync_s = sync_s
+        """The longest a sync takes, usually."""
+        self.slow = 0.0
+        """How often it takes fifty times that."""
+        self.gate = SyncGate()
+        self._work_clock = WorkClock()
+
+    @property
+    def files(self) -> SimulatedDisk:
+        return self._disk
+
+    def wall_ms(self) -> WallMs:
+        return WallMs(self._clock.now_ms())
+
+    def monotonic_ms(self) -> MonotonicMs:
+        return MonotonicMs(int(self._scheduler.now * 1000))
+
+    def random_bytes(self, count: int) -> bytes:
+        return self._random.randbytes(count)
+
+    def time_slice(self) -> TimeSlice:
+        return TimeSlice(self._work_clock.now)
+
+    def boot_id(self) -> str:
+        return self._boot_id
+
+    def run_blocking(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """The work happens at one moment between now and its answer, so that a crash may come before, between and
+        after."""
+        random = self._random
+        longest = self.sync_s * (50 if self.slow and random.random() < self.slow else 1)
+        before, after = random.random() * longest, random.random() * longest
+        sync = Sync(work, after)
+        if self.gate.is_shut:
+            self.gate.waiting.append(sync)
+        else:
+            sync.loop.call_later(before, sync.go_through)
+        return sync.answer
+
+
+def _finish(answer: "asyncio.Future[T]", result: T) -> None:
+    if not answer.done():
+        answer.set_result(result)
+
+
+def _fail(answer: "asyncio.Future[T]", error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error)

@@ -1,0 +1,281 @@
+"""A network in memory between `asyncio` protocols: it delays, splits, cuts and loses, by seed.
+
+What is written arrives in order, in pieces, later. A connection may be cut behind any byte of either direction, so that
+a request arrives without its answer, half a request arrives, or half an answer; each end is told some time later.
+When a process dies its peers are told as late, and what it had sent before may still arrive.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from protocol.schema import Buffer
+from tests.harness.loop import ProcessLoop, Scheduler
+
+
+@dataclass(slots=True)
+class NetworkFaults:
+    """What the network does, besides delivering."""
+
+    delay_s: float = 0.001
+    slow: float = 0.0
+    """How often a piece takes fifty times as long."""
+    split: float = 0.0
+    """How often what was written arrives in two or three pieces."""
+    cut: float = 0.0
+    """How many connections are going to be cut, after some hundreds or thousands of bytes."""
+
+
+class Network:
+    """All connections of a run."""
+
+    def __init__(self, scheduler: Scheduler, random: Random, faults: NetworkFaults) -> None:
+        self.scheduler = scheduler
+        self.random = random
+        self.faults = faults
+        self.hits: dict[str, int] = {}
+        self._listeners: dict[int, tuple[ProcessLoop, Callable[[], asyncio.BaseProtocol]]] = {}
+        self._ends: dict[End, None] = {}
+        self._connections = 0
+
+    def count(self, what: str) -> None:
+        self.hits[what] = self.hits.get(what, 0) + 1
+
+    def delay(self) -> float:
+        faults, random = self.faults, self.random
+        longest = faults.delay_s * (50 if faults.slow and random.random() < faults.slow else 1)
+        return longest * (0.1 + 0.9 * random.random())
+
+    def listen(self, loop: ProcessLoop, factory: Callable[[], asyncio.BaseProtocol], port: int) -> "Listener":
+        self._listeners[port] = (loop, factory)
+        return Listener(self, port, factory)
+
+    def stop_listening(self, port: int, factory: object) -> None:
+        if port in self._listeners and self._listeners[port][1] is factory:
+            del self._listeners[port]
+
+    async def connect(self, loop: ProcessLoop, factory: Callable[[], Any], port: int) -> tuple["End", Any]:
+        await asyncio.sleep(self.delay())
+        found = self._listeners.get(port)
+        if found is None or not found[0].alive:
+            raise ConnectionRefusedError(f"nobody listens on port {port}")
+        self._connections += 1
+        here, there = End(self, loop, ("client", self._connections)), End(self, found[0], ("10.0.0.1", 9092))
+        here.peer, there.peer = there, here
+        self._ends[here] = self._ends[there] = None
+        if self.faults.cut and self.random.random() < self.faults.cut:
+            budget = int(2 ** (6 + 9 * self.random.random()))
+            self.random.choice((here, there)).cut_after_bytes = budget
+        protocol = factory()
+        here.protocol = protocol
+        protocol.connection_made(here)
+        there.loop.call_later(self.delay(), there.begin, found[1])
+        return here, protocol
+
+    def process_died(self, loop: ProcessLoop) -> None:
+        """Whoever was connected with a process that died is told after a while."""
+        for port in [port for port, (owner, _) in self._listeners.items() if owner is loop]:
+            del self._listeners[port]
+        for end in [end for end in self._ends if end.loop is loop]:
+            end.peer.lose_soon(ConnectionResetError("the peer died"))
+            self.forget(end)
+
+    @property
+    def ends(self) -> "tuple[End, ...]":
+        """Both ends of every connection that is open."""
+        return tuple(self._ends)
+
+    def forget(self, end: "End") -> None:
+        self._ends.pop(end, None)
+
+    def cut_one(self) -> None:
+        """Cut some connection now."""
+        ends = [end for end in self._ends if not end.is_closing()]
+        if ends:
+            self.random.choice(ends).cut()
+
+
+class Listener:
+    """What `create_server` returns."""
+
+    def __init__(self, network: Network, port: int, factory: object) -> None:
+        self._network = network
+        self._port = port
+        self._factory = factory
+
+    def close(self) -> None:
+        self._network.stop_listening(self._port, self._factory)
+
+    async def wait_closed(self) -> None:
+        """Nothing is left to wait for."""
+
+
+class End(asyncio.Transport):
+    """One end of a connection: the transport of the protocol at that end."""
+
+    def __init__(self, network: Network, loop: ProcessLoop, peer_name: tuple[str, int]) -> None:
+        super().__init__({"peername": peer_name})
+        self.network = network
+        self.loop = loop
+        self.protocol: Any = None
+        self.is_client = peer_name[0] != "client"
+        self.peer: End
+        self.cut_after_bytes: int | None = None
+        self._arrivals: deque[bytes] = deque()
+        self._last_arrival = 0.0
+        self._unread_bytes = 0
+        self._high = 64 << 10
+        self._paused_writing = False
+        self._reading = True
+        self._closing = False
+        self._lost = False
+        self._end_of_stream: BaseException | str | None = ""
+
+    def begin(self, factory: Callable[[], Any]) -> None:
+        """The connection has reached the server, unless it is gone by then."""
+        if self._lost:
+            return
+        self.protocol = factory()
+        self.protocol.connection_made(self)
+        self._deliver()
+
+    # -- sending ---------------------------------------------------------------------------------------------
+
+    def write(self, data: Buffer) -> None:
+        data = bytes(data)
+        if self._closing or not data:
+            return
+        if self.cut_after_bytes is not None:
+            if len(data) > self.cut_after_bytes:
+                self._send(data[: self.cut_after_bytes])
+                self.cut()
+                return
+            self.cut_after_bytes -= len(data)
+        self._send(data)
+        if not self._paused_writing and self.peer._unread_bytes > self._high:
+            self._paused_writing = True
+            self.protocol.pause_writing()
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.write(b"".join(list_of_data))
+
+    def _send(self, data: bytes) -> None:
+        network, peer = self.network, self.peer
+        if not peer.loop.alive or not data:
+            return
+        pieces = [data]
+        if network.faults.split and network.random.random() < network.faults.split and len(data) > 1:
+            at = network.random.randrange(1, len(data))
+            pieces = [data[:at], data[at:]]
+            network.count("network.split")
+        for piece in pieces:
+            peer._unread_bytes += len(piece)
+            sent_at = max(network.scheduler.now, self.loop.wakes_at_s)  # what stands still sends when it wakes
+            self._last_arrival = max(self._last_arrival, sent_at + network.delay())
+            peer.loop.call_at(self._last_arrival, peer._arrived, piece)
+
+    def cut(self) -> None:
+        """The line is cut: nothing more gets through either way, and both ends find out later."""
+        self.network.count("network.cut")
+        client, server = (self, self.peer) if self.is_client else (self.peer, self)
+        client._closing = server._closing = True
+        reason = ConnectionResetError("the line was cut")
+        # The client learns of it last. Were a request of TV0 still on its way when it is asked again, it would be the
+        # hole that its protocol is known to have (KAFKA-17754).
+        lost_at = max(client._last_arrival, server._last_arrival, self.network.scheduler.now) + self.network.delay()
+        server.lose_at(lost_at, reason)
+        client.lose_at(lost_at + self.network.delay(), reason)
+
+    # -- receiving -------------------------------------------------------------------------------------------
+
+    def _arrived(self, data: bytes) -> None:
+        if self._lost:
+            return
+        self._arrivals.append(data)
+        self._deliver()
+
+    def _deliver(self) -> None:
+        protocol = self.protocol
+        while self._arrivals and self._reading and not self._lost and protocol is not None:
+            data = self._arrivals.popleft()
+            self._unread_bytes -= len(data)
+            if isinstance(protocol, asyncio.BufferedProtocol):
+                while data and not self._lost:
+                    buffer = memoryview(protocol.get_buffer(len(data)))
+                    taken = min(len(buffer), len(data))
+                    buffer[:taken] = data[:taken]
+                    protocol.buffer_updated(taken)
+                    data = data[taken:]
+            else:
+                protocol.data_received(data)
+            self._drained()
+        if not self._arrivals and self._end_of_stream != "" and not self._lost and protocol is not None:
+            self._lose()
+
+    def _drained(self) -> None:
+        writer = self.peer
+        if writer._paused_writing and self._unread_bytes <= writer._high // 4 and not writer._lost:
+            writer._paused_writing = False
+            writer.loop.call_soon(writer.protocol.resume_writing)
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        self._reading = True
+        self.loop.call_soon(self._deliver)
+
+    def is_reading(self) -> bool:
+        return self._reading
+
+    # -- ending ----------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        self.loop.call_soon(self._lose_now, None)
+        self.peer.lose_at(max(self._last_arrival, self.network.scheduler.now + self.network.delay()), None)
+
+    def abort(self) -> None:
+        self.close()
+
+    def lose_soon(self, reason: BaseException | None) -> None:
+        self.lose_at(self.network.scheduler.now + 2 * self.network.delay(), reason)
+
+    def lose_at(self, when: float, reason: BaseException | None) -> None:
+        self.loop.call_at(when, self._end_arrived, reason)
+
+    def _end_arrived(self, reason: BaseException | None) -> None:
+        if self._lost:
+            return
+        self._end_of_stream = reason
+        if reason is not None or not self._arrivals:
+            self._lose()
+
+    def _lose_now(self, reason: BaseException | None) -> None:
+        self._end_of_stream = reason
+        self._lose()
+
+    def _lose(self) -> None:
+        if self._lost:
+            return
+        self._lost = self._closing = True
+        self.network.forget(self)
+        if self.protocol is not None:
+            reason = self._end_of_stream
+            self.protocol.connection_lost(reason if isinstance(reason, BaseException) else None)
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    # -- what else a transport has ---------------------------------------------------------------------------
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = high if high is not None else 64 << 10
+
+    def get_write_buffer_size(self) -> int:
+        return self.peer._unread_bytes

@@ -1,0 +1,116 @@
+"""Topics, end and verdict of the cdc pipeline."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pyarrow.parquet as pq
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+from spark_connector.pipelines.settings import Settings
+from tests.pipelines.batch_log import has_read, last_committed
+from tests.pipelines.cdc.plan import PARTITIONS, Change, Source, Table, encode
+from tests.pipelines.cdc.verdict import Found, Log, Written, judge
+from tests.pipelines.pipeline import Run, Sent, Topic, Transaction
+from tests.pipelines.reading import (
+    Ends,
+    admin,
+    group_offsets,
+    markers_of,
+    read_topic,
+    records_undecided,
+)
+from tests.pipelines.verdict import Verdict
+
+SIZE = 200_000
+PATIENCE_SECONDS = 60.0
+NOT_YET = {
+    "cleanup.policy": "compact",
+    "segment.ms": "1000",
+    "min.cleanable.dirty.ratio": "0.01",
+    "min.compaction.lag.ms": str(7 * 86_400_000),
+}
+"""The topic is compacted when the verdict has seen all of it, and not before."""
+
+
+class CdcPipeline:
+    """See `pipeline.Pipeline`."""
+
+    name = "cdc"
+    queries: tuple[str, ...] = ("cdc", "table")
+    source_topic = "account_changes"
+    sink_topic = "accounts_latest"
+
+    def topics(self, settings: Settings) -> list[Topic]:
+        source = Topic(settings.topic(self.source_topic), PARTITIONS, {})
+        return [source, Topic(settings.topic(self.sink_topic), PARTITIONS, NOT_YET)]
+
+    def records(self, settings: Settings) -> int:
+        return settings.size(SIZE)
+
+    def transactions(self, settings: Settings) -> Iterator[Transaction]:
+        for changes, void in Source(settings.seed, self.records(settings)).transactions():
+            records = [Sent(one.account % PARTITIONS, str(one.account).encode(), encode(one)) for one in changes]
+            yield Transaction(records, void)
+
+    def is_finished(self, run: Run) -> bool:
+        settings = run.settings
+        if not has_read(settings.checkpoint("cdc"), settings.topic(self.source_topic), run.last_written):
+            return False
+        topic = settings.topic(self.sink_topic)
+        ends = Ends(settings.bootstrap, topic).wait(committed=True)
+        return has_read(settings.checkpoint("table"), topic, {partition: end - 1 for partition, end in ends.items()})
+
+    def judge(self, run: Run) -> Verdict:
+        settings = run.settings
+        bootstrap, topic = settings.bootstrap, settings.topic(self.sink_topic)
+        source_topic = settings.topic(self.source_topic)
+        source = Source(settings.seed, self.records(settings)).replayed()
+        log = _read(bootstrap, topic)
+        batch = last_committed(settings.checkpoint("cdc"))
+        found = Found(
+            log=log,
+            compacted=_compacted(bootstrap, topic, log),
+            parquet=_table(settings),
+            markers=[marker.batch for marker in markers_of(bootstrap, settings.sink_id("cdc"))],
+            group=group_offsets(bootstrap, settings.topic("accounts-cdc"), source_topic),
+            source={partition: end for (_, partition), end in batch.ends.items()} if batch else {},
+            log_end=Ends(bootstrap, source_topic).wait(committed=True),
+            undecided=records_undecided(bootstrap, topic),
+        )
+        return judge(source.table, source.deleted, found)
+
+
+def _read(bootstrap: str, topic: str) -> Log:
+    log: dict[int, list[Written]] = {}
+    for message in read_topic(bootstrap, topic):
+        key, value, partition = message.key(), message.value(), message.partition()
+        assert key is not None and partition is not None
+        version = int(dict(message.headers() or [])["version"] or b"0")
+        row = None if value is None else Change(deleted=False, **json.loads(value))
+        log.setdefault(partition, []).append(Written(int(key), version, row))
+    return log
+
+
+def _compacted(bootstrap: str, topic: str, before: Log) -> Log:
+    """Let the topic be compacted now; what is in it once that has been done, or when patience ends."""
+    change = ConfigEntry("min.compaction.lag.ms", "0", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
+    asker = admin(bootstrap)
+    for future in asker.incremental_alter_configs([resource]).values():
+        future.result(30)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    after = before
+    while time.monotonic() < deadline and sum(map(len, after.values())) == sum(map(len, before.values())):
+        time.sleep(0.2)
+        after = _read(bootstrap, topic)
+    return after
+
+
+def _table(settings: Settings) -> Table:
+    """The version of the table that the last batch which is done has written."""
+    batch = last_committed(settings.checkpoint("table"))
+    if batch is None:
+        return {}
+    rows = pq.read_table(settings.table(batch.number)).to_pylist()
+    return {row["account"]: Change(deleted=False, **row) for row in rows}

@@ -1,0 +1,1 @@
+"""transfers: money transfers into a double-entry ledger."""

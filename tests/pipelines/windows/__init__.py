@@ -1,0 +1,1 @@
+"""windows: counts per page and minute, with late data and a watermark."""

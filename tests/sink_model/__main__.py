@@ -1,0 +1,49 @@
+"""`python -m tests.sink_model`: search the protocols and their flaws, and tell what was found.
+
+`--deep` adds the searches that take minutes, `--stories` the shortest way to each flaw's harm.
+"""
+
+import sys
+
+from tests.sink_model.findings import DEEP, FLAWED, SHORT, search
+from tests.sink_model.properties import PROPERTIES
+from tests.sink_model.settings import Setting
+
+
+def told(setting: Setting) -> str:
+    """A setting in words."""
+    batches = " | ".join(
+        ", ".join(str(sum(len(rows) for rows in batch)) for batch in batches) for batches in setting.queries
+    )
+    faults = f"{setting.drivers} drivers, {setting.attempts} attempts given up, {setting.repeats} repeats, "
+    return f"{setting.mode.value}, {setting.rules.name}; rows per batch {batches}; {faults}{setting.timeouts} timeouts"
+
+
+def main(arguments: list[str]) -> int:
+    """Returns 0 if all protocols hold and all flaws were noticed by the property that is named for them."""
+    say = sys.stdout.write
+    is_right = True
+    say(f"Properties: {', '.join(PROPERTIES)}\n\nThe protocol as it is\n")
+    for setting in (*SHORT, *(DEEP if "--deep" in arguments else ())):
+        outcome = search(setting)
+        verdict = "all hold" if outcome.broken is None else f"BROKEN: {outcome.broken.name}: {outcome.broken.seen}"
+        is_right &= outcome.broken is None
+        say(f"  {outcome.states:>8} states {outcome.moves:>9} moves  {verdict}  ({told(setting)})\n")
+        for line in outcome.story:
+            say(f"             {line}\n")
+        sys.stdout.flush()
+    say("\nWith one thing wrong\n")
+    for wrong in FLAWED:
+        outcome = search(wrong.setting)
+        found = "nothing, although it must be noticed" if outcome.broken is None else outcome.broken.name
+        is_right &= found == wrong.noticed_by
+        say(f"  {found:26} {wrong.setting.flaw.value} ({wrong.setting.mode.value}, {wrong.setting.rules.name})\n")
+        if "--stories" in arguments and outcome.broken is not None:
+            for line in (*outcome.story, f"so {outcome.broken.seen}"):
+                say(f"             {line}\n")
+    say(f"\n{'All as it must be.' if is_right else 'NOT as it must be.'}\n")
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

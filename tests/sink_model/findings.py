@@ -1,0 +1,79 @@
+"""What is searched, and what was found: the protocols as they are, which must break nothing, and each flaw, which must.
+
+`SHORT` is for every day, `DEEP` has more faults at a time and takes minutes.
+"""
+
+from dataclasses import dataclass
+
+from tests.sink_model.explore import Outcome, Search
+from tests.sink_model.faults import moves
+from tests.sink_model.kafka import OLD, VERIFIED
+from tests.sink_model.properties import Checker
+from tests.sink_model.settings import FULL, NO_ROW, ONE_ROW, ROWS_IN_A_ROW, Flaw, Mode, Setting
+from tests.sink_model.world import World, beginning
+
+AN = Mode.MANY_WRITERS
+_SMALL = ((ONE_ROW, NO_ROW),)
+_EMPTIED = ((ONE_ROW,), (ONE_ROW,))
+
+SHORT = (
+    Setting(repeats=0),
+    Setting(attempts=0),
+    Setting(queries=((ONE_ROW, NO_ROW, ONE_ROW),), attempts=0, repeats=0),
+    Setting(queries=_EMPTIED, attempts=0, repeats=0),
+    Setting(rules=VERIFIED, queries=_SMALL, attempts=0),
+    Setting(rules=OLD, queries=_SMALL, attempts=0),
+    Setting(AN, queries=((ROWS_IN_A_ROW,),), timeouts=0, repeats=0),
+    Setting(AN, queries=_SMALL, repeats=0),
+    *(Setting(AN, rules, queries=((ONE_ROW,),), repeats=0) for rules in (VERIFIED, OLD)),
+)
+
+DEEP = (
+    Setting(),
+    Setting(queries=((ONE_ROW, NO_ROW, ONE_ROW),), drivers=3, attempts=0, repeats=0),
+    Setting(queries=_EMPTIED, drivers=3, attempts=0, repeats=0),
+    *(Setting(rules=rules, queries=_SMALL) for rules in (VERIFIED, OLD)),
+    *(Setting(AN, rules, queries=((FULL,),), timeouts=0, repeats=0) for rules in (VERIFIED, OLD)),
+    Setting(AN, queries=_SMALL),
+    Setting(AN, queries=((ROWS_IN_A_ROW,),), repeats=0),
+    *(Setting(AN, rules, queries=_SMALL, repeats=0) for rules in (VERIFIED, OLD)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A flaw, where it is looked for, and the property that must notice it."""
+
+    setting: Setting
+    noticed_by: str
+
+
+def _one(flaw: Flaw, noticed_by: str, **more: object) -> Wrong:
+    few = {"queries": _SMALL, "attempts": 0, "timeouts": 0} | more
+    return Wrong(Setting(flaw=flaw, **few), noticed_by)  # type: ignore[arg-type]
+
+
+def _many(flaw: Flaw, noticed_by: str, **more: object) -> Wrong:
+    return Wrong(Setting(AN, flaw=flaw, **({"repeats": 0, "timeouts": 0} | more)), noticed_by)  # type: ignore[arg-type]
+
+
+FLAWED = (
+    _one(Flaw.MARKER_BEFORE_FENCE, "I1 no duplicates"),
+    _one(Flaw.LEASE_IN_STREAM_WRITER, "I6 no wedge"),
+    _one(Flaw.ABORT_UNDECIDED, "I5 all or nothing", queries=((FULL,),)),
+    _one(Flaw.SKIP_BY_SINK, "I2 no loss", queries=_EMPTIED),
+    _one(Flaw.END_WHEN_EMPTY, "I6 no wedge"),
+    _one(Flaw.MARKER_UP_TO_STABLE, "I1 no duplicates"),
+    _one(Flaw.NO_MARKER, "I1 no duplicates"),
+    _one(Flaw.NOTE_BEFORE_END, "I2 no loss"),
+    _one(Flaw.ABORT_UNDER_OLD_RULES, "I6 no wedge", rules=OLD),
+    _many(Flaw.TWO_ATTEMPTS, "I1 no duplicates", queries=((ROWS_IN_A_ROW,),)),
+    _many(Flaw.RETRY_UNDER_SAME_LEASE, "I1 no duplicates", queries=((ROWS_IN_A_ROW,),)),
+    _many(Flaw.RETRY_WITHOUT_LOOKING, "I1 no duplicates"),
+    _many(Flaw.ABORT_BEFORE_RETRY, "L1 nothing stays open", rules=OLD),
+)
+
+
+def search(setting: Setting) -> Outcome:
+    """Everything that can be reached from an empty topic and an empty checkpoint."""
+    return Search[World](lambda world: moves(world, setting), Checker(setting)).run(beginning(setting))

@@ -1,0 +1,74 @@
+"""What is searched: how many drivers, batches and faults, under which rules, and with which flaw, if any.
+
+A flaw is the protocol with one thing wrong. The model is worth its name only if each is noticed.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tests.sink_model.kafka import MARKER, TV2, Row, Rules
+
+Batch = tuple[tuple[int, ...], ...]
+"""For each partition of rows, the numbers of the rows that a batch has for it."""
+
+FULL: Batch = ((0,), (1,))
+EMPTY: Batch = ((), ())
+ONE_ROW: Batch = ((0,),)
+NO_ROW: Batch = ((),)
+ROWS_IN_A_ROW: Batch = ((0, 1), (2,))
+"""Two rows for the first partition: their order may differ from attempt to attempt."""
+
+
+class Mode(Enum):
+    ONE_WRITER = "A1"
+    MANY_WRITERS = "An"
+
+
+class Flaw(Enum):
+    """What is done wrong."""
+
+    NONE = "nothing"
+    MARKER_BEFORE_FENCE = "the marker is read before the lease is taken"
+    LEASE_IN_STREAM_WRITER = "streamWriter() takes a lease, and so the commit worker does, too"
+    ABORT_UNDECIDED = "abort() is taken although the batch is decided"
+    SKIP_BY_SINK = "the marker's key is the sinkId alone, without the query"
+    END_WHEN_EMPTY = "an empty batch writes no marker, and its empty transaction is ended"
+    TWO_ATTEMPTS = "two attempts of a task may claim the same partition"
+    MARKER_UP_TO_STABLE = "the marker is read only up to the last stable offset"
+    NO_MARKER = "there is no marker: every batch is written whenever Spark asks"
+    NOTE_BEFORE_END = "the driver does not wait for EndTxn's answer"
+    RETRY_UNDER_SAME_LEASE = "a failed batch is tried again under the lease it has"
+    RETRY_WITHOUT_LOOKING = "a batch is tried again without reading the marker anew"
+    ABORT_BEFORE_RETRY = "a batch that is tried again is aborted by EndTxn, and then the lease is taken"
+    ABORT_UNDER_OLD_RULES = "a driver that gives up sends EndTxn(abort) under the old rules, too"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One search."""
+
+    mode: Mode = Mode.ONE_WRITER
+    rules: Rules = TV2
+    flaw: Flaw = Flaw.NONE
+    queries: tuple[tuple[Batch, ...], ...] = ((FULL, EMPTY),)
+    """The batches of each query; a later query begins when the user starts from an empty checkpoint."""
+    drivers: int = 2
+    """How many driver processes may be started, dead or alive."""
+    attempts: int = 1
+    """How often an attempt may be given up for another one, though it lives."""
+    repeats: int = 1
+    """How often a request may be sent again while its first copy is under way."""
+    timeouts: int = 1
+    """How often the coordinator finds a transaction too old."""
+
+    def rows(self, query: int, batch: int) -> tuple[tuple[int, ...], ...]:
+        return self.queries[query][batch]
+
+    def partitions(self) -> int:
+        """Without the control topic's."""
+        return len(self.queries[0][0])
+
+    def content(self, query: int, batch: int) -> frozenset[Row]:
+        """Everything that must be seen of a batch: its rows and its marker."""
+        numbers = [number for rows in self.rows(query, batch) for number in rows]
+        return frozenset(Row(query, batch, number) for number in (*numbers, MARKER))

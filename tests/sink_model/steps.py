@@ -1,0 +1,233 @@
+"""What tries and tasks do when nothing goes wrong, or when the broker says that something did."""
+
+from collections.abc import Iterator
+
+from tests.sink_model.explore import Sentence
+from tests.sink_model.kafka import CONTROL, MARKER, Answer, committed, undecided
+from tests.sink_model.requests import DONE, program, rows_in_order, served, task_request, try_request
+from tests.sink_model.settings import Flaw, Mode, Setting
+from tests.sink_model.world import Task, Try, World, changed, sent, tasks_changed
+
+Moves = Iterator[tuple[Sentence, World]]
+
+_DRIVERS_LAST_STEPS = ("mark", "end", "lease again")
+
+
+def steps_of_try(world: World, setting: Setting, attempt: Try) -> Moves:
+    """One step of a try: its request arrives and is answered, or it does what needs no broker."""
+    if attempt.step == "look":
+        yield from _look(world, setting, attempt)
+    elif attempt.step == "note":
+        yield _note(world, setting, attempt)
+    elif attempt.step == "tasks":
+        return
+    else:
+        yield from _ask(world, setting, attempt)
+
+
+def _ask(world: World, setting: Setting, attempt: Try) -> Moves:
+    request = try_request(setting, attempt)
+    assert request is not None
+    broker, answer = served(world.broker, setting, request)
+    after = world._replace(broker=broker)
+    said: Sentence = ("{}: {} is answered: {}", name(attempt), attempt.step, answer.value)
+    if answer is Answer.WAIT:
+        yield said, after
+    elif attempt.step == "abort":
+        yield said, _given_up(after, setting, attempt)
+    elif answer is Answer.OK:
+        yield said, _went_on(after, setting, attempt, request.kind)
+    else:
+        yield from failed(after, setting, attempt, said)
+    if setting.flaw is Flaw.NOTE_BEFORE_END and attempt.step == "end":
+        yield ("{}: sends EndTxn and does not wait", name(attempt)), _to_next(sent(world, request), setting, attempt)
+
+
+def _went_on(world: World, setting: Setting, attempt: Try, kind: str) -> World:
+    """The world after a request that was done."""
+    if kind == "add":
+        return changed(world, attempt, attempt._replace(added=True))
+    attempt_after = attempt._replace(added=False)
+    if attempt.step == "lease":
+        attempt_after = attempt_after._replace(epoch=world.broker.epoch)
+    elif attempt.step == "write":
+        attempt_after = attempt_after._replace(place=attempt.place + 1)
+        if attempt_after.place < len(rows_in_order(setting, attempt.query, attempt.batch)):
+            return changed(world, attempt, attempt_after)
+        if attempt.is_zombie:
+            return changed(world, attempt)
+    return _to_next(changed(world, attempt, attempt_after), setting, attempt_after)
+
+
+def _to_next(world: World, setting: Setting, attempt: Try) -> World:
+    """Enter the next step. Steps that have nothing to do are passed by."""
+    steps = program(setting)
+    step = steps[steps.index(attempt.step) + 1]
+    is_empty = not any(setting.rows(attempt.query, attempt.batch))
+    if step == "look" and attempt.is_again and setting.flaw is Flaw.RETRY_WITHOUT_LOOKING:
+        step = steps[steps.index("look") + 1]
+    if step in ("write", "tasks") and is_empty:
+        step = steps[steps.index(step) + 1]
+    if step == "mark" and is_empty and setting.flaw is Flaw.END_WHEN_EMPTY:
+        step = "end"
+    if attempt.is_zombie and step not in ("lease", "look", "write"):
+        return changed(world, attempt)
+    entered = attempt._replace(step=step)
+    after = changed(world, attempt, None if step == DONE else entered)
+    return start_tasks(after, setting, entered) if step == "tasks" else after
+
+
+def start_tasks(world: World, setting: Setting, attempt: Try) -> World:
+    for partition, numbers in enumerate(setting.rows(attempt.query, attempt.batch)):
+        if numbers:
+            task = Task(attempt.driver, attempt.query, attempt.batch, attempt.epoch, partition, int(attempt.is_again))
+            world = tasks_changed(world, None, task)
+    return world
+
+
+def _look(world: World, setting: Setting, attempt: Try) -> Moves:
+    """Read the marker up to the high watermark, and tell committed from aborted by the end markers.
+
+    Another sink has a transaction open in front of everything, so the last stable offset is 0 all the time.
+    """
+    log = world.broker.partitions[CONTROL].log
+    by_sink = setting.flaw is Flaw.SKIP_BY_SINK
+    shown = () if setting.flaw is Flaw.MARKER_UP_TO_STABLE else committed(log)
+    markers = [row for row in shown if row.number == MARKER and (by_sink or row.query == attempt.query)]
+    last = markers[-1].batch if markers else -1
+    if last == attempt.batch or (by_sink and last > attempt.batch):
+        said: Sentence = ("{}: finds its marker and writes nothing", name(attempt))
+        after = attempt._replace(step="end")
+        yield said, _to_next(changed(world, attempt, after), setting, after)
+    elif last > attempt.batch or (
+        _is_fenced_first(setting) and any(row.query == attempt.query for row in undecided(log))
+    ):
+        yield from failed(world, setting, attempt, ("{}: finds a marker that must not be there", name(attempt)))
+    else:
+        yield ("{}: finds no marker of its batch", name(attempt)), _to_next(world, setting, attempt)
+
+
+def _is_fenced_first(setting: Setting) -> bool:
+    """After a fence no marker of the query is undecided; the sink refuses to go on if it finds one."""
+    return setting.flaw is not Flaw.MARKER_BEFORE_FENCE
+
+
+def _note(world: World, setting: Setting, attempt: Try) -> tuple[Sentence, World]:
+    """Spark notes the batch as done, once; a second driver that wants to note it again stops."""
+    query, batch = attempt.query, attempt.batch
+    if world.noted[query] != batch:
+        return ("{}: stops, Spark has noted the batch already", name(attempt)), changed(world, attempt)
+    noted = (*world.noted[:query], batch + 1, *world.noted[query + 1 :])
+    following = None
+    if batch + 1 < len(setting.queries[query]):
+        following = Try(attempt.driver, query, batch + 1, program(setting)[0])
+    after = changed(world._replace(noted=noted), attempt, following)
+    return ("{}: Spark notes the batch as done", name(attempt)), after
+
+
+def failed(world: World, setting: Setting, attempt: Try, said: Sentence) -> Moves:
+    """The broker refuses. A zombie ends; a driver of mode A1 aborts and stops; one of mode An may try again."""
+    if attempt.is_zombie:
+        yield said, changed(world, attempt)
+        return
+    if aborts(setting) and attempt.step in _DRIVERS_LAST_STEPS:
+        yield said, changed(world, attempt, attempt._replace(step="abort", added=False))
+        return
+    yield said, stopped(world, attempt)
+    if setting.mode is Mode.MANY_WRITERS and world.left.attempts and attempt.step != "look":
+        left = world.left._replace(attempts=world.left.attempts - 1)
+        yield (f"{said[0]}; tries again", *said[1:]), again(world._replace(left=left), setting, attempt)
+
+
+def aborts(setting: Setting) -> bool:
+    """Whether a driver of mode A1 that gives up says so. Under the old rules it must not: such an abort leaves the
+    epoch as it is, and where leaders do not verify, a late request would begin a transaction that nobody ends.
+    """
+    return setting.mode is Mode.ONE_WRITER and (setting.rules.moves_epoch or setting.flaw is Flaw.ABORT_UNDER_OLD_RULES)
+
+
+def _given_up(world: World, setting: Setting, attempt: Try) -> World:
+    """After an abort: the driver stops; or, with the flaw, takes the next lease."""
+    if setting.mode is Mode.MANY_WRITERS:
+        return changed(world, attempt, _first_step(setting, attempt))
+    return stopped(world, attempt)
+
+
+def stopped(world: World, attempt: Try) -> World:
+    """The driver is gone; its tasks do not know."""
+    return _zombies(changed(world, attempt), attempt)
+
+
+def again(world: World, setting: Setting, attempt: Try) -> World:
+    """The whole batch anew (An): under a new lease, and with a new look at the marker."""
+    world = _zombies(world, attempt)
+    if setting.flaw is Flaw.RETRY_UNDER_SAME_LEASE:
+        entered = attempt._replace(step="tasks", added=False, is_again=True, acknowledged=())
+        return start_tasks(changed(world, attempt, entered), setting, entered)
+    if setting.flaw is Flaw.ABORT_BEFORE_RETRY:
+        return changed(world, attempt, attempt._replace(step="abort", added=False))
+    return changed(world, attempt, _first_step(setting, attempt))
+
+
+def _first_step(setting: Setting, attempt: Try) -> Try:
+    return Try(attempt.driver, attempt.query, attempt.batch, program(setting)[0], is_again=True)
+
+
+def _zombies(world: World, attempt: Try) -> World:
+    for task in world.tasks:
+        if task.driver == attempt.driver and not task.is_zombie:
+            world = tasks_changed(world, task, task._replace(is_zombie=True))
+    return world
+
+
+def steps_of_task(world: World, setting: Setting, task: Task) -> Moves:
+    """The next row of a task arrives."""
+    request = task_request(setting, task)
+    broker, answer = served(world.broker, setting, request)
+    after = world._replace(broker=broker)
+    said: Sentence = ("{}: {} of row {} is answered: {}", name(task), request.kind, task.place, answer.value)
+    owner = _owner(world, task)
+    if answer is Answer.WAIT:
+        yield said, after
+    elif answer is not Answer.OK:
+        after = tasks_changed(after, task)
+        if owner is None:
+            yield said, after
+        else:
+            yield from failed(after, setting, owner, said)
+    elif request.kind == "add":
+        yield said, tasks_changed(after, task, task._replace(added=True))
+    elif task.place + 1 < len(setting.rows(task.query, task.batch)[task.partition]):
+        yield said, tasks_changed(after, task, task._replace(place=task.place + 1))
+    else:
+        yield said, _task_done(after, setting, task, owner)
+
+
+def _owner(world: World, task: Task) -> Try | None:
+    """The try that hears what becomes of a task."""
+    if task.is_zombie:
+        return None
+    (owner,) = (attempt for attempt in world.tries if attempt.driver == task.driver)
+    return owner
+
+
+def _task_done(world: World, setting: Setting, task: Task, owner: Try | None) -> World:
+    after = tasks_changed(world, task)
+    if owner is None:
+        return after
+    heard = owner._replace(acknowledged=tuple(sorted((*owner.acknowledged, task.partition))))
+    wanted = sum(1 for numbers in setting.rows(task.query, task.batch) if numbers)
+    after = changed(after, owner, heard)
+    if len(heard.acknowledged) < wanted:
+        return after
+    finished = heard._replace(acknowledged=())
+    return _to_next(changed(after, heard, finished), setting, finished)
+
+
+def name(who: Try | Task) -> str:
+    """Who it is, in words."""
+    batch = f"batch {who.batch}" if who.query == 0 else f"batch {who.batch} of the new checkpoint"
+    if isinstance(who, Task):
+        kind = "zombie task" if who.is_zombie else "task"
+        return f"{kind} {who.partition} of driver {who.driver} ({batch}, epoch {who.epoch})"
+    return f"{'zombie task' if who.is_zombie else 'driver'} {who.driver} ({batch}, epoch {who.epoch})"
