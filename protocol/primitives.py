@@ -6,6 +6,7 @@ calls them for a peer's bytes turns the latter into the former, once, at the edg
 """
 
 import base64
+import mmap
 
 from protocol.errors import ProtocolError
 from protocol.schema import Buffer
@@ -37,7 +38,7 @@ def append_uvarint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def read_varlong(data: Buffer, offset: int) -> tuple[int, int]:
+def read_varlong(data: Buffer | mmap.mmap, offset: int) -> tuple[int, int]:
     """A zig-zag varint of at most 64 bits (the numbers inside a record)."""
     value = data[offset] & 0x7F
     shift = 0

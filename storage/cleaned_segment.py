@@ -104,10 +104,10 @@ class CleanedSegment:
         for suffix in SUFFIXES:
             self._files.rename(self._path + suffix + SWAP, self._path + suffix)
 
-    def give_up(self) -> None:
-        """Leave nothing behind, unless the segment has taken over."""
+    def give_up(self, *, leave_files: bool = False) -> None:
+        """Leave nothing behind, unless the segment has taken over, or its folder is no longer the log's."""
         self._close()
-        if self._stage:
+        if self._stage and not leave_files:
             for suffix in reversed(SUFFIXES):
                 self._files.delete(self._path + suffix + self._stage)
         self._stage = ""

@@ -7,39 +7,35 @@ Rule 3. Of every producer the batch that tells its last sequence or its fencing 
         does the last batch of every new segment: a segment says how far it reaches, and recovery goes by that.
 Rule 4. A replacement is written as `.cleaned`, synced, renamed to `.swap`, and then takes the place of the segments it
         was made from; recovery deletes the first kind and finishes the second. One of both is always whole.
+Rule 5. A pass ends before a segment that is damaged: what lies there unread may be the rest of a transaction that
+        began before, and the end of one that is behind.
 
-A pass is a generator. Between two of its steps anything may happen to the log: appends, rolls, retention.
+A pass is a generator (`storage.steps`). Between two of its steps anything may happen to the log: appends, rolls,
+retention, its deletion.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from protocol.records.batch import BatchHeader, CorruptRecords
-from protocol.records.record import Record, records_of, refill_batch
+from protocol.records.spans import spans_in
 from protocol.schema import Buffer
 from storage.aborted import AbortedTransaction
 from storage.cleaned_segment import CleanedSegment
 from storage.cleaned_transactions import CleanedTransactions
-from storage.key_map import KeyMap
+from storage.cleaning import Cleaning, DamagedSegment, LastBatch, Work, whole_batches
+from storage.key_map import KeyMap, short_of
 from storage.segment import Segment
 from storage.segment_log import SegmentLog
+from storage.steps import RECORDS_AT_ONCE, Blocking, Steps, T, opened
 
-SLICE_BYTES = 64 << 10
-"""How much is read between two breaths."""
 MAX_KEYS = 1_000_000
 """How many keys one pass remembers (Kafka bounds this by log.cleaner.dedupe.buffer.size)."""
 
-Blocking = Callable[[], None]
-"""Work that may take long and touches nothing but files: to be run off the loop before the pass goes on."""
-Step = Blocking | None
 
-
-class LastBatch(NamedTuple):
-    """What must stay of a producer: the batch with its last data, or, where only a marker is known, that."""
-
-    last_data_offset: int | None
-    epoch: int
+class _Gone(Exception):
+    """The segments were changed by others, or the log is no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +64,8 @@ class Pass:
     bytes_after: int = 0
     segments_before: int = 0
     segments_after: int = 0
+    damaged: DamagedSegment | None = None
+    """What ended the pass early."""
 
     def count(self, group: tuple[Segment, ...], size_bytes: int) -> None:
         self.segments_before += len(group)
@@ -76,8 +74,16 @@ class Pass:
         self.bytes_after += size_bytes
 
 
-def plan(log: SegmentLog, *, first_dirty_offset: int, last_stable_offset: int, now_ms: int) -> Plan | None:
-    """What there is to compact, or None: enough of the log is dirty, or something is dirty for too long."""
+def plan(
+    log: SegmentLog,
+    *,
+    first_dirty_offset: int,
+    last_stable_offset: int,
+    now_ms: int,
+    damaged: Collection[int] = (),
+) -> Plan | None:
+    """What there is to compact, or None: enough of the log is dirty, or something is dirty for too long. Nothing from
+    the first segment on whose base offset is `damaged`."""
     config = log.config
     ends = [segment.base_offset for segment in log.segments[1:]]
     chosen: list[Segment] = []
@@ -87,6 +93,8 @@ def plan(log: SegmentLog, *, first_dirty_offset: int, last_stable_offset: int, n
         newest_ms = segment.largest_timestamp[0]
         is_dirty = end_offset > first_dirty_offset
         if end_offset > last_stable_offset or (is_dirty and newest_ms > now_ms - config.min_compaction_lag_ms):
+            break
+        if segment.base_offset in damaged:
             break
         chosen.append(segment)
         if is_dirty:
@@ -106,196 +114,180 @@ def compact(
     planned: Plan,
     *,
     aborted: list[AbortedTransaction],
-    last_batches: Mapping[int, LastBatch],
+    last_batch_of: Callable[[int], LastBatch | None],
     now_ms: int,
+    work: Work,
     before_swap: Callable[[], None],
     after_swap: Callable[[], None],
     max_keys: int = MAX_KEYS,
-) -> Generator[Step, None, Pass]:
-    """One pass. Yields None to let the loop breathe and `Blocking` work to be run elsewhere.
+) -> Steps[Pass]:
+    """One pass. Gives up without harm where the segments were changed by others.
 
-    Returns (as the generator's value) a `Pass`. Gives up without harm where the segments were changed by others.
     `before_swap` and `after_swap` are called around each replacement, in one breath with it. Raises `OSError`.
     """
     keys = KeyMap(max_keys)
-    yield from _read_keys(log, planned, aborted, keys)
     done = Pass(planned.first_dirty_offset)
-    cleaning = _Cleaning(log, keys, CleanedTransactions(aborted), last_batches, now_ms)
-    for group in _groups(log, planned.segments):
-        if group[0].base_offset >= keys.end_offset:
-            break
-        replacement = CleanedSegment(log.files, log.folder, group[0].base_offset, log.config)
+    try:
+        yield from _read_keys(log, planned, aborted, keys, work)
+    except _Gone:
+        return done
+    except DamagedSegment as damaged:
+        done.damaged = damaged
+    cleaning = Cleaning(log.config, keys, CleanedTransactions(aborted), last_batch_of, now_ms, work)
+    for group in _groups(log, planned.segments, keys.end_offset, done.damaged):
         try:
-            yield from cleaning.clean(group, replacement)
-            if not _still_there(log, group):
-                return done
-            if len(group) > 1 or replacement.changed:
-                yield replacement.sync
-                if not _still_there(log, group):
-                    return done
-                replacement.ready()
-                yield replacement.sync_folder
-                if not _still_there(log, group):
-                    return done
-                before_swap()
-                replacement.take_over()
-                first = log.segments.index(group[0])
-                log.replace_segments(range(first, first + len(group)), replacement.install)
-                after_swap()
-                done.count(group, replacement.size_bytes)
-        finally:
-            replacement.give_up()
+            yield from _replace(log, group, cleaning, done, before_swap, after_swap)
+        except _Gone:
+            return done
+        except DamagedSegment as damaged:
+            done.damaged = damaged
+            return done
         yield None
     done.first_dirty_offset = max(done.first_dirty_offset, keys.end_offset)
     return done
 
 
-def _read_keys(log: SegmentLog, planned: Plan, aborted: list[AbortedTransaction], keys: KeyMap) -> Iterator[Step]:
-    """Remember the newest offset of every key in the dirty part; records of aborted transactions do not count."""
+def _replace(
+    log: SegmentLog,
+    group: tuple[Segment, ...],
+    cleaning: Cleaning,
+    done: Pass,
+    before_swap: Callable[[], None],
+    after_swap: Callable[[], None],
+) -> Steps[None]:
+    """Put what stays of a group in its place. Raises `_Gone`, `DamagedSegment`, `OSError`."""
+    _check_there(log, group)
+    replacement = CleanedSegment(log.files, log.folder, group[0].base_offset, log.config)
+    try:
+        yield from _while_there(log, group, cleaning.clean(group, replacement))
+        if len(group) > 1 or replacement.changed:
+            yield from _while_there(log, group, _elsewhere(replacement.sync))
+            replacement.ready()
+            yield from _while_there(log, group, _elsewhere(replacement.sync_folder))
+            before_swap()
+            replacement.take_over()
+            first = log.segments.index(group[0])
+            log.replace_segments(range(first, first + len(group)), replacement.install)
+            after_swap()
+            done.count(group, replacement.size_bytes)
+    finally:
+        # The folder of a deleted topic is not ours any more, and another topic may have its name.
+        replacement.give_up(leave_files=log.closed)
+
+
+def _elsewhere(work: Blocking) -> Steps[None]:
+    yield work
+
+
+def _while_there(log: SegmentLog, group: tuple[Segment, ...], steps: Steps[T]) -> Steps[T]:
+    """The same steps, as long as the segments are part of the log. Raises `_Gone`."""
+    try:
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            try:
+                yield step
+            except OSError:
+                _check_there(log, group)
+                raise
+            _check_there(log, group)
+    finally:
+        steps.close()
+
+
+def _check_there(log: SegmentLog, group: tuple[Segment, ...]) -> None:
+    if log.failed:
+        raise _Gone
+    for segment in group:
+        index = bisect_left(log.segments, segment.base_offset, key=lambda other: other.base_offset)
+        if index == len(log.segments) or log.segments[index] is not segment:
+            raise _Gone
+
+
+def _read_keys(
+    log: SegmentLog, planned: Plan, aborted: list[AbortedTransaction], keys: KeyMap, work: Work
+) -> Steps[None]:
+    """Remember the newest offset of every key in the dirty part; records of aborted transactions do not count. Raises
+    `_Gone` and `DamagedSegment`: what was read before the damage counts."""
     dirty = [s for s, end in zip(planned.segments, planned.ends, strict=True) if end > planned.first_dirty_offset]
     # Transactions that ended before the first segment we look at must not spill into it.
     transactions = CleanedTransactions([entry for entry in aborted if entry.last_offset >= dirty[0].base_offset])
-    read = 0
     keys.end_offset = planned.first_dirty_offset
     for segment in dirty:
-        if not _still_there(log, (segment,)):
+        _check_there(log, (segment,))
+        steps = _keys_of(segment, transactions, keys, planned.first_dirty_offset, log, work)
+        if not (yield from _while_there(log, (segment,), steps)):
             return
-        for _, header, batch in segment.batches(0, read_bytes=SLICE_BYTES):
-            read += len(batch)
+
+
+def _keys_of(
+    segment: Segment,
+    transactions: CleanedTransactions,
+    keys: KeyMap,
+    first_dirty_offset: int,
+    log: SegmentLog,
+    work: Work,
+) -> Steps[bool]:
+    """False where the map is full."""
+    for header, batch in whole_batches(segment):
+        try:
             if header.is_control:
                 transactions.marker_seen(header, batch)
-            elif not transactions.data_seen(header) and not _remember(keys, header, batch, planned.first_dirty_offset):
-                return
-            keys.end_offset = max(keys.end_offset, header.next_offset)
-            if read >= SLICE_BYTES:
-                read = 0
-                yield None
-                if not _still_there(log, (segment,)):
-                    return
-
-
-def _remember(keys: KeyMap, header: BatchHeader, batch: Buffer, first_dirty_offset: int) -> bool:
-    """False where the map is full: what lies from this batch on waits for the next pass."""
-    if header.base_offset < first_dirty_offset:
-        return True  # An earlier pass has seen to these keys.
-    if keys.room < header.records_count and len(keys):
-        return False
-    try:
-        offsets = [(record.key, record.offset) for record in records_of(batch) if record.key is not None]
-    except CorruptRecords:
-        return True  # Nonsense that was never looked into: it supersedes nothing.
-    for key, offset in offsets:
-        keys.put(key, offset)
+            elif transactions.data_seen(header) or header.base_offset < first_dirty_offset:
+                pass  # An earlier pass has seen to the keys before the dirty part.
+            elif not (yield from _remember(keys, header, batch, log, work)):
+                return False
+        except CorruptRecords as error:
+            work.cannot_read(header, error)
+        keys.end_offset = max(keys.end_offset, header.next_offset)
+        if work.moved(len(batch)):
+            yield None
     return True
 
 
-def _groups(log: SegmentLog, segments: tuple[Segment, ...]) -> Iterator[tuple[Segment, ...]]:
-    """Neighbours that fit into one segment together."""
+def _remember(keys: KeyMap, header: BatchHeader, batch: Buffer, log: SegmentLog, work: Work) -> Steps[bool]:
+    """False where the map is full: what lies from this batch on waits for the next pass. Raises `CorruptRecords`, and
+    then nothing of the batch counts."""
+    if keys.room < header.records_count and len(keys):
+        return False
+    body = yield from opened(header, batch, log.config.decompression)
+    newest: dict[bytes, int] = {}
+    for seen, (_, _, offset, _, key, _) in enumerate(spans_in(header, body), 1):
+        if key is not None:
+            newest[short_of(key)] = offset
+        if not seen % RECORDS_AT_ONCE and work.spent():
+            if len(newest) > keys.room:
+                break
+            yield None
+    if len(newest) > keys.room:
+        raise CorruptRecords(f"more than the {keys.room} keys that a pass remembers")
+    for seen, (short, offset) in enumerate(newest.items()):
+        keys.put(short, offset)
+        if not seen % RECORDS_AT_ONCE and work.spent():
+            yield None
+    return True
+
+
+def _groups(
+    log: SegmentLog, segments: tuple[Segment, ...], end_offset: int, damaged: DamagedSegment | None
+) -> Iterator[tuple[Segment, ...]]:
+    """Neighbours that fit into one segment together: those that begin before `end_offset`, and before what is
+    damaged."""
     group: list[Segment] = []
     size_bytes = 0
     for segment in segments:
+        if damaged is not None and segment is damaged.segment:
+            break
         spans_too_much = group and segment.base_offset - group[0].base_offset > 1 << 30
         if group and (size_bytes + segment.size_bytes > log.config.segment_bytes or spans_too_much):
             yield tuple(group)
             group, size_bytes = [], 0
+        if not group and segment.base_offset >= end_offset:
+            return
         group.append(segment)
         size_bytes += segment.size_bytes
     if group:
         yield tuple(group)
-
-
-def _still_there(log: SegmentLog, group: tuple[Segment, ...]) -> bool:
-    return not log.failed and all(segment in log.segments for segment in group)
-
-
-class _Cleaning:
-    """Copying what stays."""
-
-    def __init__(
-        self,
-        log: SegmentLog,
-        keys: KeyMap,
-        transactions: CleanedTransactions,
-        last_batches: Mapping[int, LastBatch],
-        now_ms: int,
-    ) -> None:
-        self._log = log
-        self._keys = keys
-        self._transactions = transactions
-        self._last_batches = last_batches
-        self._now_ms = now_ms
-
-    def clean(self, group: tuple[Segment, ...], target: CleanedSegment) -> Iterator[Step]:
-        """Copy what stays of `group` into `target`."""
-        read = 0
-        # The last batch is known when the next one is: it alone stays even where nothing of it is left.
-        waiting: tuple[BatchHeader, Buffer] | None = None
-        for segment in group:
-            if not _still_there(self._log, group):
-                return
-            for _, header, batch in segment.batches(0, read_bytes=SLICE_BYTES):
-                if waiting is not None:
-                    self._copy(*waiting, target, is_last=False)
-                waiting = header, batch
-                read += len(batch)
-                if read >= SLICE_BYTES:
-                    read = 0
-                    target.write_out()
-                    yield None
-                    if not _still_there(self._log, group):
-                        return
-        if waiting is not None:
-            self._copy(*waiting, target, is_last=True)
-        target.finish()
-
-    def _copy(self, header: BatchHeader, batch: Buffer, target: CleanedSegment, *, is_last: bool) -> None:
-        horizon_ms = header.base_timestamp if header.has_delete_horizon else None
-        if header.is_control:
-            unneeded = self._transactions.marker_seen(header, batch, target.aborted)
-            # The last that is known of a producer stays as it is: empty, it would tell the epoch, but not the
-            # coordinator's, and an older coordinator could write after it (I28).
-            gone = unneeded and horizon_ms is not None and horizon_ms <= self._now_ms and not self._must_stay(header)
-            stamps = unneeded and horizon_ms is None
-        else:
-            gone, stamps = self._transactions.data_seen(header), False
-        records = [] if gone else self._kept(header, batch, horizon_ms)
-        if records is None:
-            target.add(header, batch)
-            return
-        if not header.is_control:
-            stamps = horizon_ms is None and any(record.value is None for record in records)
-        if not records and not is_last and not self._must_stay(header):
-            target.changed = True
-            return
-        if len(records) == header.records_count and not stamps:
-            target.add(header, batch)
-            return
-        target.changed = True
-        horizon = self._now_ms + self._log.config.delete_retention_ms if stamps else None
-        filled = refill_batch(header, records, delete_horizon_ms=horizon)
-        target.add(header, filled)
-
-    def _kept(self, header: BatchHeader, batch: Buffer, horizon_ms: int | None) -> list[Record] | None:
-        """The records that stay. None where they cannot be read: a producer's nonsense, nobody's business, stays."""
-        try:
-            records = list(records_of(batch))
-        except CorruptRecords:
-            return None
-        if header.is_control or header.base_offset >= self._keys.end_offset:
-            return records
-        return [record for record in records if self._stays(record, horizon_ms)]
-
-    def _stays(self, record: Record, horizon_ms: int | None) -> bool:
-        if record.key is None:
-            return False
-        if record.offset < self._keys.get(record.key):
-            return False
-        return record.value is not None or horizon_ms is None or self._now_ms < horizon_ms
-
-    def _must_stay(self, header: BatchHeader) -> bool:
-        last = self._last_batches.get(header.producer_id)
-        if last is None:
-            return False
-        if last.last_data_offset is not None:
-            return header.last_offset == last.last_data_offset
-        return header.is_control and header.producer_epoch == last.epoch

@@ -21,15 +21,15 @@ class KeyMap:
     def room(self) -> int:
         return self._max_keys - len(self._offsets)
 
-    def put(self, key: bytes, offset: int) -> None:
-        """Offsets come in ascending order: the last one stays."""
-        self._offsets[_short(key)] = offset
+    def put(self, short: bytes, offset: int) -> None:
+        """Takes `short_of` a key. Offsets come in ascending order: the last one stays."""
+        self._offsets[short] = offset
 
     def get(self, key: bytes) -> int:
         """The newest offset, -1 for a key that was not seen."""
-        return self._offsets.get(_short(key), -1)
+        return self._offsets.get(short_of(key), -1)
 
 
-def _short(key: bytes) -> bytes:
-    # A digest is never mistaken for a short key: it is as long as only digests are.
+def short_of(key: bytes) -> bytes:
+    """What stands for a key. A digest is never mistaken for a short key: it is as long as only digests are."""
     return key if len(key) < DIGEST_SIZE else blake2b(key, digest_size=DIGEST_SIZE).digest()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from protocol.records.batch import BatchHeader
+from protocol.records.compression import DEFAULT_BOUNDS, Bounds
 from protocol.schema import Buffer
 
 CHECKPOINT_BYTES = 64 << 20
@@ -47,6 +48,8 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = (1 << 63) - 1
     delete_retention_ms: int = 86_400_000
+    decompression: Bounds = DEFAULT_BOUNDS
+    """How far batches may grow where the log has to look inside."""
 
 
 @dataclass(frozen=True, slots=True)

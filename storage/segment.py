@@ -372,7 +372,11 @@ def placed_by(header: BatchHeader) -> Placed:
 
 
 def roll_age_ms(config: LogConfig, folder: str, base_offset: int) -> int:
-    """segment.ms less a share of segment.jitter.ms, so that a thousand partitions do not roll together."""
+    """segment.ms less a share of segment.jitter.ms, so that a thousand partitions do not roll together. Where a log is
+    compacted, not later than max.compaction.lag.ms: the active segment is never compacted (KIP-354)."""
     jitter_ms = config.segment_jitter_ms
     share = crc32(f"{folder}/{base_offset}".encode()) % jitter_ms if jitter_ms > 0 else 0
-    return config.segment_ms - share
+    longest_ms = config.segment_ms
+    if config.cleanup_compact and config.max_compaction_lag_ms > 0:
+        longest_ms = min(longest_ms, config.max_compaction_lag_ms)
+    return longest_ms - share

@@ -7,7 +7,7 @@ Rule 3. High watermark and last stable offset of one read come from one moment, 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from broker.partitions.append import Appended, CheckedBatch, check_batch, the_only_batch
 from broker.partitions.derived import DerivedState
@@ -16,12 +16,13 @@ from broker.partitions.read import FetchedData
 from broker.partitions.topic_config import TopicConfig
 from broker.partitions.verification import ALREADY_VERIFIED, Guard, Verifications
 from broker.partitions.visibility import Visibility, Watcher
-from broker.upkeep.compacting import Compactor
 from coordinator.machine import Marker
 from protocol.errors import ErrorCode
 from protocol.records.batch import BatchHeader, read_header
 from protocol.records.control import end_transaction_marker
 from protocol.schema import Buffer
+from storage.compaction import Plan
+from storage.compactor import Compactor
 from storage.log import Log, OffsetOutOfRange, TimestampedOffset
 from storage.producer_entry import ProducerEntry
 from storage.producer_state import EndMarker, ProducerRefused
@@ -63,7 +64,8 @@ class Partition:
         self.derived = DerivedState(
             log, now_ms=now_ms(), expiration_ms=producer_expiration_ms(), on_moved=self._log_cut
         )
-        self._compactor = Compactor(log, self.derived) if isinstance(log, SegmentLog) else None
+        self.compactor = Compactor(log, self.derived, report=logger.error) if isinstance(log, SegmentLog) else None
+        """Logs in memory are never compacted."""
         if self.is_durable:
             log.flush_now()  # What recovery kept is on the disk before anybody reads it.
         self._visibility = Visibility(self._committed_end())
@@ -358,13 +360,11 @@ class Partition:
             self.log.trim(target)
         return self.log.start_offset
 
-    def compact(self, now_ms: int) -> Iterator[Callable[[], None] | None]:
-        """One pass of compaction, where one is due. Between two steps the loop may do anything else; a step that is not
-        None is blocking work on files, to be run off the loop before going on. Raises `StorageFailed`."""
-        planned = None if self._compactor is None else self._compactor.due(self.last_stable_offset, now_ms)
-        if self._compactor is None or planned is None:
-            return iter(())
-        return self._compactor.run(planned, now_ms)
+    def compaction_due(self, now_ms: int) -> Plan | None:
+        """What a pass of the compactor would work on now. Raises `StorageFailed`."""
+        if self.compactor is None or self.discarded:
+            return None
+        return self.compactor.due(self.last_stable_offset, now_ms)
 
     def describe_producers(self) -> list[tuple[int, ProducerEntry]]:
         """(producer id, what is known of it) of all producers (KIP-664)."""

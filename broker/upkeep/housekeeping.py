@@ -4,7 +4,8 @@ Rule 1. Everything goes in bounded slices with a turn of the loop between them; 
 Rule 2. Intervals are read before each wait, so that a dynamic change takes effect with the next round. Recovery points
 are written down within seconds of having moved, whatever `log.flush.offset.checkpoint.interval.ms` says: it only makes
 that sooner. No round comes more often than is of use: `log.segment.delete.delay.ms=0` is not to keep a node awake.
-Rule 3. A round that fails is logged and the next one comes; a failure of the disk ends the process.
+Rule 3. A round that fails is logged and the next one comes; a failure of the disk ends the process. Compaction that
+fails in one partition goes on with the next.
 """
 
 import asyncio
@@ -15,6 +16,8 @@ from broker.partitions.partition import Partition
 from broker.partitions.topics import TopicDirectory
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
+from broker.process.steps import run_steps
+from broker.upkeep.pace import Pace
 from broker.upkeep.producer_cap import enforce
 from storage.log import StorageFailed
 from storage.retention import enforce_retention
@@ -25,6 +28,7 @@ SOON_MS = 2_000
 PRODUCER_CAP_MS = 1_000
 DELETION_MS = 100
 FOREVER_MS = 1 << 62
+CLEANER_RATE = "log.cleaner.io.max.bytes.per.second"
 AT_ONCE = 4
 """How many partitions are looked at between two turns of the loop: most need nothing."""
 
@@ -115,16 +119,33 @@ class Housekeeping:
             return
         for partition in self._partitions():
             if partition.config.log.cleanup_compact:
-                await self._compact_one(partition)
+                try:
+                    await self._compact_one(partition)
+                except StorageFailed:
+                    if not partition.discarded:
+                        raise
+                except Exception as error:  # noqa: BLE001  what is in one log is not to end compaction of the others
+                    _log.bug("compaction failed", error, partition=f"{partition.topic}-{partition.index}")
                 await asyncio.sleep(0)
 
     async def _compact_one(self, partition: Partition) -> None:
-        """One pass; its steps say what is to be run off the loop."""
-        for step in partition.compact(self._environment.wall_ms()):
-            if step is None:
-                await asyncio.sleep(0)
-            else:
-                await self._environment.run_blocking(step)
+        """One pass, no faster than `log.cleaner.io.max.bytes.per.second`."""
+        compactor, environment = partition.compactor, self._environment
+        planned = partition.compaction_due(environment.wall_ms())
+        if compactor is None or planned is None:
+            return
+        pace = Pace(environment.monotonic_ms, lambda: self._config.get_float(CLEANER_RATE))
+
+        async def wait_until_next() -> None:
+            delay_ms = pace.delay_ms(compactor.moved_bytes)
+            if delay_ms:
+                await asyncio.sleep(delay_ms / 1000)
+
+        await run_steps(
+            environment,
+            lambda spent: compactor.run(planned, environment.wall_ms(), spent),
+            wait_until_next=wait_until_next,
+        )
 
     async def expire_producers(self) -> None:
         """Forget producers that have been silent for long (KIP-854)."""

@@ -235,6 +235,12 @@ LOG = (
     _dynamic(
         "log.cleaner.max.compaction.lag.ms", LONG, str(LONG_MAX), "The longest it may be out of its reach.", at_least(1)
     ),
+    _dynamic(
+        "log.cleaner.io.max.bytes.per.second",
+        DOUBLE,
+        "1.7976931348623157E308",
+        "How much compaction reads and writes in a second, on average.",
+    ),
     _dynamic("log.cleaner.delete.retention.ms", LONG, "86400000", "How long tombstones stay readable.", at_least(0)),
 )
 

@@ -106,7 +106,6 @@ _FAMILIES: tuple[tuple[str, tuple[tuple[str, ConfigType, Scope, str | None], ...
             ("log.cleaner.dedupe.buffer.size", LONG, DYNAMIC, "134217728"),
             ("log.cleaner.io.buffer.load.factor", DOUBLE, DYNAMIC, "0.9"),
             ("log.cleaner.io.buffer.size", INT, DYNAMIC, "524288"),
-            ("log.cleaner.io.max.bytes.per.second", DOUBLE, DYNAMIC, "1.7976931348623157E308"),
             ("producer.purgatory.purge.interval.requests", INT, FIXED, "1000"),
             ("queued.max.requests", INT, FIXED, "500"),
             ("request.timeout.ms", INT, FIXED, "30000"),

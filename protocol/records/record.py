@@ -27,10 +27,12 @@ from protocol.records.batch import (
     read_header,
     seal,
 )
+from protocol.records.compression import Body
 from protocol.schema import Buffer
 
 Headers = tuple[tuple[str, bytes | None], ...]
-_SMALLEST_RECORD = 7
+SMALLEST_RECORD = 7
+_HALF = 1 << 63
 
 
 class TimestampType(IntEnum):
@@ -68,18 +70,38 @@ def records_of(batch: Buffer, position: int = 0, *, limit: int = compression.DEF
     not to be trusted either.
     """
     header = read_header(batch, position)
-    body = bytes(memoryview(batch)[position + HEADER_SIZE : position + header.size])
+    yield from records_in(header, body_of(header, batch, position, limit=limit))
+
+
+def body_of(header: BatchHeader, batch: Buffer, position: int = 0, *, limit: int = compression.DEFAULT_LIMIT) -> Body:
+    """The bytes of the records, uncompressed. Raises `CorruptRecords`."""
+    body = memoryview(batch)[position + HEADER_SIZE : position + header.size]
     if header.compression and body:
-        body = compression.decompress(header.compression, body, limit)
-    if header.records_count < 0 or header.records_count * _SMALLEST_RECORD > len(body):
-        raise CorruptRecords(f"{header.records_count} records in {len(body)} bytes")
+        return compression.decompress_body(header.compression, body, limit)
+    return bytes(body)
+
+
+def records_in(header: BatchHeader, body: Body) -> Iterator[Record]:
+    """The records of a batch that was opened already. Raises `CorruptRecords`."""
+    check_room(header, body)
     try:
         yield from _read_records(header, body)
     except (IndexError, UnicodeDecodeError, ProtocolError) as error:
         raise CorruptRecords(f"unreadable record: {error}") from error
 
 
-def _read_records(header: BatchHeader, body: bytes) -> Iterator[Record]:
+def check_room(header: BatchHeader, body: Body) -> None:
+    """Raises `CorruptRecords` where so many records cannot lie in so few bytes."""
+    if header.records_count < 0 or header.records_count * SMALLEST_RECORD > len(body):
+        raise CorruptRecords(f"{header.records_count} records in {len(body)} bytes")
+
+
+def wrapped(timestamp_ms: int) -> int:
+    """A sum of two timestamps as a Java `long` has it: beyond 64 bits it goes round."""
+    return (timestamp_ms + _HALF) % (_HALF * 2) - _HALF
+
+
+def _read_records(header: BatchHeader, body: Body) -> Iterator[Record]:
     """Varints of one byte, which most are, are read in place."""
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.log_append_time else None
@@ -87,7 +109,7 @@ def _read_records(header: BatchHeader, body: bytes) -> Iterator[Record]:
     for _ in range(header.records_count):
         length, at = read_varlong(body, at)
         end = at + length
-        if length < _SMALLEST_RECORD - 1 or end > len(body):
+        if length < SMALLEST_RECORD - 1 or end > len(body):
             raise CorruptRecords(f"a record of {length} bytes")
         at += 1
         number = body[at]
@@ -97,6 +119,8 @@ def _read_records(header: BatchHeader, body: bytes) -> Iterator[Record]:
         else:
             number, at = read_varlong(body, at)
             timestamp = base_timestamp + number
+        if not -_HALF <= timestamp < _HALF:
+            timestamp = wrapped(timestamp)
         number = body[at]
         if number < 128:
             offset = base_offset + ((number >> 1) ^ -(number & 1))
@@ -118,7 +142,7 @@ def _read_records(header: BatchHeader, body: bytes) -> Iterator[Record]:
         raise CorruptRecords(f"{len(body) - at} bytes behind the last record")
 
 
-def _read_bytes(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+def _read_bytes(body: Body, at: int, end: int) -> tuple[bytes | None, int]:
     """A key or value; -1 is null."""
     length = body[at]
     if length < 128:
@@ -135,7 +159,7 @@ def _read_bytes(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     return body[at : at + length], at + length
 
 
-def _read_headers(body: bytes, at: int, end: int) -> tuple[Headers, int]:
+def _read_headers(body: Body, at: int, end: int) -> tuple[Headers, int]:
     count, at = read_varlong(body, at)
     if not 0 <= count <= (end - at) // 2:
         raise CorruptRecords(f"{count} record headers")
@@ -190,7 +214,7 @@ def build_batch(
     base_timestamp = header.base_timestamp
     for delta, record in enumerate(records):
         _append_record(body, record.timestamp_ms - base_timestamp, delta, record)
-    return _assemble(header, body)
+    return assemble(header, body)
 
 
 def refill_batch(header: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None = None) -> bytes:
@@ -209,7 +233,7 @@ def refill_batch(header: BatchHeader, records: Sequence[Record], *, delete_horiz
         max_timestamp = max(record.timestamp_ms for record in records)
     if not records:
         attributes &= ~COMPRESSION_MASK
-    return _assemble(
+    return assemble(
         header._replace(
             attributes=attributes,
             base_timestamp=base_timestamp,
@@ -220,7 +244,8 @@ def refill_batch(header: BatchHeader, records: Sequence[Record], *, delete_horiz
     )
 
 
-def _assemble(header: BatchHeader, body: bytearray) -> bytes:
+def assemble(header: BatchHeader, body: bytearray) -> bytes:
+    """A whole batch of uncompressed records: compressed as the header says, with length and checksum."""
     batch = bytearray(HEADER.pack(*header))
     batch += compression.compress(header.compression, body) if header.compression else body
     seal(batch)

@@ -5,6 +5,7 @@ from tests.mutants.mutant import Change, Mutant
 PARTITION = "broker.partitions.partition:Partition"
 STATE = "storage.producer_state:ProducerState"
 INDEX = "storage.aborted"
+CLEANING = "storage.cleaning"
 COMPACTION = "storage.compaction"
 IN_A_PARTITION = "unit/partition/test_transactions_in_a_partition.py"
 RECOVERED = "unit/partition/test_recovered_state.py"
@@ -176,9 +177,9 @@ MUTANTS = (
         "KAFKA-8522, KIP-534: a reader in the middle of a transaction never learns its end",
         (
             Change(
-                f"{COMPACTION}:_Cleaning._copy",
-                "gone = unneeded and horizon_ms is not None and horizon_ms <= self._now_ms",
-                "gone = unneeded",
+                f"{CLEANING}:Cleaning._copy",
+                "gone = unneeded and horizon_ms is not None and horizon_ms <= self._now_ms\n",
+                "gone = unneeded\n",
             ),
         ),
         (f"{COMPACTING}::test_a_marker_goes_only_after_its_data_and_its_time",),
@@ -186,7 +187,7 @@ MUTANTS = (
     Mutant(
         "compaction loses the last sequence of a producer",
         "KAFKA-13727: duplicates after a restart",
-        (Change(f"{COMPACTION}:_Cleaning._must_stay", "header.last_offset == last.last_data_offset", "False"),),
+        (Change(f"{CLEANING}:Cleaning._must_stay", "header.last_offset == last.last_data_offset", "False"),),
         (f"{COMPACTING}::test_the_last_batch_of_a_producer_stays_if_only_as_a_header", RANDOM_PASSES),
     ),
     Mutant(
@@ -206,9 +207,9 @@ MUTANTS = (
         "KAFKA-8351: a replay of the log opens it again, for good",
         (
             Change(
-                f"{COMPACTION}:_Cleaning.clean",
-                "    read = 0\n    # The",
-                "    read = 0; self._transactions._has_batches.clear()\n    # The",
+                f"{CLEANING}:Cleaning.clean",
+                "    # The last batch is known",
+                "    self._transactions._has_batches.clear()\n    # The last batch is known",
             ),
         ),
         ("unit/partition/test_compaction_across_segments.py",),
@@ -218,9 +219,9 @@ MUTANTS = (
         "KIP-534: a slow reader keeps a value that was deleted",
         (
             Change(
-                f"{COMPACTION}:_Cleaning._stays",
-                "return record.value is not None or horizon_ms is None or self._now_ms < horizon_ms",
-                "return record.value is not None",
+                f"{CLEANING}:Cleaning._stays",
+                "return has_value or horizon_ms is None or self._now_ms < horizon_ms",
+                "return has_value",
             ),
         ),
         (f"{COMPACTING}::test_a_tombstone_stays_for_its_time",),

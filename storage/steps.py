@@ -1,0 +1,78 @@
+"""Work in steps: how code that touches no loop and no thread says where others may have a turn.
+
+A generator yields None where it has had the loop for long enough, and `Blocking` work that is to be run on another
+thread before it goes on. Between two steps anything may happen to what it works on: it asks again.
+"""
+
+from collections.abc import Callable, Generator
+from typing import TypeVar
+
+from protocol.records import compression
+from protocol.records.batch import HEADER_SIZE, BatchHeader, CorruptRecords
+from protocol.records.compression import Body, Bounds, TooManyBytes
+from protocol.records.record import assemble, body_of
+from protocol.schema import Buffer
+
+T = TypeVar("T")
+Blocking = Callable[[], None]
+"""Work that may take long and touches nothing but files and memory of its own. May raise `OSError`."""
+Step = Blocking | None
+Steps = Generator[Step, None, T]
+Spent = Callable[[], bool]
+"""Whether the others are to have a turn."""
+
+RECORDS_AT_ONCE = 64
+"""How many records are looked at between two looks at the clock."""
+INLINE_BYTES = 128 << 10
+"""What is decompressed or compressed at once: half a millisecond. A thread costs a tenth of that, and a turn."""
+
+
+def never() -> bool:
+    """For work that nobody waits beside."""
+    return False
+
+
+def finish(steps: Steps[T]) -> T:
+    """Do the work here and now, blocking parts included."""
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        if step is not None:
+            step()
+
+
+def opened(header: BatchHeader, batch: Buffer, bounds: Bounds) -> Steps[Body]:
+    """The records of a batch, uncompressed. Raises `CorruptRecords`, also where they come to more than they may."""
+    size = header.size - HEADER_SIZE
+    if not header.compression or not size:
+        return body_of(header, batch)
+    limit = bounds.limit_of(size)
+    try:
+        return body_of(header, batch, limit=min(limit, INLINE_BYTES))
+    except TooManyBytes:
+        if limit <= INLINE_BYTES:
+            raise
+    results: list[Body | CorruptRecords] = []
+
+    def decompress() -> None:
+        try:
+            results.append(body_of(header, batch, limit=limit))
+        except CorruptRecords as error:
+            results.append(error)
+
+    yield decompress
+    if isinstance(results[0], CorruptRecords):
+        raise results[0]
+    return results[0]
+
+
+def sealed(header: BatchHeader, body: bytearray) -> Steps[bytes]:
+    """A batch of this header and these records, compressed as the header says."""
+    if header.compression == compression.NONE or len(body) <= INLINE_BYTES:
+        return assemble(header, body)
+    results: list[bytes] = []
+    yield lambda: results.append(assemble(header, body))
+    return results[0]

@@ -1,0 +1,201 @@
+"""What compaction must not touch, lose or stumble over: damage, nonsense, bombs, topics that are deleted meanwhile."""
+
+import struct
+from dataclasses import replace
+
+import pytest
+
+from protocol.records import compression
+from protocol.records.batch import HEADER, HEADER_SIZE, read_header, seal
+from protocol.records.record import NewRecord, build_batch, records_of
+from storage.compactor import CHECKPOINT
+from storage.segment_log import SegmentLog
+from tests.harness.simulated_files import SimulatedFiles
+from tests.unit.partition.rig import NOW_MS, Rig, plain
+from tests.unit.partition.test_compaction import COMPACTED, batches, compact_all, filled, latest, one_pass, opened
+
+
+def log_of(rig: Rig) -> SegmentLog:
+    assert isinstance(rig.log, SegmentLog)
+    return rig.log
+
+
+def damage(files: SimulatedFiles, rig: Rig, number: int, at: int) -> str:
+    """One bit of a segment is no longer what it was; returns the path of the file."""
+    path = log_of(rig).segments[number].path + ".log"
+    file = files.open(path)
+    (byte,) = file.read(at, 1)
+    file.write_at(at, bytes([byte ^ 1]))
+    return path
+
+
+def contents(files: SimulatedFiles, path: str) -> bytes:
+    file = files.open(path)
+    return file.read(0, file.size())
+
+
+@pytest.mark.parametrize("at", [9, HEADER_SIZE + 12, HEADER_SIZE - 1], ids=["a length", "a value", "a count"])
+def test_a_damaged_segment_is_not_copied(at: int, caplog: pytest.LogCaptureFixture) -> None:
+    """What lies behind the damage cannot be read, and would not be in the copy: the segment stays byte for byte, what
+    is before it is compacted, and the broker's log says so once."""
+    files = SimulatedFiles()
+    rig = opened(files)
+    filled(rig, 40)
+    path = damage(files, rig, 3, at)
+    before, size_bytes = contents(files, path), log_of(rig).size_bytes
+    assert compact_all(rig) and compact_all(rig)
+    assert contents(files, path) == before
+    assert log_of(rig).size_bytes < size_bytes
+    told = [record.getMessage() for record in caplog.records if "damaged" in record.getMessage()]
+    assert len(told) == 1 and path in told[0]
+
+
+def test_records_are_not_sealed_again_over_a_wrong_checksum() -> None:
+    """A copy with a new checksum would make damage look sound."""
+    files = SimulatedFiles()
+    rig = opened(files)
+    rig.produce(build_batch([NewRecord(b"superseded", b"k0", NOW_MS), NewRecord(b"only here", b"mine", NOW_MS)]))
+    filled(rig, 40)
+    damage(files, rig, 0, HEADER_SIZE + 12)
+    assert compact_all(rig)
+    (first, batch), *_ = batches(rig)
+    assert first.records_count == 2 and b"only here" in batch
+
+
+def beyond(timestamp_ms: int) -> bytes:
+    """Two records whose times lie beyond 64 bits when they are added up; the first one's key is written again later."""
+    records = [NewRecord(b"a", b"k0", NOW_MS), NewRecord(b"b", b"odd", NOW_MS + 40)]
+    batch = bytearray(build_batch(records))
+    header = read_header(batch)._replace(base_timestamp=timestamp_ms, max_timestamp=timestamp_ms)
+    HEADER.pack_into(batch, 0, *header)
+    seal(batch)
+    return bytes(batch)
+
+
+def test_timestamps_beyond_64_bits_do_not_end_compaction() -> None:
+    """They go round, as a `long` of Java does, before compaction and after it."""
+    rig = opened(SimulatedFiles())
+    rig.log.append(beyond((1 << 63) - 1), leader_epoch=1)
+    rig.partition.derived.producers.skip_to(2)
+    filled(rig, 40)
+    assert compact_all(rig)
+    (left,) = [record for _, batch in batches(rig) for record in records_of(batch) if record.key == b"odd"]
+    assert left.timestamp_ms == (1 << 63) - 1 + 40 - (1 << 64)
+    assert left.value == b"b"
+
+
+def test_indexes_of_a_compacted_segment_have_its_timestamps() -> None:
+    """The record with the largest time was superseded: the largest is now another's (KIP-734)."""
+    rig = opened(SimulatedFiles())
+    rig.produce(build_batch([NewRecord(b"", b"k0", NOW_MS + 900), NewRecord(b"", b"mine", NOW_MS + 500)]))
+    filled(rig, 40)
+    rig.now_ms += 1_000
+    assert compact_all(rig)
+    assert log_of(rig).segments[0].largest_timestamp == (NOW_MS + 500, 1)
+    found = rig.log.max_timestamp()
+    assert found is not None and (found.timestamp_ms, found.offset) == (NOW_MS + 500, 1)
+
+
+def test_nonsense_supersedes_nothing_and_stays(caplog: pytest.LogCaptureFixture) -> None:
+    rig = opened(SimulatedFiles())
+    nonsense = bytearray(build_batch([NewRecord(b"value", b"k0", NOW_MS)] * 2))
+    struct.pack_into(">i", nonsense, HEADER_SIZE - 4, 3)  # three records, it says
+    struct.pack_into(">i", nonsense, 23, 2)
+    seal(nonsense)
+    rig.log.append(bytes(nonsense), leader_epoch=1)
+    rig.partition.derived.producers.skip_to(rig.log.end_offset)
+    filled(rig, 40)
+    for _ in range(3):
+        assert compact_all(rig)
+        filled(rig)
+    assert batches(rig)[0][1][HEADER_SIZE:] == bytes(nonsense)[HEADER_SIZE:]
+    assert rig.partition.compactor is not None and rig.partition.compactor.unreadable_batches == 1
+    assert len([record for record in caplog.records if "cannot read" in record.getMessage()]) == 1
+
+
+def bomb(size_bytes: int) -> bytes:
+    """A batch of one record of zeros."""
+    return build_batch([NewRecord(bytes(size_bytes), b"bomb", NOW_MS)], compression=compression.ZSTD)
+
+
+def test_a_bomb_is_not_opened_beyond_the_bounds() -> None:
+    """More than may be decompressed: it stays as it is, and what is around it is compacted."""
+    config = replace(COMPACTED, decompression=compression.Bounds(max_bytes=1 << 20, max_ratio=10))
+    rig = opened(SimulatedFiles(), config=config)
+    for size_bytes in (2 << 20, 1 << 19):
+        rig.log.append(bomb(size_bytes), leader_epoch=1)
+    rig.partition.derived.producers.skip_to(2)
+    filled(rig, 40)
+    before = len(batches(rig))
+    assert compact_all(rig)
+    assert rig.partition.compactor is not None and rig.partition.compactor.unreadable_batches == 1
+    assert len(batches(rig)) < before and [header.records_count for header, _ in batches(rig)[:2]] == [1, 1]
+
+
+def test_one_large_batch_is_worked_off_in_many_steps() -> None:
+    """Time is asked for every few records, not only between batches."""
+    rig = opened(SimulatedFiles(), config=replace(COMPACTED, segment_bytes=1 << 20))
+    records = [NewRecord(b"", b"%d" % number, NOW_MS) for number in range(2_000)]
+    rig.produce(build_batch(records, compression=compression.ZSTD))
+    rig.produce(plain(b"", key=b"0"))
+    log_of(rig).roll()
+    rig.flush()
+    planned = rig.partition.compaction_due(NOW_MS)
+    assert planned is not None and rig.partition.compactor is not None
+    breaths = 0
+    for work in rig.partition.compactor.run(planned, NOW_MS, lambda: True):
+        if work is None:
+            breaths += 1
+        else:
+            work()
+    assert breaths >= 3 * (2_000 // 64)
+    assert len(latest(rig)) == 2_000
+
+
+def test_the_active_segment_is_rolled_when_a_record_waits_too_long() -> None:
+    """KIP-354: with the next append, as in Kafka, and where none comes, with the next round."""
+    config = replace(COMPACTED, max_compaction_lag_ms=1_000, segment_bytes=1 << 20)
+    rig = opened(SimulatedFiles(), config=config)
+    rig.produce(plain(b"old", key=b"k0"))
+    rig.produce(plain(b"new", key=b"k0", timestamp_ms=NOW_MS + 1_001))
+    assert len(log_of(rig).segments) == 2
+    rig.flush()
+    rig.now_ms = NOW_MS + 1_000 + 1_002
+    assert compact_all(rig)
+    assert [segment.size_bytes > 0 for segment in log_of(rig).segments] == [True, False]
+    assert [record.value for _, batch in batches(rig) for record in records_of(batch)] == [b"new"]
+
+
+# ------------------------------------------------------------------------------------------------ deleted meanwhile
+
+
+@pytest.mark.parametrize("after", range(1, 40))
+def test_a_topic_deleted_at_any_step_fails_nothing(after: int) -> None:
+    """Its folder has another name then, and another topic may have its old one."""
+    files = SimulatedFiles()
+    rig = opened(files)
+    filled(rig, 60)
+    steps = one_pass(rig, rig.now_ms)
+    error: OSError | None = None
+    seen = 0
+    names: list[str] | None = None
+    while True:
+        try:
+            step = steps.throw(error) if error is not None else next(steps)
+        except StopIteration:
+            break
+        error, seen = None, seen + 1
+        if seen == after:
+            rig.partition.discard()
+            files.rename("t-0", "t-0.0123-delete")
+            files.make_folder("t-0")
+            names = files.list("t-0")
+        if step is not None:
+            try:
+                step()
+            except OSError as failed:
+                error = failed
+    if names is None:
+        assert files.exists(f"t-0/{CHECKPOINT}")
+    else:
+        assert files.list("t-0") == names == []
