@@ -89,7 +89,7 @@ def test_the_rate_of_compaction_is_kept(monkeypatch: pytest.MonkeyPatch) -> None
         await sleep(0)
 
     monkeypatch.setattr("broker.upkeep.housekeeping.asyncio.sleep", counted)
-    asyncio.run(housekeeping([rig], **{"log_cleaner_io_max_bytes_per_second": "100"}).compact())
+    asyncio.run(housekeeping([rig], log_cleaner_io_max_bytes_per_second="100").compact())
     compactor = rig.partition.compactor
     assert compactor is not None and compactor.moved_bytes > 1_000
     assert waits.count(LONGEST_WAIT_MS / 1000) > 3
