@@ -18,6 +18,7 @@ from broker.disk.local_files import DataFolderLocked, LocalFiles
 from broker.network.listeners import BadListener, Endpoint, advertised, bind_all, reachable
 from broker.network.server import Server, backlog
 from broker.node import Node
+from broker.process.descriptor_limit import raise_limit
 from broker.process.environment import OwnProcess, RealEnvironment
 from broker.process.logging import LEVELS, EventLog, set_up_logging
 from storage.checkpoints import UnreadableDataFolder
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run a broker until a signal or a failure ends it."""
     options = _parser().parse_args(arguments)
     set_up_logging(options.log_level, as_json=options.log_format == "json")
+    raise_limit()
     try:
         config = _configuration(options)
         for sentence in config.warnings:

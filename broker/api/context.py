@@ -16,6 +16,8 @@ class ConnectionInfo:
     software_version: str = "unknown"
     sends_files: bool = False
     """Whether answers may hold what is still in files (`File.read_to_send`)."""
+    descriptor: int = -1
+    """The number of its socket; -1 where it has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,10 @@ class FileRegion:
 class FileRegions:
     """Makes regions, as many at once as there are descriptors to spare."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, highest: int = sys.maxsize) -> None:
         self._most = most if CAN_SEND_FILES else 0
+        self._highest = highest
+        """A descriptor from this number on is taken from the reserve, and given back at once."""
         self.open = 0
 
     def of(self, descriptor: int, position: int, size: int) -> FileRegion | None:
@@ -58,6 +60,9 @@ class FileRegions:
         try:
             own = os.dup(descriptor)
         except OSError:
+            return None
+        if own >= self._highest:
+            os.close(own)
             return None
         self.open += 1
         return FileRegion(self, own, position, size)

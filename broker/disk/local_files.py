@@ -1,6 +1,8 @@
 """The disk: `storage.files.Files` over one data folder of the local file system.
 
 Rules. Descriptors are a cache: a file that has not been used for long may have none, and gets one on its next use.
+When the system has no more, the loop makes room in the cache; other threads use the spare ones. A lack of descriptors
+is never the failure of a write or a sync.
 Everything but syncs, whole-file writes and writes in place happens on one thread. Those run on a duplicate of the
 descriptor, so that the loop may meanwhile close, rename or evict the file; the lock is held only while a descriptor is
 closed or duplicated.
@@ -9,7 +11,6 @@ No path leads out of the data folder.
 
 import fcntl
 import os
-import resource
 import shutil
 import threading
 from collections import OrderedDict
@@ -17,6 +18,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from broker.disk.file_region import FileRegions
+from broker.disk.open_files import OpenFiles
+from broker.disk.spare_descriptors import NO_DESCRIPTOR, SpareDescriptors
+from broker.process.descriptor_limit import files_kept_open, highest_for_connections
 from protocol.schema import Buffer
 
 LOCK_FILE = ".lock"
@@ -84,7 +88,7 @@ class LocalFile:
                 written = os.pwrite(descriptor, view, position)
                 view, position = view[written:], position + written
         finally:
-            os.close(descriptor)
+            self._files.spares.close(descriptor)
         if position > self._size:
             self._size = position
 
@@ -100,7 +104,7 @@ class LocalFile:
         try:
             _sync_contents(descriptor)
         finally:
-            os.close(descriptor)
+            self._files.spares.close(descriptor)
 
     def close(self) -> None:
         self._files.release(self)
@@ -111,13 +115,14 @@ class LocalFiles:
 
     def __init__(self, root: str, *, descriptors: int | None = None) -> None:
         self.root = os.path.realpath(root)
-        os.makedirs(self.root, exist_ok=True)
-        self._descriptors = descriptors or _descriptors_allowed()
-        self.regions = FileRegions(self._descriptors // 4)
-        self._by_path: dict[str, LocalFile] = {}
+        _make_durably(self.root)
+        self._descriptors = descriptors or files_kept_open()
+        self.regions = FileRegions(self._descriptors // 4, highest_for_connections())
+        self._open = OpenFiles()
         self._recent: OrderedDict[LocalFile, None] = OrderedDict()
         self._lock = threading.Lock()
         self._lock_descriptor = _take_lock(self.root)
+        self.spares = SpareDescriptors()
 
     def close(self) -> None:
         """Close every descriptor and give the lock back."""
@@ -130,13 +135,13 @@ class LocalFiles:
             os.close(self._lock_descriptor)
             self._lock_descriptor = -1
             _locked_here.discard(self.root)
+            self.spares.close_all()
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:
-        file = self._by_path.get(path)
+        file = self._open.get(path)
         if file is None:
-            flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-            file = LocalFile(self, path, os.open(self._absolute(path), flags, 0o644))
-            self._by_path[path] = file
+            file = LocalFile(self, path, self._descriptor(path, os.O_CREAT if create else 0))
+            self._open.add(path, file)
             self._keep(file)
         file.users += 1
         return file
@@ -146,7 +151,7 @@ class LocalFiles:
 
     def list(self, folder: str) -> list[str]:
         try:
-            return sorted(os.listdir(self._absolute(folder)))
+            return sorted(self.spares.granted(lambda: os.listdir(self._absolute(folder))))
         except FileNotFoundError:
             return []
 
@@ -156,20 +161,10 @@ class LocalFiles:
     def rename(self, source: str, target: str) -> None:
         with self._lock:
             os.rename(self._absolute(source), self._absolute(target))
-            if (file := self._by_path.pop(source, None)) is not None:
-                self._moved(file, target)
-                return
-            if os.path.isdir(self._absolute(target)):
-                inside = source + "/"
-                for path in [path for path in self._by_path if path.startswith(inside)]:
-                    self._moved(self._by_path.pop(path), target + path[len(source) :])
-
-    def _moved(self, file: LocalFile, path: str) -> None:
-        file.path = path
-        self._by_path[path] = file
+            self._open.moved(source, target)
 
     def delete(self, path: str) -> None:
-        self._by_path.pop(path, None)
+        self._open.remove(path)
         try:
             os.unlink(self._absolute(path))
         except FileNotFoundError:
@@ -178,25 +173,33 @@ class LocalFiles:
     def delete_folder(self, path: str) -> None:
         assert path, "the data folder itself is never deleted"
         try:
-            shutil.rmtree(self._absolute(path))
+            self.spares.granted(lambda: shutil.rmtree(self._absolute(path)))
         except FileNotFoundError:
             return
 
     def sync_folder(self, path: str) -> None:
-        _sync_folder(self._absolute(path))
+        self._sync_folder(self._absolute(path))
 
     def write_whole(self, path: str, data: Buffer) -> None:
         target = self._absolute(path)
-        descriptor = os.open(target + TEMPORARY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        descriptor = self.spares.granted(lambda: os.open(target + TEMPORARY, flags, 0o644))
         try:
             view = memoryview(data)
             while view:
                 view = view[os.write(descriptor, view) :]
             _sync_contents(descriptor)
         finally:
-            os.close(descriptor)
+            self.spares.close(descriptor)
         os.rename(target + TEMPORARY, target)
-        _sync_folder(os.path.dirname(target))
+        self._sync_folder(os.path.dirname(target))
+
+    def _sync_folder(self, folder: str) -> None:
+        descriptor = self.spares.granted(lambda: _open_folder(folder))
+        try:
+            os.fsync(descriptor)
+        finally:
+            self.spares.close(descriptor)
 
     def _absolute(self, path: str) -> str:
         """The one gate to the file system."""
@@ -211,35 +214,54 @@ class LocalFiles:
         if file.descriptor >= 0:
             self._recent.move_to_end(file)
         else:
-            file.descriptor = os.open(self._absolute(file.path), os.O_RDWR | os.O_CLOEXEC)
+            file.descriptor = self._descriptor(file.path)
             self._keep(file)
         return file.descriptor
+
+    def _descriptor(self, path: str, create: int = 0) -> int:
+        """A new descriptor for the cache, which makes room for it where the system has no more."""
+        absolute, flags = self._absolute(path), os.O_RDWR | os.O_CLOEXEC | create
+        while self._recent:
+            try:
+                return os.open(absolute, flags, 0o644)
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR:
+                    raise
+            self._close_oldest()
+        return self.spares.granted(lambda: os.open(absolute, flags, 0o644))
 
     def _keep(self, file: LocalFile) -> None:
         self._recent[file] = None
         while len(self._recent) > self._descriptors:
-            oldest, _ = self._recent.popitem(last=False)
-            self._close_descriptor(oldest)
+            self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        oldest, _ = self._recent.popitem(last=False)
+        self._close_descriptor(oldest)
 
     def _close_descriptor(self, file: LocalFile) -> None:
         with self._lock:
             descriptor, file.descriptor = file.descriptor, -1
-            os.close(descriptor)
+            self.spares.close(descriptor)
 
     def duplicate(self, file: LocalFile) -> int:
-        """A descriptor of the caller's own, from any thread; outside the cache, which belongs to the loop's thread."""
+        """A descriptor of the caller's own, from any thread; outside the cache, which belongs to the loop's thread. To
+        be closed by `spares`."""
         with self._lock:
-            if file.descriptor >= 0:
-                return os.dup(file.descriptor)
-            return os.open(self._absolute(file.path), os.O_RDWR | os.O_CLOEXEC)
+            return self.spares.granted(lambda: self._duplicate(file))
+
+    def _duplicate(self, file: LocalFile) -> int:
+        if file.descriptor >= 0:
+            return os.dup(file.descriptor)
+        return os.open(self._absolute(file.path), os.O_RDWR | os.O_CLOEXEC)
 
     def release(self, file: LocalFile) -> None:
         """One user less; the last one closes the descriptor."""
         file.users -= 1
         if file.users > 0:
             return
-        if self._by_path.get(file.path) is file:
-            del self._by_path[file.path]
+        if self._open.get(file.path) is file:
+            self._open.remove(file.path)
         if file.descriptor >= 0:
             self._recent.pop(file, None)
             self._close_descriptor(file)
@@ -262,20 +284,26 @@ def _sync_contents(descriptor: int) -> None:
         os.fdatasync(descriptor)
 
 
-def _sync_folder(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _open_folder(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def _descriptors_allowed() -> int:
-    """Half of what the process may open: sockets need the rest."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return 8192
-    return max(16, min(soft // 2, 8192))
+def _make_durably(root: str) -> None:
+    """Make the data folder where it is missing, and its name as durable as what will be written into it. A power cut
+    may have come between the two the last time, so that its parent is synced whoever made it."""
+    parents = [os.path.dirname(root)]
+    while not os.path.isdir(parents[-1]):
+        parents.append(os.path.dirname(parents[-1]))
+    os.makedirs(root, exist_ok=True)
+    for parent in parents:
+        try:
+            descriptor = _open_folder(parent)
+        except PermissionError:  # somebody else's, who has made the folder for us
+            continue
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _take_lock(root: str) -> int:

@@ -74,11 +74,15 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         peer = transport.get_extra_info("peername") or ("unknown", 0)
-        self.info.sends_files = CAN_SEND_FILES and transport.get_extra_info("socket") is not None
+        socket = transport.get_extra_info("socket")
+        self.info.sends_files = CAN_SEND_FILES and socket is not None
+        self.info.descriptor = -1 if socket is None else socket.fileno()
         self.info.peer_host, self.info.peer_port = str(peer[0]), int(peer[1]) if len(peer) > 1 else 0
         refusal = self._host.connection_made(self)
-        if refusal is not None:
+        if refusal:
             self._refuse(refusal)
+        elif refusal is not None:
+            self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True

@@ -27,7 +27,7 @@ class ConnectionHost(Protocol):
     """Coarse time: the number of the last sweep for idle connections."""
 
     def connection_made(self, connection: "Connection") -> str | None:
-        """Take it in; a reason to refuse it, else None."""
+        """Take it in; a reason to refuse it, else None. Empty: refused, and not to be logged once more."""
 
     def connection_lost(self, connection: "Connection") -> None: ...
 

@@ -3,6 +3,8 @@
 Rule 1. Serving begins when the node has started, so that nobody meets half a broker. Ports are bound before, for the
 node writes down where it is to be found; a connection made meanwhile waits in the backlog.
 Rule 2. Connections cost nothing while they are silent; too old, too many or too slow ones are closed with one line.
+Rule 3. No connection gets a descriptor of the reserve that logs and syncs need (`broker.process.descriptor_limit`); how
+many were refused is counted, and logged once a second at most.
 """
 
 import asyncio
@@ -19,6 +21,7 @@ from broker.network.connection import Connection
 from broker.network.frame_buffers import FrameBuffers
 from broker.network.listeners import Bound, Endpoint
 from broker.network.memory_budget import MemoryBudget
+from broker.process.descriptor_limit import highest_for_connections
 from broker.process.eager import Finished
 from broker.process.logging import EventLog
 from storage.log import StorageFailed
@@ -56,6 +59,9 @@ class Server:
         self._connections: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
         self._accepted = 0
+        self._highest_descriptor = highest_for_connections()
+        self.refused_for_descriptors = 0
+        self._may_log_refusal = True
         self._stopping = False
         self._sweeping: asyncio.TimerHandle | None = None
         config = services.config
@@ -120,6 +126,9 @@ class Server:
         self._per_host[host] += 1
         if self._stopping:
             return "the broker is stopping"  # it was on its way when the port was closed: nobody will wait for it
+        if connection.info.descriptor >= self._highest_descriptor:
+            self._refused_for_descriptors()
+            return ""
         config = self._services.config
         if len(self._connections) > config.get_int("max.connections"):
             return "max.connections reached"
@@ -149,6 +158,16 @@ class Server:
 
         return make
 
+    def _refused_for_descriptors(self) -> None:
+        self.refused_for_descriptors += 1
+        if self._may_log_refusal:
+            self._may_log_refusal = False
+            _log.warning(
+                "connections refused, the process may not have more descriptors",
+                connections=len(self._connections),
+                refused=self.refused_for_descriptors,
+            )
+
     def _sweep(self) -> None:
         """Once a second: close who has been silent for too long, or holds memory while others wait for it."""
         self.tick += 1
@@ -162,4 +181,5 @@ class Server:
                 connection.expire("idle for longer than connections.max.idle.ms")
             elif active < stuck and connection.frame_begun and self.requests.exhausted:
                 connection.expire("a request that does not get on while memory is short")
+        self._may_log_refusal = True
         self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
