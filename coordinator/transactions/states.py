@@ -23,6 +23,8 @@ DECISION_BYTES = 64
 """At most what the tagged fields of a decision add to a record: two producer ids, an epoch, the client's version."""
 TOPIC_ID_BYTES = 24
 """At most what a topic takes up more in layout 1 than in layout 0."""
+LONGEST_SHORT_KEY = 256
+"""Keys up to this length are remembered in both forms; ids may have 32 767 bytes, and clients choose them."""
 NEVER_TIMES_OUT = (1 << 31) - 1
 """The timeout of a transaction that takes part in a two-phase commit (KIP-939): nobody ends it but its client."""
 
@@ -177,15 +179,25 @@ def _check_empty(before: Transaction, after: Transaction) -> None:
 # -- records -----------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
 def key_bytes(transactional_id: str) -> bytes:
     """The key of an id's records: the record type 0, then the id."""
+    write = _short_key_bytes if len(transactional_id) <= LONGEST_SHORT_KEY else _short_key_bytes.__wrapped__
+    return write(transactional_id)
+
+
+@lru_cache(maxsize=1024)
+def _short_key_bytes(transactional_id: str) -> bytes:
     return versioned(TransactionLogKey(transactional_id=transactional_id), 0)
 
 
-@lru_cache(maxsize=1024)
 def read_key(key: bytes) -> str | None:
     """The transactional id of a key; None for record types we do not know (KIP-915)."""
+    read = _read_short_key if len(key) <= LONGEST_SHORT_KEY else _read_short_key.__wrapped__
+    return read(key)
+
+
+@lru_cache(maxsize=1024)
+def _read_short_key(key: bytes) -> str | None:
     if int.from_bytes(key[:2], "big", signed=True) != 0:
         return None
     return decode(TransactionLogKey, 0, key, 2)[0].transactional_id

@@ -1,8 +1,13 @@
 """Which partition of an internal topic an id belongs to: where Kafka would put it."""
 
-import pytest
+import tracemalloc
 
-from broker.coordination.coordinators import java_string_hash, partition_for
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.coordination import coordinators
+from broker.coordination.coordinators import LONGEST_SHORT_KEY, java_string_hash, partition_for
 
 
 @pytest.mark.parametrize(
@@ -28,3 +33,33 @@ def test_the_hash_that_has_no_absolute_value() -> None:
 def test_characters_outside_the_basic_plane_count_as_two_units() -> None:
     """U+1F600 is D83D DE00: 31 * 0xD83D + 0xDE00."""
     assert java_string_hash("\U0001f600") == 31 * 0xD83D + 0xDE00
+
+
+def by_the_book(text: str) -> int:
+    """`s[0]*31^(n-1) + s[1]*31^(n-2) + ... + s[n-1]`, as Java's documentation has it."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for index in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[index : index + 2])) % (1 << 32)
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+@given(st.text(st.characters(), min_size=1, max_size=40), st.integers(1, 40))
+def test_long_keys_have_the_same_hash(text: str, times: int) -> None:
+    assert java_string_hash(text * times) == by_the_book(text * times)
+
+
+@pytest.mark.parametrize("count", [LONGEST_SHORT_KEY, LONGEST_SHORT_KEY + 1, 1023, 1024, 1025, 32_767])
+def test_every_lane_may_be_full(count: int) -> None:
+    assert java_string_hash("\uffff" * count) == by_the_book("\uffff" * count)
+
+
+def test_long_keys_are_not_kept() -> None:
+    """A thousand keys of 32 KB are one small request after the other."""
+    coordinators._short_hash.cache_clear()
+    tracemalloc.start()
+    for number in range(100):
+        java_string_hash(f"{number:032000d}")
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 320_000
