@@ -4,7 +4,7 @@ The log is always synced, whatever the durability of topics: ids and epochs that
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from broker.coordination.coordinators import CoordinatorError, FutureTicket, PartitionShardLog
@@ -20,7 +20,9 @@ from coordinator.machine import Outcome, Ticket
 from coordinator.runtime import NotReady, Shard
 from storage.log import Log, LogConfig
 
-T = TypeVar("T")
+E = TypeVar("E")
+Spent = Callable[[], bool]
+"""Whether the loop is to be given to others."""
 
 _log = EventLog("cluster")
 
@@ -42,6 +44,7 @@ class Cluster:
         on_written: Callable[[Partition], None],
         make_partition: Callable[..., Partition] = Partition,
     ) -> None:
+        self._environment = environment
         self.epoch = log.latest_epoch() + 1
         self.partition = make_partition(
             topic=METADATA_TOPIC,
@@ -106,6 +109,22 @@ class Cluster:
         except NotReady as not_ready:
             raise CoordinatorError(not_ready.error) from not_ready
         return await ticket.future
+
+    async def ask_in_slices(
+        self, entries: Sequence[E], operation: Callable[[ClusterCoordinator, Ticket, Sequence[E], Spent], Outcome]
+    ) -> list[Any]:
+        """Run an operation on a request of many entries, each a matter of its own: it answers a list of one result for
+        each entry it had the time for, and is run again on the rest."""
+        time_slice = self._environment.time_slice()
+        results: list[Any] = []
+        while True:
+            rest = entries[len(results) :]
+            results += await self.ask(
+                lambda machine, ticket, rest=rest: operation(machine, ticket, rest, time_slice.spent)  # type: ignore[misc]
+            )
+            if len(results) >= len(entries):
+                return results
+            await time_slice.wait_for_turn()
 
     def close(self) -> None:
         """Take no more questions; close the log."""

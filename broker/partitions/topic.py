@@ -14,6 +14,8 @@ class Partitions(Sequence[Partition]):
     def __init__(self, open_one: Callable[[int], Partition]) -> None:
         self._open_one = open_one
         self._slots: list[Partition | None] = []
+        self._open_until = 0
+        """All before this one are open: none is ever closed again."""
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -41,7 +43,9 @@ class Partitions(Sequence[Partition]):
 
     def first_closed(self) -> int | None:
         """The first that is not open yet."""
-        return next((index for index, partition in enumerate(self._slots) if partition is None), None)
+        while self._open_until < len(self._slots) and self._slots[self._open_until] is not None:
+            self._open_until += 1
+        return self._open_until if self._open_until < len(self._slots) else None
 
     def grow(self, count: int) -> None:
         """There are `count` partitions now. There are never fewer."""

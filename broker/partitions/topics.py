@@ -14,14 +14,20 @@ from broker.config.broker_config import BrokerConfig
 from broker.coordination.cluster import Cluster
 from broker.coordination.coordinators import CoordinatorError
 from broker.partitions.errors import PartitionError
+from broker.partitions.internal_topics import PARTITION_COUNTS, internal_configs
 from broker.partitions.partition import Partition
 from broker.partitions.partition_store import FolderStore, PartitionStore
 from broker.partitions.topic import Topic
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
+from broker.process.time_slice import TimeSlice
 from coordinator.cluster.image import Change, TopicImage
-from coordinator.cluster.topic_rules import INTERNAL_TOPICS, METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from coordinator.cluster.topics import Rules
+from coordinator.cluster.topic_rules import (
+    INTERNAL_TOPICS,
+    METADATA_TOPIC,
+    MOST_RECORDS_PER_REQUEST,
+)
+from coordinator.cluster.topics import Rules, plan_creation, plan_deletion, plan_growth
 from protocol.errors import ErrorCode
 from protocol.messages.topics import (
     CreatableTopic,
@@ -34,7 +40,6 @@ from protocol.messages.topics import (
 
 _log = EventLog("topics")
 
-SLICE_MS = 5
 RELEASE_RETRY_S = 0.002
 
 Follower = Callable[[Topic], None]
@@ -64,6 +69,8 @@ class TopicDirectory:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
+        self._removing = asyncio.Lock()
+        """The logs of one topic are moved out of the way at a time: a thousand tasks of one step each are one turn."""
         self._created: list[Follower] = []
         self._deleted: list[Follower] = []
         self._before_reuse: list[Callable[[Topic], Awaitable[None]]] = []
@@ -123,16 +130,16 @@ class TopicDirectory:
 
     async def wait_until_open(self, topics: Sequence[Topic] | None = None) -> None:
         """Open what is closed yet, of some topics or of all, a slice at a time."""
+        time_slice = self._environment.time_slice()
         for topic in list(self._by_id.values()) if topics is None else topics:
-            await self._open_topic(topic)
+            await self._open_topic(topic, time_slice)
 
-    async def _open_topic(self, topic: Topic) -> None:
-        began = self._environment.monotonic_ms()
+    async def _open_topic(self, topic: Topic, time_slice: TimeSlice | None = None) -> None:
+        time_slice = self._environment.time_slice() if time_slice is None else time_slice
         while self._by_id.get(topic.topic_id) is topic and (index := topic.partitions.first_closed()) is not None:
             _ = topic.partitions[index]
-            if self._environment.monotonic_ms() - began >= SLICE_MS:
-                await asyncio.sleep(0)
-                began = self._environment.monotonic_ms()
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
 
     def _follow(self) -> None:
         """Called when the metadata log got durable further, before anybody who waits for that is answered."""
@@ -234,12 +241,17 @@ class TopicDirectory:
         task.add_done_callback(gone)
 
     async def _remove_logs(self, topic: Topic, opened: list[Partition]) -> None:
-        for partition in opened:
-            while not self._store.release(partition.log):
-                await asyncio.sleep(RELEASE_RETRY_S)
-        for index in range(len(topic.partitions)):
-            self._store.remove(topic.name, topic.topic_id, index)
-            await asyncio.sleep(0)
+        async with self._removing:
+            time_slice = self._environment.time_slice()
+            for partition in opened:
+                while not self._store.release(partition.log):
+                    await asyncio.sleep(RELEASE_RETRY_S)
+                if time_slice.spent():
+                    await time_slice.wait_for_turn()
+            for index in range(len(topic.partitions)):
+                self._store.remove(topic.name, topic.topic_id, index)
+                if time_slice.spent():
+                    await time_slice.wait_for_turn()
         for follower in self._before_reuse:
             await follower(topic)
 
@@ -274,17 +286,20 @@ class TopicDirectory:
         self, topics: Sequence[CreatableTopic], *, validate_only: bool = False
     ) -> list[CreatableTopicResult]:
         """Make topics; returns one result for each name, when what was made can be used. Raises `CoordinatorError`."""
+        _check_size(topics)
         names = [topic.name for topic in topics]
         await self.wait_until_removed(names)
         rules = self.rules()
-        results: list[CreatableTopicResult] = await self._cluster.ask(
-            lambda machine, ticket: machine.create_topics(
+        results: list[CreatableTopicResult] = await self._cluster.ask_in_slices(
+            plan_creation(self._cluster.image, topics, rules),
+            lambda machine, ticket, planned, spent: machine.create_topics(
                 ticket,
-                topics,
+                planned,
                 rules,
                 fresh_id=lambda: self._environment.random_bytes(16),
                 validate_only=validate_only,
-            )
+                spent=spent,
+            ),
         )
         await self.wait_until_removed(names)
         await self.wait_until_open([topic for one in results if (topic := self._by_id.get(one.topic_id)) is not None])
@@ -292,9 +307,11 @@ class TopicDirectory:
 
     async def delete(self, topics: Sequence[DeleteTopicState]) -> list[DeletableTopicResult]:
         """Delete topics; returns one result for each entry, when the names are free. Raises `CoordinatorError`."""
+        _check_size(topics)
         rules = self.rules()
-        results: list[DeletableTopicResult] = await self._cluster.ask(
-            lambda machine, ticket: machine.delete_topics(ticket, topics, rules)
+        results: list[DeletableTopicResult] = await self._cluster.ask_in_slices(
+            plan_deletion(self._cluster.image, topics),
+            lambda machine, ticket, planned, spent: machine.delete_topics(ticket, planned, rules, spent=spent),
         )
         await self.wait_until_removed([one.name for one in results if one.name is not None])
         return results
@@ -303,27 +320,43 @@ class TopicDirectory:
         self, topics: Sequence[CreatePartitionsTopic], *, validate_only: bool = False
     ) -> list[CreatePartitionsTopicResult]:
         """Add partitions; returns one result for each name, when they can be used. Raises `CoordinatorError`."""
+        _check_size(topics)
         rules = self.rules()
-        results: list[CreatePartitionsTopicResult] = await self._cluster.ask(
-            lambda machine, ticket: machine.create_partitions(ticket, topics, rules, validate_only=validate_only)
+        results: list[CreatePartitionsTopicResult] = await self._cluster.ask_in_slices(
+            plan_growth(topics),
+            lambda machine, ticket, planned, spent: machine.create_partitions(
+                ticket, planned, rules, validate_only=validate_only, spent=spent
+            ),
         )
         await self.wait_until_open([topic for one in results if (topic := self._by_name.get(one.name)) is not None])
         return results
 
     async def auto_create(self, name: str) -> ErrorCode:
-        """Make a topic somebody asked for. NONE when it can be used, whoever made it."""
-        count = self._config.get_int(PARTITION_COUNTS[name]) if name in INTERNAL_TOPICS else -1
-        try:
-            (result,) = await self.create(
-                [CreatableTopic(name=name, num_partitions=count, replication_factor=1, assignments=[], configs=[])]
+        """Make a topic that is missing. NONE when it can be used, no matter who made it."""
+        return (await self.auto_create_all([name]))[name]
+
+    async def auto_create_all(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+        """Make topics that are missing, in one request, which has the limits of any other: all of them or none if they
+        are too many. NONE for those that can be used, no matter who made them."""
+        counts = {name: self._config.get_int(PARTITION_COUNTS[name]) for name in names if name in INTERNAL_TOPICS}
+        wanted = [
+            CreatableTopic(
+                name=name, num_partitions=counts.get(name, -1), replication_factor=1, assignments=[], configs=[]
             )
+            for name in names
+        ]
+        try:
+            results = await self.create(wanted)
         except CoordinatorError as refused:
-            return refused.error
-        if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and name in self._cluster.image.topics:
-            found = self._by_name.get(name)
-            if found is None:
+            return dict.fromkeys(names, refused.error)
+        return {result.name: await self._made(result) for result in results}
+
+    async def _made(self, result: CreatableTopicResult) -> ErrorCode:
+        if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and result.name in self._cluster.image.topics:
+            topic = self._by_name.get(result.name)
+            if topic is None:
                 return ErrorCode.LEADER_NOT_AVAILABLE
-            await self._open_topic(found)
+            await self._open_topic(topic)
             return ErrorCode.NONE
         return ErrorCode(result.error_code)
 
@@ -348,32 +381,9 @@ class TopicDirectory:
             await asyncio.wait(list(self._leaving.values()))
 
 
-PARTITION_COUNTS = {
-    OFFSETS_TOPIC: "offsets.topic.num.partitions",
-    TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
-}
-
-
-def internal_configs(config: BrokerConfig) -> dict[str, dict[str, str]]:
-    """What internal topics are made with. `__transaction_state` is never compressed: its loader reads it in slices."""
-    return {
-        OFFSETS_TOPIC: {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": _segment_bytes(config, "offsets.topic.segment.bytes"),
-        },
-        TRANSACTIONS_TOPIC: {
-            "cleanup.policy": "compact",
-            "compression.type": "uncompressed",
-            "min.insync.replicas": "1",
-            "segment.bytes": _segment_bytes(config, "transaction.state.log.segment.bytes"),
-            "unclean.leader.election.enable": "false",
-        },
-    }
-
-
-def _segment_bytes(config: BrokerConfig, key: str) -> str:
-    return str(max(config.get_int(key), 1 << 20))
+def _check_size(entries: Sequence[object]) -> None:
+    if len(entries) > MOST_RECORDS_PER_REQUEST:
+        raise CoordinatorError(ErrorCode.POLICY_VIOLATION)
 
 
 def _partition(topic: Topic | None, index: int) -> Partition | None:

@@ -20,7 +20,7 @@ from coordinator.cluster.records import (
     RegisterBrokerRecord,
 )
 from coordinator.cluster.topic_rules import Refused
-from coordinator.cluster.topics import Decided, Rules, create, delete, grow
+from coordinator.cluster.topics import Decided, Planned, Rules, create, delete, grow, never_spent
 from coordinator.machine import Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
 from protocol.codec import metadata_frame
 from protocol.errors import ErrorCode
@@ -122,32 +122,46 @@ class ClusterCoordinator:
     def create_topics(
         self,
         ticket: Ticket,
-        topics: Sequence[CreatableTopic],
+        topics: Iterable[Planned[CreatableTopic]],
         rules: Rules,
         *,
         fresh_id: Callable[[], bytes],
         validate_only: bool = False,
+        spent: Callable[[], bool] = never_spent,
     ) -> Outcome:
-        """Answers a list of `CreatableTopicResult`, one for each name."""
+        """Answers a list of `CreatableTopicResult`, for as many of the topics as there was time."""
         decided = Decided()
-        results = create(self.image, topics, rules, fresh_id, decided)
+        results = create(self.image, topics, rules, fresh_id, decided, spent)
         if validate_only:
             for result in results:
                 result.topic_id = bytes(16)
         return _decided(ticket, [] if validate_only else decided.records, results, "create topics")
 
-    def delete_topics(self, ticket: Ticket, topics: Sequence[DeleteTopicState], rules: Rules) -> Outcome:
-        """Answers a list of `DeletableTopicResult`."""
+    def delete_topics(
+        self,
+        ticket: Ticket,
+        topics: Iterable[Planned[DeleteTopicState]],
+        rules: Rules,
+        *,
+        spent: Callable[[], bool] = never_spent,
+    ) -> Outcome:
+        """Answers a list of `DeletableTopicResult`, for as many of the topics as there was time."""
         decided = Decided()
-        results = delete(self.image, topics, rules, decided)
+        results = delete(self.image, topics, rules, decided, spent)
         return _decided(ticket, decided.records, results, "delete topics")
 
     def create_partitions(
-        self, ticket: Ticket, topics: Sequence[CreatePartitionsTopic], rules: Rules, *, validate_only: bool = False
+        self,
+        ticket: Ticket,
+        topics: Iterable[Planned[CreatePartitionsTopic]],
+        rules: Rules,
+        *,
+        validate_only: bool = False,
+        spent: Callable[[], bool] = never_spent,
     ) -> Outcome:
-        """Answers a list of `CreatePartitionsTopicResult`."""
+        """Answers a list of `CreatePartitionsTopicResult`, for as many of the topics as there was time."""
         decided = Decided()
-        results = grow(self.image, topics, rules, decided)
+        results = grow(self.image, topics, rules, decided, spent)
         return _decided(ticket, [] if validate_only else decided.records, results, "create partitions")
 
     def alter_configs(

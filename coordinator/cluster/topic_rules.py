@@ -8,6 +8,9 @@ from protocol.errors import ErrorCode
 LONGEST_NAME = 249
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 MOST_PARTITIONS_PER_REQUEST = 10_000
+MOST_RECORDS_PER_REQUEST = 10_000
+"""What Kafka's controller writes for one request; topics, partitions and settings are one record each."""
+TOO_LARGE = "Unable to perform excessively large batch operation."
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"

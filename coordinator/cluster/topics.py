@@ -1,11 +1,14 @@
 """Creating, deleting and growing topics: each entry of a request is decided on its own, and every entry is answered.
 
-Pure: reads an image, returns answers and the records that make them true.
+Pure: reads an image, returns answers and the records that make them true. A request is planned as a whole (what is
+named twice, what is too much), and then decided entry by entry, as far as there is time: who calls goes on behind the
+entries that were answered.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from coordinator.cluster.config_keys import TOPIC_KEYS, Layers, check_topic_values
 from coordinator.cluster.config_types import InvalidConfig
@@ -15,6 +18,8 @@ from coordinator.cluster.topic_rules import (
     INTERNAL_TOPICS,
     METADATA_TOPIC,
     MOST_PARTITIONS_PER_REQUEST,
+    MOST_RECORDS_PER_REQUEST,
+    TOO_LARGE,
     Refused,
     check_name,
     check_replicas,
@@ -32,6 +37,20 @@ from protocol.messages.topics import (
 )
 
 NO_ID = bytes(16)
+T = TypeVar("T", CreatableTopic, DeleteTopicState, CreatePartitionsTopic)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned(Generic[T]):
+    """An entry of a request, and what the rest of the request refuses it for."""
+
+    entry: T
+    refused: Refused | None = None
+
+
+def never_spent() -> bool:
+    """For who has the time to decide a whole request."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +76,55 @@ class Decided:
     records: list[object] = field(default_factory=list[object])
 
 
+_TWICE = Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+
+
 # -- creating ------------------------------------------------------------------------------------------------------
 
 
-def create(
-    image: ClusterImage, topics: Sequence[CreatableTopic], rules: Rules, fresh_id: Callable[[], bytes], decided: Decided
-) -> list[CreatableTopicResult]:
-    """Decide a CreateTopics. A name that is there twice is answered once, with INVALID_REQUEST."""
+def plan_creation(image: ClusterImage, topics: Sequence[CreatableTopic], rules: Rules) -> list[Planned[CreatableTopic]]:
+    """The topics of a CreateTopics, each name once: refused if it is there twice, and all if they are too much."""
     counts = Counter(topic.name for topic in topics)
-    wanted = sum(len(topic.assignments) or max(topic.num_partitions, 0) or rules.num_partitions for topic in topics)
+    partitions = records = 0
+    for topic in topics:
+        count = len(topic.assignments) or max(topic.num_partitions, 0) or rules.num_partitions
+        partitions += count
+        if topic.name not in image.topics:
+            records += 1 + len(topic.configs) + count
+    too_much: Refused | None = None
+    if partitions > MOST_PARTITIONS_PER_REQUEST:
+        too_much = Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    elif records > MOST_RECORDS_PER_REQUEST:
+        too_much = Refused(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+    return [
+        Planned(topic, _TWICE if counts[topic.name] > 1 else too_much)
+        for topic in {topic.name: topic for topic in topics}.values()
+    ]
+
+
+def create(
+    image: ClusterImage,
+    topics: Iterable[Planned[CreatableTopic]],
+    rules: Rules,
+    fresh_id: Callable[[], bytes],
+    decided: Decided,
+    spent: Callable[[], bool] = never_spent,
+) -> list[CreatableTopicResult]:
+    """Decide a CreateTopics, one entry at least."""
     results: list[CreatableTopicResult] = []
-    for topic in {topic.name: topic for topic in topics}.values():
+    for planned in topics:
+        topic = planned.entry
         try:
-            if counts[topic.name] > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            if wanted > MOST_PARTITIONS_PER_REQUEST:
-                message = "Excessively large number of partitions per request."
-                raise Refused(ErrorCode.POLICY_VIOLATION, message)
+            if planned.refused is not None:
+                raise planned.refused
             results.append(_create_one(image, topic, rules, fresh_id, decided))
         except Refused as refused:
             code = refused.error
             results.append(
                 CreatableTopicResult(name=topic.name, error_code=code, error_message=refused.message, configs=[])
             )
+        if spent():
+            break
     return results
 
 
@@ -186,21 +231,35 @@ def _partition_records(topic_id: bytes, indexes: range, rules: Rules) -> Iterabl
 # -- deleting ------------------------------------------------------------------------------------------------------
 
 
-def delete(
-    image: ClusterImage, topics: Sequence[DeleteTopicState], rules: Rules, decided: Decided
-) -> list[DeletableTopicResult]:
-    """Decide a DeleteTopics, by name or by id. Every entry is answered; a topic named twice is not deleted."""
-    named = Counter(_name_of(image, state) for state in topics)
-    results: list[DeletableTopicResult] = []
+def plan_deletion(image: ClusterImage, topics: Sequence[DeleteTopicState]) -> list[Planned[DeleteTopicState]]:
+    """The entries of a DeleteTopics, by name or by id. A topic that is named twice is refused, and answered once."""
+    names = [_name_of(image, state) for state in topics]
+    counts = Counter(names)
+    planned: list[Planned[DeleteTopicState]] = []
     answered: set[str] = set()
-    for state in topics:
-        name = _name_of(image, state)
+    for state, name in zip(topics, names, strict=True):
+        if name is None or counts[name] == 1:
+            planned.append(Planned(state))
+        elif name not in answered:
+            answered.add(name)
+            planned.append(Planned(state, _TWICE))
+    return planned
+
+
+def delete(
+    image: ClusterImage,
+    topics: Iterable[Planned[DeleteTopicState]],
+    rules: Rules,
+    decided: Decided,
+    spent: Callable[[], bool] = never_spent,
+) -> list[DeletableTopicResult]:
+    """Decide a DeleteTopics, one entry at least."""
+    results: list[DeletableTopicResult] = []
+    for planned in topics:
+        state = planned.entry
         try:
-            if name is not None and named[name] > 1:
-                if name in answered:
-                    continue
-                answered.add(name)
-                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            if planned.refused is not None:
+                raise planned.refused
             results.append(_delete_one(image, state, rules, decided))
         except Refused as refused:
             results.append(
@@ -208,6 +267,8 @@ def delete(
                     name=state.name, topic_id=state.topic_id, error_code=refused.error, error_message=refused.message
                 )
             )
+        if spent():
+            break
     return results
 
 
@@ -244,21 +305,34 @@ def _delete_one(image: ClusterImage, state: DeleteTopicState, rules: Rules, deci
 # -- growing -------------------------------------------------------------------------------------------------------
 
 
-def grow(
-    image: ClusterImage, topics: Sequence[CreatePartitionsTopic], rules: Rules, decided: Decided
-) -> list[CreatePartitionsTopicResult]:
-    """Decide a CreatePartitions."""
+def plan_growth(topics: Sequence[CreatePartitionsTopic]) -> list[Planned[CreatePartitionsTopic]]:
+    """The topics of a CreatePartitions, each name once; one that is there twice is refused."""
     counts = Counter(topic.name for topic in topics)
+    distinct = {topic.name: topic for topic in topics}.values()
+    return [Planned(topic, _TWICE if counts[topic.name] > 1 else None) for topic in distinct]
+
+
+def grow(
+    image: ClusterImage,
+    topics: Iterable[Planned[CreatePartitionsTopic]],
+    rules: Rules,
+    decided: Decided,
+    spent: Callable[[], bool] = never_spent,
+) -> list[CreatePartitionsTopicResult]:
+    """Decide a CreatePartitions, one entry at least."""
     results: list[CreatePartitionsTopicResult] = []
-    for topic in {topic.name: topic for topic in topics}.values():
+    for planned in topics:
+        topic = planned.entry
         try:
-            if counts[topic.name] > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            if planned.refused is not None:
+                raise planned.refused
             _grow_one(image, topic, rules, decided)
             results.append(CreatePartitionsTopicResult(name=topic.name))
         except Refused as refused:
             code = refused.error
             results.append(CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=refused.message))
+        if spent():
+            break
     return results
 
 

@@ -122,7 +122,7 @@ async def _after_making(
     asked: list[MetadataRequestTopic],
     missing: list[str],
 ) -> MetadataResponse:
-    errors = {name: await services.topics.auto_create(name) for name in missing}
+    errors = await services.topics.auto_create_all(missing)
     return _answer(services, context, request, [_look_up(services, context, request, one, errors) for one in asked])
 
 
@@ -148,7 +148,9 @@ def _look_up(
     topic = services.topics.by_name(name)
     if topic is not None:
         return _described(services, topic, request)
-    error = _name_error(name) or (errors or {}).get(name, ErrorCode.NONE) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    error = _name_error(name) or (errors or {}).get(name, ErrorCode.NONE)
+    if error in (ErrorCode.NONE, ErrorCode.POLICY_VIOLATION):  # too many at once: they are as unknown as before
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return _refused(request, error, name)
 
 

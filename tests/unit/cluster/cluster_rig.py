@@ -15,11 +15,17 @@ from broker.network.listeners import Endpoint
 from broker.node import Node
 from broker.process.environment import RealEnvironment
 from coordinator.cluster.coordinator import ClusterCoordinator
-from coordinator.cluster.topics import Rules
+from coordinator.cluster.topics import Rules, plan_creation, plan_deletion, plan_growth
 from coordinator.machine import Outcome, Ticket
 from coordinator.runtime import Shard
 from protocol.errors import ErrorCode
-from protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
+from protocol.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatePartitionsTopic,
+    DeleteTopicState,
+)
 from tests.harness.memory_shard_log import MemoryShardLog
 
 T = TypeVar("T")
@@ -86,9 +92,21 @@ class ClusterRig:
     def create(self, *topics: CreatableTopic, validate_only: bool = False) -> Any:
         return self.ask(
             lambda machine, ticket: machine.create_topics(
-                ticket, topics, self.rules, fresh_id=self.fresh_id, validate_only=validate_only
+                ticket,
+                plan_creation(machine.image, topics, self.rules),
+                self.rules,
+                fresh_id=self.fresh_id,
+                validate_only=validate_only,
             )
         )
+
+    def delete(self, *states: DeleteTopicState) -> Any:
+        return self.ask(
+            lambda machine, ticket: machine.delete_topics(ticket, plan_deletion(machine.image, states), self.rules)
+        )
+
+    def grow(self, *wanted: CreatePartitionsTopic) -> Any:
+        return self.ask(lambda machine, ticket: machine.create_partitions(ticket, plan_growth(wanted), self.rules))
 
     def errors(self, *topics: CreatableTopic) -> dict[str, tuple[int, str | None]]:
         return {result.name: (result.error_code, result.error_message) for result in self.create(*topics)}

@@ -45,10 +45,9 @@ def do(rig: ClusterRig, step: tuple[str, str, int]) -> None:
     if what == "create":
         rig.create(topic(name, number, configs={"retention.ms": str(number)}))
     elif what == "delete":
-        rig.ask(lambda machine, ticket: machine.delete_topics(ticket, [DeleteTopicState(name=name)], rig.rules))
+        rig.delete(DeleteTopicState(name=name))
     elif what == "grow":
-        wanted = [CreatePartitionsTopic(name=name, count=number, assignments=None)]
-        rig.ask(lambda machine, ticket: machine.create_partitions(ticket, wanted, rig.rules))
+        rig.grow(CreatePartitionsTopic(name=name, count=number, assignments=None))
     elif what == "alter":
         changes = (Alteration("segment.ms", str(number)), Alteration("retention.ms", None, 1))
         resources = [AlteredResource(2, name, changes), AlteredResource(4, "", (Alteration("message.max.bytes", "7"),))]

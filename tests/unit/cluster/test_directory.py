@@ -2,17 +2,21 @@
 
 import asyncio
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from broker.api.services import Services
 from broker.partitions.errors import PartitionError
-from broker.partitions.topic import Topic
+from broker.partitions.topic import Partitions, Topic
 from protocol.errors import ErrorCode
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
 from protocol.records.record import NewRecord, build_batch
-from tests.unit.cluster.cluster_rig import topic, with_node
+from tests.harness.turns import CallsPerTurn, Turns
+from tests.unit.cluster.cluster_rig import handle, topic, with_node
 
 ONE_RECORD = build_batch([NewRecord(key=b"k", value=b"v", timestamp_ms=1)])
 
@@ -263,3 +267,72 @@ def test_checkpoints_of_a_topic_that_is_gone_are_not_for_its_namesake(tmp_path: 
         assert append(node, "t") == 0
 
     with_node(story, folder=tmp_path)
+
+
+def test_a_partition_that_opens_does_not_look_at_all_others() -> None:
+    class Counted(list[Any]):
+        looks = 0
+
+        def __getitem__(self, index: Any) -> Any:
+            self.looks += 1
+            return super().__getitem__(index)
+
+        def __iter__(self) -> Iterator[Any]:
+            for index in range(len(self)):
+                yield self[index]
+
+    partitions = Partitions(lambda index: cast(Any, f"partition {index}"))
+    partitions._slots = slots = Counted()
+    partitions.grow(1_000)
+    while (index := partitions.first_closed()) is not None:
+        _ = partitions[index]
+    assert len(partitions.opened()) == 1_000
+    assert slots.looks < 10_000
+
+
+def test_many_deleted_topics_leave_one_after_the_other() -> None:
+    """A task for each of them, and a step of each task in the same turn: that would be all of them at once."""
+
+    async def story(services: Services) -> None:
+        names = [f"t{number}" for number in range(300)]
+        await services.topics.create([topic(name, 1) for name in names])
+        Turns(services.environment)
+        store: Any = services.topics._store
+        store.remove = removals = CallsPerTurn(store.remove)
+        await services.topics.delete([DeleteTopicState(name=name) for name in names])
+        assert removals.total == 300
+        assert removals.most < 50
+
+    with_node(story)
+
+
+def test_many_topics_are_made_and_deleted_a_few_at_a_time() -> None:
+    async def story(services: Services) -> None:
+        turns = Turns(services.environment)
+        names = [f"t{number}" for number in range(300)]
+        results = await services.topics.create([topic(name, 1) for name in names])
+        assert [one.name for one in results] == names and not any(one.error_code for one in results)
+        assert turns.waited > 10
+        before = turns.waited
+        deleted = await services.topics.delete([DeleteTopicState(name=name) for name in names])
+        assert [one.name for one in deleted] == names and not any(one.error_code for one in deleted)
+        assert turns.waited > before + 10
+        assert not services.topics.all()
+
+    with_node(story)
+
+
+def test_metadata_makes_as_many_topics_as_one_request_may() -> None:
+    """Kafka makes none of 2 001 topics of four partitions: they are more than 10 000 records."""
+
+    async def story(services: Services) -> None:
+        names = [f"t{number}" for number in range(2_001)]
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(topic_id=bytes(16), name=name) for name in names],
+            allow_auto_topic_creation=True,
+        )
+        answer = await handle(services, request, 12)
+        assert {one.error_code for one in answer.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert not services.topics.all()
+
+    with_node(story, settings={"num.partitions": "4"})

@@ -2,6 +2,7 @@
 
 import pytest
 
+from coordinator.cluster.topics import plan_creation
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatePartitionsAssignment, CreatePartitionsTopic, DeleteTopicState
 from tests.unit.cluster.cluster_rig import ClusterRig, topic
@@ -84,7 +85,7 @@ def test_names_that_differ_by_dot_and_underscore_collide() -> None:
     rig.create(topic("a_b.c"))
     assert rig.errors(topic("a.b.c"))["a.b.c"] == (17, "Topic 'a.b.c' collides with existing topic: a_b.c")
     assert rig.errors(topic("a_b.c"))["a_b.c"] == (36, "Topic 'a_b.c' already exists.")
-    rig.ask(lambda machine, ticket: machine.delete_topics(ticket, [DeleteTopicState(name="a_b.c")], rig.rules))
+    rig.delete(DeleteTopicState(name="a_b.c"))
     assert rig.errors(topic("a.b.c"))["a.b.c"][0] == ErrorCode.NONE
 
 
@@ -128,22 +129,16 @@ def test_every_entry_of_a_deletion_is_answered() -> None:
     made = {
         one.name: one.topic_id for one in rig.create(topic("a"), topic("b"), topic("c"), topic("__consumer_offsets"))
     }
-    results = rig.ask(
-        lambda machine, ticket: machine.delete_topics(
-            ticket,
-            [
-                DeleteTopicState(name="a"),
-                DeleteTopicState(topic_id=made["b"]),
-                DeleteTopicState(name="c"),
-                DeleteTopicState(name="c"),
-                DeleteTopicState(name="nope"),
-                DeleteTopicState(topic_id=b"nobody's" * 2),
-                DeleteTopicState(),
-                DeleteTopicState(name="a", topic_id=made["a"]),
-                DeleteTopicState(name="__consumer_offsets"),
-            ],
-            rig.rules,
-        )
+    results = rig.delete(
+        DeleteTopicState(name="a"),
+        DeleteTopicState(topic_id=made["b"]),
+        DeleteTopicState(name="c"),
+        DeleteTopicState(name="c"),
+        DeleteTopicState(name="nope"),
+        DeleteTopicState(topic_id=b"nobody's" * 2),
+        DeleteTopicState(),
+        DeleteTopicState(name="a", topic_id=made["a"]),
+        DeleteTopicState(name="__consumer_offsets"),
     )
     assert [(one.name, one.error_code) for one in results] == [
         ("a", 0), ("b", 0), ("c", 42), ("nope", 3), (None, 100), (None, 42), ("a", 42), ("__consumer_offsets", 42),
@@ -154,14 +149,14 @@ def test_every_entry_of_a_deletion_is_answered() -> None:
 def test_deletion_can_be_switched_off() -> None:
     rig = ClusterRig(deletion_enabled=False)
     rig.create(topic("a"))
-    (result,) = rig.ask(lambda m, ticket: m.delete_topics(ticket, [DeleteTopicState(name="a")], rig.rules))
+    (result,) = rig.delete(DeleteTopicState(name="a"))
     assert result.error_code == ErrorCode.TOPIC_DELETION_DISABLED
 
 
 def test_a_topic_made_again_is_another_topic() -> None:
     rig = ClusterRig()
     (first,) = rig.create(topic("a", configs={"retention.ms": "5"}))
-    rig.ask(lambda machine, ticket: machine.delete_topics(ticket, [DeleteTopicState(name="a")], rig.rules))
+    rig.delete(DeleteTopicState(name="a"))
     (second,) = rig.create(topic("a"))
     assert second.topic_id != first.topic_id
     assert rig.machine.image.topics["a"].configs == {}
@@ -175,7 +170,7 @@ def grow(rig: ClusterRig, name: str, count: int, assignments: list[list[int]] | 
         if assignments is None
         else [CreatePartitionsAssignment(broker_ids=ids) for ids in assignments],
     )
-    (result,) = rig.ask(lambda machine, ticket: machine.create_partitions(ticket, [wanted], rig.rules))
+    (result,) = rig.grow(wanted)
     return result.error_code, result.error_message
 
 
@@ -197,3 +192,30 @@ def test_internal_topics_do_not_grow() -> None:
     rig = ClusterRig()
     rig.create(topic("__transaction_state", 2))
     assert grow(rig, "__transaction_state", 5)[0] == ErrorCode.INVALID_REQUEST
+
+
+def test_more_records_than_one_batch_takes_are_refused() -> None:
+    """As by Kafka's controller: a topic, a partition and a setting are a record each."""
+    rig = ClusterRig(num_partitions=1)
+    results = rig.create(*(topic(f"t{number}") for number in range(5_001)))
+    assert {(one.error_code, one.error_message) for one in results} == {
+        (ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+    }
+    assert not rig.machine.image.topics
+    assert {one.error_code for one in rig.create(*(topic(f"t{number}") for number in range(5_000)))} == {0}
+
+
+def test_a_request_is_decided_as_far_as_there_is_time() -> None:
+    rig = ClusterRig(num_partitions=1)
+    topics = [topic("a"), topic("b"), topic("c"), topic("c")]
+    looks = iter([False, True])
+    planned = plan_creation(rig.machine.image, topics, rig.rules)
+    first = rig.ask(
+        lambda machine, ticket: machine.create_topics(
+            ticket, planned, rig.rules, fresh_id=rig.fresh_id, spent=lambda: next(looks)
+        )
+    )
+    assert [(one.name, one.error_code) for one in first] == [("a", 0), ("b", 0)]
+    assert list(rig.machine.image.topics) == ["a", "b"]
+    rest = rig.ask(lambda machine, ticket: machine.create_topics(ticket, planned[2:], rig.rules, fresh_id=rig.fresh_id))
+    assert [(one.name, one.error_code) for one in rest] == [("c", ErrorCode.INVALID_REQUEST)]
