@@ -3,9 +3,10 @@
 Rule 1. Requests are applied in arrival order and answered in that order (I46). A Produce may be applied while an
 earlier Produce waits for its fsync; nothing else overlaps.
 Rule 2. An idle connection holds no buffer (see `frame_reader`).
-Rule 3. What this client can make us hold is bounded: its queue, the one answer it does not read, and the budget
-all connections share. Past any of them its socket is not read.
-Rule 4. A client that goes away cancels its waits, never the work: futures are cancelled, tasks run to their end.
+Rule 3. What this client can make us hold is bounded: its queue, the answers it does not take (`answer_sender`), and
+the budget all connections share (`memory_budget`). Past any of them its socket is not read.
+Rule 4. What has been received is worked on in turns (`turns`), so that one that sends much holds up nobody.
+Rule 5. A client that goes away cancels its waits, never the work: futures are cancelled, tasks run to their end.
 """
 
 import asyncio
@@ -18,10 +19,11 @@ from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred
 from broker.api.context import ConnectionInfo
 from broker.api.dispatch import Call, UnsupportedApiVersions
 from broker.disk.file_region import CAN_SEND_FILES
+from broker.network.answer_sender import AnswerSender
 from broker.network.connection_host import ConnectionHost
 from broker.network.frame_buffers import FrameLease
 from broker.network.frame_reader import FrameReader
-from broker.network.region_sender import RegionSender, holds_region
+from broker.network.pending_answer import PendingAnswer, size_of
 from broker.process.eager import Finished
 from broker.process.logging import EventLog
 from protocol.errors import ProtocolError
@@ -31,19 +33,10 @@ from storage.log import StorageFailed
 QUEUED_REQUESTS = 256
 QUEUED_BYTES = 4 << 20
 OPEN_ANSWERS = 1024
-WRITE_HIGH_WATER_BYTES = 256 << 10
+QUEUED_OVERHEAD_BYTES = 64
+"""What a request in the queue costs beside its bytes."""
 
 _log = EventLog("connection")
-
-
-class _Answer:
-    """The place of one answer in the order. `parts` is None until it is known; empty for no answer."""
-
-    __slots__ = ("call", "parts")
-
-    def __init__(self, call: Call) -> None:
-        self.call = call
-        self.parts: list[Buffer] | None = None
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -56,14 +49,15 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(host.receive_buffer, host.frame_buffers, host.max_request_bytes)
         self._queued_bytes = self._serial_bytes = self._held_bytes = 0
-        self._answers: deque[_Answer] = deque()
-        self._serial: _Answer | None = None
+        self._answers: deque[PendingAnswer] = deque()
+        self._serial: PendingAnswer | None = None
         self._serial_wait: asyncio.Future[Any] | None = None
         self._serial_lease: FrameLease | None = None
-        self._out: list[Buffer] = []
-        self._regions: RegionSender | None = None
-        self._write_paused = False
-        self._held_answer_bytes = 0
+        self._known_bytes = 0
+        """Of answers that are known and wait for one before them."""
+        self._sender: AnswerSender
+        self._due = False
+        """Whether it waits for its turn."""
         self._reading = True
         self._closing = False
         self._stopping = False
@@ -72,7 +66,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self._sender = AnswerSender(
+            self._transport,
+            self._host.answers,
+            self,
+            bound_bytes=self._host.answer_bytes,
+            finished=self._advance,
+            failed=self._broken,
+        )
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         socket = transport.get_extra_info("socket")
         self.info.sends_files = CAN_SEND_FILES and socket is not None
@@ -89,12 +90,9 @@ class Connection(asyncio.BufferedProtocol):
         host = self._host
         if self._serial_wait is not None and not isinstance(self._serial_wait, asyncio.Task):
             self._serial_wait.cancel()
-        host.requests.give_back(self._held_bytes)
-        host.requests.done_reading(self)
-        host.answers.release(self._held_answer_bytes)
-        self._held_bytes = self._held_answer_bytes = 0
-        if self._regions is not None:
-            self._regions.drop()
+        host.requests.leave(self)
+        self._held_bytes = 0
+        self._sender.drop()
         self._reader.drop()
         self._answers.clear()
         host.connection_lost(self)
@@ -117,28 +115,41 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The client does not read as fast as we answer: stop reading from it until it does."""
-        self._write_paused = True
-        assert self._transport is not None
-        self._held_answer_bytes = self._transport.get_write_buffer_size()
-        self._host.answers.hold(self._held_answer_bytes)
+        self._sender.pause()
         self._check_reading()
 
     def resume_writing(self) -> None:
-        self._write_paused = False
-        self._host.answers.release(self._held_answer_bytes)
-        self._held_answer_bytes = 0
-        if self._regions is not None:
-            self._regions.go_on()
+        self._sender.resume()
         self._advance()
 
     # ------------------------------------------------------------------ requests
 
     def _advance(self) -> None:
         """Apply what may be applied now, send what is answered, read on if there is room."""
-        queue, answers = self._reader.frames, self._answers
-        while queue and self._serial is None and not (self._sending or self._closing or self._stopping):
+        if self._reader.frames and not self._due and not self._closing:
+            if self._host.turns.over:
+                self._wait_for_turn()
+            else:
+                self._work()
+        self._settle()
+
+    def _settle(self) -> None:
+        if self._sender.waiting:
+            self._sender.flush()
+        queued = len(self._reader.frames) * QUEUED_OVERHEAD_BYTES + self._queued_bytes
+        held = queued + self._serial_bytes + self._reader.partial_bytes
+        if held != self._held_bytes and not self._closing:
+            self._account(held)
+        if held or not self._reading:
+            self._check_reading()
+
+    def _work(self) -> None:
+        """Apply requests until one has to wait, or others are to have a turn."""
+        turns, queue, answers, sender = self._host.turns, self._reader.frames, self._answers, self._sender
+        began = turns.clock()
+        while queue and self._serial is None and not (sender.blocked or self._closing or self._stopping):
             frame = queue[0]
-            if answers and (frame[:2] != b"\0\0" or len(answers) >= OPEN_ANSWERS):
+            if answers and (frame[:2] != b"\0\0" or not self._may_overlap):
                 break
             queue.popleft()
             self._queued_bytes -= len(frame)
@@ -146,24 +157,34 @@ class Connection(asyncio.BufferedProtocol):
                 self._apply_leased(frame)
             else:
                 self._apply(frame)
-        if self._out:
-            self._flush()
-        held = self._queued_bytes + self._serial_bytes + self._reader.partial_bytes
-        if held != self._held_bytes:
-            self._account(held)
-        if held or not self._reading:
-            self._check_reading()
+            if queue and turns.ends(began):
+                self._wait_for_turn()
+                break
+        turns.worked(began)
+
+    @property
+    def _may_overlap(self) -> bool:
+        """Whether one more Produce may be applied before those ahead of it are answered."""
+        return len(self._answers) < OPEN_ANSWERS and self._known_bytes < self._host.answer_bytes
+
+    def _wait_for_turn(self) -> None:
+        self._due = True
+        self._host.turns.wait(self._go_on)
+
+    def _go_on(self) -> None:
+        self._due = False
+        if not self._closing:
+            self._work()
+            self._settle()
 
     def _account(self, held: int) -> None:
         """What waits here counts against the budget of all; what was applied at once never did."""
         requests, more = self._host.requests, held - self._held_bytes
         self._held_bytes = held
         if more > 0:
-            requests.take(more)
+            requests.take(self, more)
         else:
-            requests.give_back(-more)
-            if not held:
-                requests.done_reading(self)
+            requests.give_back(self, -more)
 
     def _apply(self, frame: Buffer) -> None:
         call: Call | None = None
@@ -182,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self._refuse(str(error))
         except UnsupportedApiVersions as answer:
-            self._out += answer.parts
+            self._sender.add(answer.parts)
         except CloseConnection as error:
             self._refuse(str(error))
         except StorageFailed as error:
@@ -191,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
             self._failed(call, error)
         else:
-            self._begin_answer(_Answer(call), result, call.weight(len(frame)))
+            self._begin_answer(PendingAnswer(call), result, call.weight(len(frame)))
 
     def _apply_leased(self, frame: memoryview) -> None:
         """A large request. Its buffer may be used again when it is applied or, if it has to wait for that, then."""
@@ -203,7 +224,7 @@ class Connection(asyncio.BufferedProtocol):
         elif lease is not None:
             lease.give_back()
 
-    def _begin_answer(self, answer: _Answer, result: Any, size_bytes: int) -> None:
+    def _begin_answer(self, answer: PendingAnswer, result: Any, size_bytes: int) -> None:
         if result is NO_ANSWER:
             return
         if isinstance(result, Deferred):
@@ -223,12 +244,12 @@ class Connection(asyncio.BufferedProtocol):
         done.set_result(begun.value)
         return done
 
-    def _serial_done(self, answer: _Answer, done: "asyncio.Future[Any]") -> None:
+    def _serial_done(self, answer: PendingAnswer, done: "asyncio.Future[Any]") -> None:
         lease, self._serial_lease = self._serial_lease, None
         if lease is not None:
             lease.give_back()
         if self._closing:
-            _look_at_failure(answer, done)
+            answer.look_at_failure(done)
             return
         self._serial = self._serial_wait = None
         self._serial_bytes = 0
@@ -239,22 +260,25 @@ class Connection(asyncio.BufferedProtocol):
             self._answer_in_turn(answer.call, answer.parts)
         self._advance()
 
-    def _defer(self, answer: _Answer, awaitable: Awaitable[Any]) -> None:
+    def _defer(self, answer: PendingAnswer, awaitable: Awaitable[Any]) -> None:
         wait = self._as_future(awaitable)
         self._answers.append(answer)
         wait.add_done_callback(lambda done: self._deferred_done(answer, done))
 
-    def _deferred_done(self, answer: _Answer, done: "asyncio.Future[Any]") -> None:
+    def _deferred_done(self, answer: PendingAnswer, done: "asyncio.Future[Any]") -> None:
         if self._closing:
-            _look_at_failure(answer, done)
+            answer.look_at_failure(done)
             return
         self._result_of(answer, done)
         answers = self._answers
+        self._known_bytes += size_of(answer.parts or ())
         while answers and answers[0].parts is not None:
-            self._out += answers.popleft().parts or ()
+            parts = answers.popleft().parts or []
+            self._known_bytes -= size_of(parts)
+            self._sender.add(parts)
         self._advance()
 
-    def _result_of(self, answer: _Answer, done: "asyncio.Future[Any]") -> Any:
+    def _result_of(self, answer: PendingAnswer, done: "asyncio.Future[Any]") -> Any:
         """What a wait brought; encodes it where it is a response."""
         answer.parts = []
         try:
@@ -291,36 +315,12 @@ class Connection(asyncio.BufferedProtocol):
     def _answer_in_turn(self, call: Call, parts: list[Buffer]) -> None:
         """A Produce may be refused at once while an earlier one waits for its fsync: its answer stays behind (I46)."""
         if not self._answers:
-            self._answer(parts)
+            self._sender.add(parts)
             return
-        answer = _Answer(call)
+        answer = PendingAnswer(call)
         answer.parts = parts
+        self._known_bytes += size_of(parts)
         self._answers.append(answer)
-
-    def _answer(self, parts: list[Buffer]) -> None:
-        """Small answers leave together at the end of a turn; one with records at once, so that only one is held."""
-        self._out += parts
-        if len(parts) > 1:
-            self._flush()
-
-    def _flush(self) -> None:
-        out, self._out = self._out, []
-        if self._transport is None or self._transport.is_closing():
-            return
-        if self._regions is not None and (self._regions.active or holds_region(out)):
-            self._regions.send(out)
-        elif len(out) > 1 and holds_region(out):
-            self._regions = RegionSender(
-                self._transport, high_water=WRITE_HIGH_WATER_BYTES, finished=self._advance, failed=self._broken
-            )
-            self._regions.send(out)
-        else:
-            self._transport.writelines(out)
-
-    @property
-    def _sending(self) -> bool:
-        """Whether the client has yet to take what it was sent."""
-        return self._write_paused or (self._regions is not None and self._regions.active)
 
     def _broken(self, reason: str) -> None:
         """An answer cannot be sent to its end."""
@@ -332,13 +332,14 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing or self._transport is None or self._transport.is_closing():
             return
         wanted = (
-            not (self._sending or self._stopping)
+            not (self._sender.blocked or self._stopping)
             and len(self._reader.frames) < QUEUED_REQUESTS
             and self._queued_bytes < QUEUED_BYTES
             and (not self._held_bytes or self._host.requests.may_read(self, self._advance))
         )
         if wanted and not self._reading:
             self._reading = True
+            self.last_active = self._host.tick  # it was not its client that was silent
             self._transport.resume_reading()
         elif not wanted and self._reading:
             self._reading = False
@@ -347,12 +348,16 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def busy(self) -> bool:
         """Whether a request is being worked on, or an answer is on its way out."""
-        return self.working or self._sending
+        return self.working or self._sender.blocked
 
     @property
-    def frame_begun(self) -> bool:
-        """Whether the client owes us the rest of a frame."""
-        return self._reader.begun
+    def stalls(self) -> bool:
+        """Whether it is the client's turn: it owes us the rest of a frame, and we read."""
+        return self._reader.begun and self._reading
+
+    def count_unsent(self) -> None:
+        """Say how much of its answers the client has yet to take."""
+        self._sender.count()
 
     @property
     def working(self) -> bool:
@@ -372,7 +377,7 @@ class Connection(asyncio.BufferedProtocol):
     def close(self) -> None:
         self._closing = True
         if self._transport is not None:
-            self._flush()
+            self._sender.flush()
             self._transport.close()
 
     def abort(self) -> None:
@@ -388,9 +393,3 @@ class Connection(asyncio.BufferedProtocol):
     def _who(self) -> dict[str, Any]:
         info = self.info
         return {"peer": f"{info.peer_host}:{info.peer_port}", "listener": info.listener}
-
-
-def _look_at_failure(answer: _Answer, done: "asyncio.Future[Any]") -> None:
-    """Nobody waits any more; a bug is still a bug."""
-    if not done.cancelled() and (error := done.exception()) is not None and not isinstance(error, CloseConnection):
-        _log.bug("request failed, its client is gone", error, api=answer.call.entry.name)

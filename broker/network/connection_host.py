@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from broker.api.dispatch import Dispatcher
 from broker.network.frame_buffers import FrameBuffers
 from broker.network.memory_budget import AnswerBudget, MemoryBudget
+from broker.network.turns import Turns
 from broker.process.eager import Finished
 from storage.log import StorageFailed
 
@@ -20,6 +21,9 @@ class ConnectionHost(Protocol):
     dispatcher: Dispatcher
     requests: MemoryBudget
     answers: AnswerBudget
+    turns: Turns
+    answer_bytes: int
+    """How much a client may leave untaken before its next request waits."""
     receive_buffer: bytearray
     frame_buffers: FrameBuffers
     max_request_bytes: int

@@ -1,13 +1,32 @@
-"""One budget for the bytes that clients make the broker hold, and who waits when it is used up.
+"""The bytes that clients make the broker hold: a budget for requests, one for answers, and who gives way.
 
-Rule 1. Requests count as their bytes arrive, not as a client announces them: a lie about a length costs nothing.
-Rule 2. While the budget is used up, connections stop reading. So that half-received requests cannot wait for
-each other for ever, one connection at a time may go on (the overdraft) until its requests are dealt with.
-Rule 3. Answers that a slow reader has not taken count apart: they make further fetch answers small, but stop
-nobody else from being read.
+Requests
+Rule 1. They count as their bytes arrive, not as a client announces them: a lie about a length costs nothing.
+Rule 2. While the budget is used up, a connection reads on as long as it holds less than its share: the budget divided
+by the number of connections that hold something. Who holds more stops reading, so that clients that send half of a
+large request and then nothing take from their own share, and nobody else waits for them.
+Rule 3. So that half-received requests cannot wait for each other for ever, one connection at a time may go beyond its
+share (the overdraft) until its requests are dealt with.
+Rule 4. Shares get smaller as connections come, and what they hold already does not. At twice the budget the connection
+that has made no progress for longest, of those that hold more than their share, is closed.
+
+Answers
+Rule 5. They count while their client does not take them. They make further fetch answers small, and at the end of the
+budget the connection that has taken nothing for longest is closed.
 """
 
 from collections.abc import Callable
+from typing import Protocol
+
+OVERDRAWN = 2
+"""How often the budget may be used before somebody has to go (rule 4)."""
+
+
+class Holder(Protocol):
+    """A connection, as far as it holds memory."""
+
+    def expire(self, reason: str) -> None:
+        """Close it without waiting for its client."""
 
 
 class MemoryBudget:
@@ -17,26 +36,48 @@ class MemoryBudget:
         assert limit_bytes > 0
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        self._waiting: dict[object, Callable[[], None]] = {}
-        self._overdraft: object | None = None
+        self._held: dict[Holder, int] = {}
+        """Who made no progress for longest comes first."""
+        self._waiting: dict[Holder, Callable[[], None]] = {}
+        self._overdraft: Holder | None = None
 
     @property
     def exhausted(self) -> bool:
         return self.used_bytes >= self.limit_bytes
 
-    def take(self, size_bytes: int) -> None:
-        """Count bytes that are already here; never refuses."""
+    def take(self, owner: Holder, size_bytes: int) -> None:
+        """Count bytes that are already here; never refuses, but may close whoever has too much."""
         self.used_bytes += size_bytes
+        self._held[owner] = self._held.pop(owner, 0) + size_bytes
+        while self.used_bytes >= OVERDRAWN * self.limit_bytes and len(self._held) > 1:
+            share = self._share
+            victim = next(owner for owner, held in self._held.items() if held >= share)
+            self.leave(victim)
+            victim.expire("it holds more than its share of the memory for requests, which is used up")
 
-    def give_back(self, size_bytes: int) -> None:
-        assert size_bytes <= self.used_bytes
+    def give_back(self, owner: Holder, size_bytes: int) -> None:
+        held = self._held.get(owner)
+        if held is None:
+            return  # it was closed for what it held
+        assert size_bytes <= held
+        if size_bytes == held:
+            self.leave(owner)
+            return
+        self._held[owner] = held - size_bytes
         self.used_bytes -= size_bytes
-        if self._waiting and not self.exhausted:
-            self._wake_all()
+        self._wake()
 
-    def may_read(self, owner: object, resume: Callable[[], None]) -> bool:
+    def leave(self, owner: Holder) -> None:
+        """`owner` holds nothing any more, or is gone: it needs neither overdraft nor a place in the queue."""
+        self.used_bytes -= self._held.pop(owner, 0)
+        self._waiting.pop(owner, None)
+        if self._overdraft is owner:
+            self._overdraft = None
+        self._wake()
+
+    def may_read(self, owner: Holder, resume: Callable[[], None]) -> bool:
         """Whether `owner` may read on. If not, it is to pause, and `resume` is called when there is room."""
-        if not self.exhausted or self._overdraft is owner:
+        if not self.exhausted or self._overdraft is owner or self._held.get(owner, 0) < self._share:
             return True
         if self._overdraft is None:
             self._overdraft = owner
@@ -44,41 +85,50 @@ class MemoryBudget:
         self._waiting[owner] = resume
         return False
 
-    def done_reading(self, owner: object) -> None:
-        """`owner` holds nothing any more, or is gone: it needs neither overdraft nor a place in the queue."""
-        self._waiting.pop(owner, None)
-        if self._overdraft is owner:
-            self._overdraft = None
-            if self._waiting:
-                self._wake_first()
+    @property
+    def _share(self) -> int:
+        return self.limit_bytes // max(1, len(self._held))
 
-    def _wake_first(self) -> None:
+    def _wake(self) -> None:
+        """Somebody may go on: all of them, or the first, who asks again."""
+        if not self._waiting:
+            return
+        if not self.exhausted:
+            waiting, self._waiting = self._waiting, {}
+            for resume in waiting.values():
+                resume()
+            return
         owner = next(iter(self._waiting))
-        resume = self._waiting.pop(owner)
-        if self.exhausted:
-            self._overdraft = owner
-        resume()
-
-    def _wake_all(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for resume in waiting.values():
-            resume()
+        if self._overdraft is None or self._held.get(owner, 0) < self._share:
+            self._waiting.pop(owner)()
 
 
 class AnswerBudget:
-    """Bytes of answers that wait in the sockets of slow readers. Not a gate: fetches ask how much they may add."""
+    """Bytes of answers that wait for clients to take them."""
 
     def __init__(self, limit_bytes: int) -> None:
         assert limit_bytes > 0
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
+        self._held: dict[Holder, int] = {}
+        """Who took nothing for longest comes first."""
 
-    def hold(self, size_bytes: int) -> None:
-        self.held_bytes += size_bytes
+    def count(self, owner: Holder, size_bytes: int) -> None:
+        """`owner` has this much to take now. Less than before is progress."""
+        before = self._held.get(owner, 0)
+        self.held_bytes += size_bytes - before
+        if size_bytes < before:
+            del self._held[owner]
+        if size_bytes:
+            self._held[owner] = size_bytes
+        while self.held_bytes > self.limit_bytes and len(self._held) > 1:
+            victim = next(iter(self._held))
+            self.leave(victim)
+            victim.expire("it does not take its answers, and the memory for answers is used up")
 
-    def release(self, size_bytes: int) -> None:
-        assert size_bytes <= self.held_bytes
-        self.held_bytes -= size_bytes
+    def leave(self, owner: Holder) -> None:
+        """It is gone, and its answers with it."""
+        self.held_bytes -= self._held.pop(owner, 0)
 
     def fetch_limit(self, wanted_bytes: int) -> int:
         """How much a fetch may answer now: what it wants while there is room, one batch (1 byte) when there is none."""

@@ -46,6 +46,11 @@ class RegionSender:
     def active(self) -> bool:
         return bool(self._parts)
 
+    @property
+    def memory_bytes(self) -> int:
+        """How much of what is to be sent lies in memory and not in files."""
+        return sum(len(part) for part in self._parts if type(part) is not FileRegion)
+
     def send(self, parts: Iterable[Any]) -> None:
         """Everything in order, behind what is being sent already."""
         begun = self.active

@@ -21,6 +21,7 @@ from broker.network.connection import Connection
 from broker.network.frame_buffers import FrameBuffers
 from broker.network.listeners import Bound, Endpoint
 from broker.network.memory_budget import MemoryBudget
+from broker.network.turns import Turns
 from broker.process.descriptor_limit import highest_for_connections
 from broker.process.eager import Finished
 from broker.process.logging import EventLog
@@ -30,7 +31,7 @@ RECEIVE_BUFFER_BYTES = 256 << 10
 LEAST_BACKLOG = 1024
 """One loop accepts and serves: more clients than Kafka's 50 may knock while it does something else."""
 SWEEP_S = 1.0
-STUCK_FRAME_S = 30
+STUCK_FRAME_S = 10
 DRAIN_S = 5.0
 
 _log = EventLog("server")
@@ -70,6 +71,8 @@ class Server:
         self.dispatcher = Dispatcher(services, catalogue)
         self.requests = MemoryBudget(limit if limit > 0 else config.get_int("tallystick.request.memory.bytes"))
         self.answers = services.answer_budget
+        self.answer_bytes = config.get_int("tallystick.connection.answer.bytes")
+        self.turns = Turns(services.environment.time_slice().clock)
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
         self.frame_buffers = FrameBuffers()
         self.max_request_bytes = config.get_int("socket.request.max.bytes")
@@ -169,7 +172,8 @@ class Server:
             )
 
     def _sweep(self) -> None:
-        """Once a second: close who has been silent for too long, or holds memory while others wait for it."""
+        """Once a second: close who has been silent for too long, or holds memory while it is short; count what clients
+        have not taken."""
         self.tick += 1
         idle_ms = self._services.config.get_int("connections.max.idle.ms")
         # Whoever spoke at a tick may have done so just before the next.
@@ -179,7 +183,9 @@ class Server:
             active = connection.last_active
             if active < oldest and not connection.working:
                 connection.expire("idle for longer than connections.max.idle.ms")
-            elif active < stuck and connection.frame_begun and self.requests.exhausted:
+            elif active < stuck and connection.stalls and self.requests.exhausted:
                 connection.expire("a request that does not get on while memory is short")
+            else:
+                connection.count_unsent()
         self._may_log_refusal = True
         self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)

@@ -14,17 +14,17 @@ SLICE_S = 0.005
 class TimeSlice:
     """A stretch of time on the loop, begun now; `clock` gives seconds and never goes back."""
 
-    __slots__ = ("_clock", "_end")
+    __slots__ = ("_end", "clock")
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+        self.clock = clock
         self._end = clock() + SLICE_S
 
     def spent(self) -> bool:
         """Whether the others are to have a turn."""
-        return self._clock() >= self._end
+        return self.clock() >= self._end
 
     async def wait_for_turn(self) -> None:
         """Let everybody else have a turn, then begin a new slice."""
         await asyncio.sleep(0)
-        self._end = self._clock() + SLICE_S
+        self._end = self.clock() + SLICE_S

@@ -365,8 +365,16 @@ OURS = (
         "tallystick.request.memory.bytes",
         LONG,
         "268435456",
-        "How many bytes requests, answers and parked fetches may take together before sockets are left unread.",
+        "How many bytes requests may take together before those who hold most are left unread, and how many answers "
+        "that are not taken before the slowest reader is disconnected.",
         at_least(1 << 20),
+    ),
+    _fixed(
+        "tallystick.connection.answer.bytes",
+        INT,
+        "262144",
+        "How many bytes of answers a client may leave untaken before its next request waits.",
+        at_least(1024),
     ),
 )
 

@@ -9,6 +9,7 @@ from broker.api.context import ConnectionInfo
 from broker.network.connection import Connection
 from broker.network.frame_buffers import FrameBuffers
 from broker.network.memory_budget import AnswerBudget, MemoryBudget
+from broker.network.turns import Turns
 from broker.process.eager import Finished, begin
 from protocol.errors import ProtocolError
 from storage.log import StorageFailed
@@ -110,10 +111,18 @@ class FakeDispatcher:
 class FakeHost:
     """A server of one connection."""
 
-    def __init__(self, behave: Callable[[FakeCall], Any] | None = None, *, budget_bytes: int = 1 << 30) -> None:
+    def __init__(
+        self,
+        behave: Callable[[FakeCall], Any] | None = None,
+        *,
+        budget_bytes: int = 1 << 30,
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self.dispatcher: Any = FakeDispatcher(behave)
         self.requests = MemoryBudget(budget_bytes)
         self.answers = AnswerBudget(1 << 30)
+        self.answer_bytes = 256 << 10
+        self.turns = Turns(clock)
         self.receive_buffer = bytearray(4096)
         self.frame_buffers = FrameBuffers()
         self.max_request_bytes = 100 << 20
