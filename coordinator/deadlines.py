@@ -69,11 +69,6 @@ class Deadlines(Generic[K]):
         self._heap = [(at, sequence, key) for key, (at, sequence) in self._at.items()]
         heapq.heapify(self._heap)
 
-    def peek(self, now_ms: int) -> K | None:
-        """The earliest key that is due, left in place; for those who clear a deadline only in `replay`."""
-        self._drop_stale()
-        return self._heap[0][2] if self._heap and self._heap[0][0] <= now_ms else None
-
     def _drop_stale(self) -> None:
         heap = self._heap
         while heap:

@@ -56,11 +56,6 @@ RESPONSES: dict[int, type] = _messages(Kind.RESPONSE, _MODULES)
 _FLEXIBLE_SINCE = {key: schema_of(cls).flexible_since for key, cls in REQUESTS.items()}
 
 
-def api_name(api_key: int) -> str:
-    """Kafka's name of an API: `EndTxn` for 26."""
-    return REQUESTS[api_key].__name__.removesuffix("Request") if api_key in REQUESTS else f"Unknown{api_key}"
-
-
 def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
     """The header of a request (without its length) and where the message begins.
 

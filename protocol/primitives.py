@@ -1,11 +1,10 @@
-"""The small encodings that everything else is made of: variable-length integers and ids as text.
+"""The small encodings that everything else is made of: variable-length integers.
 
 Reading functions take a buffer and an offset and return the value and the offset behind it. They
 raise `ProtocolError` where a number is too long and `IndexError` where the buffer ends; whoever
 calls them for a peer's bytes turns the latter into the former, once, at the edge.
 """
 
-import base64
 import mmap
 
 from protocol.errors import ProtocolError
@@ -60,16 +59,3 @@ def append_varlong(out: bytearray, value: int) -> None:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
-
-
-def uuid_text(uuid: bytes) -> str:
-    """The form in which Kafka shows an id: base64 for URLs, without padding."""
-    return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
-
-
-def uuid_bytes(text: str) -> bytes:
-    """The sixteen bytes behind `uuid_text`. Raises `ValueError` for anything else."""
-    uuid = base64.urlsafe_b64decode(text + "==")
-    if len(uuid) != 16:
-        raise ValueError(f"{text!r} is not the id of anything: {len(uuid)} bytes instead of 16")
-    return uuid

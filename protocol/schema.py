@@ -37,12 +37,10 @@ Int16 = Annotated[int, Primitive("int16", 0)]
 Int32 = Annotated[int, Primitive("int32", 0)]
 Int64 = Annotated[int, Primitive("int64", 0)]
 Uint16 = Annotated[int, Primitive("uint16", 0)]
-Uint32 = Annotated[int, Primitive("uint32", 0)]
-Float64 = Annotated[float, Primitive("float64", 0.0)]
 String = Annotated[str, Primitive("string", "")]
 Bytes = Annotated[bytes, Primitive("bytes", b"")]
 Uuid = Annotated[bytes, Primitive("uuid", bytes(16))]
-"""Sixteen raw bytes: cheap to decode, to hash and to compare. Text form: `protocol.primitives`."""
+"""Sixteen raw bytes: cheap to decode, to hash and to compare."""
 Buffer = bytes | bytearray | memoryview
 Records = Annotated[Buffer | Sequence[Buffer], Primitive("records", b"")]
 """Record batches, opaque. Decoding yields one `memoryview` of the frame (no copy); encoding also

@@ -32,7 +32,6 @@ OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
 
 LARGEST_RELATIVE_OFFSET = (1 << 31) - 1
-LARGEST_POSITION = (1 << 31) - 1
 LENGTH_END = 12
 """A batch's length field counts the bytes after itself, which ends here."""
 

@@ -5,6 +5,7 @@ dead.
 import ast
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("protocol", "storage", "coordinator", "broker", "tallystick", "spark_connector")
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 50
+MAX_FILES_IN_A_FOLDER = 32
 FORBIDDEN_WORDS = {"common", "utils", "util", "helpers", "helper", "core", "manager", "misc"}
 
 READS_THE_WORLD = {
@@ -29,6 +31,17 @@ READS_THE_WORLD = {
 }
 """Files that may read the clock, draw randomness or open files; `tallystick/demo` and `tallystick/client` are programs
 of their own beside the broker and may, too."""
+
+CALLED_BY_OTHERS = {
+    # asyncio and uvloop
+    *("get_buffer", "buffer_updated", "eof_received", "pause_writing", "resume_writing", "data_received"),
+    # Spark
+    *("streamReader", "streamWriter", "initialOffset", "latestOffset", "reportLatestOffset"),
+    *("getDefaultReadLimit", "prepareForTriggerAvailableNow"),
+    # Who tests a broker, from inside its process
+    *("disarm", "has_started", "refill_batch", "request_frame"),
+}
+"""Methods that are called from outside of this project."""
 
 WORLD_MODULES = {"time", "random", "secrets"}
 WORLD_CALLS = {"open", "datetime.now", "datetime.utcnow", "os.urandom", "uuid.uuid4", "uuid.uuid1"}
@@ -126,6 +139,64 @@ def test_no_module_is_dead() -> None:
         if name not in used and not name.endswith(started_by_name) and not name.startswith(offered_to_users)
     ]
     assert dead == []
+
+
+def names_used(paths: list[Path]) -> Counter[str]:
+    """How often each identifier is read, imported, given as a keyword or spelled as a text."""
+    used: Counter[str] = Counter()
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                used[node.id] += 1
+            elif isinstance(node, ast.Attribute):
+                used[node.attr] += 1
+            elif isinstance(node, ast.ImportFrom):
+                used.update(name.name for name in node.names)
+            elif isinstance(node, ast.keyword) and node.arg:
+                used[node.arg] += 1
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                used[node.value] += 1
+    return used
+
+
+def defined(path: Path) -> list[str]:
+    """Functions, classes, methods and constants of a file but for what a decorator registers."""
+    found: list[str] = []
+    bodies = [(ast.parse(path.read_text()).body, True)]
+    for body, is_module in bodies:
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                plain = ("property", "staticmethod", "classmethod")
+                if all(ast.unparse(decorator) in plain for decorator in node.decorator_list):
+                    found.append(node.name)
+            elif isinstance(node, ast.ClassDef):
+                found.append(node.name)
+                bodies.append((node.body, False))
+            elif is_module and isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                found += [target.id for target in targets if isinstance(target, ast.Name)]
+    return [name for name in found if not name.startswith("__")]
+
+
+def test_no_symbol_is_dead() -> None:
+    """What only tests use belongs to them; what nobody uses goes."""
+    tables = ("protocol/messages/", "coordinator/cluster/records.py", "coordinator/groups/records.py")
+    offered_to_users = ("tallystick/", "spark_connector/sink/foreach_batch.py", "spark_connector/pipelines/")
+    beside = (*tables, *offered_to_users, "storage/", "broker/process/")
+    used = names_used(OURS)
+    dead = [
+        f"{relative(path)}: {name}"
+        for path in OURS
+        if not relative(path).startswith(beside)
+        for name in defined(path)
+        if not used[name] and name not in CALLED_BY_OTHERS
+    ]
+    assert dead == []
+
+
+def test_no_folder_is_a_heap() -> None:
+    sizes = Counter(path.parent for path in OURS if path.name != "__init__.py")
+    assert {relative(folder): size for folder, size in sizes.items() if size > MAX_FILES_IN_A_FOLDER} == {}
 
 
 def test_package_heads_are_maps_without_logic() -> None:

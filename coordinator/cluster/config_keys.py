@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coordinator.cluster.broker_keys import EFFECTIVE_KEYS
-from coordinator.cluster.config_types import ConfigKey, ConfigSource, ConfigType, InvalidConfig, Scope, render
+from coordinator.cluster.config_types import ConfigKey, ConfigSource, ConfigType, InvalidConfig, render
 from coordinator.cluster.inert_keys import IGNORED_PREFIXES, INERT_KEYS
 from coordinator.cluster.topic_keys import TOPIC_KEYS
 
@@ -125,9 +125,3 @@ def check_topic_values(overrides: Mapping[str, str], layers: Layers) -> None:
         raise InvalidConfig(
             "Tiered storage functionality is disabled in the broker. Topic cannot be configured with it."
         )
-
-
-def broker_key_scope(name: str) -> Scope | None:
-    """How a broker key may be changed at run time; None where it is unknown."""
-    key = BROKER_KEYS.get(name)
-    return None if key is None else key.scope

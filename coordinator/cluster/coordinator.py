@@ -87,10 +87,6 @@ class ClusterCoordinator:
 
     # -- operations ------------------------------------------------------------------------------------------
 
-    def next_epoch(self) -> int:
-        """The epoch of a start: above every earlier one."""
-        return self.image.broker_epoch + 1
-
     def register(self, ticket: Ticket, registration: Registration) -> Outcome:
         """Write down a start of the node with its epoch, and the features of a new cluster. Answers the epoch."""
         assert registration.epoch > self.image.broker_epoch, "an epoch is used once"

@@ -3,7 +3,6 @@
 `connection` one TCP connection, pipelined, answers in order; versions are negotiated
 `client` metadata, coordinators, routing to leaders, and the few requests that tests and tools live by
 `blocking` the same without asyncio
-`transactional` a transactional producer, request by request, that may be told to misbehave
 `lease` a transaction that several processes may write to and any of them may end
 `sender` batches into partitions under a lease: in order, idempotent, with bounded memory
 `background` an event loop in a thread of its own, for programs that block; one per process

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from protocol.errors import ErrorCode
 from tallystick.client.client import Client
 from tallystick.client.errors import ConnectionLost
-from tallystick.client.transactional import TransactionalProducer
+from tests.harness.transactional import TransactionalProducer
 from tests.simulation.history import History, Place, Transaction, Write
 
 TOPIC, GROUP = "t", "g"

@@ -16,11 +16,11 @@ from protocol.errors import ErrorCode
 from tallystick.client.client import Client
 from tallystick.client.errors import ConnectionLost
 from tallystick.client.reading import read_all
-from tallystick.client.transactional import TransactionalProducer
 from tests.chaos.forked_broker import ForkedBroker
 from tests.chaos.look import until_nothing_is_open
 from tests.chaos.story import GROUP, TOPIC
 from tests.chaos.test_fault_points import SETTINGS, prepare
+from tests.harness.transactional import TransactionalProducer
 from tests.simulation.history import History
 
 Tale = Callable[[Client], Awaitable[None]]

@@ -36,7 +36,6 @@ __all__ = ["offset_fetch"]
 TOPIC_IDS_SINCE = 10
 LOADING_KNOWN_SINCE = 2
 """The first TxnOffsetCommit whose clients retry COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
-NO_RETENTION = -1
 
 
 def has_partition(topic: Topic | None, index: int) -> bool:

@@ -32,7 +32,7 @@ NAMES = ("a", "b", "c.d", "c_d")
 
 
 def register(rig: ClusterRig) -> int:
-    epoch = rig.machine.next_epoch()
+    epoch = rig.machine.image.broker_epoch + 1
     return int(
         rig.ask(
             lambda machine, ticket: machine.register(ticket, Registration(1, bytes(16), epoch, "r1", (("P", "h", 9),)))

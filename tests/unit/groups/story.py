@@ -6,7 +6,6 @@ from typing import Any, cast
 from coordinator.groups.commits import Commit, FetchedOffset, OffsetToCommit, WantedTopic
 from coordinator.groups.coordinator import DeletedOffsets, GroupCoordinator
 from coordinator.groups.joining import Caller
-from coordinator.groups.settings import FixedGroupSettings
 from coordinator.machine import Marker, Outcome, ProducerStamp, Ticket
 from coordinator.runtime import Shard
 from protocol.errors import ErrorCode
@@ -24,6 +23,7 @@ from protocol.messages.groups import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from tests.harness.group_settings import FixedGroupSettings
 from tests.harness.memory_shard_log import CollectingTicket, MemoryShardLog, VirtualTime
 
 GROUP = "orders"

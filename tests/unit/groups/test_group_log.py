@@ -4,11 +4,11 @@ import pytest
 
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.groups.records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from coordinator.groups.settings import FixedGroupSettings
 from coordinator.machine import ReplayedRecord
 from protocol.codec import UnknownVersion, read_key, read_version, read_versioned
 from protocol.errors import ErrorCode
 from protocol.records.record import Record, records_of
+from tests.harness.group_settings import FixedGroupSettings
 from tests.unit.groups.story import Story, joined, synced
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from coordinator.groups.commits import WantedTopic
-from coordinator.groups.settings import FixedGroupSettings
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroupResponse
+from tests.harness.group_settings import FixedGroupSettings
 from tests.harness.memory_shard_log import CollectingTicket
 from tests.unit.groups.story import GROUP, TOPIC_ID, Story
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.groups.settings import FixedGroupSettings
 from protocol.errors import ErrorCode
+from tests.harness.group_settings import FixedGroupSettings
 from tests.unit.groups.story import GROUP, Story, joined, subscription
 
 PROTOCOLS = (("range", subscription("t")),)

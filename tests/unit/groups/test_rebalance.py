@@ -1,7 +1,7 @@
 """From one generation to the next: who is waited for, for how long, and how many rebalances that makes."""
 
-from coordinator.groups.settings import FixedGroupSettings
 from protocol.errors import ErrorCode
+from tests.harness.group_settings import FixedGroupSettings
 from tests.unit.groups.story import REBALANCE_MS, SESSION_MS, Story, joined, subscription, synced
 
 PROTOCOLS = (("range", subscription("t")),)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.groups.settings import FixedGroupSettings
 from protocol.errors import ErrorCode
+from tests.harness.group_settings import FixedGroupSettings
 from tests.unit.groups.story import Story, subscription
 
 HOUR_MS = 3_600_000

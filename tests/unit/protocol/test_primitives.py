@@ -3,7 +3,7 @@
 import pytest
 
 from protocol.errors import ProtocolError
-from protocol.primitives import append_uvarint, append_varlong, read_uvarint, read_varlong, uuid_bytes, uuid_text
+from protocol.primitives import append_uvarint, append_varlong, read_uvarint, read_varlong
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,3 @@ def test_an_unsigned_varint_beyond_32_bits_is_refused(data: str) -> None:
 def test_a_signed_varint_beyond_64_bits_is_refused(data: str) -> None:
     with pytest.raises(ProtocolError):
         read_varlong(bytes.fromhex(data), 0)
-
-
-def test_an_id_as_text_and_back() -> None:
-    uuid = bytes(range(240, 256))
-    assert uuid_text(uuid) == "8PHy8_T19vf4-fr7_P3-_w"
-    assert uuid_bytes(uuid_text(uuid)) == uuid
-    with pytest.raises(ValueError, match="is not the id"):
-        uuid_bytes("c2hvcnQ")
