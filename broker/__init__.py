@@ -1,1 +1,1 @@
-"""broker: the only package that touches the world: sockets, clock, files, metrics."""
+"""broker: the only package that touches the world: sockets, clock, files. `docs/architecture.md` shows its rooms."""

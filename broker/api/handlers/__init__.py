@@ -1,1 +1,1 @@
-"""handlers: one module per API family, the names of protocol/messages."""
+"""handlers: one module per API family; each names its APIs and their keys in its head."""
