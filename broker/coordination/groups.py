@@ -1,13 +1,24 @@
-"""The group coordinator in this node: its shards, its settings, and what it does when a topic is deleted."""
+"""The group coordinator in this node: its shards, its settings, and deletions that take more than one batch.
 
-from collections.abc import Callable
+A batch of tombstones must fit into the log, and making many takes time: what is deleted goes some at a time, with a
+turn of the loop in between. Whatever ends it in the middle (the process, a refusal) leaves less of the same, never
+offsets without their group; who asks again deletes the rest.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.partitions.partition import Partition
+from broker.partitions.topic import largest_batch
 from broker.partitions.topics import TopicDirectory
 from broker.process.environment import Environment
-from coordinator.groups.coordinator import GroupCoordinator
+from coordinator.groups.coordinator import DeletedOffsets, GroupCoordinator
+from coordinator.groups.retention import TopicDeletion
+from coordinator.machine import Outcome, Ticket
+from protocol.errors import ErrorCode
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 
@@ -15,8 +26,9 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 class ConfiguredGroups:
     """`GroupSettings` from the configuration, read when they are needed."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, batch_limit: Callable[[], int]) -> None:
         self._config = config
+        self._batch_limit = batch_limit
 
     @property
     def max_size(self) -> int:
@@ -46,6 +58,10 @@ class ConfiguredGroups:
     def offset_metadata_max_size(self) -> int:
         return self._config.get_int("offset.metadata.max.bytes")
 
+    @property
+    def max_batch_bytes(self) -> int:
+        return self._batch_limit()
+
 
 def make_group_shards(
     *, config: BrokerConfig, environment: Environment, topics: TopicDirectory, publish: Callable[[Partition], None]
@@ -54,7 +70,7 @@ def make_group_shards(
 
     The number of partitions is that of the topic once it exists, for it decides who keeps what.
     """
-    settings = ConfiguredGroups(config)
+    settings = ConfiguredGroups(config, lambda: largest_batch(topics.by_name(CONSUMER_OFFSETS)))
 
     def partition_count() -> int:
         topic = topics.by_name(CONSUMER_OFFSETS)
@@ -85,11 +101,58 @@ async def forget_topic_offsets(groups: Shards[GroupCoordinator], topic: str, top
     anybody, and expires.
     """
     for index, _ in groups.indexed():
-        more = True
-        while more:
-            try:
-                more = await groups.ask_partition(
-                    index, lambda machine, ticket, now_ms: machine.forget_topic(topic, topic_id, ticket, now_ms)
-                )
-            except CoordinatorError:
-                more = False
+        deletion = TopicDeletion(topic, topic_id)
+
+        def forget(
+            machine: GroupCoordinator, ticket: Ticket, now_ms: int, deletion: TopicDeletion = deletion
+        ) -> Outcome:
+            return machine.forget_topic(deletion, ticket, now_ms)
+
+        with contextlib.suppress(CoordinatorError):
+            while await groups.ask_partition(index, forget):
+                await asyncio.sleep(0)
+
+
+async def delete_group(groups: Shards[GroupCoordinator], group_id: str) -> ErrorCode:
+    """Delete a group with all its offsets, some at a time. Who joins meanwhile keeps the group, but not its offsets."""
+    begun = False
+    while True:
+        try:
+            error: ErrorCode | None = await groups.ask(
+                group_id, lambda machine, ticket, now_ms: machine.delete_group(group_id, ticket, now_ms)
+            )
+        except CoordinatorError as refused:
+            return refused.error
+        if error is not None:
+            # With the last of its offsets expired, it may have gone by itself.
+            return ErrorCode.NONE if begun and error is ErrorCode.GROUP_ID_NOT_FOUND else error
+        begun = True
+        await asyncio.sleep(0)
+
+
+async def delete_offsets(
+    groups: Shards[GroupCoordinator], group_id: str, wanted: Sequence[tuple[str, int]]
+) -> DeletedOffsets:
+    """Delete offsets of a group, some at a time: one answer for each, or an error for all. Raises `CoordinatorError`
+    where nothing was deleted."""
+    errors: list[ErrorCode] = []
+
+    def delete(machine: GroupCoordinator, ticket: Ticket, now_ms: int) -> Outcome:
+        return machine.delete_offsets(group_id, wanted, len(errors), ticket, now_ms)
+
+    while True:
+        try:
+            deleted: DeletedOffsets = await groups.ask(group_id, delete)
+        except CoordinatorError as refused:
+            if not errors:
+                raise
+            deleted = DeletedOffsets(refused.error, [])
+        if deleted.error is not ErrorCode.NONE and not errors:
+            return deleted
+        if deleted.error is not ErrorCode.NONE:
+            # The group is not as it was at the beginning; those that are gone are gone.
+            errors.extend([deleted.error] * (len(wanted) - len(errors)))
+        errors.extend(deleted.errors)
+        if len(errors) >= len(wanted):
+            return DeletedOffsets(ErrorCode.NONE, errors)
+        await asyncio.sleep(0)

@@ -7,17 +7,20 @@ its offsets stay unstable until then.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
+from coordinator.batch_room import STEP_BYTES, BatchRoom
 from coordinator.groups.answers import validate_member
 from coordinator.groups.group import Group, GroupState
 from coordinator.groups.log_entries import committed_offset, offset_tombstone
-from coordinator.groups.offsets import OffsetStore
+from coordinator.groups.offsets import OffsetStore, Partition
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import ProducerStamp, Record
 from protocol.errors import ErrorCode
 
 GROUP_ID_NOT_FOUND_SINCE = 9
 NO_OFFSET = -1
+DELETED_AT_ONCE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class WantedTopic:
-    """A topic of an OffsetFetch or OffsetDelete."""
+    """A topic of an OffsetFetch."""
 
     topic: str
     topic_id: bytes
@@ -101,29 +104,31 @@ def validate_commit(group: Group | None, commit: Commit) -> ErrorCode:
 
 
 def records_of_commit(commit: Commit, settings: GroupSettings, now_ms: int) -> tuple[list[Record], list[ErrorCode]]:
-    """What to write, and the answer for each partition in the order of the request."""
+    """What to write, and the answer for each partition in the order of the request. All of it goes into one batch, or
+    nothing is written."""
+    room = BatchRoom(settings.max_batch_bytes)
     expires_ms = -1 if commit.retention_ms == -1 else _wrapped(now_ms + commit.retention_ms)
-    records = []
     errors = []
     for wanted in commit.offsets:
         if _length(wanted.metadata) > settings.offset_metadata_max_size:
             errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
         errors.append(ErrorCode.NONE)
-        records.append(
-            committed_offset(
-                commit.group_id,
-                wanted.topic,
-                wanted.partition,
-                offset=wanted.offset,
-                leader_epoch=wanted.leader_epoch,
-                metadata=wanted.metadata,
-                commit_timestamp_ms=now_ms,
-                expire_timestamp_ms=expires_ms,
-                topic_id=wanted.topic_id,
-            )
+        record = committed_offset(
+            commit.group_id,
+            wanted.topic,
+            wanted.partition,
+            offset=wanted.offset,
+            leader_epoch=wanted.leader_epoch,
+            metadata=wanted.metadata,
+            commit_timestamp_ms=now_ms,
+            expire_timestamp_ms=expires_ms,
+            topic_id=wanted.topic_id,
         )
-    return records, errors
+        if not room.add(record):
+            # Kafka's answer to MESSAGE_TOO_LARGE, before all of it is made.
+            return [], [ErrorCode.UNKNOWN_SERVER_ERROR for _ in commit.offsets]
+    return room.records, errors
 
 
 def _wrapped(value: int) -> int:
@@ -183,19 +188,21 @@ def validate_delete_offsets(group: Group | None) -> ErrorCode:
 
 
 def records_of_delete(
-    store: OffsetStore, group: Group, wanted: Sequence[WantedTopic]
-) -> tuple[list[Record], list[list[ErrorCode]]]:
-    """Tombstones for what is there, committed or staged; the answer for each partition of each topic."""
-    records: dict[tuple[str, int], Record] = {}
-    errors = []
-    for topic in wanted:
-        if group.is_subscribed_to(topic.topic):
-            errors.append([ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC for _ in topic.partitions])
+    store: OffsetStore, group: Group, wanted: Sequence[Partition], start: int, max_batch_bytes: int
+) -> tuple[list[Record], list[ErrorCode]]:
+    """Tombstones for what is there, committed or staged, as many as one batch takes; the answer for each of those
+    partitions, which begin at `start`."""
+    room = BatchRoom(min(STEP_BYTES, max_batch_bytes))
+    deleted: set[Partition] = set()
+    errors: list[ErrorCode] = []
+    for key in islice(wanted, start, start + DELETED_AT_ONCE):
+        if group.is_subscribed_to(key[0]):
+            errors.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
             continue
-        errors.append([ErrorCode.NONE for _ in topic.partitions])
-        for partition in topic.partitions:
-            known = store.get(group.group_id, topic.topic, partition) is not None
-            if known or store.is_unstable(group.group_id, topic.topic, partition):
-                tombstone = offset_tombstone(group.group_id, topic.topic, partition)
-                records[topic.topic, partition] = tombstone
-    return list(records.values()), errors
+        known = store.get(group.group_id, *key) is not None or store.is_unstable(group.group_id, *key)
+        if known and key not in deleted:
+            if not room.add(offset_tombstone(group.group_id, *key)):
+                break
+            deleted.add(key)
+        errors.append(ErrorCode.NONE)
+    return room.records, errors

@@ -27,7 +27,7 @@ from coordinator.groups.deadline import DeadlineKey, DeadlineKind, GroupDeadline
 from coordinator.groups.group import Group, GroupState
 from coordinator.groups.joining import Caller
 from coordinator.groups.listing import described, listed
-from coordinator.groups.offsets import OffsetStore
+from coordinator.groups.offsets import OffsetStore, Partition
 from coordinator.groups.rebalance import Rebalance
 from coordinator.groups.records import (
     GroupMetadataKey,
@@ -36,7 +36,7 @@ from coordinator.groups.records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from coordinator.groups.retention import records_of_deletion, records_of_retention, records_of_topic_deletion
+from coordinator.groups.retention import RetentionRound, TopicDeletion, records_of_deletion
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import Marker, Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
 from protocol.codec import read_key, read_version, read_versioned
@@ -44,19 +44,17 @@ from protocol.errors import ErrorCode
 from protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
 DEADLINES_AT_ONCE = 64
-GROUPS_AT_ONCE = 64
-TOMBSTONES_AT_ONCE = 500
-"""Bounds of one step of work, so that the loop breathes in between."""
+"""Bounds one step of work, so that the loop breathes in between."""
 
 _RETENTION = DeadlineKey(DeadlineKind.RETENTION)
 
 
 @dataclass(frozen=True, slots=True)
 class DeletedOffsets:
-    """The answer to OffsetDelete: an error for all, or one per partition per topic."""
+    """The answer to OffsetDelete: an error for all, or one for each of the first partitions that were asked for."""
 
     error: ErrorCode
-    errors: list[list[ErrorCode]]
+    errors: list[ErrorCode]
 
 
 class GroupCoordinator:
@@ -70,8 +68,7 @@ class GroupCoordinator:
         self._rebalance = Rebalance(settings, self._deadlines)
         self._classic = ClassicProtocol(settings, self._groups, self._rebalance)
         self._live = False
-        self._to_check: list[str] = []
-        """Groups whose offsets the current round of retention has yet to look at."""
+        self._retention = RetentionRound(self._find, self._offsets, settings)
 
     # -- membership ------------------------------------------------------------------------------------------
 
@@ -103,14 +100,19 @@ class GroupCoordinator:
         return Outcome(answers=[(ticket, described(group_id, self._find(group_id)))])
 
     def delete_group(self, group_id: str, ticket: Ticket, now_ms: int) -> Outcome:
-        """Answers an ErrorCode. Only a group without members can be deleted; its offsets go with it."""
+        """Only a group without members can be deleted; its offsets go with it, in as many batches as that takes.
+
+        Answers an ErrorCode, or None where some of it is left: call again. Interrupted in between, the group is there
+        with fewer offsets, and can be deleted again.
+        """
         group = self._find(group_id)
         if group is None:
             return Outcome(answers=[(ticket, ErrorCode.GROUP_ID_NOT_FOUND)])
         if group.state is not GroupState.EMPTY:
             return Outcome(answers=[(ticket, ErrorCode.NON_EMPTY_GROUP)])
-        records = records_of_deletion(group, self._offsets)
-        return Outcome(records, answers=[(ticket, ErrorCode.NONE)], reason=f"group {group_id} deleted")
+        records, is_last = records_of_deletion(group, self._offsets, self._settings.max_batch_bytes)
+        answer = ErrorCode.NONE if is_last else None
+        return Outcome(records, answers=[(ticket, answer)], reason=f"group {group_id} deleted")
 
     # -- offsets ---------------------------------------------------------------------------------------------
 
@@ -146,19 +148,21 @@ class GroupCoordinator:
             answer = fetch(self._offsets, group_id, wanted, require_stable=require_stable)
         return Outcome(answers=[(ticket, answer)])
 
-    def delete_offsets(self, group_id: str, wanted: Sequence[WantedTopic], ticket: Ticket, now_ms: int) -> Outcome:
-        """OffsetDelete. Answers DeletedOffsets."""
+    def delete_offsets(
+        self, group_id: str, wanted: Sequence[Partition], start: int, ticket: Ticket, now_ms: int
+    ) -> Outcome:
+        """OffsetDelete, of partitions from `start` on, as many as one batch takes. Answers DeletedOffsets."""
         group = self._find(group_id)
         error = validate_delete_offsets(group)
         if error is not ErrorCode.NONE or group is None:
             return Outcome(answers=[(ticket, DeletedOffsets(error, []))])
-        records, errors = records_of_delete(self._offsets, group, wanted)
+        records, errors = records_of_delete(self._offsets, group, wanted, start, self._settings.max_batch_bytes)
         return Outcome(records, answers=[(ticket, DeletedOffsets(ErrorCode.NONE, errors))])
 
-    def forget_topic(self, topic: str, topic_id: bytes, ticket: Ticket, now_ms: int) -> Outcome:
+    def forget_topic(self, deletion: TopicDeletion, ticket: Ticket, now_ms: int) -> Outcome:
         """A topic was deleted: so are its offsets, some at a time. Answers whether to call again."""
-        records = records_of_topic_deletion(self._offsets, topic, topic_id, TOMBSTONES_AT_ONCE)
-        return Outcome(records, answers=[(ticket, len(records) == TOMBSTONES_AT_ONCE)])
+        records, is_last = deletion.step(self._offsets, self._settings.max_batch_bytes)
+        return Outcome(records, answers=[(ticket, not is_last)])
 
     def write_marker(self, marker: Marker, ticket: Ticket, now_ms: int) -> Outcome:
         """The end of a transaction. Answers NONE when the offsets are materialised and that is durable (I42)."""
@@ -242,16 +246,10 @@ class GroupCoordinator:
 
     def _check_retention(self, now_ms: int) -> list[Record]:
         """A slice of a round over all groups; the next slice is due at once, the next round after the interval."""
-        if not self._to_check:
-            self._to_check = list(self._groups)
-        records: list[Record] = []
-        for _ in range(min(GROUPS_AT_ONCE, len(self._to_check))):
-            group = self._find(self._to_check.pop())
-            if group is not None:
-                records += records_of_retention(group, self._offsets, self._settings, now_ms)
-            if len(records) >= TOMBSTONES_AT_ONCE:
-                break
-        pause_ms = 0 if self._to_check else self._settings.offsets_retention_check_interval_ms
+        if self._retention.is_over:
+            self._retention.begin(self._groups)
+        records = self._retention.step(now_ms)
+        pause_ms = self._settings.offsets_retention_check_interval_ms if self._retention.is_over else 0
         self._deadlines.set(_RETENTION, now_ms + pause_ms)
         return records
 

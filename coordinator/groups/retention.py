@@ -6,30 +6,88 @@ The clock of an offset starts
 - for a stable consumer group: when it was committed, and only for topics nobody in it subscribes to any more.
 A commit that brought a retention of its own (until OffsetCommit v4) goes by that. An offset that an open transaction
 may still change is kept, and so is a group with any open transaction (I40). A group without members and offsets goes.
+
+Tombstones go out in batches that fit, each step looks at so many offsets and no more. The tombstone of a group is the
+last of all: whatever is interrupted leaves a group with fewer offsets, never offsets without their group.
 """
 
+from collections.abc import Callable, Iterable
+
+from coordinator.batch_room import STEP_BYTES, BatchRoom
 from coordinator.groups.group import Group, GroupState
 from coordinator.groups.log_entries import group_tombstone, offset_tombstone
-from coordinator.groups.offsets import OffsetStore, StoredOffset
+from coordinator.groups.offsets import NO_TOPIC_ID, OffsetStore, Partition, StoredOffset
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import Record
 
+VISITS_PER_STEP = 2_000
+"""How many offsets or groups one step looks at."""
 
-def records_of_retention(group: Group, store: OffsetStore, settings: GroupSettings, now_ms: int) -> list[Record]:
-    """Tombstones for what has expired, the group itself included once nothing of it is left."""
-    records = []
-    kept = False
-    for (topic, partition), stored in store.committed.get(group.group_id, {}).items():
-        if _has_expired(group, topic, stored, settings, now_ms) and not store.is_unstable(
-            group.group_id, topic, partition
-        ):
-            records.append(offset_tombstone(group.group_id, topic, partition))
-        else:
-            kept = True
-    idle = group.state is GroupState.EMPTY and not group.pending
-    if idle and not kept and not store.has_open_transaction(group.group_id):
-        records.append(group_tombstone(group.group_id))
-    return records
+
+class RetentionRound:
+    """A walk over all groups for what has expired, in bounded steps. Soft state: a reload begins anew.
+
+    What a batch that the log refused would have removed is left to the next round.
+    """
+
+    def __init__(self, find: Callable[[str], Group | None], store: OffsetStore, settings: GroupSettings) -> None:
+        self._find = find
+        self._store = store
+        self._settings = settings
+        self._groups: list[str] = []
+        self._partitions: list[Partition] = []
+        """Of the group at the end of `_groups`, if `_begun`: those that were not looked at yet."""
+        self._begun = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every group was looked at."""
+        return not self._groups
+
+    def begin(self, group_ids: Iterable[str]) -> None:
+        """Another round, over these groups."""
+        self._groups = list(group_ids)
+        self._begun = False
+
+    def step(self, now_ms: int) -> list[Record]:
+        """Tombstones for what has expired, the groups themselves included once nothing is left of them."""
+        room = BatchRoom(min(STEP_BYTES, self._settings.max_batch_bytes))
+        going = 0
+        """How many offsets of the group that is looked at are about to go with this very batch."""
+        for _ in range(VISITS_PER_STEP):
+            if not self._groups:
+                break
+            group_id = self._groups[-1]
+            group = self._find(group_id)
+            if not self._begun:
+                self._partitions = list(self._store.committed.get(group_id, ()))
+                self._begun, going = True, 0
+            if group is not None and self._partitions:
+                topic, partition = self._partitions[-1]
+                if self._has_expired(group, topic, partition, now_ms):
+                    if not room.add(offset_tombstone(group_id, topic, partition)):
+                        break
+                    going += 1
+                self._partitions.pop()
+                continue
+            if group is not None and self._is_unused(group, going) and not room.add(group_tombstone(group_id)):
+                break
+            self._groups.pop()
+            self._begun = False
+        return room.records
+
+    def _has_expired(self, group: Group, topic: str, partition: int, now_ms: int) -> bool:
+        stored = self._store.get(group.group_id, topic, partition)
+        return (
+            stored is not None
+            and _has_expired(group, topic, stored, self._settings, now_ms)
+            and not self._store.is_unstable(group.group_id, topic, partition)
+        )
+
+    def _is_unused(self, group: Group, going: int) -> bool:
+        idle = group.state is GroupState.EMPTY and not group.pending
+        left = len(self._store.committed.get(group.group_id, ())) - going
+        return idle and left == 0 and not self._store.has_open_transaction(group.group_id)
 
 
 def _has_expired(group: Group, topic: str, stored: StoredOffset, settings: GroupSettings, now_ms: int) -> bool:
@@ -45,28 +103,47 @@ def _has_expired(group: Group, topic: str, stored: StoredOffset, settings: Group
     return now_ms - since_ms >= settings.offsets_retention_ms
 
 
-def records_of_deletion(group: Group, store: OffsetStore) -> list[Record]:
-    """The group is deleted by its owner, with everything that is committed or staged for it."""
-    records = [offset_tombstone(group.group_id, *partition) for partition in store.partitions_of(group.group_id)]
-    records.append(group_tombstone(group.group_id))
-    return records
+def records_of_deletion(group: Group, store: OffsetStore, max_batch_bytes: int) -> tuple[list[Record], bool]:
+    """The group is deleted by its owner, with everything that is committed or staged for it: a batch of tombstones, and
+    whether it is the last."""
+    room = BatchRoom(min(STEP_BYTES, max_batch_bytes))
+    for partition in store.partitions_of(group.group_id):
+        if not room.add(offset_tombstone(group.group_id, *partition)):
+            return room.records, False
+    return room.records, room.add(group_tombstone(group.group_id))
 
 
-def records_of_topic_deletion(store: OffsetStore, topic: str, topic_id: bytes, limit: int) -> list[Record]:
-    """Tombstones for up to `limit` offsets of a topic that is gone; none when nothing is left.
+class TopicDeletion:
+    """The offsets of a topic that is gone, in all groups of one shard. A later topic of that name keeps its own."""
 
-    Offsets that were committed for a later topic of the same name stay.
-    """
-    records: list[Record] = []
-    for group_id in store.groups():
-        for partition in store.partitions_of(group_id):
-            if partition[0] == topic and _all_of(store, group_id, partition, topic_id):
-                records.append(offset_tombstone(group_id, *partition))
-                if len(records) == limit:
-                    return records
-    return records
+    def __init__(self, topic: str, topic_id: bytes) -> None:
+        self._topic = topic
+        self._topic_ids = (NO_TOPIC_ID, topic_id)
+        self._groups: list[str] | None = None
+        self._group_id = ""
+        self._partitions: list[Partition] = []
+        """Of `_group_id`: those that were not looked at yet."""
 
+    def step(self, store: OffsetStore, max_batch_bytes: int) -> tuple[list[Record], bool]:
+        """The next batch of tombstones, perhaps none, and whether it is the last."""
+        if self._groups is None:
+            self._groups = list(store.groups())
+        room = BatchRoom(min(STEP_BYTES, max_batch_bytes))
+        for _ in range(VISITS_PER_STEP):
+            if self._partitions:
+                partition = self._partitions[-1]
+                if self._is_of_it(store, partition) and not room.add(offset_tombstone(self._group_id, *partition)):
+                    break
+                self._partitions.pop()
+            elif self._groups:
+                self._group_id = self._groups.pop()
+                self._partitions = list(store.partitions_of(self._group_id))
+            else:
+                return room.records, True
+        return room.records, False
 
-def _all_of(store: OffsetStore, group_id: str, partition: tuple[str, int], topic_id: bytes) -> bool:
-    unnamed = bytes(16)
-    return all(stored_id in (unnamed, topic_id) for stored_id in store.topic_ids_of(group_id, partition))
+    def _is_of_it(self, store: OffsetStore, partition: Partition) -> bool:
+        if partition[0] != self._topic:
+            return False
+        topic_ids = list(store.topic_ids_of(self._group_id, partition))
+        return bool(topic_ids) and all(topic_id in self._topic_ids for topic_id in topic_ids)

@@ -33,3 +33,7 @@ class GroupSettings(Protocol):
     @property
     def offset_metadata_max_size(self) -> int:
         """`offset.metadata.max.bytes`."""
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """The largest batch that `__consumer_offsets` takes: its `max.message.bytes`."""

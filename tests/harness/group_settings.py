@@ -14,3 +14,4 @@ class FixedGroupSettings:
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_interval_ms: int = 600_000
     offset_metadata_max_size: int = 4096
+    max_batch_bytes: int = 1_048_588

@@ -4,6 +4,7 @@ from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.services import WithGroups
 from broker.coordination.coordinators import CoordinatorError
+from broker.coordination.groups import delete_group
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DeletableGroupResult,
@@ -81,15 +82,7 @@ async def delete_groups(
     """Groups without members go, with their offsets; others are NON_EMPTY_GROUP. Answered when that is durable."""
     results = []
     for group_id in dict.fromkeys(request.groups_names):
-        results.append(DeletableGroupResult(group_id=group_id, error_code=await _delete(services, group_id)))
-    return DeleteGroupsResponse(results=results)
-
-
-async def _delete(services: WithGroups, group_id: str) -> ErrorCode:
-    try:
-        error: ErrorCode = await services.groups.ask(
-            group_id, lambda machine, ticket, now_ms: machine.delete_group(group_id, ticket, now_ms)
+        results.append(
+            DeletableGroupResult(group_id=group_id, error_code=await delete_group(services.groups, group_id))
         )
-    except CoordinatorError as refused:
-        return refused.error
-    return error
+    return DeleteGroupsResponse(results=results)

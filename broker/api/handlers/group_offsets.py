@@ -10,10 +10,10 @@ from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.handlers import offset_fetch
 from broker.coordination.coordinators import CoordinatorError
+from broker.coordination.groups import delete_offsets
 from broker.coordination.transaction_gate import GateServices, admit_offset_commit
 from broker.partitions.topic import Topic
-from coordinator.groups.commits import Commit, OffsetToCommit, WantedTopic
-from coordinator.groups.coordinator import DeletedOffsets
+from coordinator.groups.commits import Commit, OffsetToCommit
 from coordinator.machine import ProducerStamp
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
@@ -241,33 +241,24 @@ async def offset_delete(
     if not request.group_id:
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID, topics=[])
     wanted = [
-        WantedTopic(
-            topic.name,
-            bytes(16),
-            [
-                partition.partition_index
-                for partition in topic.partitions
-                if has_partition(services.topics.by_name(topic.name), partition.partition_index)
-            ],
-        )
+        (topic.name, partition.partition_index)
         for topic in request.topics
+        for partition in topic.partitions
+        if has_partition(services.topics.by_name(topic.name), partition.partition_index)
     ]
     try:
-        deleted: DeletedOffsets = await services.groups.ask(
-            request.group_id,
-            lambda machine, ticket, now_ms: machine.delete_offsets(request.group_id, wanted, ticket, now_ms),
-        )
+        deleted = await delete_offsets(services.groups, request.group_id, wanted)
     except CoordinatorError as refused:
         return OffsetDeleteResponse(error_code=refused.error, topics=[])
     if deleted.error is not ErrorCode.NONE:
         return OffsetDeleteResponse(error_code=deleted.error, topics=[])
+    known = dict(zip(wanted, deleted.errors, strict=True))
     topics = []
-    for topic, asked, errors in zip(request.topics, wanted, deleted.errors, strict=True):
-        known = dict(zip(asked.partitions, errors, strict=True))
+    for topic in request.topics:
         partitions = [
             OffsetDeleteResponsePartition(
                 partition_index=partition.partition_index,
-                error_code=known.get(partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                error_code=known.get((topic.name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             )
             for partition in topic.partitions
         ]

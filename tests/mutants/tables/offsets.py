@@ -67,8 +67,8 @@ MUTANTS = (
         "CORE-16998",
         (
             Change(
-                "coordinator.groups.retention:records_of_retention",
-                "and not store.is_unstable(\n            group.group_id, topic, partition\n        )",
+                "coordinator.groups.retention:RetentionRound._has_expired",
+                "and not self._store.is_unstable(group.group_id, topic, partition)",
                 "",
             ),
         ),
@@ -79,8 +79,8 @@ MUTANTS = (
         "KAFKA-19163",
         (
             Change(
-                "coordinator.groups.retention:records_of_retention",
-                "and not store.has_open_transaction(group.group_id)",
+                "coordinator.groups.retention:RetentionRound._is_unused",
+                "and not self._store.has_open_transaction(group.group_id)",
                 "",
             ),
         ),

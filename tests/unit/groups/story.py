@@ -6,6 +6,7 @@ from typing import Any, cast
 from coordinator.groups.commits import Commit, FetchedOffset, OffsetToCommit, WantedTopic
 from coordinator.groups.coordinator import DeletedOffsets, GroupCoordinator
 from coordinator.groups.joining import Caller
+from coordinator.groups.retention import TopicDeletion
 from coordinator.machine import Marker, Outcome, ProducerStamp, Ticket
 from coordinator.runtime import Shard
 from protocol.errors import ErrorCode
@@ -43,7 +44,7 @@ class Story:
 
     def __init__(self, settings: FixedGroupSettings | None = None, *, durable: bool = True) -> None:
         self.settings = settings or FixedGroupSettings()
-        self.log = MemoryShardLog(durable=durable)
+        self.log = MemoryShardLog(durable=durable, max_batch_bytes=self.settings.max_batch_bytes)
         self.time = VirtualTime()
         self.shard = self._shard(self.log)
         self._ids = 0
@@ -188,7 +189,11 @@ class Story:
         return [listed.group_id for listed in cast(list[ListedGroup], groups)]
 
     def delete(self, group: str = GROUP) -> ErrorCode:
-        return cast(ErrorCode, self.ask(lambda machine, ticket, now: machine.delete_group(group, ticket, now)))
+        """Delete a group, in as many batches as that takes."""
+        while True:
+            error = self.ask(lambda machine, ticket, now: machine.delete_group(group, ticket, now))
+            if error is not None:
+                return cast(ErrorCode, error)
 
     # -- offsets ---------------------------------------------------------------------------------------------
 
@@ -264,15 +269,17 @@ class Story:
         )
         return cast(list[Any], answer)
 
-    def delete_offsets(self, *partitions: int, topic: str = "t", group: str = GROUP) -> DeletedOffsets:
-        wanted = [WantedTopic(topic, TOPIC_ID, list(partitions))]
+    def delete_offsets(self, *partitions: int, topic: str = "t", group: str = GROUP, start: int = 0) -> DeletedOffsets:
+        """One batch of an OffsetDelete."""
+        wanted = [(topic, partition) for partition in partitions]
         return cast(
             DeletedOffsets,
-            self.ask(lambda machine, ticket, now: machine.delete_offsets(group, wanted, ticket, now)),
+            self.ask(lambda machine, ticket, now: machine.delete_offsets(group, wanted, start, ticket, now)),
         )
 
-    def forget_topic(self, topic: str = "t", topic_id: bytes = TOPIC_ID) -> bool:
-        return cast(bool, self.ask(lambda machine, ticket, now: machine.forget_topic(topic, topic_id, ticket, now)))
+    def forget_topic(self, deletion: TopicDeletion) -> bool:
+        """One batch; whether there is more."""
+        return cast(bool, self.ask(lambda machine, ticket, now: machine.forget_topic(deletion, ticket, now)))
 
 
 def joined(ticket: CollectingTicket) -> JoinGroupResponse:

@@ -8,12 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from coordinator.groups.commits import WantedTopic
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroupResponse
 from tests.harness.group_settings import FixedGroupSettings
 from tests.harness.memory_shard_log import CollectingTicket
-from tests.unit.groups.story import GROUP, TOPIC_ID, Story
+from tests.unit.groups.story import GROUP, Story
 
 LIMITS = settings(max_examples=120, stateful_step_count=40, deadline=None)
 PROTOCOLS = [(("range", b"m"),), (("range", b"other"),), (("sticky", b"s"), ("range", b"m"))]
@@ -136,8 +135,8 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(partition=st.integers(0, 1))
     def offsets_are_deleted(self, partition: int) -> None:
-        wanted = [WantedTopic("t", TOPIC_ID, [partition])]
-        self.take(self.story.submit(lambda machine, ticket, now: machine.delete_offsets(GROUP, wanted, ticket, now)))
+        wanted = [("t", partition)]
+        self.take(self.story.submit(lambda machine, ticket, now: machine.delete_offsets(GROUP, wanted, 0, ticket, now)))
 
     @rule()
     def the_group_is_deleted(self) -> None:

@@ -18,6 +18,7 @@ from protocol.messages.group_offsets import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
 from protocol.messages.transactions import AddOffsetsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 from tests.unit.groups.wire import (
     GROUP,
@@ -99,6 +100,33 @@ def test_offsets_of_unknown_partitions_cannot_be_deleted(tmp_path: Path) -> None
         assert partition_errors(answer) == [unknown, ErrorCode.NONE, unknown]
         missing = await broker.ask(OffsetDeleteRequest(group_id="nobody", topics=topics), 0)
         assert (missing.error_code, missing.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
+
+    told(story, tmp_path)
+
+
+def test_deletions_larger_than_one_batch(tmp_path: Path) -> None:
+    """Tombstones of a group with so long a name are batches of their own."""
+
+    async def story(broker: Broker) -> None:
+        await broker.found()
+        group = "g" * 20_000
+        names = [f"t{index}" for index in range(4)]
+        for name in names:
+            await broker.topic(name)
+            assert partition_errors(await broker.ask(commit(1, topic=name, group_id=group), 8)) == [ErrorCode.NONE]
+        topics = [
+            OffsetDeleteRequestTopic(name=name, partitions=[OffsetDeleteRequestPartition(partition_index=0)])
+            for name in names[:3]
+        ]
+        answer = await broker.ask(OffsetDeleteRequest(group_id=group, topics=topics), 0)
+        assert partition_errors(answer) == [ErrorCode.NONE] * 3
+        fetched = await broker.ask(OffsetFetchRequest(group_id=group, topics=None), 7)
+        assert [topic.name for topic in fetched.topics] == names[3:]
+        for name in names[:3]:
+            await broker.ask(commit(1, topic=name, group_id=group), 8)
+        deleted = await broker.ask(DeleteGroupsRequest(groups_names=[group]), 2)
+        assert deleted.results[0].error_code == ErrorCode.NONE
+        assert (await broker.ask(ListGroupsRequest(), 4)).groups == []
 
     told(story, tmp_path)
 
