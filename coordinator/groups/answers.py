@@ -1,6 +1,6 @@
 """The answers of the classic group protocol, in one place: what a member is told when."""
 
-from coordinator.groups.group import Group
+from coordinator.groups.membership import Membership
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     HeartbeatResponse,
@@ -14,7 +14,7 @@ def join_refused(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
     return JoinGroupResponse(error_code=error, protocol_name=None, leader="", member_id=member_id, members=[])
 
 
-def joined(group: Group, member_id: str) -> JoinGroupResponse:
+def joined(group: Membership, member_id: str) -> JoinGroupResponse:
     """The current generation. Its leader is told of everybody, the others only of themselves."""
     leads = group.leader == member_id
     return JoinGroupResponse(
@@ -27,7 +27,7 @@ def joined(group: Group, member_id: str) -> JoinGroupResponse:
     )
 
 
-def joined_unchanged(group: Group, member_id: str, *, old_leader: str | None, can_skip: bool) -> JoinGroupResponse:
+def joined_unchanged(group: Membership, member_id: str, *, old_leader: str | None, can_skip: bool) -> JoinGroupResponse:
     """A static member is back and the generation goes on as it is.
 
     A leader that understands it (v9) is told to skip the assignment. An older one would compute it again, so it is
@@ -47,7 +47,7 @@ def joined_unchanged(group: Group, member_id: str, *, old_leader: str | None, ca
     )
 
 
-def _everybody(group: Group) -> list[JoinGroupResponseMember]:
+def _everybody(group: Membership) -> list[JoinGroupResponseMember]:
     return [
         JoinGroupResponseMember(
             member_id=member.member_id,
@@ -62,7 +62,7 @@ def sync_refused(error: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error, assignment=b"")
 
 
-def synced(group: Group, assignment: bytes) -> SyncGroupResponse:
+def synced(group: Membership, assignment: bytes) -> SyncGroupResponse:
     """A member without an assignment gets empty bytes, never null."""
     return SyncGroupResponse(protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=assignment)
 
@@ -71,7 +71,7 @@ def heartbeat(error: ErrorCode = ErrorCode.NONE) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=error)
 
 
-def validate_member(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
+def validate_member(group: Membership, member_id: str, instance_id: str | None) -> ErrorCode:
     """Whether this is a member, and not one whose static identity another has taken over (KIP-345)."""
     if instance_id is not None:
         known = group.static_ids.get(instance_id)

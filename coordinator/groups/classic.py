@@ -1,15 +1,18 @@
 """The classic group protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and the deadlines behind them.
 
-What a group is stands in `group`, how it gets to its next generation in `rebalance`, who may join in `joining`. A
-request that has to wait for other members leaves its ticket with its member; one operation may release many answers.
+Who is in a group stands in `membership`, how it gets to its next generation in `rebalance`, who may join in `joining`.
+A request that has to wait for other members leaves its ticket with its member; one operation may release many answers.
 Kafka's order of checks is kept, for clients tell errors apart.
 """
 
+from collections.abc import Mapping
+
 from coordinator.groups.answers import heartbeat, join_refused, sync_refused, synced, validate_member
 from coordinator.groups.deadline import DeadlineKey, DeadlineKind
-from coordinator.groups.group import Group, GroupState
 from coordinator.groups.joining import Caller, Join, Joining
 from coordinator.groups.log_entries import empty_group
+from coordinator.groups.logged import LoggedGroup
+from coordinator.groups.membership import GroupState, Membership
 from coordinator.groups.rebalance import Rebalance, answer_sync
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import Outcome, Ticket
@@ -28,29 +31,59 @@ from protocol.messages.groups import (
 class ClassicProtocol:
     """The operations of the protocol over the groups of one shard."""
 
-    def __init__(self, settings: GroupSettings, groups: dict[str, Group], rebalance: Rebalance) -> None:
+    def __init__(self, settings: GroupSettings, logged: Mapping[str, LoggedGroup], rebalance: Rebalance) -> None:
         self._settings = settings
-        self._groups = groups
+        self._logged = logged
+        self.memberships: dict[str, Membership] = {}
+        """Of groups that were asked for since the shard was loaded, or had members then."""
         self._rebalance = rebalance
         self._joining = Joining(settings, rebalance)
 
-    def restore(self, group: Group, now_ms: int) -> None:
+    # -- what the log says -----------------------------------------------------------------------------------
+
+    def restore(self, logged: LoggedGroup, now_ms: int) -> None:
         """A group was loaded: its members have a session's time to show up."""
-        group.learn_subscriptions()
+        if not logged.members:
+            return
+        group = self.memberships[logged.group_id] = Membership.of(logged)
         for member in group.members.values():
             self._rebalance.beat(group, member, now_ms)
         if len(group.members) > self._settings.max_size:
             # The limit was lowered: let the members commit, join again, and find out who is out.
             self._rebalance.prepare(group, now_ms, Outcome())
 
-    def find(self, group_id: str) -> Group | None:
+    def follow(self, group_id: str, now_ms: int) -> None:
+        """A record of this group was replayed: who waits for that need not wait longer."""
+        group = self.memberships.get(group_id)
+        if group is None:
+            return
+        logged = self._logged.get(group_id)
+        if logged is None:
+            self._forget(group)
+        else:
+            group.settle(logged, now_ms)
+            self._rebalance.settled(group)
+
+    def find(self, group_id: str) -> Membership | None:
         """The group, unless its first record was refused: those who waited were told, and it never existed."""
-        group = self._groups.get(group_id)
-        if group is not None and not group.logged:
-            self._rebalance.forget_group(group)
-            del self._groups[group_id]
+        group = self.memberships.get(group_id)
+        logged = self._logged.get(group_id)
+        if logged is None:
+            if group is not None:
+                self._forget(group)
             return None
+        if group is None:
+            group = self.memberships[group_id] = Membership.of(logged)
         return group
+
+    def state_of(self, group_id: str) -> GroupState:
+        """The state of a logged group."""
+        group = self.memberships.get(group_id)
+        return GroupState.EMPTY if group is None else group.state
+
+    def _forget(self, group: Membership) -> None:
+        self._rebalance.forget_group(group)
+        del self.memberships[group.group_id]
 
     # -- JoinGroup -------------------------------------------------------------------------------------------
 
@@ -67,13 +100,13 @@ class ClassicProtocol:
                 # It was a member of a group that is gone.
                 outcome.answers.append((ticket, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)))
                 return outcome
-            group = Group(request.group_id)
+            group = Membership(request.group_id)
             if not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
                 # Kafka would leave an empty group behind.
                 outcome.answers.append((ticket, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)))
                 return outcome
             # A new group begins with a record that says it exists, as Kafka's do.
-            self._groups[request.group_id] = group
+            self.memberships[request.group_id] = group
             outcome.records = [empty_group(group, group.generation, now_ms)]
         self._joining.join(group, Join.of(request, caller, fresh_id, ticket, now_ms, outcome))
         return outcome
@@ -99,7 +132,7 @@ class ClassicProtocol:
         answer_sync(member, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), outcome)
         member.syncing = ticket
         if group.leader == member.member_id:
-            # The leader counts as synced once its record is in the log: see `Group.settle`.
+            # The leader counts as synced once its record is in the log: see `Membership.settle`.
             assignments = {entry.member_id: entry.assignment for entry in request.assignments}
             self._rebalance.assign(group, assignments, now_ms, outcome)
         else:
@@ -154,7 +187,7 @@ class ClassicProtocol:
         outcome.answers.append((ticket, LeaveGroupResponse(members=members)))
         return outcome
 
-    def _leave_one(self, group: Group, identity: MemberIdentity, outcome: Outcome) -> ErrorCode:
+    def _leave_one(self, group: Membership, identity: MemberIdentity, outcome: Outcome) -> ErrorCode:
         member_id = identity.member_id
         if member_id in group.pending:
             group.remove(member_id)
@@ -188,7 +221,7 @@ class ClassicProtocol:
                 raise AssertionError("not a deadline of a member")
 
 
-def _validate_sync(group: Group | None, request: SyncGroupRequest) -> ErrorCode:
+def _validate_sync(group: Membership | None, request: SyncGroupRequest) -> ErrorCode:
     if group is None or group.state is GroupState.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = validate_member(group, request.member_id, request.group_instance_id)

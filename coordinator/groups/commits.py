@@ -11,8 +11,8 @@ from itertools import islice
 
 from coordinator.batch_room import STEP_BYTES, BatchRoom
 from coordinator.groups.answers import validate_member
-from coordinator.groups.group import Group, GroupState
 from coordinator.groups.log_entries import committed_offset, offset_tombstone
+from coordinator.groups.membership import GroupState, Membership
 from coordinator.groups.offsets import OffsetStore, Partition
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import ProducerStamp, Record
@@ -78,7 +78,7 @@ class FetchedTopic:
     partitions: list[FetchedOffset]
 
 
-def validate_commit(group: Group | None, commit: Commit) -> ErrorCode:
+def validate_commit(group: Membership | None, commit: Commit) -> ErrorCode:
     """KIP-447's table, for classic groups and groups nobody has heard of (I41)."""
     transactional = commit.stamp is not None
     if group is None:
@@ -178,7 +178,7 @@ def _fetch_one(
     return FetchedOffset(partition, stored.offset, stored.leader_epoch, stored.metadata)
 
 
-def validate_delete_offsets(group: Group | None) -> ErrorCode:
+def validate_delete_offsets(group: Membership | None) -> ErrorCode:
     """Offsets of a live group can be deleted only where we know its topics."""
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
@@ -188,7 +188,7 @@ def validate_delete_offsets(group: Group | None) -> ErrorCode:
 
 
 def records_of_delete(
-    store: OffsetStore, group: Group, wanted: Sequence[Partition], start: int, max_batch_bytes: int
+    store: OffsetStore, group: Membership, wanted: Sequence[Partition], start: int, max_batch_bytes: int
 ) -> tuple[list[Record], list[ErrorCode]]:
     """Tombstones for what is there, committed or staged, as many as one batch takes; the answer for each of those
     partitions, which begin at `start`."""

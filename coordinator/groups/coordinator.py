@@ -1,8 +1,9 @@
 """The group coordinator: the machine behind one partition of `__consumer_offsets`.
 
-Logged: generations with their assignments, and offsets. They change in `replay` only, live and on load alike.
-Soft state (see `group`): who is joining, who waits, every deadline. After a reload those who waited have been told
-NOT_COORDINATOR, and loaded members have a session's time to heartbeat.
+Logged (`ledger`): generations with their assignments, and offsets. `replay` alone writes it, in the same way live and
+on load. Soft (`membership`): who is joining, who waits, every deadline; operations change it, and after a record was
+replayed it follows (`ClassicProtocol.follow`), which finds nothing to do on load. After a reload those who waited have
+been answered NOT_COORDINATOR, and loaded members have a session's time to heartbeat.
 
 Operations take a ticket and the time, and return an `Outcome`. Fresh ids for members come as arguments.
 """
@@ -24,22 +25,15 @@ from coordinator.groups.commits import (
     validate_delete_offsets,
 )
 from coordinator.groups.deadline import DeadlineKey, DeadlineKind, GroupDeadlines
-from coordinator.groups.group import Group, GroupState
 from coordinator.groups.joining import Caller
 from coordinator.groups.listing import described, listed
-from coordinator.groups.offsets import OffsetStore, Partition
+from coordinator.groups.logged import GroupLedger
+from coordinator.groups.membership import GroupState, Membership
+from coordinator.groups.offsets import Partition
 from coordinator.groups.rebalance import Rebalance
-from coordinator.groups.records import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    LegacyOffsetCommitKey,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
 from coordinator.groups.retention import RetentionRound, TopicDeletion, records_of_deletion
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import Marker, Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
-from protocol.codec import read_key, read_version, read_versioned
 from protocol.errors import ErrorCode
 from protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
@@ -62,13 +56,12 @@ class GroupCoordinator:
 
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
-        self._groups: dict[str, Group] = {}
-        self._offsets = OffsetStore()
+        self.ledger = GroupLedger()
+        self._offsets = self.ledger.offsets
         self._deadlines = GroupDeadlines()
         self._rebalance = Rebalance(settings, self._deadlines)
-        self._classic = ClassicProtocol(settings, self._groups, self._rebalance)
-        self._live = False
-        self._retention = RetentionRound(self._find, self._offsets, settings)
+        self._classic = ClassicProtocol(settings, self.ledger.groups, self._rebalance)
+        self._retention = RetentionRound(self.ledger, self._classic.memberships, settings)
 
     # -- membership ------------------------------------------------------------------------------------------
 
@@ -92,7 +85,7 @@ class GroupCoordinator:
 
     def list_groups(self, states: Sequence[str], types: Sequence[str], ticket: Ticket, now_ms: int) -> Outcome:
         """Answers a list of ListedGroup."""
-        known = [group for group in self._groups.values() if group.logged]
+        known = ((group, self._classic.state_of(group.group_id)) for group in self.ledger.groups.values())
         return Outcome(answers=[(ticket, listed(known, states, types))])
 
     def describe_group(self, group_id: str, ticket: Ticket, now_ms: int) -> Outcome:
@@ -171,58 +164,15 @@ class GroupCoordinator:
     # -- the machine -----------------------------------------------------------------------------------------
 
     def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
-        """Take in what the log says. Unknown record types are skipped (KIP-915), unknown versions of known ones
-        are refused: to skip them would lose offsets (KAFKA-18672)."""
-        if isinstance(entry, ReplayedMarker):
-            self._offsets.end_transaction(entry.stamp.producer_id, commit=entry.commit)
-            return
-        match read_version(entry.key):
-            case 2:
-                self._replay_group(entry)
-            case 1:
-                key = read_key(OffsetCommitKey, entry.key)
-                self._replay_offset(key.group, key.topic, key.partition, entry)
-            case 0:
-                old = read_key(LegacyOffsetCommitKey, entry.key)
-                self._replay_offset(old.group, old.topic, old.partition, entry)
-            case _:
-                return
-
-    def _replay_group(self, entry: ReplayedRecord) -> None:
-        group_id = read_key(GroupMetadataKey, entry.key).group
-        group = self._groups.get(group_id)
-        if entry.value is None:
-            if group is not None:
-                self._rebalance.forget_group(group)
-                del self._groups[group_id]
-            return
-        value = read_versioned(GroupMetadataValue, entry.value)
-        if not self._live:
-            self._groups[group_id] = Group.restored(group_id, value)
-            return
-        assert group is not None, "a live record of a group nobody has"
-        group.settle(value, entry.timestamp_ms)
-        self._rebalance.settled(group)
-
-    def _replay_offset(self, group_id: str, topic: str, partition: int, entry: ReplayedRecord) -> None:
-        value = None if entry.value is None else read_versioned(OffsetCommitValue, entry.value)
-        if value is not None and group_id not in self._groups:
-            # Somebody stores offsets without being a member: a simple group.
-            self._groups[group_id] = Group(group_id, logged=True)
-        self._offsets.replay(
-            group_id,
-            topic,
-            partition,
-            value,
-            record_offset=entry.offset,
-            producer_id=None if entry.stamp is None else entry.stamp.producer_id,
-        )
+        """See `GroupLedger.replay`; what is soft follows."""
+        group_id = self.ledger.replay(entry)
+        if group_id is not None:
+            self._classic.follow(group_id, entry.timestamp_ms)
 
     def loaded(self, now_ms: int) -> None:
         """The whole log was replayed: sessions begin."""
-        self._live = True
-        for group in self._groups.values():
-            self._classic.restore(group, now_ms)
+        for logged in self.ledger.groups.values():
+            self._classic.restore(logged, now_ms)
         self._deadlines.set(_RETENTION, now_ms + self._settings.offsets_retention_check_interval_ms)
 
     def next_deadline_ms(self) -> int | None:
@@ -247,11 +197,11 @@ class GroupCoordinator:
     def _check_retention(self, now_ms: int) -> list[Record]:
         """A slice of a round over all groups; the next slice is due at once, the next round after the interval."""
         if self._retention.is_over:
-            self._retention.begin(self._groups)
+            self._retention.begin(self.ledger.groups)
         records = self._retention.step(now_ms)
         pause_ms = self._settings.offsets_retention_check_interval_ms if self._retention.is_over else 0
         self._deadlines.set(_RETENTION, now_ms + pause_ms)
         return records
 
-    def _find(self, group_id: str) -> Group | None:
+    def _find(self, group_id: str) -> Membership | None:
         return self._classic.find(group_id)

@@ -8,8 +8,8 @@ is stable, it takes its own place back and nobody else notices.
 from dataclasses import dataclass
 
 from coordinator.groups.answers import join_refused, joined, joined_unchanged, sync_refused, validate_member
-from coordinator.groups.group import Group, GroupState, Member
 from coordinator.groups.log_entries import stable_group
+from coordinator.groups.membership import GroupState, Member, Membership
 from coordinator.groups.rebalance import Rebalance, answer_join, answer_sync
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import Outcome, Ticket
@@ -69,7 +69,7 @@ class Joining:
         self._settings = settings
         self._rebalance = rebalance
 
-    def join(self, group: Group, join: Join) -> None:
+    def join(self, group: Membership, join: Join) -> None:
         """Take a member in, take it back, or tell it why not. May release many answers, or none yet."""
         request = join.request
         if not self._has_room(group, request.member_id):
@@ -87,7 +87,7 @@ class Joining:
 
     # -- room ------------------------------------------------------------------------------------------------
 
-    def _has_room(self, group: Group, member_id: str) -> bool:
+    def _has_room(self, group: Membership, member_id: str) -> bool:
         """`group.max.size` bounds those who join. Members that are there already may stay, in the order they rejoin."""
         largest = self._settings.max_size
         member = group.members.get(member_id)
@@ -99,14 +99,14 @@ class Joining:
             case _:
                 return True
 
-    def _leave_full_group(self, group: Group, join: Join) -> None:
+    def _leave_full_group(self, group: Membership, join: Join) -> None:
         """Whoever finds the group full is out of it: the others need not wait for it."""
         group.remove(join.request.member_id)
         self._rebalance.complete_if_joined(group, join.now_ms, join.outcome)
 
     # -- without an id ---------------------------------------------------------------------------------------
 
-    def _join_dynamic(self, group: Group, join: Join) -> None:
+    def _join_dynamic(self, group: Membership, join: Join) -> None:
         member_id = f"{join.caller.client_id}-{join.fresh_id}"
         if join.caller.api_version >= MEMBER_ID_REQUIRED_SINCE:
             group.pending[member_id] = None
@@ -115,14 +115,14 @@ class Joining:
         else:
             self._add(group, join, member_id)
 
-    def _join_static(self, group: Group, join: Join, instance_id: str) -> None:
+    def _join_static(self, group: Membership, join: Join, instance_id: str) -> None:
         member_id = f"{instance_id}-{join.fresh_id}"
         if instance_id in group.static_ids:
             self._replace_static(group, join, instance_id, member_id)
         else:
             self._add(group, join, member_id)
 
-    def _add(self, group: Group, join: Join, member_id: str) -> None:
+    def _add(self, group: Membership, join: Join, member_id: str) -> None:
         request = join.request
         member = Member(
             member_id,
@@ -143,7 +143,7 @@ class Joining:
 
     # -- static members --------------------------------------------------------------------------------------
 
-    def _replace_static(self, group: Group, join: Join, instance_id: str, new_id: str) -> None:
+    def _replace_static(self, group: Membership, join: Join, instance_id: str, new_id: str) -> None:
         old_id = group.static_ids[instance_id]
         old_leader = group.leader
         self._rebalance.forget(group, old_id)
@@ -159,7 +159,7 @@ class Joining:
             # While the leader computes it knows the old id only, so the assignment would miss the new one.
             self._rebalance.start_or_complete(group, join.now_ms, join.outcome)
 
-    def _take_place_back(self, group: Group, member: Member, join: Join, old_leader: str | None) -> None:
+    def _take_place_back(self, group: Membership, member: Member, join: Join, old_leader: str | None) -> None:
         assignments = {other.member_id: other.assignment for other in group.members.values()}
         join.outcome.records = [stable_group(group, assignments)]
         self._rebalance.settled(group)
@@ -169,7 +169,7 @@ class Joining:
 
     # -- with an id ------------------------------------------------------------------------------------------
 
-    def _join_with_id(self, group: Group, join: Join) -> None:
+    def _join_with_id(self, group: Membership, join: Join) -> None:
         request = join.request
         member_id = request.member_id
         if member_id in group.pending:
@@ -190,7 +190,7 @@ class Joining:
             self._update(group, member, join)
             self._rebalance.start_or_complete(group, join.now_ms, join.outcome)
 
-    def _knows_already(self, group: Group, member: Member, join: Join) -> bool:
+    def _knows_already(self, group: Membership, member: Member, join: Join) -> bool:
         """Whether the current generation will do. A leader that joins a stable group wants a new one, for it may
         have seen what no metadata shows (a topic that grew)."""
         unchanged = list(member.protocols.items()) == list(join.protocols.items())
@@ -202,7 +202,7 @@ class Joining:
             case _:
                 return False
 
-    def _update(self, group: Group, member: Member, join: Join) -> None:
+    def _update(self, group: Membership, member: Member, join: Join) -> None:
         group.update(member, join.protocols)
         member.rebalance_timeout_ms = join.rebalance_timeout_ms
         member.session_timeout_ms = join.request.session_timeout_ms

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 
-from coordinator.groups.group import Group, GroupState, Member
+from coordinator.groups.logged import LoggedGroup
+from coordinator.groups.membership import GroupState, Member, Membership
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedGroupMember, ListedGroup
 
 GROUP_TYPE = "classic"
 
 
-def listed(groups: Iterable[Group], states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+def listed(
+    groups: Iterable[tuple[LoggedGroup, GroupState]], states: Sequence[str], types: Sequence[str]
+) -> list[ListedGroup]:
     """The groups that pass both filters; an empty filter lets everything pass, case does not matter."""
     wanted_states = {state.lower() for state in states}
     if types and GROUP_TYPE not in {wanted.lower() for wanted in types}:
@@ -18,15 +21,15 @@ def listed(groups: Iterable[Group], states: Sequence[str], types: Sequence[str])
         ListedGroup(
             group_id=group.group_id,
             protocol_type=group.protocol_type or "",
-            group_state=group.state.value,
+            group_state=state.value,
             group_type=GROUP_TYPE,
         )
-        for group in groups
-        if not wanted_states or group.state.value.lower() in wanted_states
+        for group, state in groups
+        if not wanted_states or state.value.lower() in wanted_states
     ]
 
 
-def described(group_id: str, group: Group | None) -> DescribedGroup:
+def described(group_id: str, group: Membership | None) -> DescribedGroup:
     """One group. Metadata is shown of stable groups only; a group nobody knows is Dead.
 
     The code GROUP_ID_NOT_FOUND for the latter is of version 6; the handler takes it back for older ones.
@@ -51,7 +54,7 @@ def described(group_id: str, group: Group | None) -> DescribedGroup:
     )
 
 
-def _member(group: Group, member: Member, stable: bool) -> DescribedGroupMember:
+def _member(group: Membership, member: Member, stable: bool) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

@@ -1,6 +1,6 @@
 """Records of `__consumer_offsets`, made and read. Kafka's own formats, in the versions that Kafka 4.3 writes."""
 
-from coordinator.groups.group import Group
+from coordinator.groups.membership import Membership
 from coordinator.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -36,7 +36,7 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
     return Record(offset_key(group_id, topic, partition), None)
 
 
-def empty_group(group: Group, generation: int, now_ms: int) -> Record:
+def empty_group(group: Membership, generation: int, now_ms: int) -> Record:
     """A group without members."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
@@ -49,7 +49,7 @@ def empty_group(group: Group, generation: int, now_ms: int) -> Record:
     return Record(group_key(group.group_id), versioned(value, GROUP_METADATA_VERSION))
 
 
-def stable_group(group: Group, assignments: dict[str, bytes]) -> Record:
+def stable_group(group: Membership, assignments: dict[str, bytes]) -> Record:
     """A generation with its assignments; who is not named in them gets the empty one."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",

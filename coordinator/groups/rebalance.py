@@ -12,8 +12,8 @@ from typing import Any
 
 from coordinator.groups.answers import join_refused, joined, sync_refused, synced
 from coordinator.groups.deadline import DeadlineKey, DeadlineKind, GroupDeadlines
-from coordinator.groups.group import Group, GroupState, Member
 from coordinator.groups.log_entries import empty_group, stable_group
+from coordinator.groups.membership import GroupState, Member, Membership
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import Outcome
 from protocol.errors import ErrorCode
@@ -44,26 +44,26 @@ class Rebalance:
 
     # -- deadlines -------------------------------------------------------------------------------------------
 
-    def expect(self, group: Group, member_id: str, at_ms: int) -> None:
+    def expect(self, group: Membership, member_id: str, at_ms: int) -> None:
         """Set the time at which a member is given up."""
         self._deadlines.set(DeadlineKey(DeadlineKind.MEMBER, group.group_id, member_id), at_ms)
 
-    def forget(self, group: Group, member_id: str) -> None:
+    def forget(self, group: Membership, member_id: str) -> None:
         """A member left or was replaced: nobody waits for it any more."""
         self._deadlines.clear(DeadlineKey(DeadlineKind.MEMBER, group.group_id, member_id))
 
-    def beat(self, group: Group, member: Member, now_ms: int) -> None:
+    def beat(self, group: Membership, member: Member, now_ms: int) -> None:
         """A sign of life."""
         self.expect(group, member.member_id, now_ms + member.session_timeout_ms)
 
-    def forget_group(self, group: Group) -> None:
+    def forget_group(self, group: Membership) -> None:
         """The group is gone: so are all its deadlines."""
         for member_id in (*group.members, *group.pending):
             self.forget(group, member_id)
         self._deadlines.clear(DeadlineKey(DeadlineKind.JOIN, group.group_id))
         self._deadlines.clear(DeadlineKey(DeadlineKind.SYNC, group.group_id))
 
-    def settled(self, group: Group) -> None:
+    def settled(self, group: Membership) -> None:
         """The group's record was replayed: what it settled need not be waited for."""
         if group.state is GroupState.EMPTY:
             self._deadlines.clear(DeadlineKey(DeadlineKind.JOIN, group.group_id))
@@ -72,14 +72,14 @@ class Rebalance:
 
     # -- preparing -------------------------------------------------------------------------------------------
 
-    def start_or_complete(self, group: Group, now_ms: int, outcome: Outcome) -> None:
+    def start_or_complete(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
         """Somebody came, changed or left: a new rebalance, or perhaps the end of the one under way."""
         if group.state is GroupState.PREPARING_REBALANCE:
             self.complete_if_joined(group, now_ms, outcome)
         else:
             self.prepare(group, now_ms, outcome)
 
-    def prepare(self, group: Group, now_ms: int, outcome: Outcome) -> None:
+    def prepare(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
         """All members are to join again; heartbeats tell them so."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             for member in group.members.values():
@@ -101,15 +101,15 @@ class Rebalance:
         else:
             self._wait_for_joins(group, now_ms + group.rebalance_timeout_ms)
 
-    def _wait_for_joins(self, group: Group, until_ms: int) -> None:
+    def _wait_for_joins(self, group: Membership, until_ms: int) -> None:
         self._deadlines.set(DeadlineKey(DeadlineKind.JOIN, group.group_id), until_ms)
 
-    def complete_if_joined(self, group: Group, now_ms: int, outcome: Outcome) -> None:
+    def complete_if_joined(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
         """The initial rebalance ends by its delay, every other as soon as nobody is missing."""
         if group.state is GroupState.PREPARING_REBALANCE and not group.is_initial and group.all_joined:
             self.complete(group, now_ms, outcome)
 
-    def joins_are_due(self, group: Group, now_ms: int, outcome: Outcome) -> None:
+    def joins_are_due(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
         """The time for joining is over, unless the group is new and members keep coming."""
         if group.state is not GroupState.PREPARING_REBALANCE:
             return
@@ -124,7 +124,7 @@ class Rebalance:
 
     # -- the next generation ---------------------------------------------------------------------------------
 
-    def complete(self, group: Group, now_ms: int, outcome: Outcome) -> None:
+    def complete(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
         """Fix the next generation and tell everybody, or find the group empty."""
         self._deadlines.clear(DeadlineKey(DeadlineKind.JOIN, group.group_id))
         absent = [m for m in group.members.values() if m.joining is None and m.instance_id is None]
@@ -139,13 +139,13 @@ class Rebalance:
             # Only static members, none of which came back: wait for them, or for the ends of their sessions.
             self._wait_for_joins(group, now_ms + max(group.rebalance_timeout_ms, 1))
 
-    def _end_empty(self, group: Group, now_ms: int, outcome: Outcome) -> None:
+    def _end_empty(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
         outcome.records = [*outcome.records, empty_group(group, group.generation + 1, now_ms)]
         # Should the log refuse: once more in a while. `settled` clears this.
         self._wait_for_joins(group, now_ms + RETRY_MS)
         outcome.reason = outcome.reason or f"group {group.group_id} is empty"
 
-    def _begin_generation(self, group: Group, now_ms: int, outcome: Outcome) -> None:
+    def _begin_generation(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
         group.generation += 1
         group.protocol = group.select_protocol()
         group.learn_subscriptions()
@@ -161,7 +161,7 @@ class Rebalance:
 
     # -- assignments -----------------------------------------------------------------------------------------
 
-    def assign(self, group: Group, assignments: dict[str, bytes], now_ms: int, outcome: Outcome) -> None:
+    def assign(self, group: Membership, assignments: dict[str, bytes], now_ms: int, outcome: Outcome) -> None:
         """The leader has spoken. The record makes the group stable; who waits is answered when it is durable."""
         outcome.records = [*outcome.records, stable_group(group, assignments)]
         for member in group.members.values():
@@ -169,12 +169,12 @@ class Rebalance:
                 answer_sync(member, synced(group, assignments.get(member.member_id, b"")), outcome)
                 self.beat(group, member, now_ms)
 
-    def has_synced(self, group: Group, member_id: str) -> None:
+    def has_synced(self, group: Membership, member_id: str) -> None:
         """A member fetched its assignment or waits for it."""
         group.unsynced.pop(member_id, None)
         self.settled(group)
 
-    def syncs_are_due(self, group: Group, now_ms: int, outcome: Outcome) -> None:
+    def syncs_are_due(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
         """Members that never asked for their assignment are given up, and the others join again."""
         if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.unsynced:
             return
@@ -185,7 +185,7 @@ class Rebalance:
 
     # -- members that go -------------------------------------------------------------------------------------
 
-    def session_is_over(self, group: Group, member_id: str, now_ms: int, outcome: Outcome) -> None:
+    def session_is_over(self, group: Membership, member_id: str, now_ms: int, outcome: Outcome) -> None:
         """A member was not heard of in time. One that waits for the others is excused, unless it is new."""
         member = group.members.get(member_id)
         if member_id in group.pending:
@@ -200,13 +200,13 @@ class Rebalance:
             else:
                 self.prepare(group, now_ms, outcome)
 
-    def drop(self, group: Group, member: Member, outcome: Outcome) -> None:
+    def drop(self, group: Membership, member: Member, outcome: Outcome) -> None:
         """Remove a member. If it is alive after all, UNKNOWN_MEMBER_ID makes it join afresh."""
         answer_join(member, join_refused(ErrorCode.UNKNOWN_MEMBER_ID), outcome)
         answer_sync(member, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID), outcome)
         self.forget(group, member.member_id)
         group.remove(member.member_id)
 
-    def _complete_even_initial(self, group: Group, now_ms: int, outcome: Outcome) -> None:
+    def _complete_even_initial(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
         if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
             self.complete(group, now_ms, outcome)

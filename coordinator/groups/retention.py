@@ -11,11 +11,12 @@ Tombstones go out in batches that fit, each step looks at so many offsets and no
 last of all: whatever is interrupted leaves a group with fewer offsets, never offsets without their group.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from coordinator.batch_room import STEP_BYTES, BatchRoom
-from coordinator.groups.group import Group, GroupState
 from coordinator.groups.log_entries import group_tombstone, offset_tombstone
+from coordinator.groups.logged import GroupLedger, LoggedGroup
+from coordinator.groups.membership import GroupState, Membership
 from coordinator.groups.offsets import NO_TOPIC_ID, OffsetStore, Partition, StoredOffset
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import Record
@@ -30,9 +31,10 @@ class RetentionRound:
     What a batch that the log refused would have removed is left to the next round.
     """
 
-    def __init__(self, find: Callable[[str], Group | None], store: OffsetStore, settings: GroupSettings) -> None:
-        self._find = find
-        self._store = store
+    def __init__(self, ledger: GroupLedger, memberships: dict[str, Membership], settings: GroupSettings) -> None:
+        self._logged = ledger.groups
+        self._store = ledger.offsets
+        self._memberships = memberships
         self._settings = settings
         self._groups: list[str] = []
         self._partitions: list[Partition] = []
@@ -58,7 +60,7 @@ class RetentionRound:
             if not self._groups:
                 break
             group_id = self._groups[-1]
-            group = self._find(group_id)
+            group = self._logged.get(group_id)
             if not self._begun:
                 self._partitions = list(self._store.committed.get(group_id, ()))
                 self._begun, going = True, 0
@@ -72,38 +74,54 @@ class RetentionRound:
                 continue
             if group is not None and self._is_unused(group, going) and not room.add(group_tombstone(group_id)):
                 break
+            self._forget_idle(group_id)
             self._groups.pop()
             self._begun = False
         return room.records
 
-    def _has_expired(self, group: Group, topic: str, partition: int, now_ms: int) -> bool:
+    def _has_expired(self, group: LoggedGroup, topic: str, partition: int, now_ms: int) -> bool:
         stored = self._store.get(group.group_id, topic, partition)
+        members = self._memberships.get(group.group_id)
         return (
             stored is not None
-            and _has_expired(group, topic, stored, self._settings, now_ms)
+            and _has_expired(group, members, topic, stored, self._settings, now_ms)
             and not self._store.is_unstable(group.group_id, topic, partition)
         )
 
-    def _is_unused(self, group: Group, going: int) -> bool:
-        idle = group.state is GroupState.EMPTY and not group.pending
+    def _is_unused(self, group: LoggedGroup, going: int) -> bool:
+        members = self._memberships.get(group.group_id)
         left = len(self._store.committed.get(group.group_id, ())) - going
+        idle = members is None or members.is_idle
         return idle and left == 0 and not self._store.has_open_transaction(group.group_id)
 
+    def _forget_idle(self, group_id: str) -> None:
+        """What is in the log only costs less."""
+        members = self._memberships.get(group_id)
+        if members is not None and members.is_idle:
+            del self._memberships[group_id]
 
-def _has_expired(group: Group, topic: str, stored: StoredOffset, settings: GroupSettings, now_ms: int) -> bool:
+
+def _has_expired(
+    group: LoggedGroup,
+    members: Membership | None,
+    topic: str,
+    stored: StoredOffset,
+    settings: GroupSettings,
+    now_ms: int,
+) -> bool:
     since_ms = stored.commit_timestamp_ms
-    if group.protocol_type is not None:
-        if group.state is GroupState.EMPTY:
-            if group.state_timestamp_ms != -1:
-                since_ms = group.state_timestamp_ms
-        elif group.state is not GroupState.STABLE or group.subscribed is None or group.is_subscribed_to(topic):
+    if members is not None and members.state is not GroupState.EMPTY:
+        known = members.state is GroupState.STABLE and members.subscribed is not None
+        if not known or members.is_subscribed_to(topic):
             return False
+    elif group.protocol_type is not None and group.state_timestamp_ms != -1:
+        since_ms = group.state_timestamp_ms
     if stored.expire_timestamp_ms != -1:
         return now_ms >= stored.expire_timestamp_ms
     return now_ms - since_ms >= settings.offsets_retention_ms
 
 
-def records_of_deletion(group: Group, store: OffsetStore, max_batch_bytes: int) -> tuple[list[Record], bool]:
+def records_of_deletion(group: Membership, store: OffsetStore, max_batch_bytes: int) -> tuple[list[Record], bool]:
     """The group is deleted by its owner, with everything that is committed or staged for it: a batch of tombstones, and
     whether it is the last."""
     room = BatchRoom(min(STEP_BYTES, max_batch_bytes))

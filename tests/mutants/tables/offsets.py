@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Change, Mutant
 
 STORE = "coordinator.groups.offsets:OffsetStore"
+LEDGER = "coordinator.groups.logged:GroupLedger"
 COORDINATOR = "coordinator.groups.coordinator:GroupCoordinator"
 STAGED = "unit/groups/test_transactional_offsets.py"
 RETENTION = "unit/groups/test_retention.py"
@@ -13,9 +14,9 @@ MUTANTS = (
         "a committed transaction without its offsets after a restart",
         (
             Change(
-                f"{COORDINATOR}._replay_offset",
-                "    self._offsets.replay(",
-                "    if entry.stamp is not None and not self._live:\n        return\n    self._offsets.replay(",
+                f"{COORDINATOR}.loaded",
+                "    for logged in",
+                "    self.ledger.offsets.staged.clear()\n    self.ledger.offsets._producers.clear()\n    for logged in",
             ),
         ),
         (f"{STAGED}::test_offsets_appear_with_their_transaction_or_not_at_all",),
@@ -37,9 +38,9 @@ MUTANTS = (
         "CORE-17000: staged offsets lose to every plain commit, but only after a restart",
         (
             Change(
-                f"{COORDINATOR}._replay_offset",
+                f"{LEDGER}._replay_offset",
                 "record_offset=entry.offset,",
-                "record_offset=entry.offset if self._live or entry.stamp is None else -1,",
+                "record_offset=entry.offset if entry.stamp is None or entry.value is None else -entry.offset,",
             ),
         ),
         (f"{STAGED}::test_the_latest_record_among_the_committed_wins", "unit/groups/test_group_machine.py"),

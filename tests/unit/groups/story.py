@@ -1,14 +1,14 @@
 """A group coordinator on a log in memory, with virtual time: what the stories in this folder are told with."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from coordinator.groups.commits import Commit, FetchedOffset, OffsetToCommit, WantedTopic
 from coordinator.groups.coordinator import DeletedOffsets, GroupCoordinator
 from coordinator.groups.joining import Caller
 from coordinator.groups.retention import TopicDeletion
-from coordinator.machine import Marker, Outcome, ProducerStamp, Ticket
-from coordinator.runtime import Shard
+from coordinator.machine import Marker, Outcome, ProducerStamp, ReplayedMarker, ReplayedRecord, Ticket
+from coordinator.runtime import Shard, entries_of
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DescribedGroup,
@@ -60,6 +60,11 @@ class Story:
         self.shard.close()
         self.log = self.log.copy()
         self.shard = self._shard(self.log)
+
+    def entries(self) -> Iterator[ReplayedRecord | ReplayedMarker]:
+        """Everything in the log."""
+        for _, batch in self.log.batches:
+            yield from (entry for entry, _ in entries_of(batch) if entry is not None)
 
     def submit(self, operation: Callable[[GroupCoordinator, Ticket, int], Outcome]) -> CollectingTicket:
         ticket = CollectingTicket()

@@ -6,8 +6,9 @@ tickets insist on that), silence ends in an empty group with nobody waiting, and
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from coordinator.groups.logged import GroupLedger
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroupResponse
 from tests.harness.group_settings import FixedGroupSettings
@@ -160,6 +161,19 @@ class GroupMachine(RuleBasedStateMachine):
     def the_log_refuses_the_next_record(self) -> None:
         self.log_refused = True
         self.story.log.refuse(ErrorCode.MESSAGE_TOO_LARGE)
+
+    @invariant()
+    def what_is_logged_is_what_the_log_says(self) -> None:
+        """Operations change nothing that is logged, and replay does the same live as on load."""
+        if not hasattr(self, "story"):
+            return
+        fresh = GroupLedger()
+        for entry in self.story.entries():
+            fresh.replay(entry)
+        live = self.story.shard.machine.ledger
+        assert live.groups == fresh.groups
+        assert live.offsets.committed == fresh.offsets.committed
+        assert live.offsets.staged == fresh.offsets.staged
 
     def reload_agrees(self) -> None:
         story = self.story

@@ -50,4 +50,4 @@ def test_a_marker_for_a_group_counts_when_its_offsets_are_there_and_durable() ->
     assert said == []
     story.log.sync()
     assert said == [ErrorCode.NONE]
-    assert not story.shard.machine._offsets.staged
+    assert not story.shard.machine.ledger.offsets.staged

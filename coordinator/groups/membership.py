@@ -1,8 +1,9 @@
-"""One classic consumer group as it lives in memory: its members, their votes, and who waits for what.
+"""The members of one classic consumer group, while this broker lives: their votes, and who waits for what.
 
-The log knows less: a generation once its leader has handed out the assignment, or that the group is empty. The rest
-(members that are joining, a generation without an assignment yet, who has synced) is soft state. After a reload the
-group is back at what the log says; members of an unlogged generation get ILLEGAL_GENERATION and join again.
+All of this is soft state. The log knows less (`logged`): a generation once its leader has handed out the assignment,
+or that the group is empty. Members that are joining, a generation without an assignment yet, who has synced: after a
+reload the group is back at what the log says, and members of an unlogged generation get ILLEGAL_GENERATION and join
+again.
 
 This file keeps the books. What happens when is decided in `rebalance`, `joining` and `classic`.
 """
@@ -11,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from coordinator.groups.records import GroupMetadataValue
+from coordinator.groups.logged import LoggedGroup, LoggedMember
 from coordinator.groups.subscriptions import subscribed_topics
 from coordinator.machine import Ticket
 
@@ -48,6 +49,12 @@ class Member:
     joining: Ticket | None = None
     syncing: Ticket | None = None
 
+    def settle(self, logged: LoggedMember, protocol: str | None) -> None:
+        """The log has this member's assignment. Its metadata need not be in memory twice."""
+        self.assignment = logged.assignment
+        if protocol is not None and self.protocols.get(protocol) == logged.subscription:
+            self.protocols[protocol] = logged.subscription
+
     def vote(self, candidates: Iterable[str]) -> str:
         """The candidate this member likes best."""
         allowed = set(candidates)
@@ -59,17 +66,19 @@ class Member:
 
 
 @dataclass(slots=True)
-class Group:
-    """One group. Members stand in the order in which they came; the first becomes leader."""
+class Membership:
+    """The members of one group, in the order in which they came; the first becomes leader."""
 
     group_id: str
     state: GroupState = GroupState.EMPTY
     previous_state: GroupState = GroupState.EMPTY
     generation: int = 0
+    """The generation under way; the log knows of it when it has an assignment."""
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str | None = None
     state_timestamp_ms: int = -1
+    """Since when the group is in this state."""
     members: dict[str, Member] = field(default_factory=dict)
     static_ids: dict[str, str] = field(default_factory=dict)
     """Instance id → member id (KIP-345)."""
@@ -85,8 +94,6 @@ class Group:
     member_came: bool = False
     subscribed: frozenset[str] | None = None
     """Topics of all members, where they are known."""
-    logged: bool = False
-    """Whether the log knows of this group. False after its first record was refused: then it never existed."""
 
     # -- states ----------------------------------------------------------------------------------------------
 
@@ -227,50 +234,53 @@ class Group:
     # -- what the log says -----------------------------------------------------------------------------------
 
     @classmethod
-    def restored(cls, group_id: str, value: GroupMetadataValue) -> "Group":
-        """The group as its last record tells it."""
+    def of(cls, logged: LoggedGroup) -> "Membership":
+        """The group as the log has it, with its members where it has any."""
         group = cls(
-            group_id,
-            state=GroupState.STABLE if value.members else GroupState.EMPTY,
-            generation=value.generation,
-            protocol_type=value.protocol_type or None,
-            protocol=value.protocol,
-            leader=value.leader,
-            state_timestamp_ms=value.current_state_timestamp,
-            logged=True,
+            logged.group_id,
+            state=GroupState.STABLE if logged.members else GroupState.EMPTY,
+            generation=logged.generation,
+            protocol_type=logged.protocol_type,
+            protocol=logged.protocol,
+            leader=logged.leader,
+            state_timestamp_ms=logged.state_timestamp_ms,
         )
-        for logged in value.members:
-            timeout_ms = logged.rebalance_timeout
+        for known in logged.members.values():
             member = Member(
-                logged.member_id,
-                logged.group_instance_id,
-                logged.client_id,
-                logged.client_host,
-                logged.session_timeout if timeout_ms == -1 else timeout_ms,
-                logged.session_timeout,
-                {value.protocol or "": bytes(logged.subscription)},
-                bytes(logged.assignment),
+                known.member_id,
+                known.instance_id,
+                known.client_id,
+                known.client_host,
+                known.rebalance_timeout_ms,
+                known.session_timeout_ms,
+                {logged.protocol or "": known.subscription},
+                known.assignment,
             )
-            group.add(member, value.protocol_type)
+            group.add(member, logged.protocol_type or "")
+        group.learn_subscriptions()
         return group
 
-    def settle(self, value: GroupMetadataValue, now_ms: int) -> None:
-        """A record of this live group went into the log: it is empty now, or stable with these assignments.
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to remember beside what the log says."""
+        return self.state is GroupState.EMPTY and not self.members and not self.pending
+
+    def settle(self, logged: LoggedGroup, now_ms: int) -> None:
+        """A record of this group went into the log: it is empty now, or stable with these assignments.
 
         The very first record of a group says "empty" while its first member may already be joining.
         """
-        self.logged = True
-        if value.members:
-            assert value.generation == self.generation
-            for logged in value.members:
-                self.members[logged.member_id].assignment = bytes(logged.assignment)
+        if logged.members:
+            assert logged.generation == self.generation
+            for known in logged.members.values():
+                self.members[known.member_id].settle(known, logged.protocol)
             if self.leader is not None:
                 self.unsynced.pop(self.leader, None)
             if self.state is not GroupState.STABLE:
                 self.enter(GroupState.STABLE, now_ms)
         elif not self.members:
-            self.generation = value.generation
+            self.generation = logged.generation
             self.protocol = None
             self.leader = None
             self.learn_subscriptions()
-            self.enter(GroupState.EMPTY, value.current_state_timestamp)
+            self.enter(GroupState.EMPTY, logged.state_timestamp_ms)

@@ -1,0 +1,124 @@
+"""What `__consumer_offsets` says of the groups of one shard: their last generations, and their offsets.
+
+Rule 1. Only `GroupLedger.replay` writes this, live and on load alike; operations read it. So it is at any moment what
+        a machine would have that has just replayed the whole log.
+Rule 2. Who is joining, which generation is under way, who waits for what: all that is soft state (`membership`). It
+        follows from what is logged, never the other way round.
+"""
+
+from dataclasses import dataclass, field
+
+from coordinator.groups.offsets import OffsetStore
+from coordinator.groups.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from coordinator.machine import ReplayedMarker, ReplayedRecord
+from protocol.codec import read_key, read_version, read_versioned
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMember:
+    """A member of the last generation, with what its leader assigned to it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedGroup:
+    """A group as its last record tells it: a generation and its members, or none. One that has offsets and no record
+    of its own is a simple group, whose owner assigns partitions by hand."""
+
+    group_id: str
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    state_timestamp_ms: int = -1
+    """Of a group without members: since when it has none. Its offsets expire by that."""
+    members: dict[str, LoggedMember] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, group_id: str, value: GroupMetadataValue) -> "LoggedGroup":
+        """What a record says."""
+        members = {
+            member.member_id: LoggedMember(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.session_timeout if member.rebalance_timeout == -1 else member.rebalance_timeout,
+                member.session_timeout,
+                bytes(member.subscription),
+                bytes(member.assignment),
+            )
+            for member in value.members
+        }
+        return cls(
+            group_id,
+            generation=value.generation,
+            protocol_type=value.protocol_type or None,
+            protocol=value.protocol,
+            leader=value.leader,
+            state_timestamp_ms=value.current_state_timestamp,
+            members=members,
+        )
+
+
+class GroupLedger:
+    """All groups and offsets of one shard, as its log has them."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, LoggedGroup] = {}
+        self.offsets = OffsetStore()
+
+    def replay(self, entry: ReplayedRecord | ReplayedMarker) -> str | None:
+        """Take in what the log says; the id of the group whose own record it is. Unknown record types are skipped
+        (KIP-915), unknown versions of known ones are refused: to skip them would lose offsets (KAFKA-18672)."""
+        if isinstance(entry, ReplayedMarker):
+            self.offsets.end_transaction(entry.stamp.producer_id, commit=entry.commit)
+            return None
+        match read_version(entry.key):
+            case 2:
+                return self._replay_group(entry)
+            case 1:
+                key = read_key(OffsetCommitKey, entry.key)
+                self._replay_offset(key.group, key.topic, key.partition, entry)
+            case 0:
+                old = read_key(LegacyOffsetCommitKey, entry.key)
+                self._replay_offset(old.group, old.topic, old.partition, entry)
+            case _:
+                pass
+        return None
+
+    def _replay_group(self, entry: ReplayedRecord) -> str:
+        group_id = read_key(GroupMetadataKey, entry.key).group
+        if entry.value is None:
+            self.groups.pop(group_id, None)
+        else:
+            self.groups[group_id] = LoggedGroup.of(group_id, read_versioned(GroupMetadataValue, entry.value))
+        return group_id
+
+    def _replay_offset(self, group_id: str, topic: str, partition: int, entry: ReplayedRecord) -> None:
+        value = None if entry.value is None else read_versioned(OffsetCommitValue, entry.value)
+        if value is not None and group_id not in self.groups:
+            # Somebody stores offsets without being a member.
+            self.groups[group_id] = LoggedGroup(group_id)
+        self.offsets.replay(
+            group_id,
+            topic,
+            partition,
+            value,
+            record_offset=entry.offset,
+            producer_id=None if entry.stamp is None else entry.stamp.producer_id,
+        )
