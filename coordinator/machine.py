@@ -71,9 +71,10 @@ class Outcome:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplayedRecord:
-    """A record as it comes out of the log. `stamp` is set where its batch is transactional."""
+    """A record as it comes out of the log. `stamp` is set where its batch is transactional. Nobody changes one; that it
+    is not frozen saves a microsecond for each record of a log that is loaded."""
 
     offset: int
     timestamp_ms: int

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from coordinator.loading import replaying
 from coordinator.machine import (
     Machine,
     Marker,
@@ -30,10 +31,6 @@ from coordinator.machine import (
 )
 from coordinator.ports import AppendRefused, Cancel, Clock, ShardLog, Timer
 from protocol.errors import ErrorCode
-from protocol.records.batch import headers_in
-from protocol.records.control import read_end_transaction
-from protocol.records.record import records_of
-from protocol.schema import Buffer
 
 M = TypeVar("M", bound=Machine)
 
@@ -77,7 +74,17 @@ class NotReady(Exception):
 class Shard(Generic[M]):
     """One machine over one `ShardLog`. See the head of this file."""
 
-    def __init__(self, make: Callable[[], M], log: ShardLog, clock: Clock, timer: Timer, *, name: str) -> None:
+    def __init__(
+        self,
+        make: Callable[[], M],
+        log: ShardLog,
+        clock: Clock,
+        timer: Timer,
+        *,
+        name: str,
+        compacted: bool = False,
+    ) -> None:
+        """`compacted`: the log keeps the last record of each key, and loading need not replay the others."""
         self.name = name
         self.log = log
         self.state = ShardState.LOADING
@@ -91,7 +98,8 @@ class Shard(Generic[M]):
         self._make = make
         self._clock = clock
         self._timer = timer
-        self._load_offset = log.start_offset
+        self._compacted = compacted
+        self._replaying: Iterator[None] | None = None
         self._listeners: list[Callable[[], None]] = []
         self._waiting: deque[tuple[int, list[tuple[Ticket, Any]]]] = deque()
         self._unanswered: dict[Ticket, None] = {}
@@ -104,40 +112,29 @@ class Shard(Generic[M]):
 
     # -- loading ---------------------------------------------------------------------------------------------
 
-    def load_slice(self, max_bytes: int) -> bool:
-        """Replay up to `max_bytes` of the log; True when everything was replayed and the shard is live.
-
-        Reads to the end of the log, not to what is durable: answers wait for that anyway. A read that returns
-        nothing before the end is a gap that compaction left, and the end of loading (KAFKA-9065).
-        """
+    def load_slice(self, max_bytes: int, spent: Callable[[], bool] = lambda: False) -> bool:
+        """Replay the log, `max_bytes` read at a time, until the time is `spent`; True when everything was replayed and
+        the shard is live. `spent` is asked every few records. See `coordinator.loading`."""
         if self.state is not ShardState.LOADING:
             return True
         try:
-            progressed = self._replay_from_log(max_bytes)
-            if progressed and self._load_offset < self.log.end_offset:
-                return False
+            if self._replaying is None:
+                self._replaying = replaying(
+                    self.log, self.machine.replay, max_bytes=max_bytes, compacted=self._compacted
+                )
+            for _ in self._replaying:
+                if spent():
+                    return False
             self.machine.loaded(self._clock.now_ms())
         except Exception:
             self.close()
             raise
+        self._replaying = None
         self.state = ShardState.ACTIVE
         self._moved = True
         self._rearm()
         self._settle()
         return True
-
-    def _replay_from_log(self, max_bytes: int) -> bool:
-        if self._load_offset >= self.log.end_offset:
-            return False
-        progressed = False
-        for data in self.log.read(self._load_offset, max_bytes):
-            for entry, next_offset in entries_of(data):
-                if entry is not None and entry.offset >= self._load_offset:
-                    self.machine.replay(entry)
-                if next_offset is not None:
-                    progressed = True
-                    self._load_offset = max(self._load_offset, next_offset)
-        return progressed
 
     def reload(self) -> None:
         """Drop the machine and what waits for it, and load again from the log (NOT_COORDINATOR to all who wait)."""
@@ -146,7 +143,7 @@ class Shard(Generic[M]):
             return
         self.state = ShardState.LOADING
         self.machine = self._make()
-        self._load_offset = self.log.start_offset
+        self._replaying = None
         if self.on_reload is not None:
             self.on_reload()
 
@@ -300,24 +297,6 @@ class Shard(Generic[M]):
         self.submit(lambda machine, at_ms: machine.expire(at_ms))
         if self.machine.next_deadline_ms() == due and self.log.end_offset == end_offset:
             self._arm(now_ms + RETRY_EXPIRY_MS)
-
-
-def entries_of(data: Buffer) -> Iterator[tuple[ReplayedRecord | ReplayedMarker | None, int | None]]:
-    """What a run of batches says: each entry, and after each batch the offset of the next one.
-
-    Control batches other than the end of a transaction say nothing here; empty batches are legal (KAFKA-7467).
-    """
-    for position, header in headers_in(data):
-        stamp = ProducerStamp(header.producer_id, header.producer_epoch) if header.is_transactional else None
-        if header.is_control:
-            end = read_end_transaction(data, position) if header.records_count and stamp is not None else None
-            if end is not None and stamp is not None:
-                yield ReplayedMarker(header.base_offset, header.max_timestamp, stamp, end.commit), None
-        else:
-            for record in records_of(data, position):
-                key = record.key or b""
-                yield ReplayedRecord(record.offset, record.timestamp_ms, stamp, key, record.value), None
-        yield None, header.next_offset
 
 
 def _stamp_of(marker: Marker) -> ProducerStamp:

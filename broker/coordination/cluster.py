@@ -3,7 +3,6 @@
 The log is always synced, whatever the durability of topics: ids and epochs that were handed out must never come again.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -26,7 +25,7 @@ Spent = Callable[[], bool]
 
 _log = EventLog("cluster")
 
-LOAD_SLICE_BYTES = 1 << 20
+LOAD_READ_BYTES = 1 << 20
 METADATA_CONFIG = TopicConfig(
     log=LogConfig(retention_ms=-1, segment_ms=(1 << 63) - 1), max_message_bytes=1 << 30, flush_messages=1
 )
@@ -58,6 +57,7 @@ class Cluster:
             on_written=on_written,
             durable_appends=True,
         )
+        self._environment = environment
         clock = SteadyClock(environment)
         self.shard: Shard[ClusterCoordinator] = Shard(
             ClusterCoordinator,
@@ -91,8 +91,9 @@ class Cluster:
 
     async def wait_until_loaded(self) -> None:
         """Replay the whole log, in slices."""
-        while not self.shard.load_slice(LOAD_SLICE_BYTES):
-            await asyncio.sleep(0)
+        time_slice = self._environment.time_slice()
+        while not self.shard.load_slice(LOAD_READ_BYTES, time_slice.spent):
+            await time_slice.wait_for_turn()
 
     async def register(
         self, node_id: int, rack: str | None, endpoints: tuple[tuple[str, str, int], ...], directory: bytes

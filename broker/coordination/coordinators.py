@@ -28,6 +28,8 @@ M = TypeVar("M", bound=Machine)
 WAIT_FOR_SHARD_MS = 100
 LONGEST_SHORT_KEY = 64
 """Characters of a key whose hash is remembered."""
+MOST_READ_BYTES = 1 << 20
+"""Of a log that is loaded, whatever the setting says: a read cannot be interrupted."""
 
 
 class CoordinatorError(Exception):
@@ -171,6 +173,7 @@ class Shards(Generic[M]):
         self.topic = topic
         self._partition_count = partition_count
         self._make = make
+        self._environment = environment
         self.clock = SteadyClock(environment)
         self.timer = LoopTimer(self.clock)
         self._load_bytes = load_bytes
@@ -180,7 +183,8 @@ class Shards(Generic[M]):
         self._partitions: dict[int, Partition] = {}
         self._changed: asyncio.Future[None] | None = None
         self._shards: dict[int, Shard[M]] = {}
-        self._loading: dict[int, asyncio.Task[None]] = {}
+        self._loading: asyncio.Task[None] | None = None
+        self._failure: Exception | None = None
 
     def partition_for(self, key: str) -> int:
         """The partition that a group id or transactional id belongs to."""
@@ -272,34 +276,50 @@ class Shards(Generic[M]):
                 self._open_one(partition.index, PartitionShardLog(partition))
 
     def _open_one(self, index: int, log: ShardLog) -> None:
-        shard = Shard(lambda: self._make(index), log, self.clock, self.timer, name=f"{self.topic}-{index}")
+        shard = Shard(
+            lambda: self._make(index), log, self.clock, self.timer, name=f"{self.topic}-{index}", compacted=True
+        )
         self._shards[index] = shard
-        shard.on_reload = lambda: self._load_in_background(index, shard)
+        shard.on_reload = self._load_in_background
         shard.on_bug = lambda error: _log.bug("an operation failed", error, shard=shard.name)
         if self._opened is not None:
             self._opened(index, shard)
         if log.start_offset == log.end_offset:
-            shard.load_slice(1)
+            shard.load_slice(self._read_bytes())
             self._shards_changed()
         else:
-            self._load_in_background(index, shard)
+            self._load_in_background()
 
-    def _load_in_background(self, index: int, shard: Shard[M]) -> None:
-        task = self._loading.get(index)
-        if task is None or task.done():
-            self._loading[index] = task = asyncio.get_running_loop().create_task(self._load(shard))
-            task.add_done_callback(_tell_failure)
+    def _load_in_background(self) -> None:
+        if self._loading is None or self._loading.done():
+            self._loading = asyncio.get_running_loop().create_task(self._load())
 
-    async def _load(self, shard: Shard[M]) -> None:
-        try:
-            while shard.state is ShardState.LOADING:
-                # Another turn of the loop before each slice, the first one too.
-                await asyncio.sleep(0)
-                shard.load_slice(self._load_bytes())
-        finally:
-            # On the next turn, when this task is done: whoever waits for loading sees how it ended.
-            asyncio.get_running_loop().call_soon(self._shards_changed)
-        _log.debug("loaded", shard=shard.name)
+    async def _load(self) -> None:
+        """One shard after the other, and one slice of time for all: however many there are, others have their turns."""
+        time_slice = self._environment.time_slice()
+        while True:
+            # Another turn of the loop before each slice, the first one too.
+            await time_slice.wait_for_turn()
+            shard = next((shard for shard in self.all() if shard.state is ShardState.LOADING), None)
+            if shard is None:
+                return
+            try:
+                while shard is not None and shard.load_slice(self._read_bytes(), time_slice.spent):
+                    _log.debug("loaded", shard=shard.name)
+                    self._shards_changed()
+                    shard = next((shard for shard in self.all() if shard.state is ShardState.LOADING), None)
+            except Exception as error:  # noqa: BLE001  one shard that cannot be loaded is not to keep the others closed
+                self._not_loaded(error)
+
+    def _read_bytes(self) -> int:
+        return min(self._load_bytes(), MOST_READ_BYTES)
+
+    def _not_loaded(self, error: Exception) -> None:
+        """A log that contradicts itself; or a shard went to work once it was loaded, and the disk refused a record."""
+        self._failure = error
+        what = {"message": "a coordinator could not be loaded", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(what)
+        self._shards_changed()
 
     @property
     def all_loaded(self) -> bool:
@@ -311,23 +331,15 @@ class Shards(Generic[M]):
     async def wait_until_loaded(self) -> None:
         """Until `all_loaded`. Raises what a load raised (a log that contradicts itself)."""
         while not self.all_loaded:
-            for task in self._loading.values():
-                if task.done():
-                    task.result()
+            if self._failure is not None:
+                raise self._failure
             await self._wait_for_change(None)
 
     def close(self) -> None:
         """Close every shard; whoever waits is told NOT_COORDINATOR."""
-        for task in self._loading.values():
-            task.cancel()
+        if self._loading is not None:
+            self._loading.cancel()
         for index in sorted(self._shards):
             self._shards[index].close()
         self._shards.clear()
         self._shards_changed()
-
-
-def _tell_failure(task: "asyncio.Task[None]") -> None:
-    """A shard goes to work in its last slice, and a disk may refuse what it writes: nobody waits for the task then."""
-    if not task.cancelled() and (error := task.exception()) is not None:
-        what = {"message": "a coordinator could not be loaded", "exception": error}
-        asyncio.get_running_loop().call_exception_handler(what)

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from coordinator.loading import entries_of
 from coordinator.machine import Marker, Outcome, Record, ReplayedRecord, Ticket
-from coordinator.runtime import Shard, entries_of
+from coordinator.runtime import Shard
 from coordinator.transactions.coordinator import Identity, TransactionCoordinator
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.markers import MarkerDriver

@@ -4,8 +4,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from coordinator.loading import entries_of
 from coordinator.machine import Marker, ReplayedRecord
-from coordinator.runtime import ShardState, entries_of
+from coordinator.runtime import ShardState
 from coordinator.transactions.coordinator import Identity
 from coordinator.transactions.states import (
     TRANSITIONS,
@@ -67,7 +68,7 @@ class RandomTransactions(RuleBasedStateMachine):
     def _loaded(self) -> None:
         """Until it stands: what follows from a load may be refused, too, and then it loads once more."""
         while self.rig.shard.state is ShardState.LOADING:
-            self.rig.shard.load_slice(200)
+            self.rig.shard.load_slice(200, lambda: True)
 
     def _collect(self) -> None:
         """Clients learn their identities, and keep the old ones: zombies."""

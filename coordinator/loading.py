@@ -1,0 +1,99 @@
+"""Replaying a log into a new machine, in steps that are short whatever the log holds.
+
+Rule 1. Reads go to the end of the log, not to what is durable: answers wait for that anyway.
+Rule 2. A read that returns nothing before the end is a gap that compaction left, and the end of loading (KAFKA-9065).
+Rule 3. Of a log that is compacted by key, a record is passed over where a later one of the same key was read together
+        with it, both of no transaction: compaction might have removed it already, so no machine depends on it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from coordinator.machine import ProducerStamp, ReplayedMarker, ReplayedRecord
+from protocol.records.batch import headers_in
+from protocol.records.control import read_end_transaction
+from protocol.records.record import records_of
+from protocol.schema import Buffer
+
+Entry = ReplayedRecord | ReplayedMarker
+
+STEP_RECORDS = 32
+"""How many records are read or replayed in one step: some hundred microseconds."""
+
+
+class ReadableLog(Protocol):
+    """The part of a `coordinator.ports.ShardLog` that loading uses."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    def read(self, offset: int, max_bytes: int) -> list[Buffer]: ...
+
+
+def replaying(
+    log: ReadableLog, replay: Callable[[Entry], None], *, max_bytes: int, compacted: bool = False
+) -> Iterator[None]:
+    """Call `replay` for everything the log holds, reading `max_bytes` at a time. Between two steps others may have a
+    turn; nobody may append meanwhile."""
+    position = log.start_offset
+    while position < log.end_offset:
+        window = _Window(compacted)
+        end = position
+        for data in log.read(position, max_bytes):
+            for entry, next_offset in entries_of(data):
+                if next_offset is not None:
+                    end = max(end, next_offset)
+                    yield
+                elif entry is not None and entry.offset >= position and window.add(entry) % STEP_RECORDS == 0:
+                    yield
+        if end == position:
+            return
+        for number, entry in enumerate(window.entries):
+            if entry is not None:
+                replay(entry)
+            if number % STEP_RECORDS == 0:
+                yield
+        position = end
+
+
+class _Window:
+    """What one read brought, in order; None where a later record stands for it."""
+
+    __slots__ = ("_compacted", "_latest", "entries")
+
+    def __init__(self, compacted: bool) -> None:
+        self.entries: list[Entry | None] = []
+        self._compacted = compacted
+        self._latest: dict[bytes, int] = {}
+
+    def add(self, entry: Entry) -> int:
+        """Returns how many there are now."""
+        entries = self.entries
+        if self._compacted and isinstance(entry, ReplayedRecord) and entry.stamp is None:
+            superseded = self._latest.get(entry.key)
+            if superseded is not None:
+                entries[superseded] = None
+            self._latest[entry.key] = len(entries)
+        entries.append(entry)
+        return len(entries)
+
+
+def entries_of(data: Buffer) -> Iterator[tuple[Entry | None, int | None]]:
+    """What a run of batches says: each entry, and after each batch the offset of the next one.
+
+    Control batches other than the end of a transaction say nothing here; empty batches are legal (KAFKA-7467).
+    """
+    for position, header in headers_in(data):
+        stamp = ProducerStamp(header.producer_id, header.producer_epoch) if header.is_transactional else None
+        if header.is_control:
+            end = read_end_transaction(data, position) if header.records_count and stamp is not None else None
+            if end is not None and stamp is not None:
+                yield ReplayedMarker(header.base_offset, header.max_timestamp, stamp, end.commit), None
+        else:
+            for record in records_of(data, position):
+                key = record.key or b""
+                yield ReplayedRecord(record.offset, record.timestamp_ms, stamp, key, record.value), None
+        yield None, header.next_offset

@@ -1,0 +1,143 @@
+"""How shards load: a bounded piece of work per turn for all of them together, and nothing twice that is superseded."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from broker.coordination.coordinators import Shards
+from broker.process.time_slice import SLICE_S, TimeSlice
+from coordinator.loading import STEP_RECORDS, Entry, replaying
+from coordinator.machine import Outcome, ProducerStamp, Record, ReplayedRecord
+from protocol.records.record import NewRecord, build_batch
+from tests.harness.memory_shard_log import MemoryShardLog
+from tests.harness.work_clock import STEP_S, WorkClock
+from tests.unit.partition.rig import NOW_MS, Rig
+
+SHARDS = 40
+BATCHES = 10
+RECORDS_IN_A_BATCH = 50
+
+
+class Machine:
+    """Counts what it is told in each turn of the loop."""
+
+    turn = 0
+    replayed: dict[int, int]
+    fails = False
+
+    def replay(self, entry: Entry) -> None:
+        assert not Machine.fails, "the log contradicts itself"
+        Machine.replayed[Machine.turn] = Machine.replayed.get(Machine.turn, 0) + 1
+
+    def loaded(self, now_ms: int) -> None:
+        """Nothing begins."""
+
+    def next_deadline_ms(self) -> int | None:
+        return None
+
+    def expire(self, now_ms: int) -> Outcome:
+        raise AssertionError("it has no deadlines")
+
+
+class Environment:
+    """Time goes on by work."""
+
+    def __init__(self) -> None:
+        self._clock = WorkClock()
+
+    def time_slice(self) -> TimeSlice:
+        return TimeSlice(self._clock.now)
+
+    def wall_ms(self) -> int:
+        return NOW_MS
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+def filled(index: int) -> Any:
+    """A partition with records of different keys."""
+    rig = Rig()
+    for number in range(BATCHES):
+        keys = [f"{number}-{one}".encode() for one in range(RECORDS_IN_A_BATCH)]
+        rig.partition.append_records(build_batch([NewRecord(key=key, value=b"v") for key in keys]), now_ms=NOW_MS)
+    rig.partition.index = index
+    return rig.partition
+
+
+def loading(machine: type[Machine], shards: int) -> Shards[Machine]:
+    made: Shards[Machine] = Shards(
+        topic="t",
+        partition_count=lambda: shards,
+        make=lambda index: machine(),
+        environment=cast(Any, Environment()),
+        exists=lambda: True,
+    )
+    made.open([filled(index) for index in range(shards)])
+    return made
+
+
+def test_all_shards_share_one_slice_of_each_turn() -> None:
+    """However many there are: a request waits for one slice, and not for one of each."""
+    Machine.replayed = {}
+
+    async def story() -> None:
+        shards = loading(Machine, SHARDS)
+        while not shards.all_loaded:
+            Machine.turn += 1
+            await asyncio.sleep(0)
+
+    asyncio.run(story())
+    assert sum(Machine.replayed.values()) == SHARDS * BATCHES * RECORDS_IN_A_BATCH
+    assert max(Machine.replayed.values()) <= SLICE_S / STEP_S * STEP_RECORDS * 2
+    assert len(Machine.replayed) > SHARDS
+
+
+def test_a_log_that_contradicts_itself_keeps_no_other_shard_closed() -> None:
+    class Fragile(Machine):
+        made = 0
+
+        def __init__(self) -> None:
+            Fragile.made += 1
+            self.number = Fragile.made
+
+        def replay(self, entry: Entry) -> None:
+            assert self.number != 2, "the log contradicts itself"
+
+    async def story() -> None:
+        reported: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
+        shards = loading(Fragile, 3)
+        with pytest.raises(AssertionError):
+            await asyncio.wait_for(shards.wait_until_loaded(), 20)
+        for index in (0, 2):
+            await shards.wait_until_ready(index)
+        assert reported == ["a coordinator could not be loaded"]
+
+    asyncio.run(story())
+
+
+def keys_replayed(log: MemoryShardLog, max_bytes: int, *, compacted: bool) -> list[tuple[bytes, int]]:
+    seen: list[tuple[bytes, int]] = []
+
+    def replay(entry: Entry) -> None:
+        assert isinstance(entry, ReplayedRecord)
+        seen.append((entry.key, entry.offset))
+
+    for _ in replaying(log, replay, max_bytes=max_bytes, compacted=compacted):
+        pass
+    return seen
+
+
+def test_what_a_later_record_supersedes_is_not_replayed() -> None:
+    """As compaction may have removed it; but nothing of a transaction, whose marker decides, and nothing in a log that
+    is not compacted by key."""
+    log = MemoryShardLog()
+    stamp = ProducerStamp(5, 0)
+    for keys, of in (("ab", None), ("a", stamp), ("ca", None)):
+        log.append([Record(key.encode(), b"v") for key in keys], stamp=of, now_ms=1)
+    everything = [(b"a", 0), (b"b", 1), (b"a", 2), (b"c", 3), (b"a", 4)]
+    assert keys_replayed(log, 1 << 20, compacted=True) == everything[1:]
+    assert keys_replayed(log, 1 << 20, compacted=False) == everything
+    assert keys_replayed(log, 1, compacted=True) == everything, "only what was read together is known to be superseded"
