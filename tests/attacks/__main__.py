@@ -1,0 +1,60 @@
+"""`python -m tests.attacks [CASE …]`: the long form of the attacks, written to docs/attacks.md.
+
+CASE …       only these cases           --short      the sizes of `make test`
+--kafka      Apache Kafka, not us       --no-write   print only
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.attacks.registry import load_cases
+from tests.attacks.trial import Outcome, Trial
+from tests.harness.jars import JarsMissing
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make attack ARGS=", description=__doc__)
+    parser.add_argument("cases", nargs="*", default=list(load_cases()))
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--kafka", action="store_true")
+    parser.add_argument("--no-write", action="store_true")
+    chosen = parser.parse_args()
+    if unknown := set(chosen.cases) - set(load_cases()):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(load_cases())}")
+    return chosen
+
+
+def described(outcome: Outcome) -> str:
+    figures = ", ".join(f"{name} {value:.4g}" for name, value in outcome.figures.items())
+    notes = "; ".join(outcome.notes[:3])
+    return f"{outcome.case:36} {'held' if outcome.held else ' AND '.join(outcome.problems)[:4000]} ({figures}) {notes}"
+
+
+def attacked(name: str, chosen: argparse.Namespace) -> Outcome:
+    case = load_cases()[name]
+    folder = Path(tempfile.mkdtemp(prefix="tallystick-attack-"))
+    try:
+        return Trial(case, case.short if chosen.short else case.long, folder, kafka=chosen.kafka).run()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> int:
+    chosen = options()
+    outcomes: list[Outcome] = []
+    try:
+        for name in chosen.cases:
+            if load_cases()[name].on_kafka or not chosen.kafka:
+                outcomes.append(attacked(name, chosen))
+                print(described(outcomes[-1]), flush=True)
+    except JarsMissing as reason:
+        print(f"Apache Kafka cannot be had ({reason})", file=sys.stderr)
+        return 1
+    return int(any(not outcome.held for outcome in outcomes) and not chosen.kafka)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
