@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 OK, FAILED, NOT_STARTED = 0, 1, 2
 HURRIED_DRAIN_S = 0.1
+LAST_WORDS_S = 2.0
+"""How long the end waits for somebody to read the log."""
 
 _log = EventLog("main")
 
@@ -36,19 +38,25 @@ _log = EventLog("main")
 def main(arguments: Sequence[str]) -> int:
     """Run a broker until a signal or a failure ends it."""
     options = _parser().parse_args(arguments)
-    set_up_logging(options.log_level, as_json=options.log_format == "json")
+    writer = set_up_logging(options.log_level, as_json=options.log_format == "json")
     raise_limit()
     try:
         config = _configuration(options)
         for sentence in config.warnings:
             _log.warning(sentence)
-        return _run(config, options)
+        failure = _run(config, options)
+        if failure is not None:
+            writer.say(f"tallystick: stopped, because storage failed: {failure}")
+            return FAILED
     except (ConfigError, BadListener, DataFolderLocked, UnreadableDataFolder) as problem:
-        sys.stderr.write(f"tallystick: {problem}\n")
+        writer.say(f"tallystick: {problem}")
         return NOT_STARTED
     except (StorageFailed, OSError) as problem:
-        sys.stderr.write(f"tallystick: the disk failed: {problem}\n")
+        writer.say(f"tallystick: the disk failed: {problem}")
         return FAILED
+    finally:
+        writer.finish(LAST_WORDS_S)
+    return OK
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -100,7 +108,8 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
     )
 
 
-def _run(config: BrokerConfig, options: argparse.Namespace) -> int:
+def _run(config: BrokerConfig, options: argparse.Namespace) -> BaseException | None:
+    """Serve until the end; what ended it, if that was no signal."""
     import uvloop
 
     files = None if config.in_memory else LocalFiles(config.data_folder)
@@ -114,7 +123,7 @@ def _run(config: BrokerConfig, options: argparse.Namespace) -> int:
             files.close()
 
 
-async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file: str | None) -> int:
+async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file: str | None) -> BaseException | None:
     stop, hurry = asyncio.Event(), asyncio.Event()
     _catch_signals(stop, hurry)
     node = Node(config, environment, on_failure=lambda _: stop.set(), faults=_faults())
@@ -133,11 +142,9 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     else:
         await server.stop(HURRIED_DRAIN_S)
         node.abandon()
-    if node.failure is not None:
-        sys.stderr.write(f"tallystick: stopped, because storage failed: {node.failure}\n")
-        return FAILED
-    _log.info("stopped")
-    return OK
+    if node.failure is None:
+        _log.info("stopped")
+    return node.failure
 
 
 def _faults() -> "Faults | None":

@@ -21,6 +21,7 @@ MAX_FILES_IN_A_FOLDER = 32
 FORBIDDEN_WORDS = {"common", "utils", "util", "helpers", "helper", "core", "manager", "misc"}
 
 READS_THE_WORLD = {
+    "broker/process/log_writer.py",
     "broker/process/environment.py",
     "broker/disk/local_files.py",
     "broker/__main__.py",

