@@ -15,7 +15,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: oracle oracle-spark help install demo serve test test-spark mutants lint format bench bench-spark chaos simulate pipelines
+.PHONY: oracle oracle-spark oracle-attack attack help install demo serve test test-spark mutants lint format bench bench-spark chaos simulate pipelines
 .PHONY: jars jars-kafka jars-tested spark-where-java docs lock clean
 
 help: ## Show this list
@@ -79,6 +79,12 @@ spark-where-java: install
 
 simulate: install ## Many seeds of a whole node under faults (SEEDS=20000 START=0; without START fresh ones)
 	@$(BIN)/python -m tests.simulation --jobs 2 --seeds $(or $(SEEDS),1000) $(if $(START),--start $(START)) $(ARGS)
+
+attack: install ## Every attack in its long form, beside an honest client; write docs/attacks.md (ARGS="idle-connections fuzz")
+	@$(BIN)/python -m tests.attacks $(ARGS)
+
+oracle-attack: install jars-kafka ## The same attacks on Apache Kafka, into its column of docs/attacks.md
+	@$(BIN)/python -m tests.attacks --kafka $(ARGS)
 
 chaos: install jars-kafka ## Real processes killed, frozen and out of disk under real clients (MINUTES=10 ARGS="--seed 7")
 	@TALLYSTICK_CHAOS_THOROUGH=1 $(BIN)/python -m pytest -n 2 tests/chaos/test_fault_points.py tests/chaos/test_other_points.py
