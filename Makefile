@@ -16,7 +16,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack attack help install demo serve test test-spark mutants lint format bench bench-spark chaos simulate pipelines
-.PHONY: jars jars-kafka jars-tested spark-where-java docs lock clean
+.PHONY: fresh jars jars-kafka jars-tested spark-where-java docs lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ test: lint jars-tested ## Lint, then every short test; those of Spark where Java
 
 test-spark: jars ## Every case of the Spark tests, the long ones too (ARGS="tests/spark/test_eos_faults.py")
 	@TALLYSTICK_SPARK=whole $(BIN)/python -m pytest $(or $(ARGS),tests/spark)
+
+fresh: install ## The two commands of the README on fresh machines: Debian 13 and testing (root and debootstrap needed)
+	@$(BIN)/python -m tests.fresh $(ARGS)
 
 mutants: install ## Plant defects, one at a time; each must be noticed; write docs/mutants.md (ARGS="--jobs 2 NAME")
 	@$(BIN)/python -m tests.mutants $(ARGS)

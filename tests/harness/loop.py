@@ -7,6 +7,7 @@ Rule 3. Whatever a loop is told of as an exception nobody caught is kept, and fa
 """
 
 import asyncio
+import inspect
 from asyncio import events
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
@@ -138,9 +139,14 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
 
     def die(self) -> None:
-        """Nothing of this process runs from now on."""
+        """Nothing of this process runs from now on. What has not begun is closed, or Python would report that nobody
+        awaited it."""
         self.alive = self.awake = False
         self.held.clear()
+        for task in asyncio.all_tasks(self):
+            work = task.get_coro()
+            if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+                work.close()
 
     def stand_still(self, seconds: float) -> None:
         """As by SIGSTOP: what runs now comes to its end, nothing else is called for so long, and then all of it in its

@@ -10,7 +10,6 @@ import gc
 import logging
 import sys
 import traceback
-import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -102,7 +101,6 @@ def run(plan: Plan) -> Result:
 @contextlib.contextmanager
 def _quiet_about_the_dead() -> Iterator[None]:
     """What is left of a process that died is thrown away; Python would report what it meets there."""
-    warnings.filterwarnings("ignore", "coroutine .* was never awaited")
     hook = sys.unraisablehook
     sys.unraisablehook = lambda found: None if isinstance(found.exc_value, ProcessDied) else hook(found)
     try:
