@@ -16,7 +16,8 @@ from tests.fresh.here import Here
 PACKAGES = ("python3", "python3-venv", "make")
 """What the README says."""
 USER = "newcomer"
-PROJECT = "/home/newcomer/tallystick"
+HOME = "/srv/newcomer"
+PROJECT = f"{HOME}/tallystick"
 TRUSTED = "/etc/ssl/certs/of-this-machine.pem"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENTER = """
@@ -48,7 +49,7 @@ class Debian:
         if self._here.certificates is not None:
             (self._folder / TRUSTED.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(self._here.certificates, self._folder / TRUSTED.lstrip("/"))
-        return self._enter(["useradd", "--create-home", USER]) == 0
+        return self._enter(["useradd", "--create-home", "--home-dir", HOME, USER]) == 0
 
     def copy(self, project: Path) -> None:
         """The project as git knows it here, changes that are not committed included: no .venv, no .jars."""
@@ -63,8 +64,7 @@ class Debian:
 
     def passes(self, command: str) -> bool:
         """Type a command in the project's folder, as an ordinary user; whether its exit status is 0."""
-        home = PROJECT.rpartition("/")[0]
-        variables = {"HOME": home, "USER": USER, "LANG": "C.UTF-8", **self._here.environment}
+        variables = {"HOME": HOME, "USER": USER, "LANG": "C.UTF-8", **self._here.environment}
         if self._here.certificates is not None:
             variables |= {"PIP_CERT": TRUSTED, "SSL_CERT_FILE": TRUSTED}
         typed = f"cd {PROJECT} && {command}"
