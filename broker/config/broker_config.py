@@ -75,6 +75,11 @@ class BrokerConfig:
         assert isinstance(value, int) and not isinstance(value, bool), name
         return value
 
+    def get_float(self, name: str) -> float:
+        value = self.get(name)
+        assert isinstance(value, int | float) and not isinstance(value, bool), name
+        return float(value)
+
     def get_bool(self, name: str) -> bool:
         value = self.get(name)
         assert isinstance(value, bool), name
