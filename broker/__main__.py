@@ -21,6 +21,7 @@ from broker.node import Node
 from broker.process.descriptor_limit import raise_limit
 from broker.process.environment import OwnProcess, RealEnvironment
 from broker.process.logging import LEVELS, EventLog, set_up_logging
+from broker.process.stall_monitor import StallMonitor
 from storage.checkpoints import UnreadableDataFolder
 from storage.log import StorageFailed
 
@@ -134,7 +135,10 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     gc.freeze()  # what a start leaves behind stays: later collections need not look at it
     gc.enable()
     _announce(config, bound, ready_file)
+    monitor = _watch_the_loop(config)
     await stop.wait()
+    if monitor is not None:
+        monitor.stop()
     if node.failure is None:
         _log.info("stopping", connections=server.connection_count)
         await server.stop(hurry=hurry)
@@ -145,6 +149,17 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     if node.failure is None:
         _log.info("stopped")
     return node.failure
+
+
+def _watch_the_loop(config: BrokerConfig) -> StallMonitor | None:
+    """Count turns that take too long; SIGUSR1 asks for the count."""
+    threshold_ms = config.get_int("tallystick.stall.threshold.ms")
+    if not threshold_ms:
+        return None
+    monitor = StallMonitor(threshold_ms)
+    monitor.start()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, monitor.report)
+    return monitor
 
 
 def _faults() -> "Faults | None":

@@ -22,6 +22,7 @@ FORBIDDEN_WORDS = {"common", "utils", "util", "helpers", "helper", "core", "mana
 
 READS_THE_WORLD = {
     "broker/process/log_writer.py",
+    "broker/process/stall_monitor.py",
     "broker/process/environment.py",
     "broker/disk/local_files.py",
     "broker/__main__.py",

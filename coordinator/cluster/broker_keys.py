@@ -370,6 +370,13 @@ OURS = (
         at_least(1 << 20),
     ),
     _fixed(
+        "tallystick.stall.threshold.ms",
+        INT,
+        "20",
+        "Turns of the event loop that take at least this long are counted, and logged with what ran; 0: none are.",
+        at_least(0),
+    ),
+    _fixed(
         "tallystick.connection.answer.bytes",
         INT,
         "262144",
