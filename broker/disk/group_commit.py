@@ -5,7 +5,8 @@ PREPARE promises is younger on the disk than the PREPARE (transactions.md, order
 Rule 2. A partition written while a cycle runs is in the next one. A cycle runs whenever something is dirty.
 Rule 3. A partition that is not to be durable (page-cache mode) counts as committed after one turn of the loop, which
 gathers a burst; it is synced beside that only when its log wants a checkpoint, so that recovery stays short.
-Rule 4. A sync that fails ends the process; nothing that waited for it is ever acknowledged.
+Rule 4. A sync that fails ends the process; nothing that waited for it is ever acknowledged. So does a bug in a cycle:
+what it had begun can be neither ended nor begun again, and a node that acknowledges nothing any more serves nobody.
 """
 
 import asyncio
@@ -77,8 +78,11 @@ class GroupCommit:
         dirty, self._dirty = self._dirty, {}
         try:
             self._publish_at_once(dirty)
-        finally:
-            self._turn = None  # not before: who hears of a commit may write, and must not begin a second cycle
+        except Exception as error:  # noqa: BLE001  Rule 4
+            self._fail(error)
+        self._turn = None  # not before: who hears of a commit may write, and must not begin a second cycle
+        if self.failed:
+            return
         if dirty:
             self._cycle = asyncio.get_running_loop().create_task(self._run(list(dirty)))
         else:
@@ -100,7 +104,7 @@ class GroupCommit:
             promises = [partition for partition in dirty if partition.topic == TRANSACTION_STATE]
             if promises or any(partition.topic == TRANSACTION_STATE for partition in self._dirty):
                 await self._sync(self._with_what_came_meanwhile(promises))
-        except (OSError, StorageFailed) as error:
+        except Exception as error:  # noqa: BLE001  Rule 4
             self._fail(error)
             return
         finally:
@@ -150,7 +154,10 @@ class GroupCommit:
 
     def _fail(self, error: BaseException) -> None:
         self.failed = True
-        _log.error("sync failed, the broker stops", error=error)
+        if isinstance(error, OSError | StorageFailed):
+            _log.error("sync failed, the broker stops", error=error)
+        else:
+            _log.bug("a cycle of syncs failed, the broker stops", error)
         for wait in self._idle:
             if not wait.done():
                 wait.set_result(None)

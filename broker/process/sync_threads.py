@@ -2,6 +2,9 @@
 
 `concurrent.futures` takes a lock, a condition and two futures for each piece of work; a transaction needs a dozen
 syncs, so that counts. Threads are made when there is work and all others are busy; they end with `close`.
+
+Rule. Whatever is given here is done. When the system makes no thread (a limit, no memory), those that there are do it,
+later; where there is none, it is done at once, on the loop: everybody waits for that disk then, but nobody for ever.
 """
 
 import asyncio
@@ -10,8 +13,12 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from broker.process.logging import EventLog
+
 T = TypeVar("T")
 _Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]]
+
+_log = EventLog("sync_threads")
 
 
 class SyncThreads:
@@ -22,6 +29,8 @@ class SyncThreads:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._under_way = 0
+        self._short = False
+        """A thread was refused, and that has been logged."""
 
     def run(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """A future of what `work` returns or raises. To be called on the loop's thread."""
@@ -29,19 +38,29 @@ class SyncThreads:
         future: asyncio.Future[T] = loop.create_future()
         self._under_way += 1
         if self._under_way > len(self._threads) < self._most:
-            thread = threading.Thread(target=self._serve, name=f"sync-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        self._jobs.put((loop, future, work))
+            self._make_thread()
+        if self._threads:
+            self._jobs.put((loop, future, work))
+        else:
+            loop.call_soon(self._settle, future, *_outcome(work))
         return future
+
+    def _make_thread(self) -> None:
+        thread = threading.Thread(target=self._serve, name=f"sync-{len(self._threads)}", daemon=True)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError) as error:
+            if not self._short:
+                _log.error("no thread can be made, syncs take longer", threads=len(self._threads), reason=error)
+            self._short = True
+            return
+        self._threads.append(thread)
+        self._short = False
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
             loop, future, work = job
-            try:
-                result, error = work(), None
-            except BaseException as raised:  # noqa: BLE001  it belongs to whoever awaits the future
-                result, error = None, raised
+            result, error = _outcome(work)
             try:
                 loop.call_soon_threadsafe(self._settle, future, result, error)
             except RuntimeError:  # the loop is closed: nobody waits any more
@@ -64,3 +83,11 @@ class SyncThreads:
         for thread in self._threads:
             thread.join()
         self._threads.clear()
+
+
+def _outcome(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """What `work` returned, and what it raised."""
+    try:
+        return work(), None
+    except BaseException as raised:  # noqa: BLE001  it belongs to whoever awaits the future
+        return None, raised

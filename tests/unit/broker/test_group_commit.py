@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+import pytest
+
 from broker.disk.group_commit import TRANSACTION_STATE, GroupCommit
-from tests.unit.broker.doubles import FakePartition, InlineEnvironment
+from tests.unit.broker.doubles import FakeFlush, FakePartition, InlineEnvironment
 
 
 class Bench:
@@ -127,6 +129,53 @@ def test_a_failed_sync_is_final_and_nothing_is_published() -> None:
         bench.write(other)
         await bench.commit.wait_until_idle()
         assert bench.commit.failed and not [event for event in bench.events if event.startswith("committed")]
+
+    run(story())
+
+
+class Broken(FakePartition):
+    """A partition with a bug where a cycle meets it."""
+
+    def __init__(self, events: list[str], where: str) -> None:
+        super().__init__("broken", events, durable=where != "published at once")
+        self.where = where
+        if where in ("begin_flush", "finish_flush"):
+            setattr(self.log, where, self.raising)
+
+    def raising(self, *_: object) -> None:
+        raise RuntimeError("a bug")
+
+    def committed_moved(self) -> None:
+        if self.where.startswith("published"):
+            self.raising()
+        super().committed_moved()
+
+
+@pytest.mark.parametrize("where", ["begin_flush", "finish_flush", "published", "published at once", "threads"])
+def test_a_bug_in_a_cycle_ends_the_node(where: str) -> None:
+    async def story() -> None:
+        bench = Bench()
+        if where == "threads":
+            bench.environment.run_blocking = Broken(bench.events, "begin_flush").raising
+        bench.write(Broken(bench.events, where), bench.partition("data"))
+        await bench.commit.wait_until_idle()
+        assert [type(error) for error in bench.failures] == [RuntimeError]
+        assert bench.commit.failed
+
+    run(story())
+
+
+def test_a_bug_in_a_sync_ends_the_node() -> None:
+    async def story() -> None:
+        bench = Bench()
+        broken = bench.partition("broken")
+        flush = FakeFlush(broken.log)
+        flush.run = Broken(bench.events, "begin_flush").raising  # type: ignore[method-assign]
+        broken.log.begin_flush = lambda: flush
+        bench.write(broken)
+        await bench.commit.wait_until_idle()
+        assert [type(error) for error in bench.failures] == [RuntimeError]
+        assert not [event for event in bench.events if event.startswith("committed")]
 
     run(story())
 

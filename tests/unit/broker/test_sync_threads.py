@@ -54,3 +54,54 @@ def test_closing_waits_for_what_is_under_way() -> None:
         assert done == [True]
 
     run(story())
+
+
+class Scarce:
+    """A system that makes so many threads and no more."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, allowed: int) -> None:
+        self.allowed = allowed
+        start = threading.Thread.start
+
+        def scarcely(thread: threading.Thread) -> None:
+            if self.allowed <= 0:
+                raise RuntimeError("can't start new thread")
+            self.allowed -= 1
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", scarcely)
+
+
+def test_the_threads_there_are_do_the_work_of_those_refused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    Scarce(monkeypatch, 1)
+
+    async def story() -> None:
+        threads = SyncThreads(4)
+        works = [threads.run(threading.current_thread) for _ in range(6)]
+        done = await asyncio.gather(*works)
+        assert {thread.name for thread in done} == {"sync-0"}
+        threads.close()
+
+    run(story())
+    assert caplog.text.count("no thread can be made") == 1
+
+
+def test_without_any_thread_work_is_done_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    scarce = Scarce(monkeypatch, 0)
+
+    async def story() -> None:
+        threads = SyncThreads(4)
+
+        def broken() -> None:
+            raise OSError(28, "no space left")
+
+        assert await threads.run(threading.current_thread) is threading.main_thread()
+        with pytest.raises(OSError, match="no space"):
+            await threads.run(broken)
+        scarce.allowed = 1
+        assert await threads.run(threading.current_thread) is not threading.main_thread()
+        threads.close()
+
+    run(story())
