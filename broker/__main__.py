@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from broker.config.broker_config import BrokerConfig, ConfigError
+from broker.config.listeners import BadListener, Endpoint, advertised, reachable
 from broker.disk.local_files import DataFolderLocked, LocalFiles
-from broker.network.listeners import BadListener, Endpoint, advertised, bind_all, reachable
+from broker.network.listeners import bind_all
 from broker.network.server import Server, backlog
 from broker.node import Node
 from broker.process.descriptor_limit import raise_limit

@@ -16,25 +16,25 @@ from broker.api.fetch_sessions import FetchSessions
 from broker.api.services import Services
 from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
+from broker.config.listeners import Endpoint
 from broker.coordination.cluster import METADATA_CONFIG, Cluster
 from broker.coordination.coordinators import Shards
 from broker.coordination.groups import forget_topic_offsets, make_group_shards
 from broker.coordination.marker_writer import LocalMarkerWriter
 from broker.coordination.producer_ids import ProducerIdSource
+from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import make_transaction_shards, reconcile
-from broker.disk.checkpoints import Checkpoints
 from broker.disk.closing import close_partitions
 from broker.disk.data_identity import directory_of, draw_id, identify
 from broker.disk.group_commit import GroupCommit
-from broker.network.listeners import Endpoint
-from broker.network.memory_budget import AnswerBudget
 from broker.partitions.partition import Partition
 from broker.partitions.partition_store import FolderStore, MemoryStore, PartitionStore
 from broker.partitions.topic import Topic
-from broker.partitions.topics import TopicDirectory
 from broker.process.eager import Finished, begin
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
+from broker.process.memory_budget import AnswerBudget
+from broker.upkeep.checkpoints import Checkpoints
 from broker.upkeep.housekeeping import Housekeeping
 from coordinator.cluster.features import TRANSACTION_VERSION
 from coordinator.cluster.topic_rules import METADATA_TOPIC, METADATA_TOPIC_ID, OFFSETS_TOPIC, TRANSACTIONS_TOPIC

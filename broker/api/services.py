@@ -12,17 +12,17 @@ from typing import Protocol
 from broker.api.fetch_sessions import FetchSessions
 from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
+from broker.config.listeners import Endpoint
 from broker.coordination.cluster import Cluster
 from broker.coordination.coordinators import Shards
 from broker.coordination.marker_writer import LocalMarkerWriter
 from broker.coordination.producer_ids import ProducerIdSource
+from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards
-from broker.disk.checkpoints import Checkpoints
 from broker.disk.group_commit import GroupCommit
-from broker.network.listeners import Endpoint
-from broker.network.memory_budget import AnswerBudget
-from broker.partitions.topics import TopicDirectory
 from broker.process.environment import Environment
+from broker.process.memory_budget import AnswerBudget
+from broker.upkeep.checkpoints import Checkpoints
 from coordinator.groups.coordinator import GroupCoordinator
 
 

@@ -1,1 +1,1 @@
-"""config: the broker's settings, and where they come from."""
+"""config: the broker's settings, where they come from, and what they say of listeners and topics."""

@@ -7,10 +7,10 @@ takes effect; a parsed value is remembered until the next change.
 
 from collections.abc import Callable, Iterable, Mapping
 
+from broker.config.listeners import Endpoint
+from broker.config.security_protocols import check_advertised, check_protocols, read_endpoints, read_protocol_map
 from broker.config.sources import ConfigError, read_environment, read_properties, read_settings
-from broker.network.listeners import Endpoint
-from broker.network.security_protocols import check_advertised, check_protocols, read_endpoints, read_protocol_map
-from broker.partitions.topic_config import TopicConfig
+from broker.config.topic_config import TopicConfig
 from coordinator.cluster.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, Resolved, is_ignored
 from coordinator.cluster.config_types import ConfigKey, ConfigSource, ConfigValue, InvalidConfig, Scope
 

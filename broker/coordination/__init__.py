@@ -1,1 +1,1 @@
-"""coordination: the coordinator machines of this node, connected with partitions, the loop and the clock."""
+"""coordination: topics and coordinators of this node: machines connected with partitions, the loop and the clock."""

@@ -6,9 +6,9 @@ The log is always synced, whatever the durability of topics: ids and epochs that
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from broker.config.topic_config import TopicConfig
 from broker.coordination.coordinators import CoordinatorError, FutureTicket, PartitionShardLog
 from broker.partitions.partition import Partition
-from broker.partitions.topic_config import TopicConfig
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.process.steady_clock import LoopTimer, SteadyClock

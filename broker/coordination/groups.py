@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.coordinators import CoordinatorError, Shards
+from broker.coordination.topics import TopicDirectory
 from broker.partitions.partition import Partition
 from broker.partitions.topic import largest_batch
-from broker.partitions.topics import TopicDirectory
 from broker.process.environment import Environment
 from coordinator.groups.coordinator import DeletedOffsets, GroupCoordinator
 from coordinator.groups.retention import TopicDeletion

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from broker.coordination.coordinators import FutureTicket, Shards
+from broker.coordination.topics import TopicDirectory
 from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
-from broker.partitions.topics import TopicDirectory
 from broker.process.environment import Environment
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.machine import Marker

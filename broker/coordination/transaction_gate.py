@@ -27,10 +27,10 @@ from typing import Protocol
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.coordination.marker_writer import CONSUMER_OFFSETS
+from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards
 from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
-from broker.partitions.topics import TopicDirectory
 from broker.partitions.verification import ALREADY_VERIFIED, Guard
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.transactions.fencing import Producer

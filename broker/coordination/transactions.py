@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.coordinators import Shards
 from broker.coordination.marker_writer import LocalMarkerWriter, write_marker
+from broker.coordination.topics import TopicDirectory
 from broker.partitions.partition import Partition
 from broker.partitions.topic import largest_batch
-from broker.partitions.topics import TopicDirectory
 from broker.process.environment import Environment
 from coordinator.machine import Marker, Outcome, Ticket
 from coordinator.ports import ProducerIds

@@ -1,1 +1,1 @@
-"""disk: local files, group commit, checkpoints: how bytes become durable."""
+"""disk: local files and group commit: how bytes become durable."""

@@ -8,8 +8,8 @@ on: it makes us hold that much and one answer.
 import asyncio
 from collections.abc import Callable
 
-from broker.network.memory_budget import AnswerBudget, Holder
 from broker.network.region_sender import RegionSender, holds_region
+from broker.process.memory_budget import AnswerBudget, Holder
 from protocol.schema import Buffer
 
 FLUSH_BYTES = 64 << 10

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.api.dispatch import Dispatcher
 from broker.network.frame_buffers import FrameBuffers
-from broker.network.memory_budget import AnswerBudget, MemoryBudget
 from broker.network.turns import Turns
 from broker.process.eager import Finished
+from broker.process.memory_budget import AnswerBudget, MemoryBudget
 from storage.log import StorageFailed
 
 if TYPE_CHECKING:

@@ -17,14 +17,15 @@ from broker.api.context import ConnectionInfo
 from broker.api.dispatch import Dispatcher
 from broker.api.services import Services
 from broker.config.broker_config import BrokerConfig
+from broker.config.listeners import Endpoint
 from broker.network.connection import Connection
 from broker.network.frame_buffers import FrameBuffers
-from broker.network.listeners import Bound, Endpoint
-from broker.network.memory_budget import MemoryBudget
+from broker.network.listeners import Bound
 from broker.network.turns import Turns
 from broker.process.descriptor_limit import highest_for_connections
 from broker.process.eager import Finished
 from broker.process.logging import EventLog
+from broker.process.memory_budget import MemoryBudget
 from storage.log import StorageFailed
 
 RECEIVE_BUFFER_BYTES = 256 << 10

@@ -7,9 +7,9 @@ what its header says is refused where we look, and passed where we do not: Kafka
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from broker.config.topic_config import TopicConfig
 from broker.partitions.errors import AppendError
 from broker.partitions.inspection import check_records, must_look_inside, rewrite
-from broker.partitions.topic_config import TopicConfig
 from protocol.errors import ErrorCode
 from protocol.records import compression
 from protocol.records.batch import (

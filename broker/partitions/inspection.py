@@ -4,8 +4,8 @@ Compacted topics want keys, a bound on timestamps wants timestamps, `LogAppendTi
 that the checksum covers. Everywhere else a batch stays closed.
 """
 
+from broker.config.topic_config import TopicConfig
 from broker.partitions.errors import AppendError, RecordError
-from broker.partitions.topic_config import TopicConfig
 from protocol.errors import ErrorCode
 from protocol.records import compression
 from protocol.records.batch import (

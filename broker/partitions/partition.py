@@ -9,11 +9,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from broker.config.topic_config import TopicConfig
 from broker.partitions.append import Appended, CheckedBatch, check_batch, the_only_batch
 from broker.partitions.derived import DerivedState
 from broker.partitions.errors import AppendError, PartitionError
 from broker.partitions.read import FetchedData
-from broker.partitions.topic_config import TopicConfig
 from broker.partitions.verification import ALREADY_VERIFIED, Guard, Verifications
 from broker.partitions.visibility import Visibility, Watcher
 from coordinator.machine import Marker

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import overload
 
+from broker.config.topic_config import TopicConfig
 from broker.partitions.partition import Partition
-from broker.partitions.topic_config import TopicConfig
 from coordinator.cluster.topic_rules import INTERNAL_TOPICS
 
 

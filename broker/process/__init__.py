@@ -1,1 +1,1 @@
-"""process: the world around the broker: clock, threads, tasks, log lines."""
+"""process: the world around the broker: clock, threads, tasks, memory, log lines."""

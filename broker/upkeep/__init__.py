@@ -1,1 +1,1 @@
-"""upkeep: what a node does every so often: retention, compaction, expiry of producers."""
+"""upkeep: what a node does every so often: retention, compaction, expiry of producers, checkpoints."""

@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from broker.config.broker_config import BrokerConfig
+from broker.coordination.topics import TopicDirectory
 from broker.partitions.partition import Partition
-from broker.partitions.topics import TopicDirectory
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.process.steps import run_steps

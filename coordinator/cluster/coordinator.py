@@ -2,7 +2,7 @@
 
 It decides which topics there are, what is configured, which producer ids are handed out, and which epoch a start of
 this node gets. Its log holds Kafka's own records, framed as Kafka frames them, so Kafka's tools read it. Who follows
-it (`broker.partitions.topics`, the broker's configuration) takes `image.changes` away.
+it (`broker.coordination.topics`, the broker's configuration) takes `image.changes` away.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -10,13 +10,14 @@ from typing import Any, cast
 
 from broker.api.catalogue import CloseConnection
 from broker.config.broker_config import BrokerConfig
+from broker.config.listeners import Endpoint
+from broker.config.topic_config import TopicConfig
 from broker.coordination.coordinators import CoordinatorError
 from broker.faults.control import Faults
-from broker.network.listeners import Bound, Endpoint
+from broker.network.listeners import Bound
 from broker.network.server import Server
 from broker.node import Node
 from broker.partitions.errors import AppendError
-from broker.partitions.topic_config import TopicConfig
 from storage.log import StorageFailed
 from tests.harness.disk import SimulatedDisk
 from tests.harness.environment import SimulatedEnvironment, SyncGate, WallClock

@@ -9,10 +9,10 @@ from broker.api.context import RequestContext
 from broker.api.fetch_sessions import FetchSessions, FetchView, Wanted
 from broker.api.services import WithConfig, WithEndpoints, WithEnvironment, WithTopics
 from broker.api.waiting import WaitingRoom
-from broker.network.memory_budget import AnswerBudget
 from broker.partitions.partition import Partition
 from broker.partitions.read import FetchedData
 from broker.process.logging import EventLog
+from broker.process.memory_budget import AnswerBudget
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
     AbortedTransaction,

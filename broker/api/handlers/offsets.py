@@ -6,9 +6,9 @@ from typing import Protocol
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.services import WithTopics
-from broker.disk.checkpoints import Checkpoints
 from broker.partitions.errors import PartitionError
 from broker.partitions.partition import Partition
+from broker.upkeep.checkpoints import Checkpoints
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
     DeleteRecordsPartition,

@@ -8,9 +8,9 @@ from typing import Any
 from broker.api.context import ConnectionInfo
 from broker.network.connection import Connection
 from broker.network.frame_buffers import FrameBuffers
-from broker.network.memory_budget import AnswerBudget, MemoryBudget
 from broker.network.turns import Turns
 from broker.process.eager import Finished, begin
+from broker.process.memory_budget import AnswerBudget, MemoryBudget
 from protocol.errors import ProtocolError
 from storage.log import StorageFailed
 

@@ -4,7 +4,8 @@ import socket
 
 import pytest
 
-from broker.network.listeners import BadListener, Endpoint, advertised, bind, parse_listeners
+from broker.config.listeners import BadListener, Endpoint, advertised, parse_listeners
+from broker.network.listeners import bind
 
 
 def test_listeners_are_read_as_kafka_writes_them() -> None:

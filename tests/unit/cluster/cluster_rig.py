@@ -10,8 +10,8 @@ from broker.api.api_families import load_handlers
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.services import Services
 from broker.config.broker_config import BrokerConfig
+from broker.config.listeners import Endpoint
 from broker.disk.local_files import LocalFiles
-from broker.network.listeners import Endpoint
 from broker.node import Node
 from broker.process.environment import RealEnvironment
 from coordinator.cluster.coordinator import ClusterCoordinator

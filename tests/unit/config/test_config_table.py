@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.config.broker_config import BrokerConfig
-from broker.partitions.topic_config import TopicConfig
+from broker.config.topic_config import TopicConfig
 from coordinator.cluster.config_keys import BROKER_KEYS, TOPIC_KEYS
 from coordinator.cluster.config_types import ConfigKey, ConfigType, InvalidConfig, parse, render
 

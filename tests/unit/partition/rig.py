@@ -1,9 +1,9 @@
 """A partition to play with: any log, a clock that stands still, appends in one line."""
 
+from broker.config.topic_config import TopicConfig
 from broker.partitions.append import Appended
 from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
-from broker.partitions.topic_config import TopicConfig
 from coordinator.machine import Marker
 from protocol.errors import ErrorCode
 from protocol.records.record import NewRecord, build_batch

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from broker.config.topic_config import TopicConfig
 from broker.partitions.errors import AppendError, RecordError
-from broker.partitions.topic_config import TopicConfig
 from protocol.errors import ErrorCode
 from protocol.records import compression
 from protocol.records.batch import HEADER, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, check_crc, read_header, seal

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.config.topic_config import TopicConfig
 from broker.partitions.derived import marker_in
-from broker.partitions.topic_config import TopicConfig
 from protocol.errors import ErrorCode
 from protocol.records.batch import BatchHeader, headers_in
 from protocol.records.record import NewRecord, build_batch, records_of

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.config.topic_config import TopicConfig
 from broker.partitions.errors import AppendError, PartitionError
-from broker.partitions.topic_config import TopicConfig
 from broker.partitions.verification import ALREADY_VERIFIED, Guard
 from protocol.errors import ErrorCode
 from storage.log import LogConfig, OffsetOutOfRange, StorageFailed

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from broker.config.listeners import ANY_HOSTS, BadListener, Endpoint, parse_listeners
 from broker.config.sources import ConfigError
-from broker.network.listeners import ANY_HOSTS, BadListener, Endpoint, parse_listeners
 
 MAP_KEY = "listener.security.protocol.map"
 

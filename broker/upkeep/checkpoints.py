@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from broker.coordination.topics import TopicDirectory
 from broker.partitions.partition import Partition
-from broker.partitions.topics import TopicDirectory
 from broker.process.environment import Environment
 from storage.data_folder import DataFolder
 from storage.log import StorageFailed
