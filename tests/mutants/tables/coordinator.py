@@ -176,7 +176,7 @@ MUTANTS = (
     Mutant(
         "loading skips control records",
         "Redpanda #6423: UNSTABLE_OFFSET_COMMIT for ever",
-        (Change(f"{RUNTIME}:entries_of", "if end is not None and stamp is not None:", "if False:"),),
+        (Change("coordinator.loading:entries_of", "if end is not None and stamp is not None:", "if False:"),),
         ("unit/groups/test_transactional_offsets.py::test_offsets_appear_with_their_transaction_or_not_at_all",),
     ),
     Mutant(

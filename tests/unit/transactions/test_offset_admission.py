@@ -10,10 +10,13 @@ from broker.coordination import transaction_gate
 from broker.coordination.transaction_gate import admit_offset_commit
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from protocol.messages.transactions import AddOffsetsToTxnRequest
 from tests.unit.transactions.node_rig import ask, end, in_a_node, init
 
 
@@ -58,5 +61,39 @@ def test_a_coordinator_that_loads_has_another_name_for_old_clients(
         )
         answer = await ask(node, request, version)
         assert answer.topics[0].partitions[0].error_code == told
+
+    in_a_node(story, tmp_path)
+
+
+def test_a_transaction_that_ends_while_its_group_loads(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A classic producer, whose epoch stays. Loading is waited for before the transaction is looked at: an offset that is admitted and then waits may be
+    staged behind the end of its transaction, and would be unstable for good."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        fields = {"group_id": "g", "producer_id": identity.producer_id, "producer_epoch": identity.producer_epoch}
+        added = await ask(node, AddOffsetsToTxnRequest(transactional_id="tx", **fields), 3)
+        assert added.error_code == ErrorCode.NONE
+        shard = node.groups.shard_of("g")
+        assert shard is not None
+        shard.on_reload = None
+        shard.reload()
+        wait_until_ready = node.groups.wait_until_ready
+
+        async def end_then_load(index: int) -> Any:
+            assert (await end(node, identity, commit=True, version=3)).error_code == ErrorCode.NONE
+            while not shard.load_slice(1 << 20):
+                pass
+            assert await node.transactions.wait_until_completed("tx", 10)
+            return await wait_until_ready(index)
+
+        monkeypatch.setattr(node.groups, "wait_until_ready", end_then_load)
+        offsets = [TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=None)]
+        topics = [TxnOffsetCommitRequestTopic(name="t", partitions=offsets)]
+        answer = await ask(node, TxnOffsetCommitRequest(transactional_id="tx", topics=topics, **fields), 3)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_TXN_STATE
+        wanted = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+        fetched = await ask(node, OffsetFetchRequest(group_id="g", topics=wanted, require_stable=True), 7)
+        assert fetched.topics[0].partitions[0].error_code == ErrorCode.NONE
 
     in_a_node(story, tmp_path)
