@@ -110,6 +110,14 @@ class ProducerState:
         packed = self._entries.get(producer_id)
         return 0 if packed is None else (last_sequence_of(packed) + 1) & SEQUENCE_MASK
 
+    def last_offset(self, producer_id: int) -> int:
+        """Where its last batch ends; -1 where there is none."""
+        packed = self._entries.get(producer_id)
+        if packed is None or len(packed) == HEAD.size:
+            return NO_OFFSET
+        offset: int = BATCH.unpack_from(packed, len(packed) - BATCH.size)[1]
+        return offset
+
     def coordinator_epoch(self, producer_id: int) -> int:
         """That of the last marker; -1 where there was none."""
         packed = self._entries.get(producer_id)

@@ -1,7 +1,7 @@
 """Group commit: one cycle of syncs serves every partition written meanwhile.
 
-Rule 1. A cycle syncs data partitions and `__consumer_offsets` in parallel, then `__transaction_state`: nothing that a
-PREPARE promises is younger on the disk than the PREPARE (transactions.md, order of durability).
+Rule 1. A cycle syncs data partitions and `__consumer_offsets` in parallel, then `__transaction_state`. What a PREPARE
+promises does not rest on that: it is appended when all of it is durable (`broker.coordination.promises`).
 Rule 2. A partition written while a cycle runs is in the next one. A cycle runs whenever something is dirty.
 Rule 3. A partition that is not to be durable (page-cache mode) counts as committed after one turn of the loop, which
 gathers a burst; it is synced beside that only when its log wants a checkpoint, so that recovery stays short.

@@ -14,7 +14,9 @@ from broker.api.context import RequestContext
 from broker.api.handlers import transaction_inspection, transaction_markers
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.producer_ids import ProducerIdSource
+from broker.coordination.promises import when_promises_are_durable
 from broker.coordination.transaction_gate import GateServices, add_to_transaction, by_topic, offsets_partition
+from broker.disk.group_commit import GroupCommit
 from coordinator.transactions.coordinator import Identity
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.states import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
@@ -57,6 +59,9 @@ class TransactionServices(GateServices, Protocol):
 
     @property
     def producer_ids(self) -> ProducerIdSource: ...
+
+    @property
+    def group_commit(self) -> GroupCommit: ...
 
 
 def _told(error: ErrorCode, request: type, version: int) -> ErrorCode:
@@ -233,7 +238,8 @@ async def add_offsets_to_txn(
 
 @handles(EndTxnRequest, EndTxnResponse, versions=range(0, 6))
 async def end_txn(services: TransactionServices, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
-    """Commit or abort. Answered when the decision is durable; markers follow, and a commit can no longer fail.
+    """Commit or abort. Answered when the decision is durable; markers follow, and a commit can no longer fail. A commit
+    is decided when all that the transaction wrote is durable.
 
     v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE is understood; v5 every transaction has an epoch of its
     own: the answer carries the identity for the next one (KIP-890).
@@ -242,17 +248,12 @@ async def end_txn(services: TransactionServices, context: RequestContext, reques
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     client_version = 2 if context.api_version >= ENDS_WITH_BUMP else 0
     try:
-        answer: Identity = await services.transactions.ask(
-            request.transactional_id,
-            lambda machine, ticket, now_ms: machine.end_transaction(
-                ticket,
-                now_ms,
-                transactional_id=request.transactional_id,
-                claimed=Producer(request.producer_id, request.producer_epoch),
-                commit=request.committed,
-                client_version=client_version,
-            ),
-        )
+        if request.committed:
+            answer = await when_promises_are_durable(
+                services, request.transactional_id, lambda: _end(services, request, client_version)
+            )
+        else:
+            answer = await _end(services, request, client_version)
     except CoordinatorError as refused:
         answer = Identity(refused.error)
     return EndTxnResponse(
@@ -260,3 +261,18 @@ async def end_txn(services: TransactionServices, context: RequestContext, reques
         producer_id=answer.producer_id,
         producer_epoch=answer.producer_epoch,
     )
+
+
+async def _end(services: TransactionServices, request: EndTxnRequest, client_version: int) -> Identity:
+    answer: Identity = await services.transactions.ask(
+        request.transactional_id,
+        lambda machine, ticket, now_ms: machine.end_transaction(
+            ticket,
+            now_ms,
+            transactional_id=request.transactional_id,
+            claimed=Producer(request.producer_id, request.producer_epoch),
+            commit=request.committed,
+            client_version=client_version,
+        ),
+    )
+    return answer

@@ -7,8 +7,9 @@ from coordinator.groups.commits import Commit, FetchedOffset, OffsetToCommit, Wa
 from coordinator.groups.coordinator import DeletedOffsets, GroupCoordinator
 from coordinator.groups.joining import Caller
 from coordinator.groups.retention import TopicDeletion
+from coordinator.loading import entries_of
 from coordinator.machine import Marker, Outcome, ProducerStamp, ReplayedMarker, ReplayedRecord, Ticket
-from coordinator.runtime import Shard, entries_of
+from coordinator.runtime import Shard
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DescribedGroup,

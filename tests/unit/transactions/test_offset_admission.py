@@ -66,8 +66,8 @@ def test_a_coordinator_that_loads_has_another_name_for_old_clients(
 
 
 def test_a_transaction_that_ends_while_its_group_loads(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A classic producer, whose epoch stays. Loading is waited for before the transaction is looked at: an offset that is admitted and then waits may be
-    staged behind the end of its transaction, and would be unstable for good."""
+    """A classic producer, whose epoch stays. Loading is waited for before the transaction is looked at: an offset that
+    is admitted and then waits may be staged behind the end of its transaction, and would be unstable for good."""
 
     async def story(node: Services) -> None:
         identity = await init(node)

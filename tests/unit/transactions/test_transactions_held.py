@@ -129,6 +129,7 @@ def test_a_client_that_goes_away_cancels_its_wait_and_nothing_else(tmp_path: Any
     async def story(node: Services) -> None:
         identity = await init(node)
         await produce(node, identity)
+        await (partitions_of(node)[0].committed(1) or asyncio.sleep(0))
         ending = asyncio.create_task(end(node, identity, commit=True))
         await asyncio.sleep(0)
         ending.cancel()

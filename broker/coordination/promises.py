@@ -1,0 +1,88 @@
+"""What a PREPARE_COMMIT promises is on the disk before the record itself is written (decision 0001).
+
+The order of syncs alone would not do: the kernel may write a page back before anybody asks for it, so that a PREPARE
+that was only appended may survive a power cut that takes records appended before it. Clients that wait for the
+acknowledgement of what they wrote, as all do with acks=all, have nothing to wait for here. An abort promises nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from broker.coordination.topics import TopicDirectory
+from broker.coordination.transactions import TransactionShards
+from broker.disk.group_commit import GroupCommit
+from broker.partitions.errors import PartitionError
+from broker.partitions.partition import Partition
+from coordinator.runtime import ShardState
+from coordinator.transactions.states import NO_TOPIC_ID, Transaction, TransactionState, each_partition
+
+T = TypeVar("T")
+
+
+class PromiseServices(Protocol):
+    """What is looked at: the transaction, and the partitions it wrote to."""
+
+    @property
+    def topics(self) -> TopicDirectory: ...
+
+    @property
+    def transactions(self) -> TransactionShards: ...
+
+    @property
+    def group_commit(self) -> GroupCommit: ...
+
+
+async def when_promises_are_durable(
+    services: PromiseServices, transactional_id: str, decide: Callable[[], Coroutine[Any, Any, T]]
+) -> T:
+    """What `decide` returns, which runs when nothing that the open transaction of this id has written waits for a sync.
+
+    `decide` asks the coordinator before it awaits anything else. A client that goes away meanwhile stops nothing (I45).
+    Raises `CoordinatorError` (14, 16).
+    """
+    waits = await _promises(services, transactional_id)
+    if not waits:
+        return await decide()
+
+    async def wait_and_decide(waits: "list[asyncio.Future[None]]") -> T:
+        while waits:
+            await asyncio.wait(waits)
+            for wait in waits:
+                error = wait.exception()
+                if error is not None and not isinstance(error, PartitionError):
+                    raise error
+            waits = await _promises(services, transactional_id)
+        return await decide()
+
+    return await asyncio.shield(asyncio.get_running_loop().create_task(wait_and_decide(waits)))
+
+
+async def _promises(services: PromiseServices, transactional_id: str) -> "list[asyncio.Future[None]]":
+    transactions = services.transactions
+    index = transactions.partition_for(transactional_id)
+    shard = transactions.shard(index)
+    if shard is None or shard.state is not ShardState.ACTIVE:
+        shard = await transactions.wait_until_ready(index)
+    transaction = shard.machine.transactions.get(transactional_id)
+    if transaction is None or transaction.state is not TransactionState.ONGOING:
+        return []
+    return _not_durable(services, transaction)
+
+
+def _not_durable(services: PromiseServices, transaction: Transaction) -> "list[asyncio.Future[None]]":
+    waits: list[asyncio.Future[None]] = []
+    for name, topic_id, index in each_partition(transaction.partitions):
+        partition = _partition(services.topics, name, topic_id, index)
+        if partition is None or partition.high_watermark >= partition.end_offset:
+            continue
+        services.group_commit.publish(partition)
+        wait = partition.committed(partition.derived.producers.last_offset(transaction.producer_id) + 1)
+        if wait is not None:
+            waits.append(wait)
+    return waits
+
+
+def _partition(topics: TopicDirectory, name: str, topic_id: bytes, index: int) -> Partition | None:
+    """A topic that was deleted meanwhile promises nothing any more."""
+    return topics.partition(name, index) if topic_id == NO_TOPIC_ID else topics.partition_by_id(topic_id, index)

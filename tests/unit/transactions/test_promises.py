@@ -1,0 +1,119 @@
+"""A decision to commit is not even written before what it promises is on the disk (decision 0001)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.api.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.topics import DeleteTopicState
+from protocol.records.batch import read_header
+from tests.unit.transactions.node_rig import end, in_a_node, init, partitions_of, produce
+
+
+class HeldSyncs:
+    """Syncs that take place when the test says so."""
+
+    def __init__(self, node: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._waiting: list[tuple[asyncio.Future[Any], Callable[[], Any]]] = []
+        self._context = monkeypatch
+        self._context.setattr(node.environment, "run_blocking", self._hold)
+
+    def _hold(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append((done, work))
+        return done
+
+    def go_on(self) -> None:
+        self._context.undo()
+        for done, work in self._waiting:
+            done.set_result(work())
+
+
+async def some_turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def state_end(node: Services) -> int:
+    shard = node.transactions.shard_of("tx")
+    assert shard is not None
+    return shard.log.end_offset
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_commit_waits_for_records_that_are_not_durable(
+    version: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent by a client that did not wait for its acknowledgement, or took it with acks=1. The kernel might write the
+    decision to the disk, and lose them."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        assert await produce(node, identity, index=0) is ErrorCode.NONE
+        before = state_end(node)
+        syncs = HeldSyncs(node, monkeypatch)
+        assert await produce(node, identity, index=0, sequence=1, version=11) is ErrorCode.NONE
+        ending = asyncio.ensure_future(end(node, identity, commit=True, version=version))
+        await some_turns()
+        assert state_end(node) == before
+        syncs.go_on()
+        assert (await ending).error_code == ErrorCode.NONE
+        partition = partitions_of(node)[0]
+        assert partition.high_watermark >= 2
+
+    in_a_node(story, tmp_path, tallystick_in_memory="false")
+
+
+def test_an_abort_promises_nothing(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        assert await produce(node, identity) is ErrorCode.NONE
+        before = state_end(node)
+        syncs = HeldSyncs(node, monkeypatch)
+        ending = asyncio.ensure_future(end(node, identity, commit=False))
+        await some_turns()
+        assert state_end(node) > before
+        syncs.go_on()
+        assert (await ending).error_code == ErrorCode.NONE
+
+    in_a_node(story, tmp_path, tallystick_in_memory="false")
+
+
+def test_a_client_that_goes_away_does_not_stop_its_commit(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I45, also while the decision is still waiting for records."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        assert await produce(node, identity) is ErrorCode.NONE
+        syncs = HeldSyncs(node, monkeypatch)
+        assert await produce(node, identity, sequence=1, version=11) is ErrorCode.NONE
+        ending = asyncio.ensure_future(end(node, identity, commit=True))
+        await some_turns()
+        ending.cancel()
+        syncs.go_on()
+        partition = partitions_of(node)[0]
+        while partition.high_watermark < 3:
+            await asyncio.sleep(0)
+        (marker,) = partition.log.read(2, 1000, end_offset=3)
+        assert read_header(marker).is_control
+
+    in_a_node(story, tmp_path, tallystick_in_memory="false")
+
+
+def test_a_commit_does_not_wait_for_a_topic_that_is_deleted(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        assert await produce(node, identity) is ErrorCode.NONE
+        syncs = HeldSyncs(node, monkeypatch)
+        assert await produce(node, identity, sequence=1, version=11) is ErrorCode.NONE
+        ending = asyncio.ensure_future(end(node, identity, commit=True))
+        deleting = asyncio.ensure_future(node.topics.delete([DeleteTopicState(name="t")]))
+        await some_turns()
+        syncs.go_on()
+        assert (await ending).error_code == ErrorCode.NONE
+        await deleting
+
+    in_a_node(story, tmp_path, tallystick_in_memory="false")
