@@ -8,10 +8,11 @@ Also here: what stands around a record that a coordinator writes to its log.
 """
 
 import struct
+from collections.abc import Callable, Generator
 from typing import TypeVar
 
-from protocol.compile_decoder import Decoder, compile_decoder
-from protocol.compile_encoder import Encoder, compile_encoder
+from protocol.compile_decoder import MOST_ELEMENTS, Decoder, StepDecoder, compile_decoder, compile_step_decoder
+from protocol.compile_encoder import Encoder, StepEncoder, compile_encoder, compile_step_encoder
 from protocol.errors import ProtocolError
 from protocol.primitives import append_uvarint, read_uvarint
 from protocol.schema import Buffer, MessageSchema, schema_of
@@ -22,6 +23,8 @@ _INT16 = struct.Struct(">h")
 _METADATA_FRAME_VERSION = 1
 _decoders: dict[tuple[type, int], Decoder] = {}
 _encoders: dict[tuple[type, int], Encoder] = {}
+_step_decoders: dict[tuple[type, int], StepDecoder] = {}
+_step_encoders: dict[tuple[type, int], StepEncoder] = {}
 
 
 class UnknownVersion(ProtocolError):
@@ -38,23 +41,51 @@ def encode_bytes(message: object, version: int) -> bytes:
     return b"".join(encode(message, version))
 
 
-def decode(cls: type[M], version: int, data: Buffer, offset: int = 0) -> tuple[M, int]:
+def decode(
+    cls: type[M], version: int, data: Buffer, offset: int = 0, most_elements: int = MOST_ELEMENTS
+) -> tuple[M, int]:
     """Read a message that begins at `offset`; returns it and the offset behind it.
 
-    What follows is the caller's: Kafka ignores bytes behind a request, and so does `framing`.
+    What follows is the caller's: Kafka ignores bytes behind a request, and so does `framing`. Of a request, raises
+    `TooManyElements` where its arrays have more than `most_elements`.
     """
     decoder = _decoders.get((cls, version)) or _compile_decoder(cls, version)
     view = data if isinstance(data, memoryview) else memoryview(data)
     try:
-        made: tuple[M, int] = decoder(view, offset, len(view))
+        made: tuple[M, int] = decoder(view, offset, len(view), most_elements)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"{cls.__name__} version {version}: {error}") from error
     return made
 
 
+def decode_in_steps(
+    cls: type[M], version: int, data: Buffer, offset: int, spent: Callable[[], bool]
+) -> Generator[None, None, M]:
+    """As `decode`, for a large message: yields when its time is `spent`, returns the message."""
+    decoder = _step_decoders.get((cls, version))
+    if decoder is None:
+        decoder = _step_decoders[cls, version] = compile_step_decoder(cls, _schema_with(cls, version), version)
+    view = memoryview(data)
+    try:
+        made: tuple[M, int] = yield from decoder(view, offset, len(view), MOST_ELEMENTS, spent)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"{cls.__name__} version {version}: {error}") from error
+    finally:
+        view.release()
+    return made[0]
+
+
 def encoder_of(cls: type, version: int) -> Encoder:
     """The function that writes one version of a message behind what a bytearray already holds."""
     return _encoders.get((cls, version)) or _compile_encoder(cls, version)
+
+
+def step_encoder_of(cls: type, version: int) -> StepEncoder:
+    """The same in steps, for a large message."""
+    encoder = _step_encoders.get((cls, version))
+    if encoder is None:
+        encoder = _step_encoders[cls, version] = compile_step_encoder(cls, _schema_with(cls, version), version)
+    return encoder
 
 
 def _compile_decoder(cls: type, version: int) -> Decoder:

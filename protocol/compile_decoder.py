@@ -9,11 +9,13 @@ Rule 2. Running over the end elsewhere shows as `struct.error` or `IndexError`, 
         turns into `ProtocolError`.
 Rule 3. A request has at most so many elements in all its arrays, and so many tagged fields: a frame of 100 MB full of
         empty ones would become gigabytes of objects.
-Rule 4. A field the version does not carry gets the default of its dataclass, by not being named.
+Rule 4. There are two functions for each version. One reads at once, and up to a number of elements; the other reads in
+        steps, and asks after each element whether its time is `spent`.
+Rule 5. A field the version does not carry gets the default of its dataclass, by not being named.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from protocol.errors import ProtocolError
@@ -27,11 +29,17 @@ from protocol.generated_source import (
 from protocol.primitives import MAX_STRING_BYTES, read_uvarint
 from protocol.schema import FieldSchema, Kind, MessageSchema, Primitive
 
-MOST_ELEMENTS = 250_000
+MOST_ELEMENTS = 100_000
 """In one request, all arrays together; a decoded one weighs some 50 to 150 bytes, and its answer about the same."""
 
-Decoder = Callable[[memoryview, int, int], tuple[Any, int]]
-"""(view, offset, limit) → (message, offset behind it)."""
+Decoder = Callable[[memoryview, int, int, int], tuple[Any, int]]
+"""(view, offset, limit, most elements) → (message, offset behind it)."""
+StepDecoder = Callable[[memoryview, int, int, int, Callable[[], bool]], Generator[None, None, tuple[Any, int]]]
+"""The same with `spent` behind; yields when it says so."""
+
+
+class TooManyElements(ProtocolError):
+    """More elements than the caller takes."""
 
 
 def bad_length(name: str, length: int) -> ProtocolError:
@@ -40,18 +48,26 @@ def bad_length(name: str, length: int) -> ProtocolError:
 
 
 def too_many_elements() -> ProtocolError:
-    return ProtocolError(f"a request with more than {MOST_ELEMENTS} elements in its arrays")
+    return TooManyElements(f"a request with more than {MOST_ELEMENTS} elements in its arrays")
 
 
 def compile_decoder(cls: type, schema: MessageSchema, version: int) -> Decoder:
     """The decoder of one version of a message."""
-    return _DecoderWriter(schema, version).compile_message(cls)
+    return _DecoderWriter(schema, version).compile_message(cls, "def decode(view, o, limit, left):")
+
+
+def compile_step_decoder(cls: type, schema: MessageSchema, version: int) -> StepDecoder:
+    """The one that reads in steps."""
+    return _DecoderWriter(schema, version, in_steps=True).compile_message(
+        cls, "def decode(view, o, limit, left, spent):"
+    )
 
 
 class _DecoderWriter:
     """Walks a table and writes what reads it. `view`, `o` (offset) and `limit` are the names it lives by."""
 
-    def __init__(self, schema: MessageSchema, version: int) -> None:
+    def __init__(self, schema: MessageSchema, version: int, *, in_steps: bool = False) -> None:
+        self._in_steps = in_steps
         self._schema = schema
         self._version = version
         self._flexible = version >= schema.flexible_since
@@ -62,13 +78,18 @@ class _DecoderWriter:
         self._run_format = ""
         self._run_names: list[str] = []
 
-    def compile_message(self, cls: type) -> Decoder:
-        if self._bounded:
-            self._source.line(f"left = {MOST_ELEMENTS}")
+    def compile_message(self, cls: type, signature: str) -> Callable[..., Any]:
+        self._pause()
         made = self._struct(cls)
         self._source.line(f"return {made}, o")
-        filename = f"<{self._schema.name} version {self._version}: decode>"
-        return self._source.compile("def decode(view, o, limit):", filename)
+        filename = f"<{self._schema.name} version {self._version}: decode{' in steps' * self._in_steps}>"
+        return self._source.compile(signature, filename)
+
+    def _pause(self) -> None:
+        """A place where others may have their turn."""
+        if self._in_steps:
+            self._source.line("if spent():")
+            self._source.line("    yield")
 
     # Runs of fixed width.
 
@@ -117,6 +138,7 @@ class _DecoderWriter:
         source.line(f"{last} = -1")
         source.line(f"for _ in range({count}):")
         source.depth += 1
+        self._pause()
         source.line(f"{tag}, o = uvarint(view, o)")
         source.line(f"{end}, o = uvarint(view, o)")
         source.line(f"{end} += o")
@@ -250,6 +272,7 @@ class _DecoderWriter:
         source.line(f"{name} = []")
         source.line(f"for _ in range({length}):")
         source.depth += 1
+        self._pause()
         if isinstance(element, Primitive):
             item = source.fresh("item")
             self._primitive(element, item, path, False, self._flexible)

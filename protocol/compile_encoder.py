@@ -7,15 +7,27 @@ A field that the version does not carry is not looked at. A tagged field equal t
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from protocol.generated_source import FIXED, SourceWriter, tagged_fields, untagged_fields
 from protocol.primitives import MAX_STRING_BYTES, append_uvarint
-from protocol.schema import Buffer, FieldSchema, MessageSchema, Primitive, fields_of
+from protocol.schema import Buffer, FieldSchema, Kind, MessageSchema, Primitive, fields_of
 
-Encoder = Callable[[Any, bytearray], list[Buffer]]
-"""(message, what stands before it) → parts. The given bytearray becomes the first part."""
+UNLIMITED = 1 << 62
+
+Encoder = Callable[..., list[Buffer]]
+"""(message, what stands before it, most elements = any) → parts. The given bytearray becomes the first part."""
+StepEncoder = Callable[[Any, bytearray, Callable[[], bool]], Generator[None, None, list[Buffer]]]
+"""(message, what stands before it, spent) → parts; yields when its time is spent."""
+
+
+class LargeMessage(Exception):
+    """A response of more elements than the caller wants to write at once."""
+
+
+def large_message() -> LargeMessage:
+    return LargeMessage()
 
 
 def records_size(records: Buffer | Sequence[Buffer]) -> int:
@@ -41,14 +53,21 @@ def append_long_length(out: bytearray, length: int, is_string: bool) -> None:
 
 
 def compile_encoder(cls: type, schema: MessageSchema, version: int) -> Encoder:
-    """The encoder of one version of a message."""
-    return _EncoderWriter(schema, version).compile_message(cls)
+    """The encoder of one version of a message. Only responses count their elements."""
+    return _EncoderWriter(schema, version).compile_message(cls, f"def encode(m, buf, left={UNLIMITED}):")
+
+
+def compile_step_encoder(cls: type, schema: MessageSchema, version: int) -> StepEncoder:
+    """The one that writes in steps: it asks after each element whether its time is spent."""
+    return _EncoderWriter(schema, version, in_steps=True).compile_message(cls, "def encode(m, buf, spent):")
 
 
 class _EncoderWriter:
     """Walks a table and writes what writes it. `buf` gathers, `parts` is the result."""
 
-    def __init__(self, schema: MessageSchema, version: int) -> None:
+    def __init__(self, schema: MessageSchema, version: int, *, in_steps: bool = False) -> None:
+        self._in_steps = in_steps
+        self._counts = schema.kind is Kind.RESPONSE and not in_steps
         self._schema = schema
         self._version = version
         self._flexible = version >= schema.flexible_since
@@ -56,18 +75,26 @@ class _EncoderWriter:
         self._source.constants.update(
             records_size=records_size, hand_on=hand_on, long_length=append_long_length, uvarint=append_uvarint
         )
-        self._source.constants.update(pack=struct.pack)
+        self._source.constants.update(pack=struct.pack, large_message=large_message)
         self._run_format = ""
         self._run_values: list[str] = []
 
-    def compile_message(self, cls: type) -> Encoder:
+    def compile_message(self, cls: type, signature: str) -> Callable[..., Any]:
         source = self._source
+        self._pause()
         source.line("parts = []")
         self._struct(cls, "m")
         source.line("if buf:")
         source.line("    parts.append(buf)")
         source.line("return parts")
-        return source.compile("def encode(m, buf):", f"<{self._schema.name} version {self._version}: encode>")
+        steps = " in steps" if self._in_steps else ""
+        return source.compile(signature, f"<{self._schema.name} version {self._version}: encode{steps}>")
+
+    def _pause(self) -> None:
+        """A place where others may have their turn."""
+        if self._in_steps:
+            self._source.line("if spent():")
+            self._source.line("    yield")
 
     # Runs of fixed width.
 
@@ -215,6 +242,10 @@ class _EncoderWriter:
         self._length(length, "i", self._flexible, False)
         source.line(f"if {items}:")
         source.depth += 1
+        if self._counts:
+            source.line(f"left -= len({items})")
+            source.line("if left < 0:")
+            source.line("    raise large_message()")
         if isinstance(field.element, Primitive) and field.element.name in FIXED:
             format_ = FIXED[field.element.name]
             source.line(
@@ -226,6 +257,7 @@ class _EncoderWriter:
             item = source.fresh("item")
             source.line(f"for {item} in {items}:")
             source.depth += 1
+            self._pause()
             if isinstance(field.element, Primitive):
                 self._primitive(field.element, item, False, self._flexible)
                 self._flush()

@@ -9,9 +9,11 @@ Bytes behind a message are ignored, as Kafka's broker does.
 """
 
 import struct
+from collections.abc import Callable, Generator
 from types import ModuleType
 
-from protocol.codec import decode, encoder_of
+from protocol.codec import decode, encoder_of, step_encoder_of
+from protocol.compile_encoder import UNLIMITED
 from protocol.errors import ProtocolError
 from protocol.messages import (
     configs,
@@ -71,10 +73,26 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
     return decode(RequestHeader, 2 if version >= flexible_since else 1, frame)
 
 
-def response_parts(api_key: int, version: int, correlation_id: int, message: object) -> list[Buffer]:
-    """A whole response, to be written part by part. The first part holds length and header."""
+def response_parts(
+    api_key: int, version: int, correlation_id: int, message: object, most_elements: int = UNLIMITED
+) -> list[Buffer]:
+    """A whole response, to be written part by part. The first part holds length and header. Raises `LargeMessage` where
+    its arrays have more than `most_elements`."""
     flexible = version >= _FLEXIBLE_SINCE[api_key] and api_key != API_VERSIONS
-    parts = encoder_of(type(message), version)(message, bytearray(9 if flexible else 8))
+    parts = encoder_of(type(message), version)(message, bytearray(9 if flexible else 8), most_elements)
+    return _with_head(parts, correlation_id)
+
+
+def response_parts_in_steps(
+    api_key: int, version: int, correlation_id: int, message: object, spent: Callable[[], bool]
+) -> Generator[None, None, list[Buffer]]:
+    """The same for a large one: yields when its time is `spent`."""
+    flexible = version >= _FLEXIBLE_SINCE[api_key] and api_key != API_VERSIONS
+    parts = yield from step_encoder_of(type(message), version)(message, bytearray(9 if flexible else 8), spent)
+    return _with_head(parts, correlation_id)
+
+
+def _with_head(parts: list[Buffer], correlation_id: int) -> list[Buffer]:
     first = parts[0]
     assert isinstance(first, bytearray)
     _LENGTH_AND_CORRELATION.pack_into(first, 0, sum(map(len, parts)) - LENGTH.size, correlation_id)

@@ -5,16 +5,18 @@ A frame is a request without its length. What cannot be read, an unknown key and
 oldest form whatever was asked (KIP-511), for it is how a client finds out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from struct import Struct
-from typing import Any
+from typing import Any, TypeVar
 
 from broker.api.catalogue import Entry
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.services import Services
-from protocol.codec import decode
+from broker.process.time_slice import TimeSlice
+from protocol.codec import decode, decode_in_steps
+from protocol.compile_decoder import TooManyElements
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.framing import read_request_header, response_parts
+from protocol.framing import read_request_header, response_parts, response_parts_in_steps
 from protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 from protocol.schema import Buffer, FieldSchema, fields_of, schema_of
 
@@ -23,6 +25,12 @@ API_VERSIONS = 18
 DECODED_FACTOR = 30
 """How much more a request may weigh decoded than as a frame: arrays of small structs do. Records stay what they are."""
 
+AT_ONCE = 2000
+"""Elements of a message that are read or written at once: a few milliseconds. Larger ones take turns with others."""
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+
 _FIXED = Struct(">hhih")
 """api key, version, correlation id, length of the client id."""
 
@@ -30,25 +38,43 @@ _FIXED = Struct(">hhih")
 class Call:
     """One request on its way: what it is, and how its answer is to be written."""
 
-    __slots__ = ("context", "entry", "request")
+    __slots__ = ("context", "entry", "request", "undecoded")
 
-    def __init__(self, entry: Entry, context: RequestContext, request: Any) -> None:
+    def __init__(
+        self, entry: Entry, context: RequestContext, request: Any, undecoded: memoryview | None = None
+    ) -> None:
         self.entry = entry
         self.context = context
         self.request = request
+        self.undecoded = undecoded
+        """A request that is too large to be decoded at once, see `Dispatcher.decode`."""
 
     def weight(self, frame_bytes: int) -> int:
         """What to count for the request while it waits for its answer."""
         return frame_bytes if self.entry.api_key == PRODUCE else frame_bytes * DECODED_FACTOR
 
     def encode(self, response: Any) -> list[Buffer]:
+        """The answer. Raises `LargeMessage` where it is not to be written at once, see `Dispatcher.encode`."""
         context = self.context
-        return response_parts(context.api_key, context.api_version, context.correlation_id, response)
+        return response_parts(context.api_key, context.api_version, context.correlation_id, response, AT_ONCE)
 
     def encode_failure(self) -> list[Buffer] | None:
         """The answer after a bug of ours: UNKNOWN_SERVER_ERROR where the message has one place for it, else None."""
         response = empty_response(self.entry.response, ErrorCode.UNKNOWN_SERVER_ERROR)
         return None if response is None else self.encode(response)
+
+
+class Decoded:
+    """`Call.request` is there."""
+
+
+class Encoded:
+    """An answer as it is to be sent."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Buffer]) -> None:
+        self.parts = parts
 
 
 class UnsupportedApiVersions(Exception):
@@ -87,12 +113,46 @@ class Dispatcher:
         elif version >= flexible_since:
             _, body = read_request_header(memoryview(frame))
         client_id = _client_id(frame, client_id_length)
-        request: object = decode(entry.request, version, frame, body)[0]  # bytes behind it are ignored, as Kafka does
-        return Call(entry, RequestContext(connection, key, version, correlation_id, client_id), request)
+        context = RequestContext(connection, key, version, correlation_id, client_id)
+        try:
+            request: object = decode(entry.request, version, frame, body, AT_ONCE)[0]
+        except TooManyElements:
+            return Call(entry, context, None, memoryview(frame)[body:])
+        return Call(entry, context, request)  # bytes behind it are ignored, as Kafka does
+
+    async def decode(self, call: Call) -> Decoded:
+        """Decode a large request, and let others have their turns. Raises `ProtocolError`."""
+        undecoded, call.undecoded = call.undecoded, None
+        assert undecoded is not None
+        slice_ = self._services.environment.time_slice()
+        with undecoded:
+            steps: Generator[None, None, object] = decode_in_steps(
+                call.entry.request, call.context.api_version, undecoded, 0, slice_.spent
+            )
+            call.request = await _finished(steps, slice_)
+        return Decoded()
+
+    async def encode(self, call: Call, response: Any) -> Encoded:
+        """Write a large response, and let others have their turns."""
+        slice_, context = self._services.environment.time_slice(), call.context
+        steps = response_parts_in_steps(
+            context.api_key, context.api_version, context.correlation_id, response, slice_.spent
+        )
+        return Encoded(await _finished(steps, slice_))
 
     def run(self, call: Call) -> Any:
         """What the handler returned: a response, `Deferred`, `NO_ANSWER`, or an awaitable of one of these."""
         return call.entry.handler(self._services, call.context, call.request)
+
+
+async def _finished(steps: Steps[T], slice_: TimeSlice) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        await slice_.wait_for_turn()
 
 
 def _client_id(frame: Buffer, length: int) -> str | None:

@@ -16,11 +16,11 @@ FLUSH_BYTES = 64 << 10
 
 
 class AnswerSender:
-    """Of one connection. `finished` is called when more answers may be sent after a wait; `failed` with the reason
-    when one cannot be sent to its end."""
+    """Of one connection. `finished` is called when more answers may be sent after a wait. The owner is closed when one
+    cannot be sent to its end."""
 
     __slots__ = (
-        "_bound_bytes", "_budget", "_counted", "_failed", "_finished", "_out", "_out_bytes", "_owner", "_paused",
+        "_bound_bytes", "_budget", "_counted", "_finished", "_out", "_out_bytes", "_owner", "_paused",
         "_regions", "_transport", "blocked",
     )  # fmt: skip
 
@@ -29,17 +29,15 @@ class AnswerSender:
         transport: asyncio.Transport,
         budget: AnswerBudget,
         owner: Holder,
-        *,
         bound_bytes: int,
+        *,
         finished: Callable[[], None],
-        failed: Callable[[str], None],
     ) -> None:
         self._transport = transport
         self._budget = budget
         self._owner = owner
         self._bound_bytes = bound_bytes
         self._finished = finished
-        self._failed = failed
         self._out: list[Buffer] = []
         self._out_bytes = 0
         self._regions: RegionSender | None = None
@@ -73,7 +71,7 @@ class AnswerSender:
             self._send_regions(self._regions, out)
         elif len(out) > 1 and holds_region(out):
             self._regions = RegionSender(
-                transport, high_water=self._bound_bytes, finished=self._regions_sent, failed=self._failed
+                transport, high_water=self._bound_bytes, finished=self._regions_sent, failed=self._owner.expire
             )
             self._send_regions(self._regions, out)
         else:

@@ -10,28 +10,27 @@ Rule 5. A client that goes away cancels its waits, never the work: futures are c
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Coroutine
 from types import CoroutineType
 from typing import Any, cast
 
 from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred
 from broker.api.context import ConnectionInfo
-from broker.api.dispatch import Call, UnsupportedApiVersions
+from broker.api.dispatch import Call, Decoded, Encoded, UnsupportedApiVersions
 from broker.disk.file_region import CAN_SEND_FILES
 from broker.network.answer_sender import AnswerSender
 from broker.network.connection_host import ConnectionHost
 from broker.network.frame_buffers import FrameLease
 from broker.network.frame_reader import FrameReader
-from broker.network.pending_answer import PendingAnswer, size_of
+from broker.network.pending_answer import AnswersInOrder, PendingAnswer
 from broker.process.eager import Finished
 from broker.process.logging import EventLog
+from protocol.compile_encoder import LargeMessage
 from protocol.errors import ProtocolError
 from protocol.schema import Buffer
 from storage.log import StorageFailed
 
-QUEUED_REQUESTS = 256
-QUEUED_BYTES = 4 << 20
+QUEUED_REQUESTS, QUEUED_BYTES = 256, 4 << 20
 OPEN_ANSWERS = 1024
 QUEUED_OVERHEAD_BYTES = 64
 """What a request in the queue costs beside its bytes."""
@@ -49,31 +48,21 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(host.receive_buffer, host.frame_buffers, host.max_request_bytes)
         self._queued_bytes = self._serial_bytes = self._held_bytes = 0
-        self._answers: deque[PendingAnswer] = deque()
+        self._order = AnswersInOrder()
         self._serial: PendingAnswer | None = None
         self._serial_wait: asyncio.Future[Any] | None = None
         self._serial_lease: FrameLease | None = None
-        self._known_bytes = 0
-        """Of answers that are known and wait for one before them."""
         self._sender: AnswerSender
-        self._due = False
-        """Whether it waits for its turn."""
+        self._due = False  # it waits for its turn
         self._reading = True
-        self._closing = False
-        self._stopping = False
+        self._closing = self._stopping = False
 
     # ------------------------------------------------------------------ what the transport tells us
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._sender = AnswerSender(
-            self._transport,
-            self._host.answers,
-            self,
-            bound_bytes=self._host.answer_bytes,
-            finished=self._advance,
-            failed=self._broken,
-        )
+        host = self._host
+        self._sender = AnswerSender(self._transport, host.answers, self, host.answer_bytes, finished=self._advance)
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         socket = transport.get_extra_info("socket")
         self.info.sends_files = CAN_SEND_FILES and socket is not None
@@ -94,7 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held_bytes = 0
         self._sender.drop()
         self._reader.drop()
-        self._answers.clear()
+        self._order.waiting.clear()
         host.connection_lost(self)
 
     def eof_received(self) -> None:
@@ -128,7 +117,7 @@ class Connection(asyncio.BufferedProtocol):
         """Apply what may be applied now, send what is answered, read on if there is room."""
         if self._reader.frames and not self._due and not self._closing:
             if self._host.turns.over:
-                self._wait_for_turn()
+                self._due = self._host.turns.wait(self._go_on)
             else:
                 self._work()
         self._settle()
@@ -145,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _work(self) -> None:
         """Apply requests until one has to wait, or others are to have a turn."""
-        turns, queue, answers, sender = self._host.turns, self._reader.frames, self._answers, self._sender
+        turns, queue, answers, sender = self._host.turns, self._reader.frames, self._order.waiting, self._sender
         began = turns.clock()
         while queue and self._serial is None and not (sender.blocked or self._closing or self._stopping):
             frame = queue[0]
@@ -158,18 +147,14 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._apply(frame)
             if queue and turns.ends(began):
-                self._wait_for_turn()
+                self._due = turns.wait(self._go_on)
                 break
         turns.worked(began)
 
     @property
     def _may_overlap(self) -> bool:
         """Whether one more Produce may be applied before those ahead of it are answered."""
-        return len(self._answers) < OPEN_ANSWERS and self._known_bytes < self._host.answer_bytes
-
-    def _wait_for_turn(self) -> None:
-        self._due = True
-        self._host.turns.wait(self._go_on)
+        return len(self._order.waiting) < OPEN_ANSWERS and self._order.known_bytes < self._host.answer_bytes
 
     def _go_on(self) -> None:
         self._due = False
@@ -187,10 +172,23 @@ class Connection(asyncio.BufferedProtocol):
             requests.give_back(self, -more)
 
     def _apply(self, frame: Buffer) -> None:
-        call: Call | None = None
+        try:
+            call = self._host.dispatcher.read(self.info, frame)
+        except ProtocolError as error:
+            self._refuse(str(error))
+        except UnsupportedApiVersions as answer:
+            self._sender.add(answer.parts)
+        else:
+            if call.undecoded is None:
+                self._handle(call, len(frame))
+            else:
+                decoding = PendingAnswer(call, len(frame))
+                self._begin_answer(decoding, self._host.dispatcher.decode(call), call.weight(len(frame)))
+
+    def _handle(self, call: Call, size_bytes: int) -> None:
+        """Have a decoded request worked on, and its answer sent or waited for."""
         dispatcher = self._host.dispatcher
         try:
-            call = dispatcher.read(self.info, frame)
             result = dispatcher.run(call)
             call.request = None  # it may be large, and the answer may take long
             if type(result) is CoroutineType:  # asking whether it is a `Coroutine` costs ten times that
@@ -198,27 +196,32 @@ class Connection(asyncio.BufferedProtocol):
                 if isinstance(result, Finished):
                     result = result.value
             if type(result) is call.entry.response:
-                self._answer_in_turn(call, call.encode(result))
-                return
-        except ProtocolError as error:
-            self._refuse(str(error))
-        except UnsupportedApiVersions as answer:
-            self._sender.add(answer.parts)
-        except CloseConnection as error:
+                try:
+                    parts = call.encode(result)
+                except LargeMessage:
+                    result = Deferred(dispatcher.encode(call, result))
+                else:
+                    self._answer_in_turn(call, parts)
+                    return
+        except (ProtocolError, CloseConnection) as error:
             self._refuse(str(error))
         except StorageFailed as error:
             self._host.storage_failed(error)
             self.close()
         except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
-            self._failed(call, error)
+            if parts := self._failed(call, error):
+                self._answer_in_turn(call, parts)
         else:
-            self._begin_answer(PendingAnswer(call), result, call.weight(len(frame)))
+            self._begin_answer(PendingAnswer(call), result, call.weight(size_bytes))
 
     def _apply_leased(self, frame: memoryview) -> None:
         """A large request. Its buffer may be used again when it is applied or, if it has to wait for that, then."""
         lease = self._reader.lease_of(frame)
         self._apply(frame)
         frame.release()  # the records that a handler holds are views of their own
+        self._keep_or_give_back(lease)
+
+    def _keep_or_give_back(self, lease: FrameLease | None) -> None:
         if self._serial is not None:
             self._serial_lease = lease
         elif lease is not None:
@@ -237,45 +240,50 @@ class Connection(asyncio.BufferedProtocol):
     def _as_future(self, awaitable: Awaitable[Any]) -> "asyncio.Future[Any]":
         if isinstance(awaitable, asyncio.Future):
             return awaitable
-        begun = self._host.begin(cast(Coroutine[Any, Any, Any], awaitable))
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        try:
+            begun = self._host.begin(cast(Coroutine[Any, Any, Any], awaitable))
+        except Exception as error:  # noqa: BLE001  `_result_of` tells them apart
+            done.set_exception(error)
+            return done
         if not isinstance(begun, Finished):
             return begun
-        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         done.set_result(begun.value)
         return done
 
     def _serial_done(self, answer: PendingAnswer, done: "asyncio.Future[Any]") -> None:
         lease, self._serial_lease = self._serial_lease, None
-        if lease is not None:
-            lease.give_back()
+        self._serial, self._serial_wait, self._serial_bytes = None, None, 0
         if self._closing:
             answer.look_at_failure(done)
-            return
-        self._serial = self._serial_wait = None
-        self._serial_bytes = 0
-        result = self._result_of(answer, done)
-        if isinstance(result, Deferred):
-            self._defer(answer, result.answer)
-        elif answer.parts:
-            self._answer_in_turn(answer.call, answer.parts)
-        self._advance()
+        else:
+            result = self._result_of(answer, done)
+            if isinstance(result, Decoded):
+                self._handle(answer.call, answer.request_bytes)
+            elif isinstance(result, Deferred):
+                self._defer(answer, result.answer)
+            elif answer.parts:
+                self._answer_in_turn(answer.call, answer.parts)
+        self._keep_or_give_back(lease)
+        if not self._closing:
+            self._advance()
 
     def _defer(self, answer: PendingAnswer, awaitable: Awaitable[Any]) -> None:
-        wait = self._as_future(awaitable)
-        self._answers.append(answer)
-        wait.add_done_callback(lambda done: self._deferred_done(answer, done))
+        self._order.put(answer)
+        self._wait_for(answer, awaitable)
+
+    def _wait_for(self, answer: PendingAnswer, awaitable: Awaitable[Any]) -> None:
+        self._as_future(awaitable).add_done_callback(lambda done: self._deferred_done(answer, done))
 
     def _deferred_done(self, answer: PendingAnswer, done: "asyncio.Future[Any]") -> None:
         if self._closing:
             answer.look_at_failure(done)
             return
-        self._result_of(answer, done)
-        answers = self._answers
-        self._known_bytes += size_of(answer.parts or ())
-        while answers and answers[0].parts is not None:
-            parts = answers.popleft().parts or []
-            self._known_bytes -= size_of(parts)
-            self._sender.add(parts)
+        result = self._result_of(answer, done)
+        if isinstance(result, Deferred):
+            self._wait_for(answer, result.answer)
+            return
+        self._order.known(answer, self._sender.add)
         self._advance()
 
     def _result_of(self, answer: PendingAnswer, done: "asyncio.Future[Any]") -> Any:
@@ -283,11 +291,16 @@ class Connection(asyncio.BufferedProtocol):
         answer.parts = []
         try:
             result = done.result()
-            if result is not NO_ANSWER and not isinstance(result, Deferred):
-                answer.parts = answer.call.encode(result)
-            elif result is not NO_ANSWER:
+            if isinstance(result, Encoded):
+                answer.parts = result.parts
+            elif isinstance(result, Deferred | Decoded):
                 answer.parts = None
-        except CloseConnection as error:
+            elif result is not NO_ANSWER:
+                try:
+                    answer.parts = answer.call.encode(result)
+                except LargeMessage:
+                    answer.parts, result = None, Deferred(self._host.dispatcher.encode(answer.call, result))
+        except (ProtocolError, CloseConnection) as error:
             self._refuse(str(error))
         except asyncio.CancelledError:
             self._refuse("the broker is stopping")
@@ -295,37 +308,29 @@ class Connection(asyncio.BufferedProtocol):
             self._host.storage_failed(error)
             self.close()
         except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
-            answer.parts = self._failed(answer.call, error, send=False)
+            answer.parts = self._failed(answer.call, error)
         else:
             return result
         return None
 
-    def _failed(self, call: Call | None, error: Exception, *, send: bool = True) -> list[Buffer]:
+    def _failed(self, call: Call, error: Exception) -> list[Buffer]:
         """A bug of ours: one traceback in the log; the client gets UNKNOWN_SERVER_ERROR, or is disconnected."""
-        _log.bug("request failed", error, **self._who(), api=call.entry.name if call else "unreadable")
-        parts = call.encode_failure() if call is not None else None
+        _log.bug("request failed", error, **self._who(), api=call.entry.name)
+        parts = call.encode_failure()
         if parts is None:
             self.close()
-        elif send and call is not None:
-            self._answer_in_turn(call, parts)
         return parts or []
 
     # ------------------------------------------------------------------ the socket
 
     def _answer_in_turn(self, call: Call, parts: list[Buffer]) -> None:
         """A Produce may be refused at once while an earlier one waits for its fsync: its answer stays behind (I46)."""
-        if not self._answers:
+        if not self._order.waiting:
             self._sender.add(parts)
             return
         answer = PendingAnswer(call)
         answer.parts = parts
-        self._known_bytes += size_of(parts)
-        self._answers.append(answer)
-
-    def _broken(self, reason: str) -> None:
-        """An answer cannot be sent to its end."""
-        _log.warning("connection closed", **self._who(), reason=reason)
-        self.abort()
+        self._order.put(answer)
 
     def _check_reading(self) -> None:
         """Read on, or not."""
@@ -362,7 +367,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def working(self) -> bool:
         """Whether it is our turn: a request is being worked on."""
-        return self._serial is not None or bool(self._answers)
+        return self._serial is not None or bool(self._order.waiting)
 
     def stop_reading(self) -> None:
         """Take no more requests; those under way are answered."""

@@ -1,12 +1,14 @@
-"""The place of one answer in the order of its connection."""
+"""Answers that wait for one before them: the order in which they leave a connection (I46)."""
 
 import asyncio
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from broker.api.catalogue import CloseConnection
 from broker.api.dispatch import Call
 from broker.process.logging import EventLog
+from protocol.errors import ProtocolError
 from protocol.schema import Buffer
 
 _log = EventLog("connection")
@@ -15,17 +17,46 @@ _log = EventLog("connection")
 class PendingAnswer:
     """`parts` is None until the answer is known; empty for no answer."""
 
-    __slots__ = ("call", "parts")
+    __slots__ = ("call", "parts", "request_bytes")
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, request_bytes: int = 0) -> None:
         self.call = call
+        self.request_bytes = request_bytes
         self.parts: list[Buffer] | None = None
 
     def look_at_failure(self, done: "asyncio.Future[Any]") -> None:
         """Nobody waits any more; a bug is still a bug."""
-        if not done.cancelled() and (error := done.exception()) is not None and not isinstance(error, CloseConnection):
+        if (
+            not done.cancelled()
+            and (error := done.exception()) is not None
+            and not isinstance(error, CloseConnection | ProtocolError)
+        ):
             _log.bug("request failed, its client is gone", error, api=self.call.entry.name)
 
 
-def size_of(parts: Iterable[Buffer]) -> int:
-    return sum(map(len, parts))
+class AnswersInOrder:
+    """Of one connection. `known_bytes`: of those that are known and wait for one before them."""
+
+    __slots__ = ("known_bytes", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[PendingAnswer] = deque()
+        self.known_bytes = 0
+
+    def put(self, answer: PendingAnswer) -> None:
+        """Behind all others."""
+        self.waiting.append(answer)
+        self.known_bytes += _size(answer.parts)
+
+    def known(self, answer: PendingAnswer, send: Callable[[list[Buffer]], None]) -> None:
+        """The parts of an answer are there now; `send` whatever nothing stands before."""
+        self.known_bytes += _size(answer.parts)
+        waiting = self.waiting
+        while waiting and waiting[0].parts is not None:
+            parts = waiting.popleft().parts or []
+            self.known_bytes -= _size(parts)
+            send(parts)
+
+
+def _size(parts: Iterable[Buffer] | None) -> int:
+    return sum(map(len, parts or ()))

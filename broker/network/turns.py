@@ -38,11 +38,12 @@ class Turns:
         """A connection that began then has done what it could."""
         self._worked_s += self.clock() - began
 
-    def wait(self, go_on: Callable[[], None]) -> None:
-        """`go_on` is called when it is this connection's turn."""
+    def wait(self, go_on: Callable[[], None]) -> bool:
+        """`go_on` is called when it is this connection's turn, and not before this has returned (True)."""
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._turn)
         self._waiting.append(go_on)
+        return True
 
     def _turn(self) -> None:
         self._worked_s = 0.0

@@ -13,9 +13,9 @@ MUTANTS = (
         "I46: the client takes one answer for another",
         (
             Change(
-                f"{CONNECTION}._deferred_done",
-                "    while answers and answers[0].parts is not None:\n        parts = answers.popleft().parts or []",
-                "    if True:\n        answers.remove(answer)\n        parts = answer.parts or []",
+                "broker.network.pending_answer:AnswersInOrder.known",
+                "    while waiting and waiting[0].parts is not None:\n        parts = waiting.popleft().parts or []",
+                "    if True:\n        waiting.remove(answer)\n        parts = answer.parts or []",
             ),
         ),
         (f"{CONNECTIONS}::test_answers_leave_in_request_order_while_produces_overlap",),
@@ -23,7 +23,7 @@ MUTANTS = (
     Mutant(
         "a refusal overtakes the answers before it",
         "I46",
-        (Change(f"{CONNECTION}._answer_in_turn", "if not self._answers:", "if True:"),),
+        (Change(f"{CONNECTION}._answer_in_turn", "if not self._order.waiting:", "if True:"),),
         ("unit/broker/test_answer_order.py",),
     ),
     Mutant(

@@ -76,6 +76,7 @@ class FakeCall:
     """A request that is only a number and a kind; its answer is the same number."""
 
     entry = FakeEntry
+    undecoded = None
 
     def __init__(self, key: int, number: int, body: bytes) -> None:
         self.key, self.number, self.body = key, number, body
