@@ -27,6 +27,7 @@ from broker.coordination.transactions import make_transaction_shards, reconcile
 from broker.disk.closing import close_partitions
 from broker.disk.data_identity import directory_of, draw_id, identify
 from broker.disk.group_commit import GroupCommit
+from broker.partitions.opening import BatchOpener
 from broker.partitions.partition import Partition
 from broker.partitions.partition_store import FolderStore, MemoryStore, PartitionStore
 from broker.partitions.topic import Topic
@@ -195,6 +196,7 @@ class Node:
             coordinator_markers=coordinator_markers,
             operator_markers=operator_markers,
             group_commit=self.group_commit,
+            batch_opener=BatchOpener(environment),
             checkpoints=self._checkpoints(topics),
             fetch_sessions=self._fetch_sessions(),
             waiting=WaitingRoom(),

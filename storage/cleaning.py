@@ -162,26 +162,26 @@ class Cleaning:
         body, records = kept.body, kept.records
         all_stay = header.is_control or header.base_offset >= self._keys.end_offset
         begin = end = 0
-        for seen, (start, stop, offset, timestamp_ms, key, has_value) in enumerate(spans_in(header, body), 1):
-            if all_stay or self._stays(offset, key, has_value, horizon_ms):
+        for seen, (start, stop, offset, timestamp_ms, key, value_bytes) in enumerate(spans_in(header, body), 1):
+            if all_stay or self._stays(offset, key, value_bytes, horizon_ms):
                 if start != end:
                     records += body[begin:end]
                     begin = start
                 end = stop
                 kept.count += 1
                 kept.newest_ms = max(kept.newest_ms, timestamp_ms)
-                kept.has_tombstone = kept.has_tombstone or not has_value
+                kept.has_tombstone = kept.has_tombstone or value_bytes < 0
             if not seen % RECORDS_AT_ONCE and self._work.spent():
                 yield None
         records += body[begin:end]
         return kept
 
-    def _stays(self, offset: int, key: bytes | None, has_value: bool, horizon_ms: int | None) -> bool:
+    def _stays(self, offset: int, key: bytes | None, value_bytes: int, horizon_ms: int | None) -> bool:
         if key is None:
             return False
         if offset < self._keys.get(key):
             return False
-        return has_value or horizon_ms is None or self._now_ms < horizon_ms
+        return value_bytes >= 0 or horizon_ms is None or self._now_ms < horizon_ms
 
     def _must_stay(self, header: BatchHeader) -> bool:
         last = self._last_batch_of(header.producer_id)

@@ -69,7 +69,7 @@ def opened(header: BatchHeader, batch: Buffer, bounds: Bounds) -> Steps[Body]:
     return results[0]
 
 
-def sealed(header: BatchHeader, body: bytearray) -> Steps[bytes]:
+def sealed(header: BatchHeader, body: bytearray | Body) -> Steps[bytes]:
     """A batch of this header and these records, compressed as the header says."""
     if header.compression == compression.NONE or len(body) <= INLINE_BYTES:
         return assemble(header, body)

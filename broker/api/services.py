@@ -20,6 +20,7 @@ from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards
 from broker.disk.group_commit import GroupCommit
+from broker.partitions.opening import BatchOpener
 from broker.process.environment import Environment
 from broker.process.memory_budget import AnswerBudget
 from broker.upkeep.checkpoints import Checkpoints
@@ -50,6 +51,7 @@ class Services:
     operator_markers: LocalMarkerWriter
     """Markers that somebody else decided upon."""
     group_commit: GroupCommit
+    batch_opener: BatchOpener
     checkpoints: Checkpoints
     fetch_sessions: FetchSessions
     waiting: WaitingRoom

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from broker.config.listeners import Endpoint
 from broker.config.security_protocols import check_advertised, check_protocols, read_endpoints, read_protocol_map
 from broker.config.sources import ConfigError, read_environment, read_properties, read_settings
-from broker.config.topic_config import TopicConfig
+from broker.config.topic_config import RecordChecks, TopicConfig
 from coordinator.cluster.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, Resolved, is_ignored
 from coordinator.cluster.config_types import ConfigKey, ConfigSource, ConfigValue, InvalidConfig, Scope
+from protocol.records.compression import Bounds
 
 __all__ = ["BrokerConfig", "ConfigError"]
 
@@ -142,7 +143,13 @@ class BrokerConfig:
         if not self._topic_defaults:
             self._topic_defaults = {name: self._topic_default(key) for name, key in TOPIC_KEYS.items()}
         own = {name: TOPIC_KEYS[name].parse(text) for name, text in overrides.items() if name in TOPIC_KEYS}
-        return TopicConfig.from_values(self._topic_defaults | own)
+        return TopicConfig.from_values(
+            self._topic_defaults | own,
+            record_checks=RecordChecks(self.get_str("tallystick.record.checks")),
+            decompression=Bounds(
+                self.get_int("tallystick.decompression.max.bytes"), self.get_int("tallystick.decompression.max.ratio")
+            ),
+        )
 
     def _topic_default(self, key: ConfigKey) -> ConfigValue:
         text = self.layers.topic(key, {}).value

@@ -2,9 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from coordinator.cluster.config_types import ConfigValue
+from protocol.records.compression import DEFAULT_BOUNDS, Bounds
 from storage.log import LogConfig
+
+FOREVER_MS = (1 << 63) - 1
+
+
+class RecordChecks(Enum):
+    """What of a batch a Produce is held to, where its topic asks for no more (decision 0014)."""
+
+    HEADER = "header"
+    """What the header tells."""
+    BOUNDED = "bounded"
+    """That compressed batches can be opened, and that there are as many records as it says, where they are few."""
+    ALL = "all"
+    """That there are as many records as the header says, always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +36,32 @@ class TopicConfig:
     min_insync_replicas: int = 1
     flush_messages: int = (1 << 63) - 1
     """1: this topic is fsynced before it is acknowledged even in page-cache mode."""
+    record_checks: RecordChecks = RecordChecks.BOUNDED
+
+    leaves_closed: bool = field(init=False)
+    """Whether uncompressed batches stay as they are, unless they come from the future: what the hot path asks."""
+
+    def __post_init__(self) -> None:
+        looks_inside = self.log.cleanup_compact or self.timestamp_before_max_ms != FOREVER_MS or self.log_append_time
+        leaves_closed = not (looks_inside or self.recompresses or self.record_checks is RecordChecks.ALL)
+        object.__setattr__(self, "leaves_closed", leaves_closed)
+
+    @property
+    def recompresses(self) -> bool:
+        return self.compression_type != "producer"
 
     @classmethod
-    def from_values(cls, values: Mapping[str, ConfigValue]) -> "TopicConfig":
+    def from_values(
+        cls,
+        values: Mapping[str, ConfigValue],
+        *,
+        record_checks: RecordChecks = RecordChecks.BOUNDED,
+        decompression: Bounds = DEFAULT_BOUNDS,
+    ) -> "TopicConfig":
         """From every topic key with the value that holds for it, synonyms already resolved."""
         return cls(
-            log=_log_config(values),
+            log=_log_config(values, decompression),
+            record_checks=record_checks,
             max_message_bytes=_whole(values, "max.message.bytes"),
             compression_type=str(values["compression.type"]),
             log_append_time=values["message.timestamp.type"] == "LogAppendTime",
@@ -37,7 +72,7 @@ class TopicConfig:
         )
 
 
-def _log_config(values: Mapping[str, ConfigValue]) -> LogConfig:
+def _log_config(values: Mapping[str, ConfigValue], decompression: Bounds) -> LogConfig:
     policy = values["cleanup.policy"]
     ratio = values["min.cleanable.dirty.ratio"]
     assert isinstance(policy, tuple) and isinstance(ratio, int | float)
@@ -56,6 +91,7 @@ def _log_config(values: Mapping[str, ConfigValue]) -> LogConfig:
         min_compaction_lag_ms=_whole(values, "min.compaction.lag.ms"),
         max_compaction_lag_ms=_whole(values, "max.compaction.lag.ms"),
         delete_retention_ms=_whole(values, "delete.retention.ms"),
+        decompression=decompression,
     )
 
 

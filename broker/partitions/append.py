@@ -1,19 +1,26 @@
 """What a client may append: the checks that need no state, in Kafka's order, over 61 bytes and one checksum.
 
-Records are not decoded (see `inspection` for the topics that ask for it). So a batch whose records do not add up to
-what its header says is refused where we look, and passed where we do not: Kafka looks always.
+What has to be looked at behind the header, and when, is `inspection`'s to know (decision 0014).
 """
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker.config.topic_config import TopicConfig
+from broker.config.topic_config import RecordChecks, TopicConfig
 from broker.partitions.errors import AppendError
-from broker.partitions.inspection import check_records, must_look_inside, rewrite
+from broker.partitions.inspection import (
+    FEW_RECORDS,
+    check_room_for_records,
+    count_records,
+    must_read_all,
+    read_batch,
+    rewrite,
+)
 from protocol.errors import ErrorCode
 from protocol.records import compression
 from protocol.records.batch import (
     BEFORE_LENGTH_COUNTS,
+    COMPRESSION_MASK,
     HEADER_SIZE,
     MAGIC,
     MAGIC_AT,
@@ -22,6 +29,7 @@ from protocol.records.batch import (
     read_header,
 )
 from protocol.schema import Buffer
+from storage.steps import Spent, Steps, finish, never
 
 _SMALLEST_LENGTH = 14
 """What Kafka takes for the shortest message there ever was; anything that claims less is damage."""
@@ -52,18 +60,70 @@ class CheckedBatch(NamedTuple):
     header: BatchHeader
     batch: Buffer
     log_append_time_ms: int
+    config: TopicConfig
+    """What it was held to."""
 
 
 def check_batch(
     records: memoryview,
     config: TopicConfig,
-    *,
     partition_name: str,
+    *,
     now_ms: int,
     zstd_allowed: bool,
     log_start_offset: int,
 ) -> CheckedBatch:
     """The one batch of a Produce, checked and, where the topic asks for it, rewritten. Raises `AppendError`."""
+    batch, header = _sound_batch(records, config, zstd_allowed, log_start_offset)
+    try:
+        check_header(header, config)
+        if not must_open(header, config, now_ms):
+            if header.records_count <= FEW_RECORDS and not header.attributes & COMPRESSION_MASK:
+                count_records(batch, header, config)
+            if header.log_append_time or config.log_append_time:
+                newest_ms = now_ms if config.log_append_time else header.max_timestamp
+                return finish(_rewritten(batch, header, config, newest_ms, now_ms))
+            return _fitting(batch, header, config, now_ms)
+        return finish(_opened(batch, header, config, partition_name, now_ms, never))
+    except AppendError as error:
+        raise _at(error, log_start_offset) from None
+
+
+def checking(
+    records: memoryview,
+    config: TopicConfig,
+    partition_name: str,
+    *,
+    now_ms: int,
+    zstd_allowed: bool,
+    log_start_offset: int,
+    spent: Spent,
+) -> Steps[CheckedBatch]:
+    """The same in steps, for a batch that has to be opened."""
+    if spent():
+        yield None
+    batch, header = _sound_batch(records, config, zstd_allowed, log_start_offset)
+    try:
+        check_header(header, config)
+        return (yield from _opened(batch, header, config, partition_name, now_ms, spent))
+    except AppendError as error:
+        raise _at(error, log_start_offset) from None
+
+
+def must_open(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
+    """Whether more is to be done with a batch than a header, a checksum and a few records take."""
+    if config.leaves_closed and not header.compression:
+        return header.max_timestamp > now_ms + config.timestamp_after_max_ms
+    if config.recompresses or must_read_all(header, config, now_ms):
+        return True
+    if header.compression:
+        return config.record_checks is not RecordChecks.HEADER
+    return config.record_checks is RecordChecks.ALL and header.records_count > FEW_RECORDS
+
+
+def _sound_batch(
+    records: memoryview, config: TopicConfig, zstd_allowed: bool, log_start_offset: int
+) -> tuple[memoryview, BatchHeader]:
     batch = the_only_batch(records, zstd_allowed=zstd_allowed)
     header = read_header(batch)
     if header.base_offset != 0:
@@ -72,12 +132,13 @@ def check_batch(
         raise AppendError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(batch)} bytes, {config.max_message_bytes} are allowed")
     if not check_crc(batch, 0, header):
         raise AppendError(ErrorCode.CORRUPT_MESSAGE, "the checksum is wrong")
-    try:
-        return _checked(batch, header, config, partition_name, now_ms, log_start_offset)
-    except AppendError as error:
-        if error.code not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
-            error.log_start_offset = log_start_offset
-        raise
+    return batch, header
+
+
+def _at(error: AppendError, log_start_offset: int) -> AppendError:
+    if error.code not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+        error.log_start_offset = log_start_offset
+    return error
 
 
 def the_only_batch(records: memoryview, *, zstd_allowed: bool = True) -> memoryview:
@@ -118,38 +179,45 @@ def _batch_size(data: memoryview) -> int | None:
     return size if size <= len(data) else None
 
 
-def _checked(
-    batch: memoryview, header: BatchHeader, config: TopicConfig, partition_name: str, now_ms: int, log_start_offset: int
-) -> CheckedBatch:
+def check_header(header: BatchHeader, config: TopicConfig) -> None:
+    """What the header alone tells of its batch. Raises `AppendError`."""
     if header.compression > compression.ZSTD:
         raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec {header.compression}")
     count = header.records_count
     if count <= 0 or count != header.last_offset_delta + 1:
-        raise _invalid(
-            f"{count} records do not fit a last offset delta of {header.last_offset_delta}", log_start_offset
-        )
+        raise _invalid(f"{count} records do not fit a last offset delta of {header.last_offset_delta}")
     if header.is_control:
-        raise _invalid("clients do not write control records", log_start_offset)
+        raise _invalid("clients do not write control records")
     if header.producer_id != -1 and header.base_sequence < 0:
-        raise _invalid(f"producer {header.producer_id} sent no sequence", log_start_offset)
-    max_timestamp = header.max_timestamp
-    if must_look_inside(header, config, now_ms):
-        max_timestamp = check_records(batch, header, config, partition_name=partition_name, now_ms=now_ms)
+        raise _invalid(f"producer {header.producer_id} sent no sequence")
+    if header.compression or count * compression.SMALLEST_RECORD > header.size - HEADER_SIZE:
+        check_room_for_records(header, config)
+
+
+def _opened(
+    batch: memoryview, header: BatchHeader, config: TopicConfig, partition_name: str, now_ms: int, spent: Spent
+) -> Steps[CheckedBatch]:
+    max_timestamp = yield from read_batch(
+        batch, header, config, partition_name=partition_name, now_ms=now_ms, spent=spent
+    )
     if config.log_append_time:
         max_timestamp = now_ms
-    append: Buffer = batch
-    if (
-        config.log_append_time
-        or header.log_append_time
-        or config.compression_type != "producer"
-        or (max_timestamp != header.max_timestamp)
-    ):
-        append, header = rewrite(batch, header, config, max_timestamp)
-        if len(append) > config.max_message_bytes:
-            raise AppendError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(append)} bytes once recompressed")
-    if len(append) > config.log.segment_bytes:
-        raise AppendError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(append)} bytes do not fit into a segment")
-    return CheckedBatch(header, append, now_ms if config.log_append_time else -1)
+    return (yield from _rewritten(batch, header, config, max_timestamp, now_ms))
+
+
+def _rewritten(
+    batch: memoryview, header: BatchHeader, config: TopicConfig, max_timestamp: int, now_ms: int
+) -> Steps[CheckedBatch]:
+    append, header = yield from rewrite(batch, header, config, max_timestamp)
+    if len(append) > config.max_message_bytes:
+        raise AppendError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(append)} bytes once recompressed")
+    return _fitting(append, header, config, now_ms)
+
+
+def _fitting(batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int) -> CheckedBatch:
+    if len(batch) > config.log.segment_bytes:
+        raise AppendError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(batch)} bytes do not fit into a segment")
+    return CheckedBatch(header, batch, now_ms if config.log_append_time else -1, config)
 
 
 def _invalid(reason: str, log_start_offset: int = -1) -> AppendError:

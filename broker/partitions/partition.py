@@ -59,20 +59,19 @@ class Partition:
         self._on_written = on_written
         self._durable_appends = durable_appends
         self.discarded = False
-        self._name = f"{topic}-{index}"
+        self.name = f"{topic}-{index}"
         self._verifications = Verifications()
         self.derived = DerivedState(
             log, now_ms=now_ms(), expiration_ms=producer_expiration_ms(), on_moved=self._log_cut
         )
         self.compactor = Compactor(log, self.derived, report=logger.error) if isinstance(log, SegmentLog) else None
-        """Logs in memory are never compacted."""
         if self.is_durable:
             log.flush_now()  # What recovery kept is on the disk before anybody reads it.
         self._visibility = Visibility(self._committed_end())
         self.derived.producers.high_watermark_moved(self._visibility.high_watermark)
 
     def __repr__(self) -> str:
-        return f"<Partition {self._name}>"
+        return f"<Partition {self.name}>"
 
     # ---------------------------------------------------------------------------------------------------------- bounds
 
@@ -117,21 +116,20 @@ class Partition:
         verification: bool = True,
         now_ms: int,
         zstd_allowed: bool = True,
+        opened: CheckedBatch | None = None,
     ) -> Appended:
         """Append what a Produce brings. Raises `AppendError`; `StorageFailed` ends the process.
 
         A transactional batch that opens a transaction here needs the current guard of `begin_verification`, unless
-        `verification` is off. `zstd_allowed` is false for Produce before version 7.
+        `verification` is off. `zstd_allowed` is false for Produce before version 7. `opened` is what `opening` says.
         """
         self._check_stands()
-        checked = check_batch(
-            records,
-            self.config,
-            partition_name=self._name,
-            now_ms=now_ms,
-            zstd_allowed=zstd_allowed,
-            log_start_offset=self.log.start_offset,
-        )
+        checked = opened
+        if checked is None or checked.config is not self.config:
+            start = self.log.start_offset
+            checked = check_batch(
+                records, self.config, self.name, now_ms=now_ms, zstd_allowed=zstd_allowed, log_start_offset=start
+            )
         header = checked.header
         if header.is_transactional and transactional_id is None:
             raise AppendError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without an id")
@@ -142,7 +140,7 @@ class Partition:
             return self._appended(checked, base_offset)
         duplicate = producers.find_duplicate(header)
         if duplicate is not None:
-            logger.info("%s: producer %d repeats offset %d", self._name, header.producer_id, duplicate.base_offset)
+            logger.info("%s: producer %d repeats offset %d", self.name, header.producer_id, duplicate.base_offset)
             self._verifications.repeated(header, producers.next_sequence(header.producer_id))
             return Appended(
                 duplicate.base_offset,
@@ -242,10 +240,10 @@ class Partition:
     def _check_stands(self) -> None:
         """Whoever waited (for the transaction gate, for a sync) may hold a partition that was deleted meanwhile."""
         if self.discarded:
-            raise AppendError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._name} was deleted")
+            raise AppendError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted")
 
     def _append_error(self, code: ErrorCode, reason: str) -> AppendError:
-        return AppendError(code, f"{reason} in {self._name}", log_start_offset=self.log.start_offset)
+        return AppendError(code, f"{reason} in {self.name}", log_start_offset=self.log.start_offset)
 
     # ---------------------------------------------------------------------------------------------------- verification
 
@@ -286,7 +284,7 @@ class Partition:
         high_watermark, stable, start = self.high_watermark, self.last_stable_offset, self.log.start_offset
         bound = stable if read_committed else high_watermark
         if not start <= offset <= self.log.end_offset:
-            raise OffsetOutOfRange(f"{offset} is not within {start} and {self.log.end_offset} of {self._name}")
+            raise OffsetOutOfRange(f"{offset} is not within {start} and {self.log.end_offset} of {self.name}")
         if offset >= bound:
             return FetchedData([], high_watermark, stable, start, [] if read_committed else None)
         found = self.log.read_slice(offset, max_bytes, end_offset=bound, at_least_one=at_least_one, to_send=to_send)
@@ -352,19 +350,18 @@ class Partition:
         """
         self._check_stands()
         if not self.config.log.cleanup_delete:
-            raise PartitionError(ErrorCode.POLICY_VIOLATION, f"{self._name} is compacted and not deleted from")
+            raise PartitionError(ErrorCode.POLICY_VIOLATION, f"{self.name} is compacted and not deleted from")
         target = self.high_watermark if offset == -1 else offset
         if not 0 <= target <= self.high_watermark:
-            raise OffsetOutOfRange(f"{target} is not within {self._name}")
+            raise OffsetOutOfRange(f"{target} is not within {self.name}")
         if target > self.log.start_offset:
             self.log.trim(target)
         return self.log.start_offset
 
     def compaction_due(self, now_ms: int) -> Plan | None:
-        """What a pass of the compactor would work on now. Raises `StorageFailed`."""
-        if self.compactor is None or self.discarded:
-            return None
-        return self.compactor.due(self.last_stable_offset, now_ms)
+        """What a pass of the compactor would work on now; logs in memory have none. Raises `StorageFailed`."""
+        compactor = None if self.discarded else self.compactor
+        return None if compactor is None else compactor.due(self.last_stable_offset, now_ms)
 
     def describe_producers(self) -> list[tuple[int, ProducerEntry]]:
         """(producer id, what is known of it) of all producers (KIP-664)."""
@@ -396,5 +393,5 @@ class Partition:
         """The topic was deleted or the log has failed: close the files as they are, write nothing."""
         self.discarded = True
         self.derived.discard()
-        self._visibility.fail(PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._name} is gone"))
+        self._visibility.fail(PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} is gone"))
         self._visibility.wake()

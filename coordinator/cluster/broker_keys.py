@@ -1,14 +1,10 @@
 """The table of broker configuration keys that have an effect here, with their defaults.
 
 Defaults are Kafka's, except where one node cannot keep them (replication factors are 1) or need not
-(`group.initial.rebalance.delay.ms` is 0: there is no herd to wait for). Keys of our own begin with `tallystick.`.
+(`group.initial.rebalance.delay.ms` is 0: there is no herd to wait for). Keys of our own are in `own_keys`.
 """
 
 from coordinator.cluster.config_types import (
-    Check,
-    ConfigKey,
-    ConfigType,
-    Scope,
     Synonym,
     at_least,
     between,
@@ -18,56 +14,23 @@ from coordinator.cluster.config_types import (
     not_empty,
     one_of,
 )
+from coordinator.cluster.key_tables import BOOLEAN, DOUBLE, INT, LIST, LONG, SHORT, STRING, dynamic, fixed
+from coordinator.cluster.own_keys import OWN_KEYS
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = (
-    ConfigType.BOOLEAN,
-    ConfigType.STRING,
-    ConfigType.INT,
-    ConfigType.SHORT,
-    ConfigType.LONG,
-    ConfigType.DOUBLE,
-    ConfigType.LIST,
-)
-
-
-def _fixed(
-    name: str,
-    kind: ConfigType,
-    default: str | None,
-    documentation: str,
-    check: Check | None = None,
-    synonyms: tuple[Synonym, ...] = (),
-) -> ConfigKey:
-    return ConfigKey(name, kind, default, documentation, check, Scope.READ_ONLY, synonyms)
-
-
-def _dynamic(
-    name: str,
-    kind: ConfigType,
-    default: str | None,
-    documentation: str,
-    check: Check | None = None,
-    synonyms: tuple[Synonym, ...] = (),
-) -> ConfigKey:
-    return ConfigKey(name, kind, default, documentation, check, Scope.CLUSTER_WIDE, synonyms)
-
-
 IDENTITY = (
-    _fixed("node.id", INT, "1", "The id of this node.", at_least(0), (Synonym("broker.id"),)),
-    _fixed("broker.id", INT, None, "The older name of `node.id`.", at_least(-1)),
-    _fixed("broker.rack", STRING, None, "The rack clients are told this broker stands in."),
-    _fixed("process.roles", LIST, "broker,controller", "One process is always both.", each_of("broker", "controller")),
-    _fixed(
-        "cluster.id", STRING, None, "The id of the cluster, written when the data folder is made; drawn if not set."
-    ),
-    _fixed("log.dirs", LIST, None, "The data folder. Exactly one is supported.", not_empty, (Synonym("log.dir"),)),
-    _fixed("log.dir", LIST, "./data", "The data folder, where `log.dirs` is not set.", not_empty),
-    _fixed(
+    fixed("node.id", INT, "1", "The id of this node.", at_least(0), (Synonym("broker.id"),)),
+    fixed("broker.id", INT, None, "The older name of `node.id`.", at_least(-1)),
+    fixed("broker.rack", STRING, None, "The rack clients are told this broker stands in."),
+    fixed("process.roles", LIST, "broker,controller", "One process is always both.", each_of("broker", "controller")),
+    fixed("cluster.id", STRING, None, "The id of the cluster, written when the data folder is made; drawn if not set."),
+    fixed("log.dirs", LIST, None, "The data folder. Exactly one is supported.", not_empty, (Synonym("log.dir"),)),
+    fixed("log.dir", LIST, "./data", "The data folder, where `log.dirs` is not set.", not_empty),
+    fixed(
         "inter.broker.protocol.version",
         STRING,
         "4.2-IV1",
@@ -76,49 +39,49 @@ IDENTITY = (
 )
 
 NETWORK = (
-    _fixed("listeners", LIST, "PLAINTEXT://127.0.0.1:9092", "Where to listen, as NAME://host:port.", not_empty),
-    _fixed("advertised.listeners", LIST, None, "What clients are told to connect to; as `listeners` if not set."),
-    _fixed(
+    fixed("listeners", LIST, "PLAINTEXT://127.0.0.1:9092", "Where to listen, as NAME://host:port.", not_empty),
+    fixed("advertised.listeners", LIST, None, "What clients are told to connect to; as `listeners` if not set."),
+    fixed(
         "listener.security.protocol.map",
         STRING,
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
         "Which security protocol each listener name speaks. Only PLAINTEXT is supported.",
     ),
-    _fixed("inter.broker.listener.name", STRING, None, "The listener other brokers would use."),
-    _fixed(
+    fixed("inter.broker.listener.name", STRING, None, "The listener other brokers would use."),
+    fixed(
         "controller.listener.names", LIST, "", "Listeners of the controller quorum: there is none, they are not opened."
     ),
-    _fixed("socket.send.buffer.bytes", INT, "102400", "The send buffer of a socket; -1 is the system's.", at_least(-1)),
-    _fixed(
+    fixed("socket.send.buffer.bytes", INT, "102400", "The send buffer of a socket; -1 is the system's.", at_least(-1)),
+    fixed(
         "socket.receive.buffer.bytes",
         INT,
         "102400",
         "The receive buffer of a socket; -1 is the system's.",
         at_least(-1),
     ),
-    _fixed("socket.listen.backlog.size", INT, "50", "How many connections may wait to be accepted.", at_least(1)),
-    _fixed(
+    fixed("socket.listen.backlog.size", INT, "50", "How many connections may wait to be accepted.", at_least(1)),
+    fixed(
         "socket.request.max.bytes",
         INT,
         "104857600",
         "The largest request; a larger one closes its connection.",
         at_least(1),
     ),
-    _fixed("connections.max.idle.ms", LONG, "600000", "After how long a silent connection is closed.", at_least(-1)),
-    _dynamic("max.connections", INT, str(INT_MAX), "How many connections may be open.", lets_somebody_in),
-    _dynamic(
+    fixed("connections.max.idle.ms", LONG, "600000", "After how long a silent connection is closed.", at_least(-1)),
+    dynamic("max.connections", INT, str(INT_MAX), "How many connections may be open.", lets_somebody_in),
+    dynamic(
         "max.connections.per.ip", INT, str(INT_MAX), "How many connections one address may have.", lets_somebody_in
     ),
-    _fixed(
+    fixed(
         "queued.max.request.bytes",
         LONG,
         "-1",
         "How many bytes of requests may be held at once; -1: our own limit.",
         at_least(-1),
     ),
-    _fixed("fetch.max.bytes", INT, "57671680", "The most a fetch is answered with.", at_least(1024)),
-    _fixed("max.incremental.fetch.session.cache.slots", INT, "1000", "How many fetch sessions are kept.", at_least(0)),
-    _fixed(
+    fixed("fetch.max.bytes", INT, "57671680", "The most a fetch is answered with.", at_least(1024)),
+    fixed("max.incremental.fetch.session.cache.slots", INT, "1000", "How many fetch sessions are kept.", at_least(0)),
+    fixed(
         "max.request.partition.size.limit",
         INT,
         "2000",
@@ -128,48 +91,48 @@ NETWORK = (
 )
 
 TOPICS = (
-    _fixed("auto.create.topics.enable", BOOLEAN, "true", "Whether asking for a topic that does not exist makes it."),
-    _fixed("delete.topic.enable", BOOLEAN, "true", "Whether topics can be deleted."),
-    _fixed("num.partitions", INT, "1", "How many partitions a topic gets that does not say.", at_least(1)),
-    _fixed("default.replication.factor", INT, "1", "The replication factor of a topic that does not say.", at_least(1)),
-    _dynamic("message.max.bytes", INT, "1048588", "The largest record batch.", at_least(0)),
-    _dynamic("min.insync.replicas", INT, "1", "How many replicas acks=all waits for; there is one.", at_least(1)),
-    _dynamic(
+    fixed("auto.create.topics.enable", BOOLEAN, "true", "Whether asking for a topic that does not exist makes it."),
+    fixed("delete.topic.enable", BOOLEAN, "true", "Whether topics can be deleted."),
+    fixed("num.partitions", INT, "1", "How many partitions a topic gets that does not say.", at_least(1)),
+    fixed("default.replication.factor", INT, "1", "The replication factor of a topic that does not say.", at_least(1)),
+    dynamic("message.max.bytes", INT, "1048588", "The largest record batch.", at_least(0)),
+    dynamic("min.insync.replicas", INT, "1", "How many replicas acks=all waits for; there is one.", at_least(1)),
+    dynamic(
         "log.message.timestamp.type",
         STRING,
         "CreateTime",
         "Whose time records carry.",
         one_of("CreateTime", "LogAppendTime"),
     ),
-    _dynamic(
+    dynamic(
         "log.message.timestamp.before.max.ms",
         LONG,
         str(LONG_MAX),
         "How far a timestamp may lie in the past.",
         at_least(0),
     ),
-    _dynamic(
+    dynamic(
         "log.message.timestamp.after.max.ms", LONG, "3600000", "How far a timestamp may lie in the future.", at_least(0)
     ),
-    _dynamic(
+    dynamic(
         "compression.type",
         STRING,
         "producer",
         "The codec batches are stored in.",
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
-    _dynamic(
+    dynamic(
         "compression.gzip.level", INT, "-1", "The level for gzip where the broker compresses.", default_or_between(1, 9)
     ),
-    _dynamic("compression.lz4.level", INT, "9", "The level for lz4 where the broker compresses.", between(1, 17)),
-    _dynamic(
+    dynamic("compression.lz4.level", INT, "9", "The level for lz4 where the broker compresses.", between(1, 17)),
+    dynamic(
         "compression.zstd.level", INT, "3", "The level for zstd where the broker compresses.", between(-131072, 22)
     ),
 )
 
 LOG = (
-    _dynamic("log.segment.bytes", INT, "1073741824", "How large a segment grows.", at_least(1 << 20)),
-    _dynamic(
+    dynamic("log.segment.bytes", INT, "1073741824", "How large a segment grows.", at_least(1 << 20)),
+    dynamic(
         "log.roll.ms",
         LONG,
         None,
@@ -177,8 +140,8 @@ LOG = (
         at_least(1),
         (Synonym("log.roll.hours", HOUR_MS),),
     ),
-    _fixed("log.roll.hours", INT, "168", "The same in hours, where `log.roll.ms` is not set.", at_least(1)),
-    _dynamic(
+    fixed("log.roll.hours", INT, "168", "The same in hours, where `log.roll.ms` is not set.", at_least(1)),
+    dynamic(
         "log.roll.jitter.ms",
         LONG,
         None,
@@ -186,8 +149,8 @@ LOG = (
         at_least(0),
         (Synonym("log.roll.jitter.hours", HOUR_MS),),
     ),
-    _fixed("log.roll.jitter.hours", INT, "0", "The same in hours, where `log.roll.jitter.ms` is not set.", at_least(0)),
-    _dynamic(
+    fixed("log.roll.jitter.hours", INT, "0", "The same in hours, where `log.roll.jitter.ms` is not set.", at_least(0)),
+    dynamic(
         "log.retention.ms",
         LONG,
         None,
@@ -195,71 +158,69 @@ LOG = (
         at_least(-1),
         (Synonym("log.retention.minutes", MINUTE_MS), Synonym("log.retention.hours", HOUR_MS)),
     ),
-    _fixed(
+    fixed(
         "log.retention.minutes", INT, None, "The same in minutes.", at_least(-1), (Synonym("log.retention.hours", 60),)
     ),
-    _fixed("log.retention.hours", INT, "168", "The same in hours.", at_least(-1)),
-    _dynamic("log.retention.bytes", LONG, "-1", "How large a partition may grow; -1 is without limit.", at_least(-1)),
-    _fixed(
+    fixed("log.retention.hours", INT, "168", "The same in hours.", at_least(-1)),
+    dynamic("log.retention.bytes", LONG, "-1", "How large a partition may grow; -1 is without limit.", at_least(-1)),
+    fixed(
         "log.retention.check.interval.ms", LONG, "300000", "How often retention looks for old segments.", at_least(1)
     ),
-    _dynamic("log.cleanup.policy", LIST, "delete", "What becomes of old segments.", each_of("compact", "delete")),
-    _dynamic("log.index.size.max.bytes", INT, "10485760", "How large an index may grow.", at_least(4)),
-    _dynamic("log.index.interval.bytes", INT, "4096", "How many bytes lie between two index entries.", at_least(0)),
-    _dynamic("log.segment.delete.delay.ms", LONG, "60000", "How long dropped files stay on the disk.", at_least(0)),
-    _dynamic(
+    dynamic("log.cleanup.policy", LIST, "delete", "What becomes of old segments.", each_of("compact", "delete")),
+    dynamic("log.index.size.max.bytes", INT, "10485760", "How large an index may grow.", at_least(4)),
+    dynamic("log.index.interval.bytes", INT, "4096", "How many bytes lie between two index entries.", at_least(0)),
+    dynamic("log.segment.delete.delay.ms", LONG, "60000", "How long dropped files stay on the disk.", at_least(0)),
+    dynamic(
         "log.flush.interval.messages", LONG, str(LONG_MAX), "1 syncs every write, also in page-cache mode.", at_least(1)
     ),
-    _fixed(
+    fixed(
         "log.flush.offset.checkpoint.interval.ms",
         INT,
         "60000",
         "How often recovery points are written down.",
         at_least(0),
     ),
-    _fixed(
+    fixed(
         "log.flush.start.offset.checkpoint.interval.ms",
         INT,
         "60000",
         "How often log starts are written down.",
         at_least(0),
     ),
-    _fixed("log.cleaner.enable", BOOLEAN, "true", "Whether compaction runs."),
-    _dynamic(
+    fixed("log.cleaner.enable", BOOLEAN, "true", "Whether compaction runs."),
+    dynamic(
         "log.cleaner.backoff.ms", LONG, "15000", "How long compaction rests when there is nothing to do.", at_least(0)
     ),
-    _dynamic(
-        "log.cleaner.min.cleanable.ratio", DOUBLE, "0.5", "Which part of a log may be uncompacted.", between(0, 1)
-    ),
-    _dynamic("log.cleaner.min.compaction.lag.ms", LONG, "0", "How long a record is kept from compaction.", at_least(0)),
-    _dynamic(
+    dynamic("log.cleaner.min.cleanable.ratio", DOUBLE, "0.5", "Which part of a log may be uncompacted.", between(0, 1)),
+    dynamic("log.cleaner.min.compaction.lag.ms", LONG, "0", "How long a record is kept from compaction.", at_least(0)),
+    dynamic(
         "log.cleaner.max.compaction.lag.ms", LONG, str(LONG_MAX), "The longest it may be out of its reach.", at_least(1)
     ),
-    _dynamic(
+    dynamic(
         "log.cleaner.io.max.bytes.per.second",
         DOUBLE,
         "1.7976931348623157E308",
         "How much compaction reads and writes in a second, on average.",
     ),
-    _dynamic("log.cleaner.delete.retention.ms", LONG, "86400000", "How long tombstones stay readable.", at_least(0)),
+    dynamic("log.cleaner.delete.retention.ms", LONG, "86400000", "How long tombstones stay readable.", at_least(0)),
 )
 
 TRANSACTIONS = (
-    _fixed(
+    fixed(
         "transaction.max.timeout.ms",
         INT,
         "900000",
         "The longest transaction timeout a client may ask for.",
         at_least(1),
     ),
-    _fixed(
+    fixed(
         "transactional.id.expiration.ms",
         INT,
         "604800000",
         "After how long an unused transactional id is forgotten.",
         at_least(1),
     ),
-    _fixed(
+    fixed(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         INT,
         "10000",
@@ -267,48 +228,46 @@ TRANSACTIONS = (
         "for configuration files.",
         at_least(1),
     ),
-    _fixed(
+    fixed(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         INT,
         "3600000",
         "How often unused transactional ids are looked for.",
         at_least(1),
     ),
-    _fixed(
+    fixed(
         "transaction.state.log.num.partitions",
         INT,
         "50",
         "How many partitions `__transaction_state` gets.",
         at_least(1),
     ),
-    _fixed("transaction.state.log.replication.factor", SHORT, "1", "Taken as 1.", at_least(1)),
-    _fixed("transaction.state.log.min.isr", INT, "1", "Taken as 1.", at_least(1)),
-    _fixed(
+    fixed("transaction.state.log.replication.factor", SHORT, "1", "Taken as 1.", at_least(1)),
+    fixed("transaction.state.log.min.isr", INT, "1", "Taken as 1.", at_least(1)),
+    fixed(
         "transaction.state.log.segment.bytes",
         INT,
         "104857600",
         "The segment size of `__transaction_state`.",
         at_least(1),
     ),
-    _fixed(
+    fixed(
         "transaction.state.log.load.buffer.size", INT, "5242880", "How much of it is loaded in one slice.", at_least(1)
     ),
-    _dynamic(
+    dynamic(
         "transaction.partition.verification.enable",
         BOOLEAN,
         "true",
         "Whether writes of a transaction are checked against it (KIP-890).",
     ),
-    _fixed(
+    fixed(
         "transaction.two.phase.commit.enable",
         BOOLEAN,
         "false",
         "Transactions without a timeout (KIP-939): not supported.",
     ),
-    _dynamic(
-        "producer.id.expiration.ms", INT, "86400000", "After how long an idle producer is forgotten.", at_least(1)
-    ),
-    _fixed(
+    dynamic("producer.id.expiration.ms", INT, "86400000", "After how long an idle producer is forgotten.", at_least(1)),
+    fixed(
         "producer.id.expiration.check.interval.ms",
         INT,
         "600000",
@@ -318,71 +277,23 @@ TRANSACTIONS = (
 )
 
 GROUPS = (
-    _fixed(
+    fixed(
         "group.min.session.timeout.ms", INT, "6000", "The shortest session timeout a member may ask for.", at_least(1)
     ),
-    _fixed("group.max.session.timeout.ms", INT, "1800000", "The longest.", at_least(1)),
-    _fixed("group.initial.rebalance.delay.ms", INT, "0", "How long a new group waits for more members.", at_least(0)),
-    _fixed("group.max.size", INT, str(INT_MAX), "How many members a group may have.", at_least(1)),
-    _fixed("offset.metadata.max.bytes", INT, "4096", "The longest note a committed offset may carry.", at_least(0)),
-    _fixed("offsets.topic.num.partitions", INT, "50", "How many partitions `__consumer_offsets` gets.", at_least(1)),
-    _fixed("offsets.topic.replication.factor", SHORT, "1", "Taken as 1.", at_least(1)),
-    _fixed("offsets.topic.segment.bytes", INT, "104857600", "The segment size of `__consumer_offsets`.", at_least(1)),
-    _fixed(
+    fixed("group.max.session.timeout.ms", INT, "1800000", "The longest.", at_least(1)),
+    fixed("group.initial.rebalance.delay.ms", INT, "0", "How long a new group waits for more members.", at_least(0)),
+    fixed("group.max.size", INT, str(INT_MAX), "How many members a group may have.", at_least(1)),
+    fixed("offset.metadata.max.bytes", INT, "4096", "The longest note a committed offset may carry.", at_least(0)),
+    fixed("offsets.topic.num.partitions", INT, "50", "How many partitions `__consumer_offsets` gets.", at_least(1)),
+    fixed("offsets.topic.replication.factor", SHORT, "1", "Taken as 1.", at_least(1)),
+    fixed("offsets.topic.segment.bytes", INT, "104857600", "The segment size of `__consumer_offsets`.", at_least(1)),
+    fixed(
         "offsets.topic.compression.codec", INT, "0", "The codec of `__consumer_offsets`; only 0 (none).", between(0, 0)
     ),
-    _fixed("offsets.load.buffer.size", INT, "5242880", "How much of it is loaded in one slice.", at_least(1)),
-    _fixed("offsets.retention.minutes", INT, "10080", "How long offsets of an empty group are kept.", at_least(1)),
-    _fixed("offsets.retention.check.interval.ms", LONG, "600000", "How often old offsets are looked for.", at_least(1)),
-    _fixed("offsets.commit.timeout.ms", INT, "5000", "How long a commit may take.", at_least(1)),
+    fixed("offsets.load.buffer.size", INT, "5242880", "How much of it is loaded in one slice.", at_least(1)),
+    fixed("offsets.retention.minutes", INT, "10080", "How long offsets of an empty group are kept.", at_least(1)),
+    fixed("offsets.retention.check.interval.ms", LONG, "600000", "How often old offsets are looked for.", at_least(1)),
+    fixed("offsets.commit.timeout.ms", INT, "5000", "How long a commit may take.", at_least(1)),
 )
 
-OURS = (
-    _fixed(
-        "tallystick.durability",
-        STRING,
-        "fsync",
-        "What an acknowledgement means: `fsync`, the record is on the disk; `page-cache`, the operating system has it, "
-        "as Kafka does.",
-        one_of("fsync", "page-cache"),
-    ),
-    _fixed("tallystick.in.memory", BOOLEAN, "false", "Keep everything in memory: nothing is left after the process."),
-    _fixed(
-        "tallystick.strict.replication.factor",
-        BOOLEAN,
-        "false",
-        "Refuse replication factors other than 1 instead of storing them as 1.",
-    ),
-    _dynamic(
-        "tallystick.producer.ids.max",
-        INT,
-        "1000000",
-        "How many producers all partitions together remember. Beyond that, those that were silent for longest are "
-        "forgotten before `producer.id.expiration.ms` is over; never one with an open transaction.",
-        at_least(1),
-    ),
-    _fixed(
-        "tallystick.request.memory.bytes",
-        LONG,
-        "268435456",
-        "How many bytes requests may take together before those who hold most are left unread, and how many answers "
-        "that are not taken before the slowest reader is disconnected.",
-        at_least(1 << 20),
-    ),
-    _fixed(
-        "tallystick.stall.threshold.ms",
-        INT,
-        "20",
-        "Turns of the event loop that take at least this long are counted, and logged with what ran; 0: none are.",
-        at_least(0),
-    ),
-    _fixed(
-        "tallystick.connection.answer.bytes",
-        INT,
-        "262144",
-        "How many bytes of answers a client may leave untaken before its next request waits.",
-        at_least(1024),
-    ),
-)
-
-EFFECTIVE_KEYS = (*IDENTITY, *NETWORK, *TOPICS, *LOG, *TRANSACTIONS, *GROUPS, *OURS)
+EFFECTIVE_KEYS = (*IDENTITY, *NETWORK, *TOPICS, *LOG, *TRANSACTIONS, *GROUPS, *OWN_KEYS)

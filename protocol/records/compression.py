@@ -1,7 +1,7 @@
 """The four codecs of record batches, through `cramjam`; only used where the broker must look inside.
 
 Decompression is bounded: a few kilobytes of zstd can stand for gigabytes. What is larger than the limit is
-`TooManyBytes`, what is not what it claims to be is `CorruptRecords`.
+`TooManyBytes`, what is not what it claims to be is `Undecodable`; both are `CorruptRecords`.
 
 snappy comes in two shapes: Java writes the framing of snappy-java ("xerial"), librdkafka one bare block. Both are
 read; the framing is written. lz4 frames are written with independent blocks, for Java refuses linked ones.
@@ -29,6 +29,8 @@ DEFAULT_LIMIT = 128 << 20
 """What the records of one batch may come to, uncompressed."""
 ALWAYS_ALLOWED_BYTES = 4 << 20
 """What the records of one batch may come to whatever the ratio: a constant, many times over, compresses very well."""
+SMALLEST_RECORD = 7
+"""The bytes of a record without key, value and headers."""
 _FIRST_GUESS = 64 << 10
 _GROWTH = 4
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -40,6 +42,10 @@ Body = bytes | mmap.mmap
 """The records of one batch, uncompressed. Both give a number for an index and `bytes` for a slice."""
 _Room = bytearray | mmap.mmap
 DecompressInto = Callable[[Buffer, _Room], int]
+
+
+class Undecodable(CorruptRecords):
+    """This is nothing that the codec has written."""
 
 
 class TooManyBytes(CorruptRecords):
@@ -60,7 +66,7 @@ class Bounds(NamedTuple):
 DEFAULT_BOUNDS = Bounds()
 
 
-def compress(codec: int, data: Buffer) -> bytes:
+def compress(codec: int, data: Buffer | mmap.mmap) -> bytes:
     """Compress the records of a batch."""
     if codec == NONE:
         return bytes(data)
@@ -100,8 +106,8 @@ def decompress_body(codec: int, data: Buffer, limit: int = DEFAULT_LIMIT) -> Bod
         if codec == ZSTD:
             return _grow(cramjam.zstd.decompress_into, data, limit)
     except (cramjam.DecompressionError, struct.error) as error:
-        raise CorruptRecords(f"{NAMES[codec]}: {error}") from error
-    raise CorruptRecords(f"no codec has the code {codec}")
+        raise Undecodable(f"{NAMES[codec]}: {error}") from error
+    raise Undecodable(f"no codec has the code {codec}")
 
 
 def _grow(decompress_into: DecompressInto, data: Buffer, limit: int) -> Body:
@@ -169,6 +175,6 @@ def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
         (length,) = _LENGTH.unpack_from(data, position)
         position += _LENGTH.size
         if not 0 <= length <= len(data) - position:
-            raise CorruptRecords(f"snappy: impossible block length {length}")
+            raise Undecodable(f"snappy: impossible block length {length}")
         yield data[position : position + length]
         position += length

@@ -27,11 +27,10 @@ from protocol.records.batch import (
     read_header,
     seal,
 )
-from protocol.records.compression import Body
+from protocol.records.compression import SMALLEST_RECORD, Body
 from protocol.schema import Buffer
 
 Headers = tuple[tuple[str, bytes | None], ...]
-SMALLEST_RECORD = 7
 _HALF = 1 << 63
 
 
@@ -244,7 +243,7 @@ def refill_batch(header: BatchHeader, records: Sequence[Record], *, delete_horiz
     )
 
 
-def assemble(header: BatchHeader, body: bytearray) -> bytes:
+def assemble(header: BatchHeader, body: bytearray | Body) -> bytes:
     """A whole batch of uncompressed records: compressed as the header says, with length and checksum."""
     batch = bytearray(HEADER.pack(*header))
     batch += compression.compress(header.compression, body) if header.compression else body

@@ -10,11 +10,11 @@ from typing import TypeAlias
 from protocol.errors import ProtocolError
 from protocol.primitives import append_varlong, read_varlong
 from protocol.records.batch import BatchHeader, CorruptRecords
-from protocol.records.compression import Body
-from protocol.records.record import SMALLEST_RECORD, check_room, wrapped
+from protocol.records.compression import SMALLEST_RECORD, Body
+from protocol.records.record import check_room, wrapped
 
-Span: TypeAlias = tuple[int, int, int, int, bytes | None, bool]
-"""(start, end, offset, timestamp, key, whether there is a value); a tuple because there may be millions of them."""
+Span: TypeAlias = tuple[int, int, int, int, bytes | None, int]
+"""(start, end, offset, timestamp, key, bytes of the value or -1); a tuple because there may be millions of them."""
 _HALF = 1 << 63
 
 
@@ -58,7 +58,7 @@ def _read_spans(header: BatchHeader, body: Body) -> Iterator[Span]:
         at += max(number, 0)
         if (at + 1 if not body[at] else _skip_headers(body, at, end)) != end:
             raise CorruptRecords("a record is not as long as it says")
-        yield start, end, offset, timestamp if append_time is None else append_time, key, number >= 0
+        yield start, end, offset, timestamp if append_time is None else append_time, key, number
         at = end
     if at != size:
         raise CorruptRecords(f"{size - at} bytes behind the last record")
@@ -74,6 +74,33 @@ def _skip_headers(body: Body, at: int, end: int) -> int:
             if not least <= length <= end - at:
                 raise CorruptRecords(f"a length of {length} in a record header")
             at += max(length, 0)
+    return at
+
+
+def skip_records(body: Body | memoryview, at: int, count: int) -> int:
+    """The position behind `count` records that begin at `at`. Looks at nothing but their lengths, and raises
+    `CorruptRecords` where these lead out of the body."""
+    end = len(body)
+    try:
+        for _ in range(count):
+            length = body[at]
+            if length < 128:
+                at += 1
+            else:
+                high = body[at + 1]
+                if high < 128:
+                    length = length & 127 | high << 7
+                    at += 2
+                else:
+                    length, at = read_varlong(body, at)
+                    length <<= 1
+            if length & 1 or length < 2 * (SMALLEST_RECORD - 1):
+                raise CorruptRecords("a record of an impossible length")
+            at += length >> 1
+    except (IndexError, ProtocolError) as error:
+        raise CorruptRecords(f"unreadable record: {error}") from error
+    if at > end:
+        raise CorruptRecords(f"a record ends {at - end} bytes behind the batch")
     return at
 
 

@@ -11,7 +11,9 @@ from broker.api.context import RequestContext
 from broker.api.services import WithEnvironment
 from broker.coordination.transaction_gate import Admission, GateServices, ProduceBatch, admit_produce, admitted_at_once
 from broker.disk.group_commit import GroupCommit
+from broker.partitions.append import CheckedBatch
 from broker.partitions.errors import AppendError, PartitionError
+from broker.partitions.opening import BatchOpener
 from broker.partitions.partition import Partition
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
@@ -48,6 +50,9 @@ class ProduceServices(GateServices, WithEnvironment, Protocol):
     def group_commit(self) -> GroupCommit: ...
 
     @property
+    def batch_opener(self) -> BatchOpener: ...
+
+    @property
     def fail(self) -> Callable[[BaseException], None]: ...
 
 
@@ -59,6 +64,7 @@ class _Write:
     records: memoryview
     told: PartitionProduceResponse
     admission: Admission | None = None
+    opened: CheckedBatch | AppendError | None = None
 
 
 @handles(ProduceRequest, ProduceResponse, versions=range(3, 14), advertised_from=0)
@@ -78,6 +84,48 @@ def produce(
     writes, answer = _resolve(services, context, request)
     if request.acks not in (-1, 0, 1):
         return _refuse_all(request, writes, ErrorCode.INVALID_REQUIRED_ACKS, answer)
+    opener, now_ms = services.batch_opener, services.environment.wall_ms()
+    closed = [
+        write for write in writes
+        if write.partition is not None and opener.must_open(write.partition, write.records, now_ms)
+    ]  # fmt: skip
+    if closed:
+        return _open_and_go_on(services, context, request, writes, closed, answer)
+    return _admit(services, context, request, writes, answer)
+
+
+async def _open_and_go_on(
+    services: ProduceServices,
+    context: RequestContext,
+    request: ProduceRequest,
+    writes: list[_Write],
+    closed: list[_Write],
+    answer: ProduceResponse,
+) -> ProduceResponse | Deferred | NoAnswer:
+    """What is in the batches is heard of after the gate, as in Kafka; it is looked at before, so that nothing waits
+    between the gate and the append."""
+    slice_ = services.environment.time_slice()
+    for write in closed:
+        assert write.partition is not None
+        write.opened = await services.batch_opener.open(
+            write.partition,
+            write.records,
+            now_ms=services.environment.wall_ms(),
+            zstd_allowed=context.api_version >= ZSTD_SINCE,
+            slice_=slice_,
+        )
+    result = _admit(services, context, request, writes, answer)
+    return await result if isinstance(result, Coroutine) else result
+
+
+def _admit(
+    services: ProduceServices,
+    context: RequestContext,
+    request: ProduceRequest,
+    writes: list[_Write],
+    answer: ProduceResponse,
+) -> ProduceResponse | Deferred | NoAnswer | Coroutine[Any, Any, ProduceResponse | Deferred | NoAnswer]:
+    """Through the transaction gate, where there is something for it, then append."""
     transactional = [write for write in writes if write.partition is not None and _is_transactional(write.records)]
     if transactional:
         if error := _whole_request_error(request, transactional):
@@ -223,6 +271,8 @@ def _append(
             told.error_message = NOT_IN_TRANSACTION
         return -1
     try:
+        if isinstance(write.opened, AppendError):
+            raise write.opened
         appended = partition.append(
             write.records,
             transactional_id=request.transactional_id,
@@ -230,6 +280,7 @@ def _append(
             verification=admission is None or admission.verification,
             now_ms=now_ms,
             zstd_allowed=context.api_version >= ZSTD_SINCE,
+            opened=write.opened,
         )
     except AppendError as refused:
         told.error_code = refused.code

@@ -73,13 +73,13 @@ MUTANTS = (
     Mutant(
         "control batches from clients are accepted",
         "I35",
-        (Change("broker.partitions.append:_checked", "if header.is_control:", "if False:"),),
+        (Change("broker.partitions.append:check_header", "if header.is_control:", "if False:"),),
         (f"{CHECKS}::test_what_is_not_one_sound_batch_is_refused_as_kafka_does",),
     ),
     Mutant(
         "checksums are not looked at",
         "I35: damage on the way is kept",
-        (Change("broker.partitions.append:check_batch", "if not check_crc(batch, 0, header):", "if False:"),),
+        (Change("broker.partitions.append:_sound_batch", "if not check_crc(batch, 0, header):", "if False:"),),
         (f"{CHECKS}::test_what_is_not_one_sound_batch_is_refused_as_kafka_does",),
     ),
     Mutant(

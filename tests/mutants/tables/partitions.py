@@ -220,8 +220,8 @@ MUTANTS = (
         (
             Change(
                 f"{CLEANING}:Cleaning._stays",
-                "return has_value or horizon_ms is None or self._now_ms < horizon_ms",
-                "return has_value",
+                "return value_bytes >= 0 or horizon_ms is None or self._now_ms < horizon_ms",
+                "return value_bytes >= 0",
             ),
         ),
         (f"{COMPACTING}::test_a_tombstone_stays_for_its_time",),

@@ -6,8 +6,12 @@ from typing import Any
 from broker.api.catalogue import Deferred
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.node import Node
+from broker.partitions.opening import LARGE_AT_ONCE
+from broker.process.eager import Finished
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records.batch import HEADER, read_header, seal
+from protocol.records.compression import ZSTD
 from protocol.records.record import NewRecord, build_batch
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.broker.test_restarts import life, opened
@@ -104,3 +108,66 @@ def test_the_transactional_batches_of_a_request_are_of_one_producer() -> None:
         assert errors_of(refused) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
 
     life(SimulatedFiles(), story, num_partitions="2")
+
+
+def compressed(value: bytes, count: int = 1, **fields: int) -> memoryview:
+    batch = bytearray(build_batch([NewRecord(value, timestamp_ms=1)] * count, compression=ZSTD))
+    HEADER.pack_into(batch, 0, *read_header(batch)._replace(**fields))
+    seal(batch)
+    return memoryview(batch)
+
+
+def test_a_small_compressed_batch_is_opened_without_waiting() -> None:
+    async def story(node: Node) -> None:
+        await opened(node)
+        begun = node.begin(produce(node, compressed(b"v", 20), acks=1))
+        assert isinstance(begun, Finished) and errors_of(begun.value) == [ErrorCode.NONE]
+
+    life(SimulatedFiles(), story)
+
+
+def test_a_large_compressed_batch_is_opened_beside_the_loop() -> None:
+    """Others are served meanwhile; a refusal comes with Kafka's code, and what was deleted meanwhile is not written."""
+
+    async def story(node: Node) -> None:
+        partition = await opened(node)
+        await node.group_commit.wait_until_idle()
+        disk = HeldSyncs(node)
+        zeros = compressed(bytes(1 << 20))
+        lying = compressed(bytes(1 << 20), 2, records_count=3, last_offset_delta=2)
+        waiting = [node.begin(produce(node, data, acks=1)) for data in (zeros, lying)]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not [one for one in waiting if not isinstance(one, asyncio.Task) or one.done()]
+        assert errors_of(produce(node, batch(), acks=1)) == [ErrorCode.NONE]
+        disk.let_go()
+        answers = [await one for one in waiting if isinstance(one, asyncio.Task)]
+        assert [errors_of(answer) for answer in answers] == [[ErrorCode.NONE], [ErrorCode.INVALID_RECORD]]
+        assert partition.end_offset == 2
+
+        disk = HeldSyncs(node)
+        late = node.begin(produce(node, compressed(bytes(1 << 20)), acks=1))
+        assert isinstance(late, asyncio.Task)
+        partition.discard()
+        disk.let_go()
+        assert errors_of(await late) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+    life(SimulatedFiles(), story, stop=False)
+
+
+def test_only_so_many_large_batches_are_open_at_a_time() -> None:
+    """Each may come to `tallystick.decompression.max.bytes`."""
+
+    async def story(node: Node) -> None:
+        await opened(node)
+        await node.group_commit.wait_until_idle()
+        disk = HeldSyncs(node)
+        waiting = [node.begin(produce(node, compressed(bytes(1 << 20)), acks=1)) for _ in range(5)]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert len(disk._kept) == LARGE_AT_ONCE
+        disk.let_go()
+        for one in waiting:
+            assert isinstance(one, asyncio.Task) and errors_of(await one) == [ErrorCode.NONE]
+
+    life(SimulatedFiles(), story)

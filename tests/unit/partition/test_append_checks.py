@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.config.topic_config import TopicConfig
+from broker.config.topic_config import RecordChecks, TopicConfig
 from broker.partitions.errors import AppendError, RecordError
 from protocol.errors import ErrorCode
 from protocol.records import compression
@@ -126,11 +126,70 @@ def test_a_compacted_topic_wants_keys_and_names_every_record_without(codec: int)
 
 
 def test_where_we_look_records_must_add_up() -> None:
-    """The header of a batch is believed where nobody looks inside: a documented difference from Kafka."""
-    lying = changed(plain(b"v", key=b"k"), records_count=2, last_offset_delta=1)
-    assert Rig(config=COMPACTED).error_of(lying) is ErrorCode.INVALID_RECORD
-    assert Rig(config=COMPACTED).error_of(changed(plain(), attributes=1)) is ErrorCode.INVALID_RECORD
-    Rig().produce(lying)
+    """Where all records are read, and where there are few; in others the header is believed (decision 0014)."""
+    lying = changed(plain(b"v" * 20, key=b"k"), records_count=2, last_offset_delta=1)
+    many = changed(plain(*[b"v"] * 100, key=b"k"), records_count=101, last_offset_delta=100)
+    everything = TopicConfig(record_checks=RecordChecks.ALL)
+    assert [Rig(config=config).error_of(lying) for config in (None, everything, COMPACTED)] == [87, 87, 87]
+    assert [Rig(config=config).error_of(many) for config in (everything, COMPACTED)] == [87, 87]
+    Rig().produce(many)
+    Rig(config=TopicConfig(record_checks=RecordChecks.HEADER)).produce(lying)
+
+
+@pytest.mark.parametrize("codec", range(5), ids=compression.NAMES)
+@pytest.mark.parametrize("claimed", [2_000, 1 << 20, (1 << 31) - 1])
+def test_no_batch_claims_more_offsets_than_it_can_have_records(codec: int, claimed: int) -> None:
+    """Whatever is looked at otherwise: each such batch would make a segment."""
+    header_only = TopicConfig(
+        record_checks=RecordChecks.HEADER,
+        log=LogConfig(decompression=compression.Bounds(max_bytes=1 << 20, max_ratio=1)),
+    )
+    lying = changed(build_batch([NewRecord(b"v")], compression=codec), records_count=claimed)
+    lying = changed(lying, last_offset_delta=claimed - 1)
+    codes = [Rig(config=config).error_of(lying) for config in (None, COMPACTED)]
+    assert codes == [ErrorCode.INVALID_RECORD] * 2
+    if claimed > (1 << 20) // 7 or not codec:
+        assert Rig(config=header_only).error_of(lying) is ErrorCode.INVALID_RECORD
+
+
+def body_of_two(first: int = 0) -> bytes:
+    """Two records, as they lie in an uncompressed batch; their offsets begin at `first`."""
+    body = bytearray(plain(b"a", b"b", key=b"k")[HEADER_SIZE:])
+    size = len(body) // 2
+    body[3], body[size + 3] = first * 2, first * 2 + 2
+    return bytes(body)
+
+
+def compressed(codec: int, body: bytes, count: int) -> bytes:
+    packed = compression.compress(codec, body)
+    return changed(plain(), body=packed, attributes=codec, records_count=count, last_offset_delta=count - 1)
+
+
+@pytest.mark.parametrize("codec", range(1, 5), ids=compression.NAMES[1:])
+@pytest.mark.parametrize("config", [TopicConfig(), COMPACTED], ids=["any topic", "compacted"])
+def test_compressed_batches_are_opened_once(codec: int, config: TopicConfig) -> None:
+    """87 for a count that is not that of the records, -1 for what cannot be decompressed: Kafka's codes."""
+    rig = Rig(config=config)
+    fields = {"attributes": codec, "records_count": 1}
+    assert rig.error_of(changed(plain(), body=b"this was never compressed", **fields)) == -1
+    assert rig.error_of(changed(plain(), body=b"", **fields)) == (87 if codec == compression.ZSTD else -1)
+    assert rig.error_of(changed(plain(), body=compression.compress(codec, bytes(900))[:-3], **fields)) == -1
+    assert rig.error_of(compressed(codec, body_of_two(), 3)) == 87
+    assert rig.error_of(compressed(codec, body_of_two(), 1)) == 87
+    assert rig.error_of(compressed(codec, b"\x20" + bytes(5), 1)) == 87
+    rig.produce(compressed(codec, body_of_two(), 2))
+    if config is COMPACTED:
+        assert rig.error_of(compressed(codec, body_of_two(1), 2)) == -1
+        rig.produce(changed(plain(), body=body_of_two(1), records_count=2, last_offset_delta=1))
+
+
+def test_what_grows_too_much_is_too_large() -> None:
+    """Kafka has no such bound. A producer that hears this code splits its batch."""
+    bounds = compression.Bounds(max_bytes=1 << 20, max_ratio=1_000)
+    rig = Rig(config=TopicConfig(log=LogConfig(decompression=bounds)))
+    records = [NewRecord(bytes(1 << 20), b"k", NOW_MS)] * 2
+    assert rig.error_of(build_batch(records, compression=compression.ZSTD)) is ErrorCode.MESSAGE_TOO_LARGE
+    rig.produce(build_batch([NewRecord(bytes(1 << 19), b"k", NOW_MS)], compression=compression.ZSTD))
 
 
 def test_records_from_the_future_are_refused_with_their_time() -> None:

@@ -1,0 +1,35 @@
+"""Short words for tables of keys: kinds of values, and keys that are fixed while the broker runs, or are not."""
+
+from coordinator.cluster.config_types import Check, ConfigKey, ConfigType, Scope, Synonym
+
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = (
+    ConfigType.BOOLEAN,
+    ConfigType.STRING,
+    ConfigType.INT,
+    ConfigType.SHORT,
+    ConfigType.LONG,
+    ConfigType.DOUBLE,
+    ConfigType.LIST,
+)
+
+
+def fixed(
+    name: str,
+    kind: ConfigType,
+    default: str | None,
+    documentation: str,
+    check: Check | None = None,
+    synonyms: tuple[Synonym, ...] = (),
+) -> ConfigKey:
+    return ConfigKey(name, kind, default, documentation, check, Scope.READ_ONLY, synonyms)
+
+
+def dynamic(
+    name: str,
+    kind: ConfigType,
+    default: str | None,
+    documentation: str,
+    check: Check | None = None,
+    synonyms: tuple[Synonym, ...] = (),
+) -> ConfigKey:
+    return ConfigKey(name, kind, default, documentation, check, Scope.CLUSTER_WIDE, synonyms)

@@ -1,0 +1,74 @@
+"""The table of keys that Kafka does not have. They begin with `tallystick.`."""
+
+from coordinator.cluster.config_types import at_least, one_of
+from coordinator.cluster.key_tables import BOOLEAN, INT, LONG, STRING, dynamic, fixed
+
+OWN_KEYS = (
+    fixed(
+        "tallystick.durability",
+        STRING,
+        "fsync",
+        "What an acknowledgement means: `fsync`, the record is on the disk; `page-cache`, the operating system has it, "
+        "as Kafka does.",
+        one_of("fsync", "page-cache"),
+    ),
+    fixed("tallystick.in.memory", BOOLEAN, "false", "Keep everything in memory: nothing is left after the process."),
+    fixed(
+        "tallystick.strict.replication.factor",
+        BOOLEAN,
+        "false",
+        "Refuse replication factors other than 1 instead of storing them as 1.",
+    ),
+    dynamic(
+        "tallystick.producer.ids.max",
+        INT,
+        "1000000",
+        "How many producers all partitions together remember. Beyond that, those that were silent for longest are "
+        "forgotten before `producer.id.expiration.ms` is over; never one with an open transaction.",
+        at_least(1),
+    ),
+    dynamic(
+        "tallystick.record.checks",
+        STRING,
+        "bounded",
+        "What of a batch is checked before it is written: `header`, what its header tells; `bounded`, also that it can "
+        "be decompressed, and that its records are there where they are few; `all`, that they are there, always.",
+        one_of("header", "bounded", "all"),
+    ),
+    dynamic(
+        "tallystick.decompression.max.bytes",
+        INT,
+        "67108864",
+        "What the records of one batch may come to where they have to be decompressed.",
+        at_least(1 << 20),
+    ),
+    dynamic(
+        "tallystick.decompression.max.ratio",
+        INT,
+        "1000",
+        "How many times their compressed size they may come to; 4 MB are allowed whatever the ratio.",
+        at_least(1),
+    ),
+    fixed(
+        "tallystick.request.memory.bytes",
+        LONG,
+        "268435456",
+        "How many bytes requests may take together before those who hold most are left unread, and how many answers "
+        "that are not taken before the slowest reader is disconnected.",
+        at_least(1 << 20),
+    ),
+    fixed(
+        "tallystick.stall.threshold.ms",
+        INT,
+        "20",
+        "Turns of the event loop that take at least this long are counted, and logged with what ran; 0: none are.",
+        at_least(0),
+    ),
+    fixed(
+        "tallystick.connection.answer.bytes",
+        INT,
+        "262144",
+        "How many bytes of answers a client may leave untaken before its next request waits.",
+        at_least(1024),
+    ),
+)
