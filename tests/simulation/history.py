@@ -60,6 +60,8 @@ class Write:
     first_sent_s: float = 0.0
     last_sent_s: float = 0.0
     """When it was last seen on the way, on the clock of the clients."""
+    topic_ids: set[bytes] = field(default_factory=set)
+    """The topics that it was sent to, where that was by id: one that is made again has another."""
 
     @property
     def idempotent(self) -> bool:

@@ -19,7 +19,7 @@ def draw(seed: int) -> Plan:
     random = Random(seed)
     page_cache = random.random() < 0.25
     duration_s = random.choice((0.5, 1.0, 2.0))
-    clients = draw_clients(random, duration_s)
+    clients = draw_clients(random, duration_s, seed)
     return Plan(
         seed=seed,
         duration_s=duration_s,

@@ -9,6 +9,8 @@ COMPACTED = "c"
 """A topic with keys, of each of which the last record is enough."""
 SCRATCH = "s"
 """A topic that is deleted and made again."""
+CHURNED = "k"
+"""The same, with keys and compacted, and one after the other: under the hands of transactions and of the cleaner."""
 
 
 class _Clients:
@@ -25,7 +27,7 @@ class _Clients:
         self.made.append(ClientPlan(kind, name, self.random.getrandbits(32), start_s, tuple(options.items())))
 
 
-def draw_clients(random: Random, duration_s: float) -> tuple[ClientPlan, ...]:
+def draw_clients(random: Random, duration_s: float, seed: int) -> tuple[ClientPlan, ...]:
     """Writers, workers, readers and an administrator, each with its own seed."""
     clients = _Clients(random, duration_s)
     _writers(random, clients)
@@ -43,7 +45,25 @@ def draw_clients(random: Random, duration_s: float) -> tuple[ClientPlan, ...]:
         )
     if random.random() < 0.45:
         clients.add("admin", chores=random.choice(CHORES))
+    if (churn := Random(f"churn {seed}")).random() < 0.15:  # of its own, so that it changes no other draw
+        _churn(churn, clients)
     return tuple(clients.made)
+
+
+def _churn(random: Random, clients: _Clients) -> None:
+    clients.random = random
+    clients.add("admin", chores="churn")
+    for number in range(random.choice((1, 2))):
+        clients.add(
+            "transactional",
+            id=f"churn{number}",
+            version=random.choice((0, 2, 2)),
+            topics=random.choice((CHURNED, CHURNED + "a")),
+            zombie=0.0,
+            dies=random.choice((0.0, 0.1)),
+            timeout_ms=random.choice((1000, 3000)),
+        )
+    clients.add("reader", committed=random.random() < 0.7, sessions=random.random() < 0.6, topic=CHURNED)
 
 
 def _writers(random: Random, clients: _Clients) -> None:

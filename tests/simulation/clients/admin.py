@@ -10,10 +10,16 @@ from protocol.messages.configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 from protocol.messages.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 from tests.simulation.clients.operator import Operator
 from tests.simulation.clients.session import NoAnswer, Session
-from tests.simulation.plan_clients import COMPACTED, SCRATCH
+from tests.simulation.plan_clients import CHURNED, COMPACTED, SCRATCH
 from tests.simulation.shape import ClientPlan
 from tests.simulation.world import World
 
@@ -36,6 +42,7 @@ async def run(world: World, plan: ClientPlan) -> None:
     chores = {
         "trim": admin.trim,
         "topics": admin.topics,
+        "churn": admin.churn,
         "configs": admin.configs,
         "abort": operator.abort,
         "features": operator.features,
@@ -101,27 +108,41 @@ class Admin:
 
     async def topics(self) -> None:
         """Delete the scratch topic, or make it."""
-        self._world.history.forgotten.add(SCRATCH)
+        await self._delete_or_make(SCRATCH, [])
+
+    async def churn(self) -> None:
+        """Make the other scratch topic, let it live for a moment, and delete it."""
+        compacted = [
+            CreatableTopicConfig(name="cleanup.policy", value="compact"),
+            CreatableTopicConfig(name="min.cleanable.dirty.ratio", value="0"),
+        ]
+        await self._delete_or_make(CHURNED, compacted)
+        if self._exists:
+            await asyncio.sleep(self.random.choice((0.002, 0.02, 0.1, 0.3)))
+            await self._delete_or_make(CHURNED, compacted)
+
+    async def _delete_or_make(self, name: str, configs: list[CreatableTopicConfig]) -> None:
+        self._world.history.forgotten.add(name)
         if self._exists:
             answer = await self._session.ask(
-                DeleteTopicsRequest(topics=[DeleteTopicState(name=SCRATCH)], timeout_ms=1000), 6
+                DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=1000), 6
             )
             code = answer.responses[0].error_code
             self._exists = code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             self._world.hit("admin.deleted")
         else:
             topic = CreatableTopic(
-                name=SCRATCH,
+                name=name,
                 num_partitions=self._world.plan.partitions,
                 replication_factor=1,
                 assignments=[],
-                configs=[],
+                configs=configs,
             )
             answer = await self._session.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7)
             code = answer.topics[0].error_code
             self._exists = code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
             if not code:
-                self._world.topic_ids[SCRATCH] = answer.topics[0].topic_id
-                self._world.topic_names[answer.topics[0].topic_id] = SCRATCH
+                self._world.topic_ids[name] = answer.topics[0].topic_id
+                self._world.topic_names[answer.topics[0].topic_id] = name
             self._world.hit("admin.created")
         self._world.history.note("topics", code, self._exists)

@@ -3,7 +3,7 @@
 from random import Random
 from typing import TypedDict
 
-from tests.simulation.plan_clients import COMPACTED
+from tests.simulation.plan_clients import CHURNED, COMPACTED
 
 KEYS = 4
 
@@ -16,6 +16,6 @@ class Keyed(TypedDict):
 
 
 def keyed(random: Random, topic: str) -> Keyed:
-    if topic != COMPACTED:
+    if topic not in (COMPACTED, CHURNED):
         return Keyed(key=None, tombstone=False)
     return Keyed(key=b"k%d" % random.randrange(KEYS), tombstone=random.random() < 0.15)

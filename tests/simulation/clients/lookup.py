@@ -7,7 +7,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.simulation.clients.session import Session
 from tests.simulation.history import Place
-from tests.simulation.plan_clients import SCRATCH
+from tests.simulation.plan_clients import CHURNED, SCRATCH
 
 EARLIEST, LATEST = -2, -1
 
@@ -25,6 +25,6 @@ async def offset_at(session: Session, place: Place, timestamp: int, isolation: i
         found: Any = (await session.insist(request, 7)).topics[0].partitions[0]
         if not found.error_code:
             return int(found.offset)
-        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and place[0] == SCRATCH:
+        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and place[0] in (SCRATCH, CHURNED):
             return None
         await asyncio.sleep(0.01)

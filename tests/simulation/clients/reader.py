@@ -14,6 +14,8 @@ from tests.simulation.history import CameBack, Look, Place, Reading, Seen
 from tests.simulation.shape import ClientPlan
 from tests.simulation.world import World
 
+NO_TOPIC_ID = bytes(16)
+
 
 async def run(world: World, plan: ClientPlan) -> None:
     """Read until it is time to finish."""
@@ -103,10 +105,20 @@ class Reader:
                 place = (name, partition.partition_index)
                 refused = refused or bool(partition.error_code)
                 if place in self.positions:
-                    shown += self._take(place, partition, sent_at)
+                    news = self._take(place, partition, sent_at)
+                    self._check_topic(topic.topic_id, news)
+                    shown += news
         if refused:
             await asyncio.sleep(0.01)
         return shown
+
+    def _check_topic(self, topic_id: bytes, shown: list[tuple[Place, int, int]]) -> None:
+        """Whoever reads a topic by its id is shown nothing that was sent to a namesake."""
+        history = self.world.history
+        for place, offset, number in shown if topic_id != NO_TOPIC_ID else ():
+            sent_to = history.writes[number].topic_ids
+            if sent_to and topic_id not in sent_to:
+                history.violation(f"{self.reading.reader} was shown record {number} of another {place} at {offset}")
 
     def _goes_to_the_start(self, place: Place, start: int) -> None:
         """Backwards only where the broker that had a later start crashed before that was written down."""

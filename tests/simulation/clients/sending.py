@@ -36,6 +36,7 @@ RETRIABLE = frozenset(
     }
 )
 IN_FLIGHT = 5
+TOPIC_IDS_SINCE = 13
 
 
 @dataclass(slots=True)
@@ -154,6 +155,9 @@ class Sender:
                 TopicProduceData(name=topic, topic_id=self.topic_ids.get(topic, bytes(16)), partition_data=[data])
             ],
         )
+        if self.version >= TOPIC_IDS_SINCE:
+            for write in batch.writes:
+                write.topic_ids.add(self.topic_ids.get(topic, bytes(16)))
         batch.attempts += 1
         if batch.attempts == 2:
             self.session.world.hit("produce.retried")
