@@ -52,6 +52,12 @@ def append_long_length(out: bytearray, length: int, is_string: bool) -> None:
     append_uvarint(out, length)
 
 
+def sentence(text: str) -> bytes:
+    """An error message, which may name what a client sent: it is cut where the wire has no room for it."""
+    encoded = text.encode()
+    return encoded if len(encoded) <= MAX_STRING_BYTES else encoded[:MAX_STRING_BYTES].decode(errors="ignore").encode()
+
+
 def compile_encoder(cls: type, schema: MessageSchema, version: int) -> Encoder:
     """The encoder of one version of a message. Only responses count their elements."""
     return _EncoderWriter(schema, version).compile_message(cls, f"def encode(m, buf, left={UNLIMITED}):")
@@ -75,7 +81,7 @@ class _EncoderWriter:
         self._source.constants.update(
             records_size=records_size, hand_on=hand_on, long_length=append_long_length, uvarint=append_uvarint
         )
-        self._source.constants.update(pack=struct.pack, large_message=large_message)
+        self._source.constants.update(pack=struct.pack, large_message=large_message, sentence=sentence)
         self._run_format = ""
         self._run_values: list[str] = []
 
@@ -171,7 +177,8 @@ class _EncoderWriter:
         if field.is_array:
             self._array(field, value, nullable)
         elif isinstance(field.element, Primitive):
-            self._primitive(field.element, value, nullable, compact)
+            encoded = f"sentence({value})" if field.name.endswith("error_message") else ""
+            self._primitive(field.element, value, nullable, compact, encoded)
         elif nullable:
             self._nullable_struct(field.element, value)
         else:
@@ -207,13 +214,13 @@ class _EncoderWriter:
         source.line("else:")
         source.line(f"    long_length(buf, {length}, {is_string})")
 
-    def _primitive(self, wire: Primitive, value: str, nullable: bool, compact: bool) -> None:
+    def _primitive(self, wire: Primitive, value: str, nullable: bool, compact: bool, encoded: str = "") -> None:
         if wire.name in FIXED:
             self._put(FIXED[wire.name], value)
             return
         source = self._source
         body, length = source.fresh("body"), source.fresh("n")
-        encoded = f"{value}.encode()" if wire.name == "string" else value
+        encoded = encoded or (f"{value}.encode()" if wire.name == "string" else value)
         size = f"records_size({body})" if wire.name == "records" else f"len({body})"
         if nullable:
             source.line(f"if {value} is None:")

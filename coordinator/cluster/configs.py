@@ -16,6 +16,7 @@ from coordinator.cluster.records import ConfigRecord
 from coordinator.cluster.topic_rules import Refused
 from coordinator.cluster.topics import Decided, Rules
 from protocol.errors import ErrorCode
+from protocol.primitives import MAX_STRING_BYTES
 
 
 class Operation(IntEnum):
@@ -157,7 +158,11 @@ def _list_altered(one: Alteration, value: str, key: ConfigKey | None, after: Map
     parts = [part.strip() for part in value.split(",") if part.strip()]
     words = [part.strip() for part in current.split(",") if part.strip()]
     if one.operation == Operation.APPEND:
-        return render(tuple(dict.fromkeys((*words, *parts))))
+        appended = render(tuple(dict.fromkeys((*words, *parts))))
+        if len(appended.encode()) > MAX_STRING_BYTES:
+            message = f"The configuration value of {one.name} would be longer than {MAX_STRING_BYTES} bytes."
+            raise Refused(ErrorCode.INVALID_CONFIG, message)
+        return appended
     return render(tuple(word for word in words if word not in parts))
 
 

@@ -65,7 +65,7 @@ def expect(code: int, what: str) -> None:
 class Loop:
     """One connection, one kind of rounds. `prepare` may repeat what clients repeat at a start; a round may not."""
 
-    pause_s = 0.002
+    pause_s = 0.004
 
     def __init__(self, bootstrap: str, run: str) -> None:
         self.link = Link(bootstrap)

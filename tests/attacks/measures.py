@@ -1,11 +1,17 @@
 """What a broker's process holds while it is attacked: memory, descriptors, sockets; read from outside."""
 
 import os
+import re
+import signal
 import threading
+import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 PERIOD_S = 0.02
+STALL_LINE_S = 20.0
+_STALLS = re.compile(rb"took too long over_ms=\d+ turns=(\d+) over_100_ms=(\d+) worst_ms=(\d+)")
 MEGABYTE = 1 << 20
 
 
@@ -23,6 +29,29 @@ def descriptors(pid: int) -> tuple[int, int]:
                 sockets += os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:")
                 count += 1
     return count, sockets
+
+
+@dataclass(frozen=True)
+class Stalls:
+    """What the broker's own monitor has counted since its start."""
+
+    turns: int = 0
+    over_100_ms: int = 0
+    worst_ms: int = 0
+
+
+def stalls_of(pid: int, log: Path) -> Stalls:
+    """Ask the monitor for its count, and read the line that it writes."""
+    size = log.stat().st_size
+    os.kill(pid, signal.SIGUSR1)
+    deadline = time.monotonic() + STALL_LINE_S
+    while time.monotonic() < deadline:
+        with log.open("rb") as source:
+            source.seek(size)
+            if lines := _STALLS.findall(source.read()):
+                return Stalls(*map(int, lines[-1]))
+        time.sleep(0.01)
+    return Stalls()
 
 
 class Watch:

@@ -6,12 +6,12 @@ acknowledged record and offset is there, and topics, groups and transactions wor
 not judged here.
 """
 
-import contextlib
 import fcntl
 import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from protocol.records.batch import HEADER_SIZE, headers_in
@@ -20,7 +20,7 @@ from tallystick.process import BrokerFailed, BrokerProcess
 from tests.attacks import wire
 from tests.attacks.honest import Honest, Seen
 from tests.attacks.honest_loops import LOOPS, TOPIC, TRANSACTIONAL_TOPIC, Loop, Refused, committed_offset
-from tests.attacks.measures import Watch, descriptors, resident_mb
+from tests.attacks.measures import Stalls, Watch, descriptors, resident_mb, stalls_of
 from tests.attacks.registry import Case
 from tests.attacks.wire import Hangup, Link
 from tests.harness.apache_kafka import ApacheKafka
@@ -166,6 +166,7 @@ class Trial:
         try:
             pid = self.broker.pid
             watch = Watch(pid)
+            stalls = self._stalls()
             began = time.perf_counter()
             self._attack()
             seconds = time.perf_counter() - began
@@ -181,9 +182,25 @@ class Trial:
         figures |= {"rounds": seen.rounds(), "probe_over_100_ms": seen.long_waits()}
         self.outcome.problems += seen.refused
         if self.broker.running and pid == self.broker.pid:
+            self._note_stalls(stalls)
             self._expect_memory_back(watch)
         self.require(self.tracebacks() - log_before <= self.case.expected_tracebacks, self.last_traceback())
         return seen
+
+    def _stalls(self) -> Stalls:
+        """Of our own monitor, where its line can be read."""
+        return Stalls() if self.kafka or self.case.full_pipe else stalls_of(self.broker.pid, self.broker.log)
+
+    def _note_stalls(self, before: Stalls) -> None:
+        if not self.kafka and not self.case.full_pipe:
+            after = self._stalls()
+            turns = after.turns - before.turns
+            worst = after.worst_ms if after.worst_ms > before.worst_ms or not turns else before.worst_ms
+            self.outcome.figures |= {
+                "turns_over_20_ms": turns,
+                "turns_over_100_ms": after.over_100_ms - before.over_100_ms,
+                "worst_turn_ms": worst if turns else 0,
+            }
 
     def _attack(self) -> None:
         try:
@@ -208,32 +225,26 @@ class Trial:
     def _look_after(self, seen: Seen) -> None:
         """After a restart: what was acknowledged is there, and everything works."""
         self.restart()
-        with contextlib.closing(self.connect()) as link:
-            self._expect_kept(link, TOPIC, seen.acknowledged("writer"), committed=False)
-            self._expect_kept(link, TRANSACTIONAL_TOPIC, seen.acknowledged("transactor"), committed=True)
-            if wanted := seen.acknowledged("member").get(0):
-                kept = committed_offset(link)
-                self.require(
-                    kept >= int(wanted), f"the group has offset {kept} after a restart, {wanted} was committed"
-                )
-            try:
-                self.after_restart(link)
-            except (Hangup, TimeoutError, AssertionError) as error:
-                self.outcome.problems.append(f"after a restart: {error}")
+        with Link(self.bootstrap) as link:
+            self._unless_refused("what was kept", lambda: self._expect_everything_kept(link, seen))
+            self._unless_refused("what the attack looks at", lambda: self.after_restart(link))
         for name in self.case.honest:
             loop = LOOPS[name](self.bootstrap, f"{self.case.name}-after")
-            self._works_again(name, loop)
-
-    def _works_again(self, name: str, loop: Loop) -> None:
-        try:
-            loop.prepare()
-            for _ in range(3):
-                loop.counted_round()
-            loop.finish()
-        except (Refused, Hangup, TimeoutError, AssertionError) as error:
-            self.outcome.problems.append(f"after a restart, {name}: {error}")
-        finally:
+            self._unless_refused(name, partial(_a_few_rounds, loop))
             loop.link.close()
+
+    def _unless_refused(self, what: str, look: Callable[[], None]) -> None:
+        try:
+            look()
+        except (Refused, Hangup, TimeoutError, ConnectionError, AssertionError) as error:
+            self.outcome.problems.append(f"after a restart, {what}: {str(error)[:300]}")
+
+    def _expect_everything_kept(self, link: Link, seen: Seen) -> None:
+        self._expect_kept(link, TOPIC, seen.acknowledged("writer"), committed=False)
+        self._expect_kept(link, TRANSACTIONAL_TOPIC, seen.acknowledged("transactor"), committed=True)
+        if wanted := seen.acknowledged("member").get(0):
+            kept = committed_offset(link)
+            self.require(kept >= int(wanted), f"the group has offset {kept} after a restart, {wanted} was committed")
 
     def _expect_kept(self, link: Link, topic: str, wanted: dict[int, str], *, committed: bool) -> None:
         found: dict[int, str] = {}
@@ -268,3 +279,10 @@ class Trial:
         text = self.broker.log.read_text() if self.broker.log.exists() else ""
         at = text.rfind("Traceback (")
         return f"a traceback in the log: …{text[max(0, at - 200) : at + 2500]}" if at >= 0 else ""
+
+
+def _a_few_rounds(loop: Loop) -> None:
+    loop.prepare()
+    for _ in range(3):
+        loop.counted_round()
+    loop.finish()

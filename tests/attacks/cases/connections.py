@@ -15,12 +15,17 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 
 
+@case(short={"rounds": 100}, long={"rounds": 10_000})
+def nothing(trial: Trial, *, rounds: int) -> None:
+    """No attack: the honest client beside one more like it. What the others are compared with."""
+    _some_honest_rounds(trial, rounds)
+
+
 @case(
     short={"connections": 600},
     long={"connections": 9_500},
     descriptor_limit=400,
     peak_mb=60,
-    pending="the broker ends when it has no descriptor left for a sync",
 )
 def idle_connections(trial: Trial, *, connections: int) -> None:
     """More connections than the process has descriptors, each with nothing to say."""

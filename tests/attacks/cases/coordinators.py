@@ -115,7 +115,6 @@ def timed_out_together(trial: Trial, *, transactions: int, topics: int) -> None:
     short={"offsets": 60},
     long={"offsets": 2_000},
     settings={"message.max.bytes": "20000"},
-    pending="the tombstones of a group must fit into one batch",
 )
 def group_of_many_offsets(trial: Trial, *, offsets: int) -> None:
     """A group with more offsets than tombstones fit into a batch is deleted."""
@@ -151,7 +150,7 @@ def _fill_offsets(trial: Trial, *, megabytes: int) -> None:
     trial.restart()
 
 
-@case(short={"megabytes": 6}, long={"megabytes": 300}, prepare=_fill_offsets, honest=("probe",), kept_mb=1_000)
+@case(short={"megabytes": 4}, long={"megabytes": 300}, prepare=_fill_offsets, honest=("probe",), kept_mb=1_000)
 def loading_offsets(trial: Trial, *, megabytes: int) -> None:
     """A restart with much to load: Metadata is answered while the coordinators read their logs."""
     link = trial.connect()
@@ -171,7 +170,7 @@ def _fill_transactions(trial: Trial, *, ids: int) -> None:
     trial.restart()
 
 
-@case(short={"ids": 500}, long={"ids": 50_000}, prepare=_fill_transactions, honest=("probe",), kept_mb=200)
+@case(short={"ids": 150}, long={"ids": 50_000}, prepare=_fill_transactions, honest=("probe",), kept_mb=200)
 def loading_transactions(trial: Trial, *, ids: int) -> None:
     """A restart with many transactional ids to load."""
     link = trial.connect()
@@ -181,10 +180,9 @@ def loading_transactions(trial: Trial, *, ids: int) -> None:
 
 
 @case(
-    short={"rounds": 8, "producers": 6},
+    short={"rounds": 4, "producers": 6},
     long={"rounds": 200, "producers": 6},
     settings={"transaction.state.log.num.partitions": "1"},
-    pending="a batch that was admitted is appended to a log that is gone",
 )
 def deleted_under_transactions(trial: Trial, *, rounds: int, producers: int) -> None:
     """Topics are deleted while transactional records of the new protocol wait for admission to them."""
@@ -208,7 +206,7 @@ def deleted_under_transactions(trial: Trial, *, rounds: int, producers: int) -> 
 
 
 @case(
-    short={"partitions": 150},
+    short={"partitions": 60},
     long={"partitions": 10_000},
     prepare=lambda trial, partitions: _make_partitions(trial, "wide", partitions),
 )

@@ -37,7 +37,7 @@ def set_config(
     return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
 
 
-@case(short={"rounds": 1}, long={"rounds": 3}, pending="limits of connections may be set to nothing")
+@case(short={"rounds": 1}, long={"rounds": 3})
 def settings_that_lock_out(trial: Trial, *, rounds: int) -> None:
     """Dynamic settings with which nobody could connect any more, or nothing could be written."""
     link = trial.connect()
@@ -52,7 +52,7 @@ def settings_that_lock_out(trial: Trial, *, rounds: int) -> None:
         another.request(wire.versions(), 0)
 
 
-@case(short={"ids": 20}, long={"ids": 100})
+@case(short={"ids": 20}, long={"ids": 100}, pending="hangs: who calls himself a broker writes to internal topics")
 def forged_admin_client(trial: Trial, *, ids: int) -> None:
     """Somebody who calls himself `__admin_client` writes rubbish into the topics of the coordinators."""
     link = trial.connect()
@@ -77,7 +77,7 @@ def _all_initialise(link: Link, ids: int) -> None:
         wire.initialised(link, f"forged-{number}")
 
 
-@case(short={"topics": 60}, long={"topics": 1_000}, kept_mb=96)
+@case(short={"topics": 15}, long={"topics": 1_000}, kept_mb=96)
 def topics_made_and_deleted(trial: Trial, *, topics: int) -> None:
     """Topics of ten partitions are made and deleted at once, over and over, all in one request."""
     link = trial.connect()
@@ -93,11 +93,14 @@ def topics_made_and_deleted(trial: Trial, *, topics: int) -> None:
 def impossible_topics(trial: Trial, *, topics: int) -> None:
     """CreateTopics and CreatePartitions with counts, names and settings that cannot be."""
     link = trial.connect()
-    for partitions in (0, -2, 10_001, (1 << 31) - 1):
+    wire.make_topic(link, "possible")
+    for partitions in (0, -2, 10_002, (1 << 31) - 1):
         answered = link.request(wire.create_topics(["impossible"], partitions), 5).topics[0]
         trial.require(answered.error_code != 0, f"a topic of {partitions} partitions was made")
-        more = CreatePartitionsTopic(name="honest", count=partitions, assignments=None)
-        link.request(CreatePartitionsRequest(topics=[more], timeout_ms=1_000, validate_only=False), 1)
+        more = CreatePartitionsTopic(name="possible", count=partitions, assignments=None)
+        request = CreatePartitionsRequest(topics=[more], timeout_ms=1_000, validate_only=False)
+        added = link.request(request, 1).results[0]
+        trial.require(added.error_code != 0, f"a topic was given {partitions} partitions")
     names = [f"not/allowed-{number}" for number in range(topics)]
     trial.require(all(topic.error_code for topic in link.request(wire.create_topics(names), 5).topics), "names")
     same = wire.create_topics(["twice"] * topics)
@@ -106,22 +109,31 @@ def impossible_topics(trial: Trial, *, topics: int) -> None:
     link.request(valid, 5)
 
 
-@case(short={"size": 300_000, "settings": 20}, long={"size": 4_000_000, "settings": 500})
-def large_settings(trial: Trial, *, size: int, settings: int) -> None:
-    """Settings of topics with values that are long, appended to again and again, and unknown keys by the thousand."""
+@case(short={"settings": 8}, long={"settings": 500})
+def large_settings(trial: Trial, *, settings: int) -> None:
+    """Settings with the longest names and values, appended to again and again; unknown keys by the thousand."""
     link = trial.connect()
     wire.make_topic(link, "configured")
-    length = min(size, 32_000)
+    length = 32_760
     for number in range(settings):
         value = ",".join(f"{number}:{index}" for index in range(length // 8))[:length]
-        link.request(set_config(TOPIC, "configured", "leader.replication.throttled.replicas", value, APPEND), 1)
-        link.request(set_config(TOPIC, "configured", "x" * 30_000, value), 1)
+        for key, text, operation in (
+            ("leader.replication.throttled.replicas", value, APPEND),
+            ("x" * length, value, SET),
+            ("x" * length, value, APPEND),
+            ("retention.ms", value, SET),
+            ("cleanup.policy", value, APPEND),
+        ):
+            link.request(set_config(TOPIC, "configured", key, text, operation), 1)
+        link.request(set_config(BROKER, "1", "x" * length, value), 1)
+        link.request(set_config(TOPIC, "t" * length, "retention.ms", "1"), 1)
+        link.request(wire.create_topics(["made-" * 6_000], cleanup_policy=value), 5)
     keys = [AlterConfigsRequestAlterableConfig(name=f"no.such.{number}", value="v") for number in range(settings * 50)]
     resource = AlterConfigsRequestAlterConfigsResource(resource_type=TOPIC, resource_name="configured", configs=keys)
     link.request(AlterConfigsRequest(resources=[resource], validate_only=False), 1)
 
 
-@case(short={"requests": 100}, long={"requests": 20_000})
+@case(short={"requests": 40}, long={"requests": 20_000})
 def trimmed_while_read(trial: Trial, *, requests: int) -> None:
     """DeleteRecords to every offset there is and to those that are not, while the partition is written and read."""
     link, reader = trial.connect(), trial.connect()

@@ -98,7 +98,7 @@ def overflowing_timestamps(trial: Trial, *, batches: int) -> None:
     expect_compaction(trial)
 
 
-@case(short={"megabytes": 8}, long={"megabytes": 500}, settings=COMPACT_SOON | {"log.segment.bytes": "4194304"})
+@case(short={"megabytes": 4}, long={"megabytes": 500}, settings=COMPACT_SOON | {"log.segment.bytes": "4194304"})
 def large_compaction(trial: Trial, *, megabytes: int) -> None:
     """A compacted topic of large compressed batches, all of them with the same few keys."""
     link = trial.connect()
@@ -111,7 +111,7 @@ def large_compaction(trial: Trial, *, megabytes: int) -> None:
     expect_compaction(trial)
 
 
-@case(short={"producers": 2_000}, long={"producers": 1_000_000}, kept_mb=400)
+@case(short={"producers": 600}, long={"producers": 1_000_000}, kept_mb=400)
 def many_producers(trial: Trial, *, producers: int) -> None:
     """As many producers as one can make up, one batch each, in one partition."""
     link = trial.connect()
@@ -131,7 +131,7 @@ def many_producers(trial: Trial, *, producers: int) -> None:
     trial.note(f"{len(answered.active_producers)} producers are described")
 
 
-@case(short={"batches": 2_000}, long={"batches": 300_000}, peak_mb=60)
+@case(short={"batches": 600}, long={"batches": 300_000}, peak_mb=60)
 def refused_verifications(trial: Trial, *, batches: int) -> None:
     """Transactional batches of producers that do not exist, each refused, each to be verified before that."""
     link = trial.connect()

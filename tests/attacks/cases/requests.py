@@ -161,7 +161,6 @@ def fetch_sessions(trial: Trial, *, sessions: int, partitions: int) -> None:
     long={"topics": 8_000},
     settings={"num.partitions": "100"},
     kept_mb=96,
-    pending="hangs: a Metadata may make more partitions than a CreateTopics",
 )
 def auto_creation(trial: Trial, *, topics: int) -> None:
     """One Metadata that names topics which are made when they are asked for: more than one request may make."""

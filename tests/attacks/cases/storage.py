@@ -27,7 +27,7 @@ def deleted_while_compacted(trial: Trial, *, topics: int) -> None:
     expect_compaction(trial)
 
 
-@case(short={"partitions": 200}, long={"partitions": 10_000})
+@case(short={"partitions": 100}, long={"partitions": 10_000})
 def wide_topic_deleted(trial: Trial, *, partitions: int) -> None:
     """A topic of many partitions is made, written to here and there, and deleted in parts."""
     link = trial.connect()
@@ -41,7 +41,7 @@ def wide_topic_deleted(trial: Trial, *, partitions: int) -> None:
         trial.require(gone.error_code == 0, f"DeleteTopics: {ErrorCode(gone.error_code).name}")
 
 
-@case(short={"requests": 40}, long={"requests": 2_000})
+@case(short={"requests": 20}, long={"requests": 2_000})
 def deleted_while_fetched(trial: Trial, *, requests: int) -> None:
     """Fetches over two topics, one of which goes away and comes back all the time: the other one is always answered."""
     link, reader = trial.connect(), trial.connect()

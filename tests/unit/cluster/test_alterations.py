@@ -3,6 +3,7 @@
 import pytest
 
 from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource, Operation
+from protocol.errors import ErrorCode
 from tests.unit.cluster.cluster_rig import ClusterRig, topic
 
 SET, DELETE, APPEND, SUBTRACT = Operation.SET, Operation.DELETE, Operation.APPEND, Operation.SUBTRACT
@@ -46,6 +47,16 @@ def test_set_delete_append_and_subtract() -> None:
     assert configs(rig)["cleanup.policy"] == "delete,compact", "no word is there twice"
     alter(rig, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete"))
     assert configs(rig)["cleanup.policy"] == "compact"
+
+
+def test_a_value_is_not_appended_to_beyond_what_a_string_holds() -> None:
+    rig = with_topic()
+    key = "leader.replication.throttled.replicas"
+    longest = ",".join(f"{number}:1" for number in range(4_500))
+    assert alter(rig, TOPIC, "t", (key, SET, longest)) == (0, None)
+    more = ",".join(f"{number}:2" for number in range(4_500))
+    assert alter(rig, TOPIC, "t", (key, APPEND, more))[0] == ErrorCode.INVALID_CONFIG
+    assert configs(rig)[key] == longest
 
 
 def test_replacing_drops_what_is_not_named() -> None:

@@ -22,6 +22,12 @@ from protocol.codec import (
     versioned_key,
 )
 from protocol.errors import ProtocolError
+from protocol.messages.configs import (
+    IncrementalAlterConfigsResponse,
+)
+from protocol.messages.configs import (
+    IncrementalAlterConfigsResponseAlterConfigsResourceResponse as ResourceResponse,
+)
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest, ListedGroup, ListGroupsResponse
 from protocol.messages.metadata import (
@@ -225,6 +231,16 @@ def test_a_string_longer_than_any_version_can_hold_is_not_written() -> None:
         encode(request, 5)
     with pytest.raises(struct.error):
         encode(request, 0)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_error_message_is_cut_to_what_a_string_holds(version: int) -> None:
+    """It may name what a client sent, which was as long as a string may be already."""
+    message = "Invalid value " + "é" * 16_383
+    result = ResourceResponse(error_message=message, resource_type=2, resource_name="t")
+    data = encode_bytes(IncrementalAlterConfigsResponse(responses=[result]), version)
+    (read,) = decode(IncrementalAlterConfigsResponse, version, data)[0].responses
+    assert message.startswith(read.error_message) and 32_766 <= len(read.error_message.encode()) <= 32_767
 
 
 def test_a_traceback_shows_the_compiled_line() -> None:
