@@ -181,4 +181,28 @@ MUTANTS = (
         ),
         (f"{AGES}::test_the_walk_to_the_last_epoch_and_over_it",),
     ),
+    Mutant(
+        "a fence leaves the epoch before the last to be repeated",
+        "KIP-360: two instances of a classic producer are given the epoch of the fence",
+        (Change(f"{FENCING}:fenced", ", last_producer_epoch=NO_EPOCH", ""),),
+        (f"{AGES}::test_no_retry_is_answered_with_the_epoch_of_a_fence",),
+    ),
+    Mutant(
+        "every epoch of the producer id before the last is known",
+        "KIP-360: after a rotation a zombie takes the first epoch of the new producer id",
+        (Change(f"{FENCING}:is_known", " and exhausted(expected.producer_epoch)", ""),),
+        (f"{AGES}::test_the_first_epoch_of_a_used_up_id_is_fenced",),
+    ),
+    Mutant(
+        "a decision in the old layout forgets the next producer id",
+        "a downgrade and a power cut: a repeated commit is answered INVALID_PRODUCER_ID_MAPPING",
+        (
+            Change(
+                "coordinator.transactions.states:value_version",
+                "if cluster_version >= 1 or modern else",
+                "if cluster_version >= 1 else",
+            ),
+        ),
+        (f"{AGES}::test_a_rotation_outlives_a_downgrade_and_a_restart",),
+    ),
 )

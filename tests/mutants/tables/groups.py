@@ -89,4 +89,16 @@ MUTANTS = (
         (Change(f"{REBALANCE}.session_is_over", "self.drop(group, member, outcome)", "return"),),
         (f"{REBALANCING}::test_a_session_ends_without_heartbeats",),
     ),
+    Mutant(
+        "a static member that came back has no session",
+        "KIP-345: if it dies then, it keeps its partitions for ever",
+        (
+            Change(
+                "coordinator.groups.joining:Joining._replace_static",
+                "self._rebalance.beat(group, member, join.now_ms)",
+                "pass",
+            ),
+        ),
+        (f"{STATIC}::test_a_static_member_that_came_back_has_a_session",),
+    ),
 )

@@ -117,4 +117,10 @@ MUTANTS = (
         ),
         (f"{STAGED}::test_only_the_partitions_of_the_transaction_are_unstable",),
     ),
+    Mutant(
+        "a restart forgets since when a group is empty",
+        "KIP-211: its offsets expire by the time of their commit",
+        (Change(f"{LEDGER.split(':')[0]}:LoggedGroup.of", "state_timestamp_ms=value.current_state_timestamp,", ""),),
+        (f"{RETENTION}::test_the_clock_starts_when_the_group_became_empty",),
+    ),
 )

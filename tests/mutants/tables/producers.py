@@ -199,4 +199,10 @@ MUTANTS = (
         ),
         (f"{RULES}::test_a_new_epoch_begins_at_zero_and_forgets_the_old_batches",),
     ),
+    Mutant(
+        "a zombie's batch bounds its successor's first",
+        "KAFKA-14884: a refused batch of an earlier epoch makes the next one OUT_OF_ORDER_SEQUENCE_NUMBER",
+        (Change(f"{VERIFICATION}.begin", "elif epoch == entry.epoch and sequence", "elif sequence"),),
+        ("unit/partition/test_verification.py::test_an_earlier_epoch_bounds_nobody",),
+    ),
 )

@@ -32,7 +32,7 @@ def test_the_clock_starts_when_the_group_became_empty() -> None:
     story = story_with_retention()
     (member,) = story.stable()
     story.commit(1, member=member, generation=1)
-    story.pass_time(2 * RETENTION_MS // 100, member)
+    story.pass_time(2 * HOUR_MS, member)
     story.leave(member)
     emptied_ms = story.time.now_ms()
     story.restart()

@@ -150,3 +150,13 @@ def test_a_replacement_is_remembered_after_a_restart() -> None:
     assert story.heartbeat(back, 1, instance="i1") == ErrorCode.NONE
     assert story.heartbeat(ids[1], 1, instance="i1") == ErrorCode.FENCED_INSTANCE_ID
     assert synced(story.sync(back, 1, instance="i1")).assignment == b"share1"
+
+
+def test_a_static_member_that_came_back_has_a_session() -> None:
+    """Under its new id; the deadline of the old one is gone."""
+    story, ids = static_group()
+    back = joined(story.join(instance="i1", protocols=PROTOCOLS)).member_id
+    story.pass_time(SESSION_MS - 1, ids[0])
+    assert back in [member.member_id for member in story.describe().members]
+    story.pass_time(1, ids[0])
+    assert story.heartbeat(back, 1, instance="i1") == ErrorCode.UNKNOWN_MEMBER_ID

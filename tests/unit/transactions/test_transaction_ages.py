@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.transactions.fencing import EXHAUSTED_EPOCH
 from coordinator.transactions.states import TransactionState, key_bytes, read_value, value_bytes
 from protocol.errors import ErrorCode
 from tests.unit.transactions.rig import (
@@ -285,3 +286,38 @@ def test_unknown_records_are_skipped() -> None:
     future = [Record(b"\x00\x07whatever", b"\x00\x00"), Record(key_bytes(ID), b"\x00\x09whatever")]
     rig.shard.submit(lambda machine, now_ms: Outcome(future))
     assert rig.machine.transactions == before
+
+
+def test_no_retry_is_answered_with_the_epoch_of_a_fence() -> None:
+    """A classic fence belongs to nobody: two instances would have one identity."""
+    rig = Rig(version=0)
+    old = identity(rig.init())
+    mine = identity(rig.init(expected=old))
+    rig.add(mine, version=0)
+    rig.init()
+    assert rig.state().producer_epoch == mine[1] + 1
+    assert error(rig.init(expected=old)) == FENCED
+    assert error(rig.init(expected=old)) == FENCED
+
+
+def test_the_first_epoch_of_a_used_up_id_is_fenced() -> None:
+    rig = Rig()
+    old, _ = identity(rig.init())
+    rig.seed(replace(rig.state(), producer_epoch=EXHAUSTED_EPOCH))
+    new, epoch = identity(rig.init())
+    assert new != old
+    assert epoch == 0
+    assert error(rig.init(expected=(old, 0))) == FENCED
+    assert identity(rig.init(expected=(new, 0))) == (new, 1)
+
+
+def test_a_rotation_outlives_a_downgrade_and_a_restart() -> None:
+    """A client of the new protocol commits just after the level was lowered, and asks again after a restart."""
+    rig = Rig()
+    old, _ = identity(rig.init())
+    rig.seed(replace(rig.state(), producer_epoch=EXHAUSTED_EPOCH))
+    rig.add((old, EXHAUSTED_EPOCH))
+    rig.settings.cluster_version = 0
+    rotated = identity(rig.end((old, EXHAUSTED_EPOCH), commit=True))
+    rig.restart()
+    assert identity(rig.end((old, EXHAUSTED_EPOCH), commit=True)) == rotated
