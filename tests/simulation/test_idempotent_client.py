@@ -32,8 +32,8 @@ def batch(*codes: int, sequence: int = 0, place: Place = A) -> Batch:
 def test_the_first_batch_was_turned_away_and_the_second_let_in() -> None:
     """A partition takes any sequence of a producer that it does not know; Kafka's does too."""
     first = batch(AGAIN, OUT_OF_ORDER)
-    assert overtaken(first, [first, batch(0, sequence=1)])
-    assert overtaken(first, [first, batch(AGAIN, sequence=1), batch(-1, sequence=2)])
+    assert overtaken(first, [first, batch(0, sequence=1)], [])
+    assert overtaken(first, [first, batch(AGAIN, sequence=1), batch(-1, sequence=2)], [])
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,24 @@ def test_the_first_batch_was_turned_away_and_the_second_let_in() -> None:
 )
 def test_everything_else_is_a_wrong(refused: Batch, behind: Batch) -> None:
     """I21, I46: a producer that did everything right is not refused."""
-    assert not overtaken(refused, [refused, behind])
+    assert not overtaken(refused, [refused, behind], [])
+
+
+def test_a_late_copy_arrives_first_after_a_power_cut() -> None:
+    """Nothing was acknowledged and nothing is left: the copy is the first that the partition hears of its producer."""
+    first, behind = batch(-1, OUT_OF_ORDER), batch(-1, sequence=1)
+    behind.on_the_way(0.0, sent=True)
+    assert not overtaken(first, [first, behind], [2]), "sent once only: who is in front of it is heard first"
+    behind.on_the_way(1.0, sent=True)
+    assert overtaken(first, [first, behind], [2])
+    assert not overtaken(first, [first, behind], []), "what was appended is remembered"
+
+
+def test_a_seed_with_a_late_copy_after_a_power_cut() -> None:
+    """The run that showed it."""
+    result = run(draw(7312796))
+    assert result.hits["producer.overtaken"]
+    assert result.violations == []
 
 
 def test_a_refusal_that_ends_between_two_batches() -> None:
