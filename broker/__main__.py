@@ -75,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be given many times")
     add("--durability", choices=("fsync", "page-cache"), help="what an acknowledgement means (default fsync)")
     add("--in-memory", action="store_true", help="keep everything in memory; nothing is left afterwards")
+    add("--repair", metavar="LOG", action="append", help="go on without what is damaged in a log, as topic-partition")
     add("--ready-file", metavar="PATH", help="written when requests are served; holds the bootstrap address")
     add("--log-level", choices=tuple(LEVELS), default="info")
     add("--log-format", choices=("text", "json"), default="text")
@@ -94,6 +95,7 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
         "log.dirs": options.data_dir,
         "tallystick.durability": options.durability,
         "tallystick.in.memory": "true" if options.in_memory else None,
+        "tallystick.repair": ",".join(options.repair) if options.repair else None,
         "listeners": options.listeners,
         "advertised.listeners": options.advertised_listeners,
     }

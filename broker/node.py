@@ -17,7 +17,8 @@ from broker.api.services import Services
 from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
-from broker.coordination.cluster import METADATA_CONFIG, Cluster
+from broker.coordination.cluster import Cluster
+from broker.coordination.cluster_opening import open_cluster
 from broker.coordination.coordinators import Shards
 from broker.coordination.groups import forget_topic_offsets, make_group_shards
 from broker.coordination.marker_writer import LocalMarkerWriter
@@ -38,7 +39,7 @@ from broker.process.memory_budget import AnswerBudget
 from broker.upkeep.checkpoints import Checkpoints
 from broker.upkeep.housekeeping import Housekeeping
 from coordinator.cluster.features import TRANSACTION_VERSION
-from coordinator.cluster.topic_rules import METADATA_TOPIC, METADATA_TOPIC_ID, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from coordinator.cluster.topic_rules import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from storage.checkpoints import MetaProperties
 from storage.data_folder import DataFolder
 from storage.log import StorageFailed
@@ -140,15 +141,18 @@ class Node:
         self, store: PartitionStore, identity: MetaProperties, endpoints: Mapping[str, Endpoint]
     ) -> Cluster:
         """The metadata log, loaded, with the epoch of this start in it."""
-        log = store.open(METADATA_TOPIC, METADATA_TOPIC_ID, 0, METADATA_CONFIG.log)
-        cluster = Cluster(
-            log, self.environment, on_written=self.group_commit.wrote, make_partition=self._make_partition
+        return await open_cluster(
+            store,
+            self.environment,
+            on_written=self.group_commit.wrote,
+            make_partition=self._make_partition,
+            made=lambda partition: self._partition_sources.append(lambda: [partition]),
+            data_folder=self.data_folder,
+            node_id=self.config.node_id,
+            rack=self.config.rack,
+            endpoints=tuple((name, endpoint.host, endpoint.port) for name, endpoint in endpoints.items()),
+            directory=directory_of(identity.directory_id),
         )
-        self._partition_sources.append(lambda: [cluster.partition])
-        await cluster.wait_until_loaded()
-        addresses = tuple((name, endpoint.host, endpoint.port) for name, endpoint in endpoints.items())
-        await cluster.register(self.config.node_id, self.config.rack, addresses, directory_of(identity.directory_id))
-        return cluster
 
     @property
     def _make_partition(self) -> Callable[..., Partition]:
@@ -205,12 +209,9 @@ class Node:
         )
 
     def _checkpoints(self, topics: TopicDirectory) -> Checkpoints:
+        environment, partitions, own = self.environment, self.open_partitions, self.own
         return Checkpoints(
-            self.data_folder,
-            topics=topics,
-            open_partitions=self.open_partitions,
-            environment=self.environment,
-            own=self.own,
+            self.data_folder, topics=topics, open_partitions=partitions, environment=environment, own=own
         )
 
     def _fetch_sessions(self) -> FetchSessions:
@@ -222,15 +223,15 @@ class Node:
         )
 
     def _open_store(self) -> tuple[PartitionStore, MetaProperties]:
-        cluster_id = self.config.get("cluster.id")
-        assert cluster_id is None or isinstance(cluster_id, str)
+        cluster_id = self.config.cluster_id
         random_bytes = self.environment.random_bytes
         if self.config.in_memory:
             drawn = cluster_id or draw_id(random_bytes)
             return MemoryStore(), MetaProperties(drawn, self.config.node_id, draw_id(random_bytes))
         files = self.environment.files if self.faults is None else self.faults.around_files(self.environment.files)
         identity = identify(files, node_id=self.config.node_id, cluster_id=cluster_id, random_bytes=random_bytes)
-        folder = DataFolder(files, boot_id=self.environment.boot_id(), page_cache=self.config.page_cache)
+        boot_id, to_repair = self.environment.boot_id(), self.config.get_list("tallystick.repair")
+        folder = DataFolder(files, boot_id=boot_id, page_cache=self.config.page_cache, to_repair=to_repair)
         self.data_folder = folder
         store = FolderStore(
             files,
@@ -270,6 +271,8 @@ class Node:
         await services.topics.wait_until_open()
         if self.data_folder is not None:
             try:
+                if services.topics.offline():
+                    self.data_folder.damaged()
                 await self.environment.run_blocking(self.data_folder.recovered)
             except OSError as error:
                 raise StorageFailed(f"the data folder could not be written: {error}") from error

@@ -45,8 +45,13 @@ assert len(TRUSTED) == len(DISTRUSTED)
 class DataFolder:
     """Made once per start, before any log is opened; it consumes the mark of a clean shutdown."""
 
-    def __init__(self, files: Files, *, boot_id: str, page_cache: bool = False) -> None:
-        """`page_cache`: acknowledged does not mean synced, so that a start need not sync what it finds."""
+    def __init__(
+        self, files: Files, *, boot_id: str, page_cache: bool = False, to_repair: Collection[str] = ()
+    ) -> None:
+        """`page_cache`: acknowledged does not mean synced, so that a start need not sync what it finds. `to_repair`:
+        folders of logs that an operator wants without what is damaged."""
+        self._to_repair = to_repair
+        self._damaged = False
         self._files = files
         self._boot_id = boot_id
         self._page_cache = page_cache
@@ -89,13 +94,19 @@ class DataFolder:
             sync=not self._page_cache,
             distrusted=self.distrusted,
             foreign=self._foreign,
+            repair=f"{topic}-{partition}" in self._to_repair,
         )
+
+    def damaged(self) -> None:
+        """A log could not be opened: this life's end is no reason to believe what it holds. The next start looks as
+        closely as this one has."""
+        self._damaged = True
 
     def recovered(self) -> None:
         """Every log was opened: what they hold may be believed by the next start, on this boot. Not where a sync has
         failed meanwhile. May run on another thread."""
         with self._telling:
-            if self._failed:
+            if self._failed or self._damaged:
                 return
             self._may_end_cleanly = True
             if self.distrusted:
@@ -144,7 +155,7 @@ class DataFolder:
     def close_cleanly(self) -> None:
         """Every log that was opened is closed, and the last checkpoint written: nothing is to be recovered at the next
         start. Not said where logs that were to be recovered have not been opened at all."""
-        if self._may_end_cleanly:
+        if self._may_end_cleanly and not self._damaged:
             write_clean_shutdown(self._files)
 
 

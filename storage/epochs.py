@@ -8,6 +8,7 @@ from bisect import bisect_right
 from itertools import pairwise
 
 from storage.files import Files
+from storage.segment_format import DAMAGED
 
 EPOCHS_FILE = "leader-epoch-checkpoint"
 
@@ -67,9 +68,19 @@ class EpochCache:
         return ("\n".join(lines) + "\n").encode()
 
 
+def highest_epoch(files: Files) -> int:
+    """The highest epoch that any log of the data folder has in its file; -1 where none has any."""
+    paths = (f"{folder}/{name}" for folder in files.list("") for name in (EPOCHS_FILE, EPOCHS_FILE + DAMAGED))
+    found = (_read(files, path) for path in paths)
+    return max((epochs.latest() for epochs in found if epochs is not None), default=-1)
+
+
 def read_epochs(files: Files, folder: str) -> EpochCache | None:
     """The cache as the file has it; None where the file is missing, torn or not ours to understand."""
-    path = f"{folder}/{EPOCHS_FILE}"
+    return _read(files, f"{folder}/{EPOCHS_FILE}")
+
+
+def _read(files: Files, path: str) -> EpochCache | None:
     if not files.exists(path):
         return None
     file = files.open(path)

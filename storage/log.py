@@ -2,7 +2,7 @@
 
 A log knows nothing of topics, groups or transactions, and never decodes records: it reads the
 61-byte header of a batch and treats the rest as bytes. `MemoryLog` is the oracle, `SegmentLog` the
-one on disk. All methods are called from one thread; none of them waits, but `wait_until_readable`.
+one on disk. All methods are called from one thread; none of them waits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ from protocol.records.batch import BatchHeader
 from protocol.records.compression import DEFAULT_BOUNDS, Bounds
 from protocol.schema import Buffer
 
+BEYOND_ALL_OFFSETS = (1 << 63) - 1
 CHECKPOINT_BYTES = 64 << 20
 CHECKPOINT_BATCHES = 50_000
 """After how much a log asks for a checkpoint: what bounds the work of recovery."""
@@ -20,6 +21,24 @@ CHECKPOINT_BATCHES = 50_000
 
 class OffsetOutOfRange(Exception):
     """The offset lies before the start or after the end of the log."""
+
+
+class LogDamaged(Exception):
+    """What was known to be on the disk is not there any more, or not as it was written. Nothing was changed.
+
+    `offset` is where it begins, `next_offset` where the log can be read again.
+    """
+
+    def __init__(
+        self, path: str, position: int | None, offset: int, reason: str, next_offset: int = BEYOND_ALL_OFFSETS
+    ) -> None:
+        place = f"offset {offset}" if position is None else f"byte {position}, offset {offset}"
+        super().__init__(f"{path} is damaged at {place}: {reason}")
+        self.folder = path.rpartition("/")[0]
+        self.offset = offset
+        self.next_offset = next_offset
+        self.named = False
+        """Whether the broker's log has named it: once is enough."""
 
 
 class StorageFailed(Exception):
@@ -139,6 +158,7 @@ class Log(Protocol):
         batch that reaches `end_offset` or beyond; at most `max_bytes`, but the first batch whole if
         `at_least_one` (KIP-74). Empty at the end of the log. Raises `OffsetOutOfRange`.
         The buffers are immutable to the log and stay valid as long as the caller holds them.
+        Raises `LogDamaged` where there is a damage at `offset`; what lies before one is read.
         """
 
     def read_slice(
@@ -146,9 +166,6 @@ class Log(Protocol):
     ) -> LogSlice:
         """As `read`, with the offset where the bytes end: the exact upper bound for the aborted-transaction lookup.
         With `to_send` large pieces may stay in their files (`File.read_to_send`)."""
-
-    async def wait_until_readable(self, offset: int) -> None:
-        """Until `read(offset)` needs no slow fetch; returns at once for local logs."""
 
     def next_batch_end(self, position: int) -> int:
         """The offset just past the batch that holds the offset `position`; the end of the log where none does."""

@@ -15,7 +15,7 @@ LOOKUP_BYTES = 64 << 10
 def headers_from(segments: Iterable[Segment], position: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
     """Every header from a position in the first segment on; with a control batch, its bytes."""
     for segment in segments:
-        for _, header, batch in segment.batches(position):
+        for _, header, batch in segment.all_batches(position):
             yield header, batch if header.is_control else None
         position = 0
 

@@ -129,9 +129,6 @@ class MemoryLog:
         """The index of the first batch whose last offset is `offset` or more."""
         return bisect_left(self._placed, offset, key=lambda batch: batch.last_offset)
 
-    async def wait_until_readable(self, offset: int) -> None:
-        """Everything is."""
-
     def next_batch_end(self, position: int) -> int:
         index = self._first_at_or_after(position)
         return self._placed[index].last_offset + 1 if index < len(self._placed) else self.end_offset

@@ -7,20 +7,24 @@ What is read depends on what happened before (`Recovery`):
   indexes included, and is believed;
 - where a sync has failed, the same, and what was found is written once more before it is synced: its pages may pass for
   clean although the disk has never seen them.
-The log ends before the first batch that is torn or corrupt; segments behind that are dropped.
+Behind the recovery point the log ends before the first batch that is torn or corrupt, and segments behind that are
+dropped: a write was cut short. Before it, and after a clean shutdown anywhere, nothing is ever cut away: what was on
+the disk and is not any more is damage (`LogDamaged`); whether to go on without it is an operator's to say (`repair`).
+What a repair cuts off is set aside (`.damaged`), and never deleted.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from storage.epochs import EpochCache, read_epochs
+from storage.epochs import EPOCHS_FILE, EpochCache, read_epochs
 from storage.files import Files
-from storage.log import LogConfig
+from storage.log import BEYOND_ALL_OFFSETS, LogConfig, LogDamaged
 from storage.segment import Segment
 from storage.segment_format import (
     BATCH_EXTENT,
     CLEANED,
+    DAMAGED,
     DELETED,
     INDEX,
     LENGTH_END,
@@ -32,7 +36,7 @@ from storage.segment_format import (
     file_name,
 )
 
-BEYOND_ALL_OFFSETS = (1 << 63) - 1
+COPY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,20 @@ class Recovery:
     """A sync has failed in the last run: what the page cache holds may not be on the disk, nor ever get there."""
     foreign: bool = False
     """Another program has written the log, and we have not yet checked it."""
+    repair: bool = False
+    """An operator wants the log without what is damaged: all of it is checked, and cut at the first damage."""
+
+    @property
+    def whole_before(self) -> int:
+        """Everything below was on the disk: what is missing there was not cut short, it is damaged."""
+        if self.repair:
+            return 0
+        return BEYOND_ALL_OFFSETS if self.clean and not self.distrusted else self.recovery_point
+
+    @property
+    def believed(self) -> bool:
+        """The page cache holds all that was written, and only the tail is to be checked."""
+        return (self.clean or self.same_boot) and not self.distrusted and not self.repair
 
 
 @dataclass(slots=True)
@@ -72,26 +90,28 @@ class Loaded:
 
 
 def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], int], recovery: Recovery) -> Loaded:
-    """Open the log in `folder`, making it where it is missing."""
+    """Open the log in `folder`, making it where it is missing. Raises `LogDamaged`."""
     files.make_folder(folder)
     names, notes = _tidy(files, folder, config, now_ms)
     bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
     segments = [Segment(files, folder, base, config, created_ms=now_ms()) for base in bases]
     if not segments:
-        return _fresh(files, folder, config, now_ms, recovery.log_start_offset, notes)
+        return _nothing_left(files, folder, config, now_ms, recovery, notes)
     known = read_epochs(files, folder)
+    if known is not None and recovery.repair and not files.exists(f"{folder}/{EPOCHS_FILE}{DAMAGED}"):
+        # Epochs that were handed out never come again, though the repair may cut off all that was written in them.
+        files.write_whole(f"{folder}/{EPOCHS_FILE}{DAMAGED}", known.to_bytes())
     loaded = Loaded(segments, known or EpochCache(), bases[0], 0, 0, [], False, notes)
-    believed = (recovery.clean or recovery.same_boot) and not recovery.distrusted
     saved = loaded.epochs.entries[:1]
+    unsure = 0 if recovery.repair else max(0, bisect_right(bases, recovery.recovery_point) - 1)
+    first = len(segments) - 1 if recovery.believed else unsure
     if known is None:
-        _read_all_epochs(loaded, len(segments) - 1)
-    first = len(segments) - 1 if believed else max(0, bisect_right(bases, recovery.recovery_point) - 1)
+        _read_all_epochs(loaded, first)
     # Our compaction leaves the last batch of a segment where it was: a gap between segments behind the recovery point
     # is a loss. A compacted log of Kafka's may have such gaps, and we may know of no recovery point.
     gaps_are_losses = recovery.recovery_point > 0 or not (recovery.foreign and config.cleanup_compact)
-    _check(files, folder, loaded, first, BEYOND_ALL_OFFSETS if believed else recovery.recovery_point, gaps_are_losses)
-    if not recovery.clean or recovery.distrusted:
-        unsure = max(0, bisect_right(bases, recovery.recovery_point) - 1)
+    _check(files, folder, loaded, first, recovery, gaps_are_losses)
+    if not recovery.clean or recovery.distrusted or recovery.repair:
         if loaded.end_offset > recovery.recovery_point or notes:
             loaded.unsynced = loaded.segments[unsure:]
         if recovery.distrusted:
@@ -112,6 +132,16 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
     return loaded
 
 
+def _nothing_left(
+    files: Files, folder: str, config: LogConfig, now_ms: Callable[[], int], recovery: Recovery, notes: list[str]
+) -> Loaded:
+    """There is no segment: the log is new, or all of it is lost. Offsets that were handed out never come again."""
+    if recovery.recovery_point > 0 and not recovery.repair:
+        raise LogDamaged(f"{folder}/", 0, 0, f"nothing is left of what was on the disk below {recovery.recovery_point}")
+    start_offset = max(recovery.log_start_offset, recovery.recovery_point)
+    return _fresh(files, folder, config, now_ms, start_offset, notes)
+
+
 def _fresh(
     files: Files, folder: str, config: LogConfig, now_ms: Callable[[], int], start_offset: int, notes: list[str]
 ) -> Loaded:
@@ -123,19 +153,33 @@ def _fresh(
 def _read_all_epochs(loaded: Loaded, count: int) -> None:
     """The file is gone: read every header before the part that is checked anyway."""
     for segment in loaded.segments[:count]:
-        for _, header, _ in segment.batches(0):
+        for _, header, _ in segment.all_batches(0):
             loaded.epochs.assign(header.leader_epoch, header.base_offset)
     for _, header, _ in loaded.segments[count].batches(0):
         loaded.epochs.assign(header.leader_epoch, header.base_offset)
 
 
-def _check(files: Files, folder: str, loaded: Loaded, first: int, from_offset: int, gaps_are_losses: bool) -> None:
+def _check(files: Files, folder: str, loaded: Loaded, first: int, recovery: Recovery, gaps_are_losses: bool) -> None:
     """Check segments from the `first` on; find the end of the log; drop what follows the first tear."""
+    try:
+        _check_each(files, folder, loaded, first, recovery, gaps_are_losses)
+    except LogDamaged:
+        for segment in loaded.segments:
+            segment.close()
+        raise
+
+
+def _check_each(
+    files: Files, folder: str, loaded: Loaded, first: int, recovery: Recovery, gaps_are_losses: bool
+) -> None:
     segments, epochs = loaded.segments, loaded.epochs
+    from_offset = BEYOND_ALL_OFFSETS if recovery.believed else 0 if recovery.repair else recovery.recovery_point
     for index in range(first, len(segments)):
         segment = segments[index]
         if index > first and gaps_are_losses and loaded.end_offset < segment.base_offset:
-            _drop_from(files, folder, loaded, index)
+            if loaded.end_offset < recovery.whole_before:
+                raise segment.damaged(0, loaded.end_offset, "what lies before this segment is missing")
+            _drop_from(files, folder, loaded, index, recovery)
             return
         found = segment.log.size()
         loaded.end_offset = segment.base_offset
@@ -148,17 +192,41 @@ def _check(files: Files, folder: str, loaded: Loaded, first: int, from_offset: i
             loaded.end_offset = header.next_offset
         epochs.truncate_end(loaded.end_offset)
         if segment.size_bytes < found:
+            if loaded.end_offset < recovery.whole_before:
+                raise segment.damaged(segment.size_bytes, loaded.end_offset, "there is no whole batch")
             lost = found - segment.size_bytes
+            if recovery.repair:
+                _set_aside(files, segment, found)
+            segment.cut()
             loaded.notes.append(f"{segment.path}{LOG}: cut {lost} bytes that are no whole batch at {loaded.end_offset}")
-            _drop_from(files, folder, loaded, index + 1)
+            _drop_from(files, folder, loaded, index + 1, recovery)
             return
         if index + 1 < len(segments):
             segment.finish()
+    if loaded.end_offset < recovery.recovery_point and not recovery.repair:
+        reason = f"the log ends there, and was on the disk up to offset {recovery.recovery_point}"
+        raise segments[-1].damaged(segments[-1].size_bytes, loaded.end_offset, reason)
 
 
-def _drop_from(files: Files, folder: str, loaded: Loaded, first: int) -> None:
+def _set_aside(files: Files, segment: Segment, size_bytes: int) -> None:
+    """Keep a copy of what is about to be cut off: somebody may still make something of it."""
+    target = files.open(f"{segment.path}{LOG}{DAMAGED}", create=True)
+    try:
+        target.truncate(0)
+        position = segment.size_bytes
+        while position < size_bytes and (block := segment.log.read(position, COPY_BYTES)):
+            target.append([block])
+            position += len(block)
+        target.sync()
+    finally:
+        target.close()
+
+
+def _drop_from(files: Files, folder: str, loaded: Loaded, first: int, recovery: Recovery) -> None:
     for later in reversed(loaded.segments[first:]):
         loaded.notes.append(f"{later.path}{LOG}: dropped, what lies before it was lost")
+        if recovery.repair:
+            files.rename(f"{later.path}{LOG}", f"{later.path}{LOG}{DAMAGED}")
         _delete_segment(files, folder, later)
     del loaded.segments[first:]
 
@@ -229,6 +297,8 @@ def _end_of_file(files: Files, path: str, base: int) -> int:
         position, end = 0, base
         while len(raw := file.read(position, BATCH_EXTENT.size)) == BATCH_EXTENT.size:
             base_offset, length, last_offset_delta = BATCH_EXTENT.unpack(raw)
+            if length < 0:
+                break
             position += LENGTH_END + length
             end = base_offset + last_offset_delta + 1
         return end

@@ -11,7 +11,7 @@ from zlib import crc32
 from protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_header
 from protocol.schema import Buffer
 from storage.files import File, Files
-from storage.log import LogConfig, LogSlice
+from storage.log import LogConfig, LogDamaged
 from storage.segment_format import (
     BATCH_EXTENT,
     INDEX,
@@ -23,23 +23,16 @@ from storage.segment_format import (
     TIME_INDEX,
     file_name,
 )
+from storage.segment_reading import EXTENT, OFFSET, POSITION, SegmentReading
 from storage.sparse_index import SparseIndex
 from storage.stamping import Placed
 
 SCAN_BYTES = 1 << 20
-LOCATE_BYTES = 8192
-LEFT_IN_FILE_BYTES = 64 << 10
-"""From how much on what is to be sent is not read here: below, one read is cheaper than looking for its end."""
-MANY_BATCHES = 64
-"""From how many batches on a read asks the index where it may end, instead of stepping over each."""
 INDEX_BEHIND_BYTES = 1 << 20
 """How much of the log may be ahead of the index files: what has to be checked after a kill."""
-EXTENT = BATCH_EXTENT.size
-OFFSET, POSITION = 0, 1
-"""Columns of the offset index."""
 
 
-class Segment:
+class Segment(SegmentReading):
     """See the head of this file."""
 
     def __init__(self, files: Files, folder: str, base_offset: int, config: LogConfig, *, created_ms: int) -> None:
@@ -56,6 +49,7 @@ class Segment:
         self._bytes_since_written_out = 0
         self._newest: tuple[int, int] | None = None
         self._first_timestamp_ms: int | None = None
+        self.damage: dict[int, LogDamaged] = {}
 
     def open_indexes(self) -> None:
         """Open both index files and rebuild them if one is missing or cannot be right."""
@@ -169,103 +163,6 @@ class Segment:
         self._note_time()
         self.write_out_indexes()
 
-    def locate(self, offset: int) -> int:
-        """The position of the first batch whose last offset is `offset` or more; the end where there is none."""
-        entry = self.offset_index.floor(OFFSET, offset - self.base_offset)
-        position = entry[1] if entry is not None else 0
-        while position < self.size_bytes:
-            block = self.log.read(position, min(LOCATE_BYTES, self.size_bytes - position))
-            at = 0
-            while at + EXTENT <= len(block):
-                base_offset, length, last_offset_delta = BATCH_EXTENT.unpack_from(block, at)
-                if base_offset + last_offset_delta >= offset:
-                    return position + at
-                at += LENGTH_END + length
-            assert at > 0, "the log ends within a batch"
-            position += at
-        return self.size_bytes
-
-    def read(
-        self,
-        position: int,
-        max_bytes: int,
-        offset: int,
-        own_end: int,
-        end_offset: int,
-        *,
-        at_least_one: bool,
-        to_send: bool = False,
-    ) -> tuple[LogSlice, int]:
-        """Whole batches from a position on, and the position after them. `own_end`: where the segment's offsets end."""
-        size = min(max_bytes, self.size_bytes - position)
-        if to_send and size >= LEFT_IN_FILE_BYTES:
-            end, next_offset = self._whole_batches(position, size, offset, own_end, end_offset)
-            if end == position and at_least_one:
-                end, next_offset = self._first_batch(position, offset, end_offset)
-            if end > position:
-                return LogSlice([self.log.read_to_send(position, end - position)], next_offset), end
-        block = self.log.read(position, max(size, min(HEADER_SIZE, self.size_bytes - position)))
-        base_offset, length, last_offset_delta = BATCH_EXTENT.unpack_from(block)
-        if base_offset + last_offset_delta >= end_offset:
-            return LogSlice([], offset), position
-        first_size = LENGTH_END + length
-        if first_size > max_bytes:
-            if not at_least_one:
-                return LogSlice([], offset), position
-            block = self.log.read(position, first_size)
-            assert len(block) == first_size, "the log ends within a batch"
-            return LogSlice([block], base_offset + last_offset_delta + 1), position + first_size
-        if position + len(block) == self.size_bytes and own_end <= end_offset:
-            return LogSlice([block], own_end), self.size_bytes
-        at, next_offset = 0, offset
-        if len(block) >= MANY_BATCHES * first_size and (jump := self._jump(position, len(block), end_offset)):
-            at, next_offset = jump, BATCH_EXTENT.unpack_from(block, jump)[0]
-        while at + EXTENT <= len(block):
-            base_offset, length, last_offset_delta = BATCH_EXTENT.unpack_from(block, at)
-            end, last_offset = at + LENGTH_END + length, base_offset + last_offset_delta
-            if end > len(block) or last_offset >= end_offset:
-                break
-            at, next_offset = end, last_offset + 1
-        whole = block if at == len(block) else memoryview(block)[:at]
-        return LogSlice([whole], next_offset), position + at
-
-    def _whole_batches(self, position: int, size: int, offset: int, own_end: int, end_offset: int) -> tuple[int, int]:
-        """Where the last whole batch ends within `size` bytes and below `end_offset`: position and offset. Reads
-        nothing but headers."""
-        end = position + size
-        if end == self.size_bytes and own_end <= end_offset:
-            return end, own_end
-        jump = self._jump(position, size, end_offset)
-        at, next_offset, known = position + jump, offset, not jump
-        while at < end:
-            block, inside = self.log.read(at, min(LOCATE_BYTES, self.size_bytes - at)), 0
-            while inside + EXTENT <= len(block):
-                base_offset, length, last_offset_delta = BATCH_EXTENT.unpack_from(block, inside)
-                if not known:
-                    next_offset, known = base_offset, True
-                stop = at + inside + LENGTH_END + length
-                if stop > end or base_offset + last_offset_delta >= end_offset:
-                    return at + inside, next_offset
-                inside, next_offset = stop - at, base_offset + last_offset_delta + 1
-            at += inside
-        return at, next_offset
-
-    def _first_batch(self, position: int, offset: int, end_offset: int) -> tuple[int, int]:
-        """Where the batch at `position` ends, whatever its size, if it lies below `end_offset`: position and offset."""
-        base_offset, length, last_offset_delta = BATCH_EXTENT.unpack(self.log.read(position, EXTENT))
-        if base_offset + last_offset_delta >= end_offset:
-            return position, offset
-        return position + LENGTH_END + length, base_offset + last_offset_delta + 1
-
-    def _jump(self, position: int, size: int, end_offset: int) -> int:
-        """How far a batch start near the end of what is read lies from `position`, by the index: so that not every
-        small batch is stepped over."""
-        by_position = self.offset_index.floor(POSITION, position + size - EXTENT)
-        by_offset = self.offset_index.floor(OFFSET, end_offset - 1 - self.base_offset)
-        if by_position is None or by_offset is None:
-            return 0
-        return max(0, min(by_position[1], by_offset[1]) - position)
-
     def batches(
         self, position: int, *, check: bool = False, read_bytes: int = SCAN_BYTES
     ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
@@ -287,23 +184,38 @@ class Segment:
                 block, start, at = self.log.read(position, max(read_bytes, batch_size)), position, 0
             if header.magic != 2 or header.base_offset < expected or header.last_offset_delta < 0:
                 return
+            if header.last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET:
+                return
             if check and not check_crc(block, at, header):
                 return
             yield position, header, memoryview(block)[at : at + batch_size]
             position += batch_size
             expected = header.base_offset + header.last_offset_delta + 1
 
+    def all_batches(self, position: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """As `batches`, to the very end of the segment. Raises `LogDamaged` where they end before."""
+        end, offset = position, self.base_offset
+        for found in self.batches(position):
+            end, offset = found[0] + found[1].size, found[1].next_offset
+            yield found
+        if end < self.size_bytes:
+            raise self.damaged(end, offset, "there is no whole batch")
+
     def rebuild_indexes(self) -> None:
-        """Make both indexes again from the batches."""
+        """Make both indexes again from the batches. What lies behind a damaged one is not indexed."""
+        size = self.size_bytes
         self._restart(0)
         for _, header, _ in self.batches(0):
             self.note(placed_by(header))
+        if self.size_bytes < size:
+            self.size_bytes = size
         self.finish()
 
     def recover(self, from_offset: int) -> Iterator[BatchHeader]:
-        """Check every batch from the last index entry below `from_offset` on, index it, cut off what is torn.
+        """Check every batch from the last index entry below `from_offset` on, and index it.
 
-        Yields the headers. Once exhausted, size and indexes are those of the batches that were yielded or skipped.
+        Yields the headers. Once exhausted, size and indexes are those of the batches that were yielded or skipped; the
+        file may be longer (`cut`).
         """
         entry = self.offset_index.floor(OFFSET, from_offset - self.base_offset)
         position = entry[1] if entry is not None else 0
@@ -315,8 +227,10 @@ class Segment:
             self.note(placed_by(header))
             yield header
         self.write_out_indexes()
-        if self.log.size() > self.size_bytes:
-            self.log.truncate(self.size_bytes)
+
+    def cut(self) -> None:
+        """Cut off what `recover` has found to be no batch."""
+        self.log.truncate(self.size_bytes)
 
     def write_again(self, from_offset: int) -> None:
         """Write what stands from `from_offset` on over itself: after a sync that failed, its pages pass for clean."""

@@ -25,6 +25,8 @@ DELETED = ".deleted"
 """No longer part of the log; unlinked after file.delete.delay.ms, or at the next start."""
 CLEANED = ".cleaned"
 """Being written by compaction; worthless after a crash."""
+DAMAGED = ".damaged"
+"""Cut off by a repair; kept for whoever may still make something of it."""
 SWAP = ".swap"
 """Complete, about to replace what it was made from; the replacement is finished at the next start."""
 

@@ -22,6 +22,7 @@ from storage.log import (
     CHECKPOINT_BYTES,
     LogClosed,
     LogConfig,
+    LogDamaged,
     LogObserver,
     LogSlice,
     OffsetOutOfRange,
@@ -58,8 +59,7 @@ class SegmentLog:
         self._observers: list[LogObserver] = []
         self._flush: SegmentFlush | None = None
         self._unsynced = Unsynced(found.unsynced, [folder.rpartition("/")[0], folder] if found.is_new else [])
-        self._bytes_since_checkpoint = 0
-        self._batches_since_checkpoint = 0
+        self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
         self._roll_after_ms = roll_age_ms(self.config, self.folder, self._bases[-1])
         self._hints: dict[int, tuple[int, int]] = {}
 
@@ -236,9 +236,14 @@ class SegmentLog:
             if position < segment.size_bytes:
                 ends = self._bases[index + 1] if index < last else self.end_offset
                 least = at_least_one and not found
-                part, position = segment.read(
-                    position, left, next_offset, ends, end_offset, at_least_one=least, to_send=to_send
-                )
+                try:
+                    part, position = segment.read(
+                        position, left, next_offset, ends, end_offset, at_least_one=least, to_send=to_send
+                    )
+                except LogDamaged:
+                    if not found:
+                        raise
+                    return LogSlice(found, next_offset)
                 found += part.batches
                 left -= sum(map(len, part.batches))
                 next_offset = part.next_offset
@@ -260,15 +265,11 @@ class SegmentLog:
         index = max(0, bisect_right(self._bases, offset) - 1)
         return index, self.segments[index].locate(offset)
 
-    async def wait_until_readable(self, offset: int) -> None:
-        """Everything is."""
-
     def next_batch_end(self, position: int) -> int:
         if position >= self.end_offset:
             return self.end_offset
         index, place = self._locate(position)
-        headers = (header for header, _ in headers_from(self.segments[index:], place))
-        return next((header.next_offset for header in headers), self.end_offset)
+        return next((header.next_offset for header, _ in headers_from(self.segments[index:], place)), self.end_offset)
 
     def truncate(self, end_offset: int) -> None:
         if end_offset >= self.end_offset:
@@ -309,8 +310,7 @@ class SegmentLog:
         return end_offset
 
     def replace_segments(self, which: range, install: Callable[[], None]) -> None:
-        """Put the file that `install` names in the place of some final segments: what compaction made of them. It
-        covers their offsets, has the first one's name, and is on the disk already."""
+        """Let `install` put a compacted file, already synced, in the place of final segments of its offsets."""
         assert 0 <= which.start < which.stop < len(self.segments), "the active segment is not compacted"
         self._check_healthy()
         base = self._bases[which.start]

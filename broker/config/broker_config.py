@@ -107,6 +107,11 @@ class BrokerConfig:
         return self.get_int("node.id")
 
     @property
+    def cluster_id(self) -> str | None:
+        value = self.get("cluster.id")
+        return value if isinstance(value, str) else None
+
+    @property
     def rack(self) -> str | None:
         value = self.get("broker.rack")
         return value if isinstance(value, str) else None

@@ -25,6 +25,7 @@ Spent = Callable[[], bool]
 
 _log = EventLog("cluster")
 
+PASSED_OVER = 1 << 40
 LOAD_READ_BYTES = 1 << 20
 METADATA_CONFIG = TopicConfig(
     log=LogConfig(retention_ms=-1, segment_ms=(1 << 63) - 1), max_message_bytes=1 << 30, flush_messages=1
@@ -42,9 +43,11 @@ class Cluster:
         *,
         on_written: Callable[[Partition], None],
         make_partition: Callable[..., Partition] = Partition,
+        known_epoch: int = -1,
     ) -> None:
+        """`known_epoch` is one that is known from elsewhere, where a part of the log was lost."""
         self._environment = environment
-        self.epoch = log.latest_epoch() + 1
+        self.epoch = max(log.latest_epoch(), known_epoch) + 1
         self.partition = make_partition(
             topic=METADATA_TOPIC,
             topic_id=METADATA_TOPIC_ID,
@@ -101,6 +104,12 @@ class Cluster:
         """Persist the epoch of this start; nothing may be served before. Returns it."""
         registration = Registration(node_id, self._incarnation, self.epoch, rack, endpoints, directory)
         return int(await self.ask(lambda machine, ticket: machine.register(ticket, registration)))
+
+    async def pass_over_producer_ids(self, node_id: int) -> None:
+        """A part of the log was lost: no id that it may have given away comes again."""
+        await self.ask(
+            lambda machine, ticket: machine.take_producer_ids(ticket, node_id, self.epoch, passed_over=PASSED_OVER)
+        )
 
     async def ask(self, operation: Callable[[ClusterCoordinator, Ticket], Outcome]) -> Any:
         """Run an operation; returns its answer once durable. Raises `CoordinatorError`."""

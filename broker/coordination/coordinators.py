@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from broker.partitions.errors import AppendError
+from broker.partitions.errors import AppendError, storage_error
 from broker.partitions.partition import Partition
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
@@ -18,8 +18,10 @@ from coordinator.machine import Machine, Marker, Outcome, ProducerStamp, Record,
 from coordinator.ports import AppendRefused, ShardLog
 from coordinator.runtime import NotReady, Shard, ShardState
 from protocol.errors import ErrorCode
+from protocol.records.batch import CorruptRecords, check_crc, headers_in
 from protocol.records.record import NewRecord, build_batch
 from protocol.schema import Buffer
+from storage.log import LogDamaged
 
 _log = EventLog("coordinators")
 
@@ -142,8 +144,22 @@ class PartitionShardLog:
 
     def read(self, offset: int, max_bytes: int) -> list[Buffer]:
         # To the end of the log, not only to the high watermark: what is there is there.
+        # A coordinator that believed a damaged batch would act on it: checksums are looked at here, as nowhere else.
         log = self.partition.log
-        return log.read(offset, max_bytes, end_offset=log.end_offset)
+        found = log.read(offset, max_bytes, end_offset=log.end_offset)
+        for data in found:
+            self._check(data, offset)
+        return found
+
+    def _check(self, data: Buffer, offset: int) -> None:
+        path = f"{self.partition.topic}-{self.partition.index}/"
+        try:
+            for position, header in headers_in(data):
+                if not check_crc(data, position, header):
+                    raise LogDamaged(path, None, header.base_offset, "a checksum is wrong", header.next_offset)
+                offset = header.next_offset
+        except CorruptRecords as corrupt:
+            raise LogDamaged(path, None, offset, str(corrupt)) from corrupt
 
     def when_durable(self, callback: Callable[[], None]) -> None:
         self.partition.watch(callback)
@@ -273,9 +289,9 @@ class Shards(Generic[M]):
         for partition in partitions:
             if partition.index not in self._shards:
                 self._partitions[partition.index] = partition
-                self._open_one(partition.index, PartitionShardLog(partition))
+                self._open_one(partition.index, PartitionShardLog(partition), offline=partition.offline is not None)
 
-    def _open_one(self, index: int, log: ShardLog) -> None:
+    def _open_one(self, index: int, log: ShardLog, *, offline: bool = False) -> None:
         shard = Shard(
             lambda: self._make(index), log, self.clock, self.timer, name=f"{self.topic}-{index}", compacted=True
         )
@@ -284,7 +300,11 @@ class Shards(Generic[M]):
         shard.on_bug = lambda error: _log.bug("an operation failed", error, shard=shard.name)
         if self._opened is not None:
             self._opened(index, shard)
-        if log.start_offset == log.end_offset:
+        if offline:
+            # Nothing is known of its keys: NOT_COORDINATOR to all of them, until the log is repaired.
+            shard.close()
+            self._shards_changed()
+        elif log.start_offset == log.end_offset:
             shard.load_slice(self._read_bytes())
             self._shards_changed()
         else:
@@ -308,6 +328,9 @@ class Shards(Generic[M]):
                     _log.debug("loaded", shard=shard.name)
                     self._shards_changed()
                     shard = next((shard for shard in self.all() if shard.state is ShardState.LOADING), None)
+            except LogDamaged as damaged:
+                storage_error(damaged)
+                self._shards_changed()
             except Exception as error:  # noqa: BLE001  one shard that cannot be loaded is not to keep the others closed
                 self._not_loaded(error)
 
@@ -329,7 +352,8 @@ class Shards(Generic[M]):
         return active >= max(expected, len(self._shards))
 
     async def wait_until_loaded(self) -> None:
-        """Until `all_loaded`. Raises what a load raised (a log that contradicts itself)."""
+        """Until `all_loaded`, which is never where a log is damaged. Raises what a load raised (a log that contradicts
+        itself)."""
         while not self.all_loaded:
             if self._failure is not None:
                 raise self._failure

@@ -15,6 +15,7 @@ from broker.coordination.cluster import Cluster
 from broker.coordination.coordinators import CoordinatorError
 from broker.partitions.errors import PartitionError
 from broker.partitions.internal_topics import PARTITION_COUNTS, internal_configs
+from broker.partitions.log_opening import PartitionOpener
 from broker.partitions.partition import Partition
 from broker.partitions.partition_store import FolderStore, PartitionStore
 from broker.partitions.topic import Topic
@@ -59,13 +60,14 @@ class TopicDirectory:
         on_written: Callable[[Partition], None],
         make_partition: Callable[..., Partition] = Partition,
     ) -> None:
-        self._make_partition = make_partition
         self._cluster = cluster
         self._config = config
         self._environment = environment
         self._store = store
         self._directory = directory
-        self._on_written = on_written
+        self._open_one = PartitionOpener(
+            cluster.epoch, config, environment, store, on_written=on_written, make_partition=make_partition
+        )
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
@@ -96,6 +98,10 @@ class TopicDirectory:
     def opened(self) -> list[Partition]:
         """Every partition that is open: what housekeeping, checkpoints and shutdown are about."""
         return [partition for topic in self._by_id.values() for partition in topic.partitions.opened()]
+
+    def offline(self) -> list[Partition]:
+        """Every partition whose log is damaged."""
+        return [partition for topic in self._by_id.values() for partition in topic.partitions.offline()]
 
     def exists(self, topic_id: bytes) -> bool:
         """Whether the metadata log knows a topic of this id, be it that its logs are not open yet."""
@@ -183,19 +189,7 @@ class TopicDirectory:
     def _open_partition(self, topic: Topic, index: int) -> Partition:
         if self._by_id.get(topic.topic_id) is not topic:
             raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} was deleted")
-        log = self._store.open(topic.name, topic.topic_id, index, topic.config.log)
-        return self._make_partition(
-            topic=topic.name,
-            topic_id=topic.topic_id,
-            index=index,
-            log=log,
-            leader_epoch=self._cluster.epoch,
-            config=topic.config,
-            now_ms=self._environment.wall_ms,
-            producer_expiration_ms=lambda: self._config.get_int("producer.id.expiration.ms"),
-            on_written=self._on_written,
-            durable_appends=not self._config.page_cache,
-        )
+        return self._open_one(topic, index)
 
     def _apply_broker_configs(self) -> None:
         configs = self._cluster.image.broker_configs

@@ -3,7 +3,11 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from broker.process.logging import EventLog
 from protocol.errors import ErrorCode
+from storage.log import LogDamaged
+
+_log = EventLog("partitions")
 
 
 class RecordError(NamedTuple):
@@ -43,3 +47,11 @@ class AppendError(PartitionError):
         super().__init__(code, reason, message=message)
         self.record_errors = tuple(record_errors)
         self.log_start_offset = log_start_offset
+
+
+def storage_error(damaged: LogDamaged) -> ErrorCode:
+    """What a client gets for what lies in a damaged log. The log of the broker names each damage once."""
+    if not damaged.named:
+        damaged.named = True
+        _log.error(str(damaged), repair=f"tallystick serve --repair {damaged.folder}")
+    return ErrorCode.KAFKA_STORAGE_ERROR

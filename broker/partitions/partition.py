@@ -23,7 +23,7 @@ from protocol.records.control import end_transaction_marker
 from protocol.schema import Buffer
 from storage.compaction import Plan
 from storage.compactor import Compactor
-from storage.log import Log, OffsetOutOfRange, TimestampedOffset
+from storage.log import Log, LogDamaged, OffsetOutOfRange, TimestampedOffset
 from storage.producer_entry import ProducerEntry
 from storage.producer_state import EndMarker, ProducerRefused
 from storage.segment_log import SegmentLog
@@ -59,6 +59,7 @@ class Partition:
         self._on_written = on_written
         self._durable_appends = durable_appends
         self.discarded = False
+        self.offline: LogDamaged | None = None
         self.name = f"{topic}-{index}"
         self._verifications = Verifications()
         self.derived = DerivedState(
@@ -379,10 +380,8 @@ class Partition:
         self.log.configure(config.log)
 
     def close(self) -> None:
-        """Write down what a restart would have to compute, then flush and close the log.
-
-        Not for a partition whose folder was moved away: `discard` that one.
-        """
+        """Write down what a restart would have to compute, then flush and close the log. `discard` one whose folder was
+        moved away."""
         try:
             self.log.flush_now()
             self.derived.close()

@@ -9,14 +9,19 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Protocol, cast
 
+from broker.process.logging import EventLog
 from storage.checkpoints import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from storage.epochs import highest_epoch
 from storage.files import Files
 from storage.log import Log, LogConfig
 from storage.memory_log import MemoryLog
 from storage.recovery import Recovery
+from storage.segment_format import DAMAGED
 from storage.segment_log import SegmentLog
 
 PARTITION_FOLDER = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<index>\d+)$")
+_log = EventLog("recovery")
+
 DELETED = "-delete"
 STRAY = "-stray"
 
@@ -25,7 +30,11 @@ class PartitionStore(Protocol):
     """Makes, opens and removes logs."""
 
     def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig) -> Log:
-        """The log of a partition, made where there is none."""
+        """The log of a partition, made where there is none. Raises `LogDamaged`."""
+
+    def epoch_before_repair(self, topic: str, index: int) -> int | None:
+        """The highest epoch that any log knows, where a part of this one was or is about to be cut off by a repair;
+        None where nothing ever was."""
 
     def release(self, log: Log) -> bool:
         """Close a log whose partition is going away; False while a sync still uses its files (try again)."""
@@ -42,6 +51,9 @@ class MemoryStore:
 
     def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig) -> Log:
         return cast(Log, MemoryLog(config))
+
+    def epoch_before_repair(self, topic: str, index: int) -> int | None:
+        return None
 
     def release(self, log: Log) -> bool:
         log.close()
@@ -84,9 +96,15 @@ class FolderStore:
             recovery = Recovery(clean=True)
         log = SegmentLog.open(self._files, folder, config, now_ms=self._now_ms, recovery=recovery)
         log.on_sync_failed = self._on_sync_failed
+        for note in log.recovery_notes:
+            _log.warning(note)
         if found != topic_id:
             write_partition_metadata(self._files, folder, topic_id)
         return cast(Log, log)
+
+    def epoch_before_repair(self, topic: str, index: int) -> int | None:
+        cut = any(name.endswith(DAMAGED) for name in self._files.list(f"{topic}-{index}"))
+        return highest_epoch(self._files) if cut or self._recovery(topic, index).repair else None
 
     def release(self, log: Log) -> bool:
         segments = cast(SegmentLog, log)

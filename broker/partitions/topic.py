@@ -38,8 +38,12 @@ class Partitions(Sequence[Partition]):
             yield self[index]
 
     def opened(self) -> list[Partition]:
-        """Those that are open already."""
-        return [partition for partition in self._slots if partition is not None]
+        """Those that are open already, with a log that can be used."""
+        return [partition for partition in self._slots if partition is not None and partition.offline is None]
+
+    def offline(self) -> list[Partition]:
+        """Those whose log turned out to be damaged."""
+        return [partition for partition in self._slots if partition is not None and partition.offline is not None]
 
     def first_closed(self) -> int | None:
         """The first that is not open yet."""

@@ -179,9 +179,10 @@ class ClusterCoordinator:
             return Outcome(answers=[(ticket, refused)], reason="features stay as they are")
         return _decided(ticket, [] if validate_only else decided.records, None, "features are finalised anew")
 
-    def take_producer_ids(self, ticket: Ticket, node_id: int, epoch: int) -> Outcome:
-        """Answers a `ProducerIdBlock`; UNKNOWN_SERVER_ERROR when the last id of all is gone."""
-        first = self.image.next_producer_id
+    def take_producer_ids(self, ticket: Ticket, node_id: int, epoch: int, *, passed_over: int = 0) -> Outcome:
+        """Answers a `ProducerIdBlock`; UNKNOWN_SERVER_ERROR when the last id of all is gone. `passed_over` ids may have
+        been handed out although the log does not say so: a part of it was lost."""
+        first = self.image.next_producer_id + passed_over
         if first > LAST_PRODUCER_ID - PRODUCER_ID_BLOCK:
             return Outcome(answers=[(ticket, ErrorCode.UNKNOWN_SERVER_ERROR)], reason="no producer ids are left")
         record = ProducerIdsRecord(broker_id=node_id, broker_epoch=epoch, next_producer_id=first + PRODUCER_ID_BLOCK)

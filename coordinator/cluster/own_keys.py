@@ -1,7 +1,7 @@
 """The table of keys that Kafka does not have. They begin with `tallystick.`."""
 
 from coordinator.cluster.config_types import at_least, one_of
-from coordinator.cluster.key_tables import BOOLEAN, INT, LONG, STRING, dynamic, fixed
+from coordinator.cluster.key_tables import BOOLEAN, INT, LIST, LONG, STRING, dynamic, fixed
 
 OWN_KEYS = (
     fixed(
@@ -13,6 +13,12 @@ OWN_KEYS = (
         one_of("fsync", "page-cache"),
     ),
     fixed("tallystick.in.memory", BOOLEAN, "false", "Keep everything in memory: nothing is left after the process."),
+    fixed(
+        "tallystick.repair",
+        LIST,
+        "",
+        "Logs (topic-partition) that this start checks whole and cuts at the first damage; what is cut off is kept.",
+    ),
     fixed(
         "tallystick.strict.replication.factor",
         BOOLEAN,

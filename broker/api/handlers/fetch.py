@@ -9,6 +9,7 @@ from broker.api.context import RequestContext
 from broker.api.fetch_sessions import FetchSessions, FetchView, Wanted
 from broker.api.services import WithConfig, WithEndpoints, WithEnvironment, WithTopics
 from broker.api.waiting import WaitingRoom
+from broker.partitions.errors import storage_error
 from broker.partitions.partition import Partition
 from broker.partitions.read import FetchedData
 from broker.process.logging import EventLog
@@ -24,7 +25,7 @@ from protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from storage.log import OffsetOutOfRange
+from storage.log import LogDamaged, OffsetOutOfRange
 
 _log = EventLog("fetch")
 
@@ -129,6 +130,8 @@ class _Attempt:
                 return None, ErrorCode.UNKNOWN_TOPIC_ID
         else:
             partition = topics.partition(wanted.topic, wanted.index)
+        if partition is not None and partition.offline is not None:
+            return None, storage_error(partition.offline)
         return partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _read_one(self, reading: _Reading, wanted: Wanted, partition: Partition, room: int) -> None:
@@ -158,6 +161,10 @@ class _Attempt:
         except OffsetOutOfRange:
             reading.errors = True
             reading.told.append((wanted, _error(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)))
+            return
+        except LogDamaged as damaged:
+            reading.errors = True
+            reading.told.append((wanted, _error(wanted, storage_error(damaged))))
             return
         except OSError as error:  # of this log alone: the others are read on, as in Kafka
             _log.error("a partition cannot be read", topic=partition.topic, partition=wanted.index, reason=error)

@@ -8,6 +8,7 @@ from broker.api.services import WithEndpoints, WithGroups, WithTopics, WithTrans
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.coordination.groups import CONSUMER_OFFSETS
 from broker.process.logging import EventLog
+from coordinator.runtime import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -71,8 +72,10 @@ async def _ready(services: CoordinatorServices, key_type: int, key: str) -> Erro
     else:
         return ErrorCode.INVALID_REQUEST
     shards: Shards[Any] = services.groups if key_type == GROUP else services.transactions
-    if shards.shard_of(key) is not None:
-        return ErrorCode.NONE
+    shard = shards.shard_of(key)
+    if shard is not None:
+        # A shard that is closed while its node runs has a damaged log: Kafka has no leader for it then.
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if shard.state is ShardState.CLOSED else ErrorCode.NONE
     try:
         found = await services.topics.ensure_internal(topic)
     except CoordinatorError as refused:

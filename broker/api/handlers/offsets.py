@@ -6,7 +6,7 @@ from typing import Protocol
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.services import WithTopics
-from broker.partitions.errors import PartitionError
+from broker.partitions.errors import PartitionError, storage_error
 from broker.partitions.partition import Partition
 from broker.upkeep.checkpoints import Checkpoints
 from protocol.errors import ErrorCode
@@ -27,7 +27,7 @@ from protocol.messages.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from storage.log import OffsetOutOfRange
+from storage.log import LogDamaged, OffsetOutOfRange
 
 READ_COMMITTED = 1
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -62,7 +62,10 @@ def list_offsets(services: OffsetServices, context: RequestContext, request: Lis
                 partition = services.topics.partition(topic.name, asked.partition_index)
                 told.error_code = _epoch_error(partition, asked.current_leader_epoch)
                 if partition is not None and not told.error_code:
-                    _look_up(partition, asked, told, read_committed=request.isolation_level == READ_COMMITTED)
+                    try:
+                        _look_up(partition, asked, told, read_committed=request.isolation_level == READ_COMMITTED)
+                    except LogDamaged as damaged:
+                        told.error_code = storage_error(damaged)
             partitions.append(told)
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
@@ -100,6 +103,8 @@ def _epoch_error(partition: Partition | None, known_epoch: int) -> ErrorCode:
     """KIP-320: what the client believes of the leader."""
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if partition.offline is not None:
+        return storage_error(partition.offline)
     if known_epoch < 0 or known_epoch == partition.leader_epoch:
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if known_epoch < partition.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -8,6 +8,7 @@ from broker.api.context import RequestContext
 from broker.api.linear_pattern import BadPattern, Pattern
 from broker.api.services import WithEnvironment, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError
+from broker.partitions.errors import storage_error
 from broker.partitions.partition import Partition
 from coordinator.cluster.topic_rules import Refused, check_name
 from coordinator.transactions.coordinator import Description
@@ -46,6 +47,9 @@ def describe_producers(
             if partition is None:
                 known = services.topics.by_name(topic.name) is not None
                 partitions.append(_nowhere(topic.name, index, topic_exists=known))
+            elif partition.offline is not None:
+                error = storage_error(partition.offline)
+                partitions.append(PartitionResponse(partition_index=index, error_code=error, active_producers=[]))
             else:
                 partitions.append(PartitionResponse(partition_index=index, active_producers=_producers_of(partition)))
         topics.append(TopicResponse(name=topic.name, partitions=partitions))

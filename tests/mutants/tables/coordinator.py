@@ -182,7 +182,13 @@ MUTANTS = (
     Mutant(
         "the epoch of the coordinator is not bumped at start",
         "I15: markers of two starts cannot be told apart",
-        (Change(f"{COORDINATION}.cluster:Cluster.__init__", "log.latest_epoch() + 1", "max(0, log.latest_epoch())"),),
+        (
+            Change(
+                f"{COORDINATION}.cluster:Cluster.__init__",
+                "max(log.latest_epoch(), known_epoch) + 1",
+                "max(0, log.latest_epoch())",
+            ),
+        ),
         ("unit/broker/test_restarts.py",),
     ),
     Mutant(

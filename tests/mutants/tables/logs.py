@@ -78,7 +78,7 @@ MUTANTS = (
     Mutant(
         "segments behind a tear are kept",
         "I24: records behind a gap",
-        (Change("storage.recovery:_check", "_drop_from(files, folder, loaded, index + 1)", "pass"),),
+        (Change("storage.recovery:_check_each", "_drop_from(files, folder, loaded, index + 1, recovery)", "pass"),),
         (f"{RECOVERY}::test_after_a_reboot_segments_behind_a_tear_are_dropped",),
     ),
     Mutant(

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -281,7 +282,7 @@ def test_a_partition_that_opens_does_not_look_at_all_others() -> None:
             for index in range(len(self)):
                 yield self[index]
 
-    partitions = Partitions(lambda index: cast(Any, f"partition {index}"))
+    partitions = Partitions(lambda index: cast(Any, SimpleNamespace(index=index, offline=None)))
     partitions._slots = slots = Counted()
     partitions.grow(1_000)
     while (index := partitions.first_closed()) is not None:

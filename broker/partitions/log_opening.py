@@ -1,0 +1,66 @@
+"""Opening a partition over its log, or over none where that is damaged."""
+
+from collections.abc import Callable
+
+from broker.config.broker_config import BrokerConfig
+from broker.partitions.errors import storage_error
+from broker.partitions.offline import OfflinePartition
+from broker.partitions.partition import Partition
+from broker.partitions.partition_store import PartitionStore
+from broker.partitions.topic import Topic
+from broker.process.environment import Environment
+from storage.log import Log, LogDamaged
+
+
+class PartitionOpener:
+    """Opens partitions of topics, with the epoch of this start."""
+
+    def __init__(
+        self,
+        epoch: int,
+        config: BrokerConfig,
+        environment: Environment,
+        store: PartitionStore,
+        *,
+        on_written: Callable[[Partition], None],
+        make_partition: Callable[..., Partition],
+    ) -> None:
+        self._epoch = epoch
+        self._config = config
+        self._environment = environment
+        self._store = store
+        self._on_written = on_written
+        self._make_partition = make_partition
+
+    def __call__(self, topic: Topic, index: int) -> Partition:
+        log: Log | None = None
+        try:
+            log = self._store.open(topic.name, topic.topic_id, index, topic.config.log)
+            return self._with_log(topic, index, log)
+        except LogDamaged as damaged:
+            storage_error(damaged)
+            if log is not None:
+                self._store.release(log)
+            return OfflinePartition(
+                damaged,
+                topic=topic.name,
+                topic_id=topic.topic_id,
+                index=index,
+                leader_epoch=self._epoch,
+                config=topic.config,
+                now_ms=self._environment.wall_ms,
+            )
+
+    def _with_log(self, topic: Topic, index: int, log: Log) -> Partition:
+        return self._make_partition(
+            topic=topic.name,
+            topic_id=topic.topic_id,
+            index=index,
+            log=log,
+            leader_epoch=self._epoch,
+            config=topic.config,
+            now_ms=self._environment.wall_ms,
+            producer_expiration_ms=lambda: self._config.get_int("producer.id.expiration.ms"),
+            on_written=self._on_written,
+            durable_appends=not self._config.page_cache,
+        )

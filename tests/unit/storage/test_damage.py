@@ -1,0 +1,210 @@
+"""Damage is not a torn tail: what was known to be on the disk is never cut away, and never passed over."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from unittest import mock
+
+import pytest
+
+from protocol.records.batch import read_header
+from storage.log import LogConfig, LogDamaged
+from storage.recovery import Recovery
+from storage.segment_log import SegmentLog
+from tests.harness.simulated_files import SimulatedFiles
+from tests.unit.storage.batches import batch
+
+CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150, file_delete_delay_ms=0)
+ROOMY = LogConfig()
+FIRST = "t-0/00000000000000000000.log"
+
+
+def open_log(files: SimulatedFiles, recovery: Recovery, config: LogConfig = CONFIG) -> SegmentLog:
+    return SegmentLog.open(files, "t-0", config, now_ms=lambda: 1_000, recovery=recovery)
+
+
+def filled(config: LogConfig = CONFIG, count: int = 40) -> SegmentLog:
+    log = open_log(SimulatedFiles(), Recovery(), config)
+    for index in range(count):
+        log.append(batch(index), leader_epoch=index // 10)
+    log.close()
+    return log
+
+
+def disk_of(log: SegmentLog) -> SimulatedFiles:
+    assert isinstance(log.files, SimulatedFiles)
+    return log.files.kill()
+
+
+def flip(files: SimulatedFiles, path: str, position: int) -> None:
+    file = files.open(path)
+    file.write_at(position, bytes([file.read(position, 1)[0] ^ 0x41]))
+
+
+def contents(files: SimulatedFiles) -> dict[str, bytes]:
+    return {name: files.open(f"t-0/{name}").read(0, 1 << 30) for name in files.list("t-0") if name.endswith(".log")}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("same_boot", [True, False])
+def test_damage_below_the_recovery_point_is_never_cut_away(clean: bool, same_boot: bool) -> None:
+    log = filled(ROOMY, 5)
+    size = log.segments[0].size_bytes // 5
+    for number in range(5):
+        files = disk_of(log)
+        flip(files, FIRST, size * number + 40)
+        before = contents(files)
+        known = Recovery(recovery_point=5, clean=clean, same_boot=same_boot)
+        # What lies before the last segment's index entry is not read where the page cache or the disk has it: no entry.
+        with pytest.raises(LogDamaged, match=rf"{FIRST} is damaged at byte {size * number}, offset {number}: "):
+            open_log(files, replace(known, recovery_point=5 if clean or same_boot else number + 1), ROOMY)
+        assert contents(files) == before
+
+
+def test_behind_the_recovery_point_damage_is_a_torn_tail() -> None:
+    log = filled(ROOMY, 5)
+    size = log.segments[0].size_bytes // 5
+    files = disk_of(log)
+    flip(files, FIRST, size * 3 + 40)
+    again = open_log(files, Recovery(recovery_point=3, same_boot=True), ROOMY)
+    assert again.end_offset == 3
+    assert again.recovery_notes == [f"{FIRST}: cut {2 * size} bytes that are no whole batch at 3"]
+
+
+def lose_the_end(files: SimulatedFiles, log: SegmentLog) -> None:
+    files.open(log.segments[-1].path + ".log").truncate(0)
+
+
+def lose_all(files: SimulatedFiles, log: SegmentLog) -> None:
+    for name in files.list("t-0"):
+        files.delete(f"t-0/{name}")
+
+
+def lose_the_last_segment(files: SimulatedFiles, log: SegmentLog) -> None:
+    files.delete(log.segments[-1].path + ".log")
+
+
+@pytest.mark.parametrize("lose", [lose_the_end, lose_all, lose_the_last_segment])
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_was_on_the_disk_and_is_missing_is_damage(
+    lose: Callable[[SimulatedFiles, SegmentLog], None], clean: bool
+) -> None:
+    log = filled()
+    files = disk_of(log)
+    lose(files, log)
+    with pytest.raises(LogDamaged):
+        open_log(files, Recovery(recovery_point=40, clean=clean))
+
+
+def test_a_segment_missing_in_the_middle_is_damage() -> None:
+    log = filled()
+    files = disk_of(log)
+    files.delete(log.segments[1].path + ".log")
+    with pytest.raises(LogDamaged, match="what lies before this segment is missing"):
+        open_log(files, Recovery(recovery_point=log.segments[1].base_offset + 1))
+
+
+def test_a_repair_keeps_what_it_cuts_off_and_offsets_go_on() -> None:
+    log = filled()
+    files = disk_of(log)
+    damaged, later = log.segments[1], log.segments[2]
+    original = contents(files)
+    flip(files, damaged.path + ".log", 40)
+    known = Recovery(recovery_point=40, clean=True, repair=True)
+    again = open_log(files, known)
+    assert again.end_offset == damaged.base_offset == again.durable_offset
+    kept = files.open(f"{damaged.path}.log.damaged").read(0, 1 << 20)
+    assert len(kept) == len(original[damaged.path.rpartition("/")[2] + ".log"])
+    assert files.open(f"{later.path}.log.damaged").read(0, 1 << 20) == original[later.path.rpartition("/")[2] + ".log"]
+    again.append(batch(1), leader_epoch=9)
+    again.close()
+    assert open_log(files.kill(), Recovery(recovery_point=again.end_offset, clean=True)).latest_epoch() == 9
+
+
+def test_a_repair_of_a_log_that_is_gone_does_not_hand_out_offsets_again() -> None:
+    log = filled()
+    files = disk_of(log)
+    lose_all(files, log)
+    assert open_log(files, Recovery(recovery_point=40, repair=True)).end_offset == 40
+
+
+def readable(log: SegmentLog) -> tuple[list[int], list[int]]:
+    """Base offsets of what can be read batch by batch, and the offsets where a reader is refused."""
+    found, refused = [], []
+    for offset in range(log.end_offset):
+        try:
+            slice_ = log.read_slice(offset, 1, end_offset=log.end_offset)
+            found += [read_header(one).base_offset for one in slice_.batches]
+        except LogDamaged:
+            refused.append(offset)
+    return found, refused
+
+
+@pytest.mark.parametrize("field", ["length", "huge length", "base offset"])
+@pytest.mark.parametrize("to_send", [False, True])
+def test_a_reader_gets_what_lies_before_a_broken_header_and_no_more(field: str, to_send: bool) -> None:
+    log = filled(replace(CONFIG, index_interval_bytes=4096))
+    files = disk_of(log)
+    segment = log.segments[1]
+    end = log.segments[2].base_offset
+    size = segment.size_bytes // (end - segment.base_offset)
+    damaged = segment.base_offset + 4
+    position, raw = {
+        "length": (8, b"\x00\x00\x00\x05"),
+        "huge length": (8, b"\x7f\x00\x00\x05"),
+        "base offset": (0, b"\x00\x00\x01"),
+    }[field]
+    files.open(segment.path + ".log").write_at(4 * size + position, raw)
+    again = open_log(files, Recovery(clean=True, recovery_point=40))
+    with mock.patch("storage.segment_reading.LEFT_IN_FILE_BYTES", 100 if to_send else 1 << 20):
+        for _ in ("first", "when it is known"):
+            for offset in range(damaged):
+                assert again.read_slice(offset, 1 << 20, end_offset=end - 1, to_send=True).next_offset == damaged
+            found, refused = readable(again)
+            assert refused == list(range(damaged, end))
+            assert found == [offset for offset in range(40) if offset not in refused]
+
+
+def test_a_broken_header_in_one_segment_hides_nothing_of_the_others() -> None:
+    log = filled()
+    files = disk_of(log)
+    damaged, following = log.segments[1], log.segments[2].base_offset
+    files.open(damaged.path + ".log").write_at(8, b"\x00\x00\x00\x05")
+    again = open_log(files, Recovery(recovery_point=40, clean=True))
+    found, refused = readable(again)
+    assert refused == list(range(damaged.base_offset, following))
+    assert found == [offset for offset in range(40) if offset not in refused]
+    whole = again.read_slice(0, 1 << 20, end_offset=40)
+    assert whole.next_offset == damaged.base_offset
+    with pytest.raises(LogDamaged):
+        list(again.replay(0))
+
+
+def test_indexes_made_anew_over_a_damaged_segment_lose_nothing_behind_it() -> None:
+    """A segment that ends early in its indexes would be passed over by readers."""
+    log = filled()
+    files = disk_of(log)
+    damaged = log.segments[1]
+    files.open(damaged.path + ".log").write_at(8, b"\x00\x00\x00\x05")
+    files.delete(damaged.path + ".index")
+    again = open_log(files, Recovery(recovery_point=40, clean=True))
+    _, refused = readable(again)
+    assert refused == list(range(damaged.base_offset, log.segments[2].base_offset))
+
+
+def test_any_damage_at_all_is_noticed_or_harmless() -> None:
+    """Whatever a flipped byte of an older segment does, a reader of single batches gets each of them or is refused."""
+    log = filled()
+    random = Random(5)
+    whole = {header.base_offset for header, _ in log_again(log).replay(0)}
+    for _ in range(300):
+        files = disk_of(log)
+        segment = random.choice(log.segments[:-1])
+        flip(files, segment.path + ".log", random.randrange(segment.size_bytes))
+        again = open_log(files, Recovery(recovery_point=40, clean=True))
+        found, refused = readable(again)
+        assert whole <= {*found, *refused} | set(range(segment.base_offset, 40))
+
+
+def log_again(log: SegmentLog) -> SegmentLog:
+    return open_log(disk_of(log), Recovery(recovery_point=40, clean=True))
