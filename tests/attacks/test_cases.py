@@ -22,5 +22,5 @@ def cases() -> list[object]:
 
 @pytest.mark.parametrize("case", cases())
 def test_the_attack_harms_nobody(case: Case, tmp_path: Path) -> None:
-    outcome = Trial(case, case.short, tmp_path, kafka=False).run()
+    outcome = Trial(case, case.short, tmp_path, quick=True).run()
     assert outcome.problems == [], f"repeat with `python -m tests.attacks --short {case.name}`; {outcome.figures}"

@@ -23,7 +23,7 @@ class Died(Exception):
 
 
 class ForkedBroker:
-    """See the head of this file. `faults` arms fault points for one start."""
+    """See the head of this file. `faults` arms fault points for one start; without a text there are none."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         self.data = folder / "data"
@@ -107,7 +107,8 @@ def serve(arguments: list[str], faults: str, log: str) -> None:
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for standard in (1, 2):
         os.dup2(descriptor, standard)
-    os.environ["TALLYSTICK_FAULTS"] = faults
+    if faults:
+        os.environ["TALLYSTICK_FAULTS"] = faults
     from broker.__main__ import main
 
     sys.exit(main(arguments))
