@@ -35,6 +35,7 @@ from storage.files import Files
 from storage.recovery import Recovery
 
 FORMAT_VERSION = 1
+KRAFT_LOG = "__cluster_metadata-0"
 UPGRADES: Mapping[int, Callable[[Files], None]] = {}
 """From a version to the next one."""
 TRUSTED, DISTRUSTED = "page cache: trusted\n", "page cache: refused\n"
@@ -62,6 +63,12 @@ class DataFolder:
             raise UnreadableDataFolder(
                 f"The data folder has format {self._version}; this program knows {FORMAT_VERSION}. "
                 "Use a newer version of it."
+            )
+        if self._version == 0 and files.list(KRAFT_LOG):
+            # Before anything is written, the mark of a clean shutdown included.
+            raise UnreadableDataFolder(
+                f"The data folder has a {KRAFT_LOG} of Apache Kafka's own: its topics are only known there, and this "
+                "program cannot read it. Nothing was changed; use another folder."
             )
         while self._version < FORMAT_VERSION:
             if self._version in UPGRADES:

@@ -7,6 +7,7 @@ topic that we know is set aside (`-stray`), never deleted.
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Protocol, cast
 
 from broker.process.logging import EventLog
@@ -151,9 +152,14 @@ class FolderStore:
             if owned is False:
                 self.remove(topic, topic_id or bytes(16), index)
             elif owned is None:
-                aside = f"{name[:210]}.{(topic_id or bytes(16)).hex()}{STRAY}"
+                aside = self._free_name(f"{name[:200]}.{(topic_id or bytes(16)).hex()}")
                 self._files.rename(name, aside)
                 yield aside
+
+    def _free_name(self, stem: str) -> str:
+        """What is set aside is kept, an earlier one of the same name included."""
+        names = (f"{stem}{STRAY}" if number == 0 else f"{stem}.{number}{STRAY}" for number in count())
+        return next(name for name in names if not self._files.exists(name))
 
     def _is_partition(self, folder: str) -> bool:
         """Whether a folder looks like ours: nothing else is ever touched."""

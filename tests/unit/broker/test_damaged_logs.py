@@ -220,3 +220,17 @@ def test_a_shard_over_a_damaged_log_is_nobodys_and_the_others_work(commits: int)
     life(files, commit)
     flip(files, f"__consumer_offsets-0/{SEGMENT}", 70)
     life(files, one_is_offline)
+
+
+def test_a_folder_may_be_set_aside_under_a_name_that_is_taken() -> None:
+    files = SimulatedFiles()
+    for number in range(3):
+        life(files, knows_nothing)
+        files.make_folder("stranger-0")
+        files.open(f"stranger-0/{SEGMENT}", create=True).append([b"%d" % number])
+    life(files, knows_nothing)
+    assert len([name for name in files.list("") if name.endswith("-stray")]) == 3
+
+
+async def knows_nothing(node: Node) -> None:
+    assert node.services.topics.by_name("stranger") is None

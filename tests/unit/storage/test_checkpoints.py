@@ -12,6 +12,7 @@ from storage.checkpoints import (
     read_offsets,
     read_partition_metadata,
     read_text,
+    write_clean_shutdown,
     write_meta_properties,
     write_offsets,
     write_partition_metadata,
@@ -175,3 +176,14 @@ def test_an_older_format_is_brought_up_step_by_step_and_a_newer_one_refused(monk
     put(files, "tallystick.format", "{")
     with pytest.raises(UnreadableDataFolder, match="damaged"):
         DataFolder(files, boot_id="b")
+
+
+def test_a_folder_of_kafkas_own_is_refused_and_nothing_in_it_is_touched() -> None:
+    files = SimulatedFiles()
+    write_clean_shutdown(files)
+    files.make_folder("__cluster_metadata-0")
+    files.open("__cluster_metadata-0/00000000000000000000.log", create=True).append([b"of a quorum"])
+    for _ in range(2):
+        with pytest.raises(UnreadableDataFolder, match="Apache Kafka's own"):
+            DataFolder(files, boot_id="b")
+        assert files.list("") == [".kafka_cleanshutdown", "__cluster_metadata-0"]

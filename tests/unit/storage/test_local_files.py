@@ -161,3 +161,15 @@ def test_a_folder_serves_one_broker_at_a_time(files: LocalFiles) -> None:
     files.close()
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
     LocalFiles(files.root).close()
+
+
+def test_a_folder_that_is_a_link_is_deleted_as_a_link(files: LocalFiles, tmp_path: Path) -> None:
+    """Kafka does the same; what an operator has put elsewhere is left there."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").write_text("kept")
+    files.make_folder("real")
+    link = Path(files._absolute("t-0.1-delete"))
+    link.symlink_to(elsewhere)
+    files.delete_folder("t-0.1-delete")
+    assert not files.exists("t-0.1-delete") and (elsewhere / "kept").exists()
