@@ -61,7 +61,7 @@ class Partition:
         self.discarded = False
         self.offline: LogDamaged | None = None
         self.name = f"{topic}-{index}"
-        self._verifications = Verifications()
+        self.verifications = Verifications()
         self.derived = DerivedState(
             log, now_ms=now_ms(), expiration_ms=producer_expiration_ms(), on_moved=self._log_cut
         )
@@ -142,7 +142,7 @@ class Partition:
         duplicate = producers.find_duplicate(header)
         if duplicate is not None:
             logger.info("%s: producer %d repeats offset %d", self.name, header.producer_id, duplicate.base_offset)
-            self._verifications.repeated(header, producers.next_sequence(header.producer_id))
+            self.verifications.repeated(header, producers.next_sequence(header.producer_id))
             return Appended(
                 duplicate.base_offset,
                 duplicate.last_offset,
@@ -154,7 +154,7 @@ class Partition:
         base_offset = self.log.append(checked.batch, leader_epoch=self.leader_epoch)
         producers.apply_data(header, base_offset, now_ms)
         if header.is_transactional:
-            self._verifications.data_appended(header.producer_id)
+            self.verifications.data_appended(header.producer_id)
         return self._appended(checked, base_offset)
 
     def append_records(
@@ -174,7 +174,7 @@ class Partition:
         base_offset = self.log.append(batch, leader_epoch=self.leader_epoch)
         if header.producer_id >= 0:
             self.derived.producers.apply_data(header, base_offset, now_ms)
-            self._verifications.data_appended(header.producer_id)
+            self.verifications.data_appended(header.producer_id)
         else:
             self.derived.producers.skip_to(self.log.end_offset)
         self._on_written(self)
@@ -210,7 +210,7 @@ class Partition:
         offset = self.log.append(batch, leader_epoch=self.leader_epoch)
         self.derived.transaction_completed(producers.completes(end, offset))
         producers.apply_marker(end, offset, now_ms)
-        self._verifications.marker_appended(end)
+        self.verifications.marker_appended(end)
         self._on_written(self)
         return offset
 
@@ -221,11 +221,11 @@ class Partition:
             if header.is_transactional and not producers.has_open_transaction(producer_id, epoch):
                 # The epoch comes first: a fenced producer must hear 47, which lets it abort (KAFKA-19690).
                 current = producers.epoch(producer_id)
-                if epoch >= current and verification and not self._verifications.is_current(producer_id, guard):
+                if epoch >= current and verification and not self.verifications.is_current(producer_id, guard):
                     raise self._append_error(
                         ErrorCode.INVALID_TXN_STATE, "the record was not part of an ongoing transaction"
                     )
-            producers.check_data(header, from_client=from_client, tentative=self._verifications.tentative(producer_id))
+            producers.check_data(header, from_client=from_client, tentative=self.verifications.tentative(producer_id))
         except ProducerRefused as refused:
             raise self._append_error(refused.error, str(refused)) from refused
 
@@ -271,7 +271,7 @@ class Partition:
             raise self._append_error(ErrorCode.INVALID_PRODUCER_EPOCH, f"epoch {epoch} is smaller than {current}")
         if producers.has_open_transaction(producer_id, epoch):
             return ALREADY_VERIFIED
-        return self._verifications.begin(
+        return self.verifications.begin(
             producer_id, epoch, sequence, supports_epoch_bump=supports_epoch_bump, now_ms=self._now_ms()
         )
 
@@ -371,7 +371,7 @@ class Partition:
     def expire_producers(self, now_ms: int) -> bool:
         """Forget silent producers, a slice per call; True when all were looked at."""
         expiration_ms = self._producer_expiration_ms()
-        self._verifications.expire(now_ms, expiration_ms)
+        self.verifications.expire(now_ms, expiration_ms)
         return self.derived.producers.expire(now_ms, expiration_ms)
 
     def configure(self, config: TopicConfig) -> None:

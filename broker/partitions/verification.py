@@ -7,6 +7,7 @@ current one (KAFKA-14884).
 """
 
 from dataclasses import dataclass
+from itertools import islice, takewhile
 
 from protocol.records.batch import BatchHeader
 from storage.producer_state import EndMarker, Tentative
@@ -77,6 +78,15 @@ class Verifications:
         entry = self._entries.get(marker.producer_id)
         if entry is not None and not (marker.transaction_version >= 2 and entry.epoch == marker.producer_epoch):
             del self._entries[marker.producer_id]
+
+    def forget_oldest(self, most: int, before_ms: int) -> int:
+        """Forget up to `most` questions of before that time; returns how many there were."""
+        # An entry is made once and never moved: the first is the oldest.
+        oldest = takewhile(lambda item: item[1].since_ms < before_ms, self._entries.items())
+        late = [producer_id for producer_id, _ in islice(oldest, most)]
+        for producer_id in late:
+            del self._entries[producer_id]
+        return len(late)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget questions that nobody came back with."""

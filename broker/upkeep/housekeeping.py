@@ -158,6 +158,6 @@ class Housekeeping:
     async def bound_producers(self) -> None:
         """Forget who was silent for longest, where there are too many."""
         most = self._config.get_int("tallystick.producer.ids.max")
-        forgotten = await enforce(self._open_partitions(), most)
+        forgotten = await enforce(self._open_partitions(), most, self._environment.wall_ms())
         if forgotten:
             _log.warning("more producers than tallystick.producer.ids.max: some are forgotten early", count=forgotten)

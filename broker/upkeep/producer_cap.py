@@ -1,8 +1,8 @@
 """A bound on what the broker remembers of producers: `tallystick.producer.ids.max` (docs/decisions/0009).
 
-Idempotence costs memory per producer and partition, for a day (`producer.id.expiration.ms`), and whoever makes
-producers by the million would fill it. Beyond the bound, those that have been silent for longest are forgotten, never
-one with an open transaction.
+Idempotence costs memory per producer and partition, for a day (`producer.id.expiration.ms`), and so does a
+transactional batch that was refused after its verification. Whoever makes producers by the million would fill it.
+Beyond the bound, those that have been silent for longest are forgotten, never one with an open transaction.
 """
 
 import asyncio
@@ -14,6 +14,8 @@ from storage.producer_entry import HEAD, NO_OFFSET
 
 ENTRIES_PER_SLICE = 10_000
 MOST_AT_ONCE = 20_000
+VERIFICATION_MS = 5_000
+"""A batch follows its verification at once; a question that is older was refused, or its client is gone."""
 SLACK = 0.02
 """How much more than needed is forgotten, so that not every new producer makes all of them be looked at."""
 
@@ -21,14 +23,21 @@ _Found = tuple[int, int, int, bytes]
 """(minus when it was last seen, index of the partition, producer id, its entry)"""
 
 
-async def enforce(partitions: Sequence[Partition], most: int) -> int:
-    """Forget who is beyond the bound; returns how many were. The loop breathes meanwhile."""
-    total = sum(len(partition.derived.producers) for partition in partitions)
+async def enforce(partitions: Sequence[Partition], most: int, now_ms: int) -> int:
+    """Forget who is beyond the bound; returns how many were. The loop breathes meanwhile.
+
+    First those who only ever asked to be verified: nothing of theirs was written.
+    """
+    total = sum(len(partition.derived.producers) + len(partition.verifications) for partition in partitions)
     if total <= most:
         return 0
     wanted = min(total - most + int(most * SLACK), MOST_AT_ONCE)
-    oldest = await _longest_silent(partitions, wanted)
     forgotten = 0
+    for partition in partitions:
+        forgotten += partition.verifications.forget_oldest(wanted - forgotten, now_ms - VERIFICATION_MS)
+    if forgotten == wanted:
+        return forgotten
+    oldest = await _longest_silent(partitions, wanted - forgotten)
     for _, index, producer_id, packed in oldest:
         partition = partitions[index]
         # Whoever has written meanwhile has another entry, and stays.

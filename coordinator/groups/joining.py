@@ -18,6 +18,10 @@ from protocol.messages.groups import JoinGroupRequest
 
 MEMBER_ID_REQUIRED_SINCE = 4
 SKIP_ASSIGNMENT_SINCE = 9
+CLIENT_ID_CHARACTERS = 255
+"""How much of the client id goes into a member's. Kafka takes all of it, up to 32 KB for each id that is handed out."""
+PENDING_MOST = 10_000
+"""How many ids of a group may be handed out and not taken yet; beyond that the oldest is forgotten."""
 NEW_MEMBER_TIMEOUT_MS = 300_000
 """A new member cannot heartbeat while it waits; one whose client has gone is given up after this."""
 
@@ -107,13 +111,20 @@ class Joining:
     # -- without an id ---------------------------------------------------------------------------------------
 
     def _join_dynamic(self, group: Membership, join: Join) -> None:
-        member_id = f"{join.caller.client_id}-{join.fresh_id}"
+        member_id = f"{join.caller.client_id[:CLIENT_ID_CHARACTERS]}-{join.fresh_id}"
         if join.caller.api_version >= MEMBER_ID_REQUIRED_SINCE:
+            if len(group.pending) >= PENDING_MOST:
+                self._forget_pending(group, next(iter(group.pending)))
             group.pending[member_id] = None
             self._rebalance.expect(group, member_id, join.now_ms + join.request.session_timeout_ms)
             join.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         else:
             self._add(group, join, member_id)
+
+    def _forget_pending(self, group: Membership, member_id: str) -> None:
+        """If its owner comes after all, UNKNOWN_MEMBER_ID makes it ask for another."""
+        group.remove(member_id)
+        self._rebalance.forget(group, member_id)
 
     def _join_static(self, group: Membership, join: Join, instance_id: str) -> None:
         member_id = f"{instance_id}-{join.fresh_id}"

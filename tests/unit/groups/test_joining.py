@@ -2,6 +2,7 @@
 
 import pytest
 
+from coordinator.groups.joining import PENDING_MOST
 from protocol.errors import ErrorCode
 from tests.harness.group_settings import FixedGroupSettings
 from tests.unit.groups.story import GROUP, Story, joined, subscription
@@ -198,3 +199,19 @@ def test_a_refused_first_record_leaves_no_group_behind() -> None:
     assert story.listed() == []
     assert story.describe(GROUP).group_state == "Dead"
     story.stable()
+
+
+def test_long_client_ids_do_not_make_long_member_ids() -> None:
+    member = Story().new_member(client="c" * 32_000)
+    assert member.startswith("c" * 255 + "-")
+    assert len(member) < 300
+
+
+def test_ids_nobody_comes_for_are_bounded() -> None:
+    """Beyond the bound the oldest goes, and with it its deadline; its owner joins anew."""
+    story = Story()
+    handed_out = [story.new_member() for _ in range(PENDING_MOST + 50)]
+    machine = story.shard.machine
+    assert len(machine._classic.memberships[GROUP].pending) == PENDING_MOST
+    assert len(machine._deadlines) == PENDING_MOST + 1, "and the one of retention"
+    assert joined(story.join(handed_out[0])).error_code == ErrorCode.UNKNOWN_MEMBER_ID

@@ -10,6 +10,7 @@ from storage.producer_state import EndMarker, ProducerState
 from tests.unit.partition.rig import Rig
 
 PRODUCERS = 100_000
+NOW_MS = 1_000_000
 MOST_BYTES = 400
 """What docs/decisions/0009 says an idle producer costs."""
 
@@ -50,12 +51,29 @@ def test_beyond_the_bound_those_silent_for_longest_go_and_open_transactions_stay
     for number in range(100):
         state = partitions[number % 2].derived.producers
         state.apply_data(header_of(number, 0, transactional=number == 0), state.offset, 1000 + number)
-    assert asyncio.run(enforce(partitions, 100)) == 0
-    forgotten = asyncio.run(enforce(partitions, 60))
+    assert asyncio.run(enforce(partitions, 100, NOW_MS)) == 0
+    forgotten = asyncio.run(enforce(partitions, 60, NOW_MS))
     assert forgotten == 41, "forty too many, and two in a hundred of the bound"
     left = sorted(producer_id for one in partitions for producer_id, _ in one.derived.producers.entries())
     assert left == [0, *range(42, 100)]
-    assert asyncio.run(enforce(partitions, 60)) == 0
+    assert asyncio.run(enforce(partitions, 60, NOW_MS)) == 0
+
+
+def test_refused_questions_count_as_producers_and_go_first() -> None:
+    """A batch that is refused after its verification leaves an entry, with any producer id a client makes up."""
+    rigs = [Rig(), Rig()]
+    partitions = [rig.partition for rig in rigs]
+    for number in range(10):
+        state = partitions[0].derived.producers
+        state.apply_data(header_of(number, 0), state.offset, 1000 + number)
+    for number in range(1_000):
+        seen_ms = NOW_MS - 60_000 if number < 900 else NOW_MS
+        partitions[number % 2].verifications.begin(number, 0, 0, supports_epoch_bump=True, now_ms=seen_ms)
+    assert asyncio.run(enforce(partitions, 200, NOW_MS)) == 814
+    assert sum(len(partition.verifications) for partition in partitions) == 186
+    assert len(partitions[0].derived.producers) == 10
+    asyncio.run(enforce(partitions, 100, NOW_MS))
+    assert sum(len(partition.verifications) for partition in partitions) == 100, "those of this moment stay"
 
 
 def test_whoever_writes_while_the_oldest_are_looked_for_stays() -> None:
@@ -65,7 +83,7 @@ def test_whoever_writes_while_the_oldest_are_looked_for_stays() -> None:
         state.apply_data(header_of(number, 0), state.offset, 1000 + number)
 
     async def story() -> None:
-        looking = asyncio.ensure_future(enforce([rig.partition], 5))
+        looking = asyncio.ensure_future(enforce([rig.partition], 5, NOW_MS))
         await asyncio.sleep(0)
         state.apply_data(header_of(0, 1), state.offset, 5000)
         assert await looking == 4
