@@ -220,6 +220,7 @@ class Node:
             draw_id=lambda: int.from_bytes(random_bytes(4), "big") & 0x7FFFFFFF,
             slots=lambda: self.config.get_int("max.incremental.fetch.session.cache.slots"),
             eviction_ms=lambda: SESSION_EVICTION_MS,
+            most_partitions=lambda: self.config.get_int("tallystick.fetch.session.partitions.max"),
         )
 
     def _open_store(self) -> tuple[PartitionStore, MetaProperties]:

@@ -1,12 +1,14 @@
 """Fetch sessions (KIP-227): a consumer says once what it reads, afterwards only what has changed.
 
 The broker keeps per session what the client asked of each partition and what it was last told, and leaves out of an
-answer whatever the client knows already. Sessions live in a bounded cache; a client without a place gets id 0 and
-asks in full each time. Partitions that had records go to the end, so that those behind them get their turn.
+answer whatever the client knows already. Sessions live in a cache that is bounded in number and in partitions of all
+sessions together; a client without a place gets id 0 and asks in full each time. A session ends with the connection
+that used it last: a client that connects anew asks in full, as Kafka's clients do. Partitions that had records go to
+the end, so that those behind them get their turn.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from protocol.errors import ErrorCode
@@ -35,12 +37,16 @@ class Wanted:
         self.index = asked.partition
         self.told_high_watermark = -1
         self.told_start_offset = -1
-        self.ask(asked)
-
-    def ask(self, asked: FetchPartition) -> None:
         self.fetch_offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
         self.leader_epoch = asked.current_leader_epoch
+        self.last_fetched_epoch = asked.last_fetched_epoch
+
+    def ask_as(self, asked: "Wanted") -> None:
+        """The client asks for something else of it now."""
+        self.fetch_offset = asked.fetch_offset
+        self.max_bytes = asked.max_bytes
+        self.leader_epoch = asked.leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
 
     def knows(self, *, high_watermark: int, start_offset: int) -> bool:
@@ -59,17 +65,20 @@ class Wanted:
 class Session:
     """What one client reads."""
 
-    __slots__ = ("by_topic_id", "epoch", "last_used_ms", "session_id", "wanted")
+    __slots__ = ("by_topic_id", "connection_id", "epoch", "last_used_ms", "session_id", "wanted")
 
-    def __init__(self, session_id: int, *, by_topic_id: bool, now_ms: int) -> None:
+    def __init__(self, session_id: int, *, connection_id: int, by_topic_id: bool, now_ms: int) -> None:
         self.session_id = session_id
+        self.connection_id = connection_id
         self.by_topic_id = by_topic_id
         self.epoch = 1
         self.last_used_ms = now_ms
         self.wanted: OrderedDict[PartitionKey, Wanted] = OrderedDict()
 
     def had_records(self, wanted: Wanted) -> None:
-        self.wanted.move_to_end((wanted.topic_id if self.by_topic_id else wanted.topic, wanted.index))
+        key = (wanted.topic_id if self.by_topic_id else wanted.topic, wanted.index)
+        if key in self.wanted:  # it may have been forgotten while the fetch waited
+            self.wanted.move_to_end(key)
 
 
 @dataclass(slots=True)
@@ -89,29 +98,63 @@ class FetchView:
 class FetchSessions:
     """The cache. `draw_id` draws a random positive int32; `slots` and `eviction_ms` are read at each use."""
 
-    def __init__(self, *, draw_id: Callable[[], int], slots: Callable[[], int], eviction_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        *,
+        draw_id: Callable[[], int],
+        slots: Callable[[], int],
+        eviction_ms: Callable[[], int],
+        most_partitions: Callable[[], int] = lambda: 1 << 31,
+    ) -> None:
         self._draw_id = draw_id
         self._slots = slots
         self._eviction_ms = eviction_ms
+        self._most_partitions = most_partitions
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         """Least recently used first."""
+        self._of_connection: dict[int, set[int]] = {}
+        self.partitions = 0
+        """Of all sessions together."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def view(self, request: FetchRequest, version: int, now_ms: int) -> FetchView:
-        """Resolve the session of a request, and move it on."""
+    def view(
+        self,
+        request: FetchRequest,
+        version: int,
+        now_ms: int,
+        connection_id: int = 0,
+        asked: dict[PartitionKey, Wanted] | None = None,
+    ) -> FetchView:
+        """Resolve the session of a request, and move it on. `asked`: what `partitions_of` the request gave, where that
+        took its time."""
         by_topic_id = version >= TOPIC_IDS_SINCE
+        if asked is None:
+            asked = dict(partitions_of(request, version))
         if request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
-            asked = _asked(request, by_topic_id)
+            self._drop(request.session_id)
             session = None
-            if request.session_epoch == FIRST_EPOCH:
-                session = self._create(asked, by_topic_id=by_topic_id, now_ms=now_ms)
+            if request.session_epoch == FIRST_EPOCH and self._make_room(len(asked), now_ms):
+                session = self._create(asked, connection_id=connection_id, by_topic_id=by_topic_id, now_ms=now_ms)
             return FetchView(list(asked.values()), session)
-        return self._continue(request, by_topic_id=by_topic_id, now_ms=now_ms)
+        return self._continue(request, asked, connection_id=connection_id, by_topic_id=by_topic_id, now_ms=now_ms)
 
-    def _continue(self, request: FetchRequest, *, by_topic_id: bool, now_ms: int) -> FetchView:
+    def connection_closed(self, connection_id: int) -> None:
+        """Its client will not come back to its sessions."""
+        for session_id in list(self._of_connection.get(connection_id, ())):
+            self._drop(session_id)
+        self._of_connection.pop(connection_id, None)
+
+    def _continue(
+        self,
+        request: FetchRequest,
+        asked: dict[PartitionKey, Wanted],
+        *,
+        connection_id: int,
+        by_topic_id: bool,
+        now_ms: int,
+    ) -> FetchView:
         session = self._sessions.get(request.session_id)
         if session is None:
             return FetchView([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -119,54 +162,73 @@ class FetchSessions:
             return FetchView([], error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_topic_id != by_topic_id:
             return FetchView([], error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        _update(session, request, by_topic_id)
+        before = len(session.wanted)
+        _update(session, request, asked, by_topic_id)
+        self.partitions += len(session.wanted) - before
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
+        if session.connection_id != connection_id:
+            self._of_connection[session.connection_id].discard(session.session_id)
+            self._of_connection.setdefault(connection_id, set()).add(session.session_id)
+            session.connection_id = connection_id
         if not session.wanted:
-            del self._sessions[session.session_id]
+            self._drop(session.session_id)
             return FetchView([])
+        if len(session.wanted) > before and self.partitions > self._most_partitions():
+            self._drop(session.session_id)
+            return FetchView([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.epoch = 1 if session.epoch == 0x7FFFFFFF else session.epoch + 1
         return FetchView(list(session.wanted.values()), session, incremental=True)
 
-    def _create(self, wanted: dict[PartitionKey, Wanted], *, by_topic_id: bool, now_ms: int) -> Session | None:
-        if not self._make_room(now_ms):
-            return None
+    def _create(
+        self, wanted: dict[PartitionKey, Wanted], *, connection_id: int, by_topic_id: bool, now_ms: int
+    ) -> Session:
         session_id = self._draw_id()
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._draw_id()
-        session = Session(session_id, by_topic_id=by_topic_id, now_ms=now_ms)
+        session = Session(session_id, connection_id=connection_id, by_topic_id=by_topic_id, now_ms=now_ms)
         session.wanted.update(wanted)
         self._sessions[session_id] = session
+        self._of_connection.setdefault(connection_id, set()).add(session_id)
+        self.partitions += len(wanted)
         return session
 
-    def _make_room(self, now_ms: int) -> bool:
-        slots = self._slots()
-        while self._sessions and len(self._sessions) >= slots:
+    def _drop(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is None:
+            return
+        self.partitions -= len(session.wanted)
+        of_connection = self._of_connection[session.connection_id]
+        of_connection.discard(session_id)
+        if not of_connection:
+            del self._of_connection[session.connection_id]
+
+    def _make_room(self, partitions: int, now_ms: int) -> bool:
+        slots, most = self._slots(), self._most_partitions()
+        if partitions > most:
+            return False
+        while self._sessions and (len(self._sessions) >= slots or self.partitions + partitions > most):
             oldest = next(iter(self._sessions.values()))
             if now_ms - oldest.last_used_ms <= self._eviction_ms():
                 return False
-            del self._sessions[oldest.session_id]
+            self._drop(oldest.session_id)
         return slots > 0
 
 
-def _keyed(request: FetchRequest, by_topic_id: bool) -> Iterable[tuple[PartitionKey, str, bytes, FetchPartition]]:
+def partitions_of(request: FetchRequest, version: int) -> Iterator[tuple[PartitionKey, Wanted]]:
+    """What a request asks for."""
+    by_topic_id = version >= TOPIC_IDS_SINCE
     for topic in request.topics:
         name: str | bytes = topic.topic_id if by_topic_id else topic.topic
         for asked in topic.partitions:
-            yield (name, asked.partition), topic.topic, topic.topic_id, asked
+            yield (name, asked.partition), Wanted(topic.topic, topic.topic_id, asked)
 
 
-def _asked(request: FetchRequest, by_topic_id: bool) -> dict[PartitionKey, Wanted]:
-    return {key: Wanted(name, topic_id, asked) for key, name, topic_id, asked in _keyed(request, by_topic_id)}
-
-
-def _update(session: Session, request: FetchRequest, by_topic_id: bool) -> None:
-    for key, name, topic_id, asked in _keyed(request, by_topic_id):
-        known = session.wanted.get(key)
-        if known is None:
-            session.wanted[key] = Wanted(name, topic_id, asked)
-        else:
-            known.ask(asked)
+def _update(session: Session, request: FetchRequest, asked: dict[PartitionKey, Wanted], by_topic_id: bool) -> None:
+    for key, wanted in asked.items():
+        known = session.wanted.setdefault(key, wanted)
+        if known is not wanted:
+            known.ask_as(wanted)
     for topic in request.forgotten_topics_data:
         for index in topic.partitions:
             session.wanted.pop((topic.topic_id if by_topic_id else topic.topic, index), None)

@@ -19,6 +19,40 @@ class Watched(Protocol):
     def unwatch(self, callback: Callable[[], None]) -> None: ...
 
 
+class Movements:
+    """Watches many partitions from the moment each is added, so that one that moves before somebody waits counts."""
+
+    def __init__(self) -> None:
+        self._partitions: list[Watched] = []
+        self._noted = self._note
+        self._moved = False
+        self._callback: Callable[[], None] | None = None
+
+    def __enter__(self) -> "Movements":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for partition in self._partitions:
+            partition.unwatch(self._noted)
+
+    def add(self, partition: Watched) -> None:
+        partition.watch(self._noted)
+        self._partitions.append(partition)
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+        if self._moved:
+            callback()
+
+    def unwatch(self, callback: Callable[[], None]) -> None:
+        self._callback = None
+
+    def _note(self) -> None:
+        self._moved = True
+        if self._callback is not None:
+            self._callback()
+
+
 class Parked(Generic[T]):
     """One wait. `attempt(last)` returns what to answer, or None to wait on; with `last` it must answer."""
 
@@ -78,7 +112,8 @@ class WaitingRoom:
 
     def __init__(self) -> None:
         self._parked: dict[Parked[Any], None] = {}
-        self._closed = False
+        self.closed = False
+        """Whether nobody is to wait any more."""
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -87,7 +122,7 @@ class WaitingRoom:
         self, watched: Sequence[Watched], attempt: Callable[[bool], T | None], wait_ms: int
     ) -> "asyncio.Future[T]":
         """Wait until `attempt` has an answer, at most `wait_ms`; it is called again whenever one of `watched` moved."""
-        parked: Parked[T] = Parked(self, watched, attempt, 0 if self._closed else wait_ms)
+        parked: Parked[T] = Parked(self, watched, attempt, 0 if self.closed else wait_ms)
         self._parked[parked] = None
         return parked.future
 
@@ -96,6 +131,6 @@ class WaitingRoom:
 
     def close(self) -> None:
         """Answer everybody with what there is; whoever comes later does not wait."""
-        self._closed = True
+        self.closed = True
         for parked in list(self._parked):
             parked.finish()

@@ -141,6 +141,7 @@ class Server:
         return None
 
     def connection_lost(self, connection: Connection) -> None:
+        self._services.fetch_sessions.connection_closed(connection.info.connection_id)
         if self._connections.pop(connection, self) is None:
             host = connection.info.peer_host
             self._per_host[host] -= 1

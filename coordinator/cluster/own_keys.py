@@ -64,6 +64,13 @@ OWN_KEYS = (
         at_least(1 << 20),
     ),
     fixed(
+        "tallystick.fetch.session.partitions.max",
+        INT,
+        "200000",
+        "How many partitions all fetch sessions together remember; a client beyond that asks in full each time.",
+        at_least(0),
+    ),
+    fixed(
         "tallystick.stall.threshold.ms",
         INT,
         "20",

@@ -6,9 +6,9 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.fetch_sessions import FetchSessions, FetchView, Wanted
+from broker.api.fetch_sessions import FetchSessions, FetchView, Wanted, partitions_of
 from broker.api.services import WithConfig, WithEndpoints, WithEnvironment, WithTopics
-from broker.api.waiting import WaitingRoom
+from broker.api.waiting import Movements, WaitingRoom
 from broker.partitions.errors import storage_error
 from broker.partitions.partition import Partition
 from broker.partitions.read import FetchedData
@@ -32,6 +32,8 @@ _log = EventLog("fetch")
 READ_COMMITTED = 1
 NO_TOPIC_ID = bytes(16)
 LEADER_ERRORS = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+AT_ONCE = 500
+"""Partitions that are looked at in one turn; a fetch of more takes turns with others."""
 LEADER_HINTS_SINCE = 16
 """KIP-951: from this version on an answer says who leads now. It does not help whoever is ahead of the leader."""
 
@@ -74,9 +76,15 @@ def fetch(
 
     Not done: followers (`replica_id` is ignored), reading from the nearest replica, remote storage.
     """
-    view = services.fetch_sessions.view(request, context.api_version, services.environment.monotonic_ms())
+    if sum([len(topic.partitions) for topic in request.topics]) > AT_ONCE:
+        return _begin_large(services, context, request, None)
+    view = services.fetch_sessions.view(
+        request, context.api_version, services.environment.monotonic_ms(), context.connection.connection_id
+    )
     if view.error:
         return FetchResponse(error_code=view.error, session_id=0, responses=[])
+    if len(view.wanted) > AT_ONCE:
+        return _begin_large(services, context, request, view)
     attempt = _Attempt(services, context, request, view)
     reading = attempt.read()
     if attempt.enough(reading) or request.max_wait_ms <= 0 or not view.wanted:
@@ -109,18 +117,27 @@ class _Attempt:
 
     def read(self) -> _Reading:
         reading = _Reading()
-        room = self._services.answer_budget.fetch_limit(self._max_bytes)
+        room = self.room()
         for wanted in self._view.wanted:
-            partition, error = self._find(wanted)
-            if partition is None:
-                reading.errors = True
-                told = _error(wanted, error)
-                told.aborted_transactions = []  # null says that a log was looked into, as in Kafka
-                reading.told.append((wanted, told))
-                continue
-            reading.watched.append(partition)
-            self._read_one(reading, wanted, partition, room - reading.size_bytes)
+            self.look_at(wanted, reading, room)
         return reading
+
+    def room(self) -> int:
+        """How much the answer may hold."""
+        return self._services.answer_budget.fetch_limit(self._max_bytes)
+
+    def look_at(self, wanted: Wanted, reading: _Reading, room: int) -> Partition | None:
+        """Read what is wanted of one partition; returns the partition, where there is one."""
+        partition, error = self._find(wanted)
+        if partition is None:
+            reading.errors = True
+            told = _error(wanted, error)
+            told.aborted_transactions = []  # null says that a log was looked into, as in Kafka
+            reading.told.append((wanted, told))
+            return None
+        reading.watched.append(partition)
+        self._read_one(reading, wanted, partition, room - reading.size_bytes)
+        return partition
 
     def _find(self, wanted: Wanted) -> tuple[Partition | None, ErrorCode]:
         topics = self._services.topics
@@ -179,22 +196,27 @@ class _Attempt:
 
     def answer(self, reading: _Reading) -> FetchResponse:
         """Put an answer together; in a session only what its client does not know."""
-        session, incremental = self._view.session, self._view.incremental
         topics: dict[str | bytes, FetchableTopicResponse] = {}
-        moved_leader = False
         for wanted, told in reading.told:
-            if session is not None and not _take_note(wanted, told) and incremental:
-                continue
-            if session is not None and told.records:
-                session.had_records(wanted)
-            moved_leader = moved_leader or told.error_code in LEADER_ERRORS
-            key = wanted.topic_id if wanted.topic_id != NO_TOPIC_ID else wanted.topic
-            topic = topics.get(key)
-            if topic is None:
-                topics[key] = topic = FetchableTopicResponse(
-                    topic=wanted.topic, topic_id=wanted.topic_id, partitions=[]
-                )
-            topic.partitions.append(told)
+            self.put(wanted, told, topics)
+        return self.whole(topics, reading)
+
+    def put(self, wanted: Wanted, told: PartitionData, topics: dict[str | bytes, FetchableTopicResponse]) -> None:
+        """One partition into an answer."""
+        session = self._view.session
+        if session is not None and not _take_note(wanted, told) and self._view.incremental:
+            return
+        if session is not None and told.records:
+            session.had_records(wanted)
+        key = wanted.topic_id if wanted.topic_id != NO_TOPIC_ID else wanted.topic
+        topic = topics.get(key)
+        if topic is None:
+            topics[key] = topic = FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[])
+        topic.partitions.append(told)
+
+    def whole(self, topics: dict[str | bytes, FetchableTopicResponse], reading: _Reading) -> FetchResponse:
+        """The answer of these topics."""
+        moved_leader = reading.errors and any(told.error_code in LEADER_ERRORS for _, told in reading.told)
         return FetchResponse(
             session_id=self._view.session_id,
             responses=list(topics.values()),
@@ -204,6 +226,66 @@ class _Attempt:
     def _endpoints(self) -> list[NodeEndpoint]:
         endpoint = self._services.endpoints[self._context.connection.listener]
         return [NodeEndpoint(node_id=self._services.node_id, host=endpoint.host, port=endpoint.port)]
+
+
+def _begin_large(
+    services: FetchServices, context: RequestContext, request: FetchRequest, view: FetchView | None
+) -> "asyncio.Future[FetchResponse]":
+    """A fetch of many partitions, in slices of time. Who cancels the future (a client that is gone) ends it."""
+    answer: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
+    work = asyncio.get_running_loop().create_task(_large(services, context, request, view))
+
+    def finished(done: "asyncio.Task[FetchResponse]") -> None:
+        if answer.done():
+            return
+        if done.cancelled():
+            answer.cancel()
+        elif (error := done.exception()) is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(done.result())
+
+    work.add_done_callback(finished)
+    answer.add_done_callback(lambda _: work.cancel())
+    return answer
+
+
+async def _large(
+    services: FetchServices, context: RequestContext, request: FetchRequest, view: FetchView | None
+) -> FetchResponse:
+    slice_, now_ms = services.environment.time_slice(), services.environment.monotonic_ms
+    deadline_ms = now_ms() + request.max_wait_ms
+    if view is None:
+        asked = {}
+        for key, wanted in partitions_of(request, context.api_version):
+            asked[key] = wanted
+            if slice_.spent():
+                await slice_.wait_for_turn()
+        connection_id = context.connection.connection_id
+        view = services.fetch_sessions.view(request, context.api_version, now_ms(), connection_id, asked)
+    if view.error:
+        return FetchResponse(error_code=view.error, session_id=0, responses=[])
+    attempt = _Attempt(services, context, request, view)
+    while True:
+        reading = _Reading()
+        room = attempt.room()
+        with Movements() as movements:
+            for wanted in view.wanted:
+                partition = attempt.look_at(wanted, reading, room)
+                if partition is not None:
+                    movements.add(partition)
+                if slice_.spent():
+                    await slice_.wait_for_turn()
+            left_ms = deadline_ms - now_ms()
+            if attempt.enough(reading) or left_ms <= 0 or services.waiting.closed:
+                break
+            await services.waiting.park([movements], lambda last: True, left_ms)
+    topics: dict[str | bytes, FetchableTopicResponse] = {}
+    for wanted, told in reading.told:
+        attempt.put(wanted, told, topics)
+        if slice_.spent():
+            await slice_.wait_for_turn()
+    return attempt.whole(topics, reading)
 
 
 def _epoch_error(wanted: Wanted, partition: Partition) -> ErrorCode:

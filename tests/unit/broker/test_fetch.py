@@ -1,13 +1,16 @@
 """Fetch over several partitions: limits in bytes, epochs, and a partition that cannot be read."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from broker.api.services import Services
+from broker.process.time_slice import TimeSlice
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from protocol.records.record import NewRecord, build_batch
+from tests.harness.work_clock import WorkClock
 from tests.unit.transactions.node_rig import ask, in_a_node, partitions_of
 
 LARGE = 1 << 20
@@ -99,3 +102,88 @@ def test_a_partition_that_cannot_be_read_harms_no_other(tmp_path: Any, caplog: p
         assert line.exc_info is None
 
     in_a_node(story, tmp_path)
+
+
+def count_turns() -> list[int]:
+    """Grows by one each turn of the loop."""
+    turns: list[int] = []
+
+    def next_turn() -> None:
+        turns.append(len(turns))
+        asyncio.get_running_loop().call_soon(next_turn)
+
+    next_turn()
+    return turns
+
+
+def slices_of_work(node: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = WorkClock()
+    monkeypatch.setattr(type(node.environment), "time_slice", lambda self: TimeSlice(clock.now))
+
+
+def test_many_partitions_take_many_turns(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: Services) -> None:
+        slices_of_work(node, monkeypatch)
+        batch = append(partitions_of(node)[1])
+        turns = count_turns()
+        got = await fetch(node, *(wanted(index) for index in range(5000)))
+        assert len(turns) > 3 * 5000 // 30
+        assert [data.partition_index for data in got] == list(range(5000))
+        assert size(got[1]) == batch
+        assert all(data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for data in got[2:])
+
+    in_a_node(story, tmp_path)
+
+
+def large_and_waiting(node: Services, count: int) -> "asyncio.Task[FetchResponse]":
+    """All partitions there are, which are too many to be looked at in one turn."""
+    request = FetchRequest(
+        max_wait_ms=1_000_000,
+        min_bytes=1,
+        session_epoch=-1,
+        topics=[FetchTopic(topic="large", partitions=[wanted(index) for index in range(count)])],
+    )
+    return asyncio.ensure_future(ask(node, request, 12))
+
+
+@pytest.mark.parametrize("when", ["while it looks", "while it waits"])
+def test_a_large_fetch_sees_what_moves(when: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 600
+
+    async def story(node: Services) -> None:
+        slices_of_work(node, monkeypatch)
+        topic = await node.topics.auto_create("large")
+        partitions = list(node.topics.by_name("large").partitions)  # type: ignore[union-attr]
+        assert len(partitions) == count, topic
+        waiting = large_and_waiting(node, count)
+        if when == "while it looks":
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not len(node.waiting)
+        else:
+            while not len(node.waiting):
+                await asyncio.sleep(0)
+        batch = append(partitions[0])
+        answer = await waiting
+        assert size(answer.responses[0].partitions[0]) == batch
+        assert not len(node.waiting)
+        assert all(not partition._visibility._watchers for partition in partitions)
+
+    in_a_node(story, tmp_path, num_partitions=str(count))
+
+
+def test_a_large_fetch_ends_with_its_client(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 600
+
+    async def story(node: Services) -> None:
+        slices_of_work(node, monkeypatch)
+        await node.topics.auto_create("large")
+        waiting = large_and_waiting(node, count)
+        while not len(node.waiting):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not len(node.waiting)
+
+    in_a_node(story, tmp_path, num_partitions=str(count))

@@ -14,9 +14,17 @@ TOPIC_ID = bytes(range(16))
 class Client:
     """Speaks the session protocol towards a cache, with a clock of its own."""
 
-    def __init__(self, *, slots: int = 10, eviction_ms: int = 1000, version: int = 12) -> None:
+    def __init__(
+        self, *, slots: int = 10, eviction_ms: int = 1000, version: int = 12, most_partitions: int = 1000
+    ) -> None:
         ids = itertools.count(1)
-        self.sessions = FetchSessions(draw_id=lambda: next(ids), slots=lambda: slots, eviction_ms=lambda: eviction_ms)
+        self.sessions = FetchSessions(
+            draw_id=lambda: next(ids),
+            slots=lambda: slots,
+            eviction_ms=lambda: eviction_ms,
+            most_partitions=lambda: most_partitions,
+        )
+        self.connection_id = 1
         self.now_ms = 0
         self.version = version
 
@@ -35,7 +43,7 @@ class Client:
             topics=[FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=partitions)] if asked else [],
             forgotten_topics_data=[ForgottenTopic(topic="t", topic_id=TOPIC_ID, partitions=list(forgotten))],
         )
-        return self.sessions.view(request, version or self.version, self.now_ms)
+        return self.sessions.view(request, version or self.version, self.now_ms, self.connection_id)
 
 
 def offsets(view: FetchView) -> dict[int, int]:
@@ -130,3 +138,44 @@ def test_partitions_that_had_records_go_behind_those_that_had_none() -> None:
     assert view.session is not None
     view.session.had_records(view.wanted[0])
     assert list(offsets(client.fetch(view.session_id, 1, {}))) == [1, 2, 0]
+
+
+def test_all_sessions_together_remember_so_many_partitions() -> None:
+    client = Client(most_partitions=100)
+    first = client.fetch(0, 0, dict.fromkeys(range(60), 0))
+    second = client.fetch(0, 0, dict.fromkeys(range(60), 0))
+    assert first.session_id and not second.session_id, "it asks in full each time"
+    assert len(second.wanted) == 60
+    client.now_ms += 1001
+    assert client.fetch(0, 0, dict.fromkeys(range(60), 0)).session_id, "the first was silent for long"
+    assert client.sessions.partitions == 60
+    assert not client.fetch(0, 0, dict.fromkeys(range(101), 0)).session_id
+
+
+def test_a_session_that_grows_beyond_the_bound_ends() -> None:
+    client = Client(most_partitions=100)
+    first = client.fetch(0, 0, {0: 0})
+    grown = client.fetch(first.session_id, 1, dict.fromkeys(range(200), 0))
+    assert grown.error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(client.sessions), client.sessions.partitions) == (0, 0)
+
+
+def test_partitions_are_counted_through_all_that_may_happen() -> None:
+    client = Client()
+    first = client.fetch(0, 0, {0: 0, 1: 0})
+    client.fetch(first.session_id, 1, {2: 0}, forgotten=(0,))
+    assert client.sessions.partitions == 2
+    client.fetch(first.session_id, 2, {}, forgotten=(1, 2))
+    assert (len(client.sessions), client.sessions.partitions) == (0, 0)
+
+
+def test_sessions_end_with_the_connection_that_used_them_last() -> None:
+    client = Client()
+    first, second = client.fetch(0, 0, {0: 0}), client.fetch(0, 0, {0: 0})
+    client.connection_id = 2
+    client.fetch(second.session_id, 1, {})
+    client.sessions.connection_closed(1)
+    assert client.fetch(first.session_id, 1, {}).error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert not client.fetch(second.session_id, 2, {}).error
+    client.sessions.connection_closed(2)
+    assert (len(client.sessions), client.sessions.partitions, client.sessions._of_connection) == (0, 0, {})
