@@ -278,3 +278,40 @@ def test_a_topic_deleted_under_a_marker_completes_the_transaction_through_its_ow
         assert told == [ErrorCode.UNKNOWN_TOPIC_ID]
 
     life(files, story)
+
+
+def test_a_start_that_is_deleted_up_to_while_checkpoints_are_written_is_in_the_next_writing() -> None:
+    """DeleteRecords is answered when its own start is written down, not when one is that began before it."""
+    files = SimulatedFiles()
+    at_answers: list[bool] = []
+
+    async def story(node: Node) -> None:
+        partition = await opened(node)
+        for value in (b"a", b"b", b"c"):
+            await (append(partition, value) or asyncio.sleep(0))
+        assert node.data_folder is not None
+        checkpoints, run_at_once = node.services.checkpoints, node.environment.run_blocking
+        held = asyncio.Event()
+
+        def run_later(work: Callable[[], Any]) -> "asyncio.Future[Any]":
+            async def later() -> Any:
+                await held.wait()
+                return await run_at_once(work)
+
+            return asyncio.ensure_future(later())
+
+        node.environment.run_blocking = run_later  # type: ignore[method-assign, assignment]
+        partition.delete_records(1)
+        first = asyncio.ensure_future(checkpoints.write())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        partition.delete_records(2)
+        second = asyncio.ensure_future(checkpoints.write())
+        await asyncio.sleep(0)
+        held.set()
+        await asyncio.gather(first, second)
+        node.environment.run_blocking = run_at_once  # type: ignore[method-assign]
+        at_answers.append(node.data_folder._written[1]["t", 0] == 2)
+
+    life(files, story)
+    assert at_answers == [True]

@@ -53,3 +53,21 @@ def test_a_transaction_that_is_open_in_a_snapshot_is_open_after_it() -> None:
     again.end(8, 1, commit=True)
     again.flush()
     assert again.partition.last_stable_offset == 4
+
+
+def test_a_snapshot_never_stands_without_its_sidecar() -> None:
+    """Killed between the two writes, all but the last batch of each producer would be forgotten."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    for sequence in range(3):
+        rig.produce(idempotent(7, 0, sequence))
+    rig.flush()
+    written: list[str] = []
+
+    def remember(operation: str, path: str) -> None:
+        if operation == "write_whole":
+            written.append(path.rpartition(".")[2])
+
+    files.fault = remember
+    rig.partition.derived.snapshot()
+    assert written == ["producers", "snapshot"]

@@ -311,3 +311,14 @@ def test_a_segment_that_a_power_cut_emptied_ends_a_compacted_log_too(foreign: bo
     found.open(f"{log.segments[1].path}.log").truncate(0)
     again = open_log(found, Recovery(foreign=foreign), config)
     assert again.end_offset == (end_offset if foreign else lost)
+
+
+def test_what_a_kill_left_unsynced_is_not_durable_before_it_is_synced() -> None:
+    """In page-cache mode a start syncs nothing: until the first flush, a power cut takes what is behind the point."""
+    files = SimulatedFiles()
+    log = open_log(files, REBOOTED)
+    for index in range(5):
+        log.append(batch(index), leader_epoch=0)
+    again = open_log(files.kill(), Recovery(recovery_point=3, same_boot=True, sync=False))
+    assert (again.durable_offset, again.recovery_point, again.end_offset) == (3, 3, 5)
+    assert again.flush_now() == 5

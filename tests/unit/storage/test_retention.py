@@ -123,3 +123,21 @@ def test_a_replacement_takes_the_place_of_the_segments_it_was_made_from() -> Non
         assert [header.base_offset for header, _ in compacted.replay(0)] == [1, 7, *range(8, 14)]
         found = compacted.offset_for_timestamp(5, end_offset=14)
         assert found is not None and found.offset == 7
+
+
+def test_what_is_due_is_not_unlinked_while_a_flush_may_sync_it() -> None:
+    """Its delay may end, and a round of retention come, in the middle of a sync: that would find no file."""
+    files = SimulatedFiles()
+    log = open_log(files, 20, retention_ms=10, file_delete_delay_ms=5)
+    log.flush_now()
+    enforce_retention(log, 1_000_000, log.end_offset)
+    log.append(batch(1_000_000), leader_epoch=0)
+    waiting = len(log.disposal)
+    flush = log.begin_flush()
+    assert waiting and flush is not None
+    enforce_retention(log, 2_000_000, 0)
+    assert len(log.disposal) == waiting
+    flush.run()
+    log.finish_flush(flush)
+    enforce_retention(log, 2_000_000, 0)
+    assert len(log.disposal) == 0
