@@ -51,11 +51,11 @@ def main() -> int:
             if load_cases()[name].on_kafka or not chosen.kafka:
                 outcomes.append(attacked(name, chosen))
                 print(described(outcomes[-1]), flush=True)
+                if not chosen.no_write and not chosen.short:
+                    report.save("kafka" if chosen.kafka else "tallystick", outcomes[-1:])
     except JarsMissing as reason:
         print(f"Apache Kafka cannot be had ({reason})", file=sys.stderr)
         return 1
-    if not chosen.no_write and not chosen.short:
-        report.save("kafka" if chosen.kafka else "tallystick", outcomes)
     if chosen.kafka:
         return 0
     stalls = [] if chosen.short else stalls_beside_control(outcomes)
