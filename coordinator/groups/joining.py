@@ -97,7 +97,9 @@ class Joining:
         member = group.members.get(member_id)
         match group.state:
             case GroupState.PREPARING_REBALANCE:
-                return (member is not None and member.joining is not None) or group.joining_count < largest
+                # Counting those who join takes time with each of many members: only where they might be too many.
+                joins_already = member is not None and member.joining is not None
+                return joins_already or len(group.members) < largest or group.joining_count < largest
             case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
                 return member is not None or len(group.members) < largest
             case _:

@@ -3,6 +3,7 @@
 import pytest
 
 from coordinator.groups.joining import PENDING_MOST
+from coordinator.groups.membership import Membership
 from protocol.errors import ErrorCode
 from tests.harness.group_settings import FixedGroupSettings
 from tests.unit.groups.story import GROUP, Story, joined, subscription
@@ -215,3 +216,15 @@ def test_ids_nobody_comes_for_are_bounded() -> None:
     assert len(machine._classic.memberships[GROUP].pending) == PENDING_MOST
     assert len(machine._deadlines) == PENDING_MOST + 1, "and the one of retention"
     assert joined(story.join(handed_out[0])).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_members_are_not_counted_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand members that join would each look at all of the others."""
+    counted: list[str] = []
+    monkeypatch.setattr(Membership, "joining_count", property(lambda group: counted.append(group.group_id) or 0))
+    story = Story()
+    ids = [story.new_member() for _ in range(20)]
+    tickets = [story.join(member) for member in ids]
+    story.tick()
+    assert {joined(ticket).generation_id for ticket in tickets} == {1}
+    assert counted == []
