@@ -68,6 +68,9 @@ class Files(Protocol):
     def delete_folder(self, path: str) -> None:
         """Delete a folder with all that is in it; no error where it is missing."""
 
+    def longest_name(self) -> int:
+        """How long the name of a folder may be in which files of a log are to be made."""
+
     def sync_folder(self, path: str) -> None:
         """Make creations, renames and deletions in a folder durable. Thread-safe."""
 

@@ -270,6 +270,7 @@ class TopicDirectory:
             leader_epoch=self._cluster.epoch,
             layers=config.layers,
             num_partitions=config.get_int("num.partitions"),
+            longest_name=self._store.longest_topic_name(),
             directory=self._directory,
             strict=config.get_bool("tallystick.strict.replication.factor"),
             deletion_enabled=config.get_bool("delete.topic.enable"),

@@ -27,6 +27,9 @@ LOCK_FILE = ".lock"
 """Kafka's name, and Java's kind of lock: a Kafka cannot be started on the folder of a running broker."""
 PARTS_PER_WRITE = min(1024, os.sysconf("SC_IOV_MAX"))
 TEMPORARY = ".tmp"
+LONGEST_INSIDE = 64
+"""Longer than a slash and the name of any file of a log, with what may be put behind it; and the zero that ends a path.
+"""
 
 _locked_here: set[str] = set()
 """POSIX locks belong to a process: two brokers in one process must exclude each other themselves."""
@@ -180,6 +183,10 @@ class LocalFiles:
                 self.spares.granted(lambda: shutil.rmtree(target))
         except FileNotFoundError:
             return
+
+    def longest_name(self) -> int:
+        whole = os.pathconf(self.root, "PC_PATH_MAX") - len(os.fsencode(self.root)) - len("/") - LONGEST_INSIDE
+        return max(0, min(os.pathconf(self.root, "PC_NAME_MAX"), whole))
 
     def sync_folder(self, path: str) -> None:
         self._sync_folder(self._absolute(path))

@@ -122,6 +122,9 @@ class FaultyFiles:
     def delete_folder(self, path: str) -> None:
         self._files.delete_folder(path)
 
+    def longest_name(self) -> int:
+        return self._files.longest_name()
+
     def sync_folder(self, path: str) -> None:
         self._files.sync_folder(path)
 

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Protocol, cast
 
 from broker.process.logging import EventLog
+from coordinator.cluster.topic_rules import LONGEST_NAME
 from storage.checkpoints import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from storage.epochs import highest_epoch
 from storage.files import Files
@@ -25,6 +26,9 @@ _log = EventLog("recovery")
 
 DELETED = "-delete"
 STRAY = "-stray"
+LONGEST_INDEX = len("-99999")
+BEHIND = 1 + 32 + len(DELETED) + 15
+"""A topic id, what a folder is now, and perhaps a number."""
 
 
 class PartitionStore(Protocol):
@@ -42,6 +46,9 @@ class PartitionStore(Protocol):
 
     def remove(self, topic: str, topic_id: bytes, index: int) -> None:
         """Put the log of a deleted partition out of the way; cheap, and final after a crash too."""
+
+    def longest_topic_name(self) -> int:
+        """A longer one could not be given to the folders of its partitions."""
 
     def sweep(self) -> bool:
         """Free the space of one removed log whose time has come; False where there is nothing to do."""
@@ -62,6 +69,9 @@ class MemoryStore:
 
     def remove(self, topic: str, topic_id: bytes, index: int) -> None:
         return
+
+    def longest_topic_name(self) -> int:
+        return LONGEST_NAME
 
     def sweep(self) -> bool:
         return False
@@ -118,8 +128,7 @@ class FolderStore:
         folder = f"{topic}-{index}"
         if not self._files.exists(folder):
             return
-        # Kafka cuts the name so that it stays a legal file name.
-        doomed = f"{folder[:210]}.{topic_id.hex()}{DELETED}"
+        doomed = f"{self._cut(folder)}.{topic_id.hex()}{DELETED}"
         if self._files.exists(doomed):
             self._files.delete_folder(doomed)
         self._files.rename(folder, doomed)
@@ -152,7 +161,7 @@ class FolderStore:
             if owned is False:
                 self.remove(topic, topic_id or bytes(16), index)
             elif owned is None:
-                aside = self._free_name(f"{name[:200]}.{(topic_id or bytes(16)).hex()}")
+                aside = self._free_name(f"{self._cut(name)}.{(topic_id or bytes(16)).hex()}")
                 self._files.rename(name, aside)
                 yield aside
 
@@ -164,3 +173,10 @@ class FolderStore:
     def _is_partition(self, folder: str) -> bool:
         """Whether a folder looks like ours: nothing else is ever touched."""
         return any(name == PARTITION_METADATA or name.endswith(".log") for name in self._files.list(folder))
+
+    def longest_topic_name(self) -> int:
+        return min(LONGEST_NAME, self._files.longest_name() - LONGEST_INDEX)
+
+    def _cut(self, folder: str) -> str:
+        """Kafka cuts the name so that it stays a legal file name with what is put behind it."""
+        return folder[: max(1, self._files.longest_name() - BEHIND)]

@@ -28,14 +28,14 @@ class Refused(Exception):
         self.message = message
 
 
-def check_name(name: str) -> None:
-    """Kafka's rules for a topic name. Raises `Refused`."""
+def check_name(name: str, longest: int = LONGEST_NAME) -> None:
+    """Kafka's rules for a topic name; a file system may allow fewer characters. Raises `Refused`."""
     if not name:
         problem = "the empty string is not allowed"
     elif name in (".", ".."):
         problem = f"'{name}' is not allowed"
-    elif len(name) > LONGEST_NAME:
-        problem = f"the length of '{name}' is longer than the max allowed length {LONGEST_NAME}"
+    elif len(name) > longest:
+        problem = f"the length of '{name}' is longer than the max allowed length {longest}"
     elif LEGAL_NAME.fullmatch(name) is None:
         problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:

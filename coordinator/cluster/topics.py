@@ -16,6 +16,7 @@ from coordinator.cluster.image import TOPIC_RESOURCE, ClusterImage
 from coordinator.cluster.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from coordinator.cluster.topic_rules import (
     INTERNAL_TOPICS,
+    LONGEST_NAME,
     METADATA_TOPIC,
     MOST_PARTITIONS_PER_REQUEST,
     MOST_RECORDS_PER_REQUEST,
@@ -63,6 +64,7 @@ class Rules:
     directory: bytes = bytes(16)
     """The id of the data folder in which new partitions are put."""
     num_partitions: int = 1
+    longest_name: int = LONGEST_NAME
     strict: bool = False
     deletion_enabled: bool = True
     internal_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
@@ -131,7 +133,7 @@ def create(
 def _create_one(
     image: ClusterImage, topic: CreatableTopic, rules: Rules, fresh_id: Callable[[], bytes], decided: Decided
 ) -> CreatableTopicResult:
-    _check_new_name(image, topic.name)
+    _check_new_name(image, topic.name, rules.longest_name)
     count = _partition_count(topic, rules)
     configs = _configs(topic, rules)
     topic_id = fresh_id()
@@ -153,8 +155,8 @@ def _create_one(
     )
 
 
-def _check_new_name(image: ClusterImage, name: str) -> None:
-    check_name(name)
+def _check_new_name(image: ClusterImage, name: str, longest: int) -> None:
+    check_name(name, longest)
     if name in image.topics or name == METADATA_TOPIC:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     collision = image.collision(name)

@@ -340,6 +340,9 @@ class SimulatedDisk:
 
     delete_folder = delete
 
+    def longest_name(self) -> int:
+        return 255
+
     def sync_folder(self, path: str) -> None:
         self.before("sync_folder", path)
         self._folder(path).sync()
