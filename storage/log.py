@@ -12,6 +12,7 @@ from typing import Protocol
 from protocol.records.batch import BatchHeader
 from protocol.records.compression import DEFAULT_BOUNDS, Bounds
 from protocol.schema import Buffer
+from storage.steps import Spent, Steps, never
 
 BEYOND_ALL_OFFSETS = (1 << 63) - 1
 CHECKPOINT_BYTES = 64 << 20
@@ -176,10 +177,12 @@ class Log(Protocol):
     def trim(self, start_offset: int) -> None:
         """Move the start forward (DeleteRecords, retention); bytes may be freed later."""
 
-    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int) -> TimestampedOffset | None:
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, end_offset: int, spent: Spent = never
+    ) -> Steps[TimestampedOffset | None]:
         """The first record (not batch) below `end_offset` whose timestamp is >= `timestamp_ms`."""
 
-    def max_timestamp(self) -> TimestampedOffset | None:
+    def max_timestamp(self, spent: Spent = never) -> Steps[TimestampedOffset | None]:
         """The record with the largest timestamp, the first of them (KIP-734)."""
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:

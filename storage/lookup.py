@@ -1,15 +1,22 @@
-"""Finding records by time, in a list of batches or in segments. The one place where a log looks inside a batch."""
+"""Finding records by time, in a list of batches or in segments. The one place where a log looks inside a batch.
+
+Lookups go in steps. What changes the segments meanwhile makes them begin again.
+"""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
-from protocol.records.batch import BatchHeader, read_header
-from protocol.records.record import records_of
+from protocol.records.batch import BatchHeader, CorruptRecords, read_header
+from protocol.records.compression import DEFAULT_BOUNDS, Bounds
+from protocol.records.spans import spans_in
 from protocol.schema import Buffer
-from storage.log import TimestampedOffset
+from storage.log import LogClosed, LogConfig, TimestampedOffset
 from storage.segment import Segment
+from storage.steps import RECORDS_AT_ONCE, NoLongerTrue, Spent, Steps, never, opened, while_true
 
 LOOKUP_BYTES = 64 << 10
+Found = TimestampedOffset | None
 
 
 def headers_from(segments: Iterable[Segment], position: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
@@ -21,34 +28,89 @@ def headers_from(segments: Iterable[Segment], position: int) -> Iterator[tuple[B
 
 
 def first_record_at_or_after(
-    timestamp_ms: int, batches: Iterable[Buffer], *, start_offset: int, end_offset: int
-) -> TimestampedOffset | None:
-    """The first record in [start_offset, end_offset) that is not older than `timestamp_ms`."""
+    timestamp_ms: int,
+    batches: Iterable[Buffer],
+    *,
+    start_offset: int,
+    end_offset: int,
+    bounds: Bounds = DEFAULT_BOUNDS,
+    spent: Spent = never,
+) -> Steps[Found]:
+    """The first record in [start_offset, end_offset) that is not older than `timestamp_ms`. A batch that cannot be read
+    has none."""
     for batch in batches:
+        if spent():
+            yield None
         header = read_header(batch)
         if header.base_offset >= end_offset:
             return None
         if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
             continue
-        for record in records_of(batch):
-            if record.timestamp_ms >= timestamp_ms and start_offset <= record.offset < end_offset:
-                return TimestampedOffset(record.timestamp_ms, record.offset, header.leader_epoch)
+        try:
+            body = yield from opened(header, batch, bounds)
+            for seen, (_, _, offset, record_ms, _, _) in enumerate(spans_in(header, body), 1):
+                if record_ms >= timestamp_ms and start_offset <= offset < end_offset:
+                    return TimestampedOffset(record_ms, offset, header.leader_epoch)
+                if not seen % RECORDS_AT_ONCE and spent():
+                    yield None
+        except CorruptRecords:
+            continue
     return None
 
 
-def largest_timestamp(batch: Buffer, start_offset: int) -> int:
-    """The largest timestamp in a batch of the records that are still there."""
-    header = read_header(batch)
-    if header.base_offset >= start_offset:
-        return header.max_timestamp
-    return max((record.timestamp_ms for record in records_of(batch) if record.offset >= start_offset), default=-1)
+def largest_timestamp(batches: Iterable[Buffer], start_offset: int, bounds: Bounds, spent: Spent) -> Steps[int]:
+    """The largest timestamp of the records that are still there; -1 where there is none."""
+    largest = -1
+    for batch in batches:
+        if spent():
+            yield None
+        header = read_header(batch)
+        if header.base_offset >= start_offset:
+            largest = max(largest, header.max_timestamp)
+            continue
+        try:
+            body = yield from opened(header, batch, bounds)
+            for seen, (_, _, offset, record_ms, _, _) in enumerate(spans_in(header, body), 1):
+                if offset >= start_offset:
+                    largest = max(largest, record_ms)
+                if not seen % RECORDS_AT_ONCE and spent():
+                    yield None
+        except CorruptRecords:
+            continue
+    return largest
 
 
-def find_in_segments(
-    timestamp_ms: int, segments: Sequence[Segment], *, start_offset: int, end_offset: int
-) -> TimestampedOffset | None:
-    """The same, passing over what the time indexes say is older."""
+class Segments(Protocol):
+    """A log as a lookup sees it."""
+
+    @property
+    def segments(self) -> list[Segment]: ...
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def config(self) -> LogConfig: ...
+
+    @property
+    def failed(self) -> bool: ...
+
+
+def find_in_segments(timestamp_ms: int, log: Segments, *, end_offset: int, spent: Spent) -> Steps[Found]:
+    """The same, passing over what the time indexes say is older. Raises `LogClosed`."""
+    while True:
+        segments = list(log.segments)
+        try:
+            return (yield from while_true(_find(timestamp_ms, log, segments, end_offset, spent), _stand(log, segments)))
+        except NoLongerTrue:
+            continue  # Retention or compaction changed the segments: begin again.
+
+
+def _find(timestamp_ms: int, log: Segments, segments: Sequence[Segment], end_offset: int, spent: Spent) -> Steps[Found]:
+    start_offset = log.start_offset
     for segment in segments:
+        if spent():
+            yield None
         if segment.base_offset >= end_offset:
             return None
         if segment.largest_timestamp[0] < timestamp_ms:
@@ -58,14 +120,34 @@ def find_in_segments(
         offset = segment.base_offset + entry[1] if entry is not None else segment.base_offset
         position = segment.locate(max(offset, start_offset))
         batches = (batch for _, _, batch in segment.batches(position, read_bytes=LOOKUP_BYTES))
-        found = first_record_at_or_after(timestamp_ms, batches, start_offset=start_offset, end_offset=end_offset)
+        found = yield from first_record_at_or_after(
+            timestamp_ms,
+            batches,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            bounds=log.config.decompression,
+            spent=spent,
+        )
         if found is not None:
             return found
     return None
 
 
-def newest_in_segments(segments: Sequence[Segment], *, start_offset: int, end_offset: int) -> TimestampedOffset | None:
-    """The record with the largest timestamp, the first of them (KIP-734)."""
+def newest_in_segments(log: Segments, *, end_offset: int, spent: Spent) -> Steps[Found]:
+    """The record with the largest timestamp, the first of them (KIP-734). Raises `LogClosed`."""
+    while True:
+        segments = list(log.segments)
+        try:
+            largest = yield from while_true(_largest(log, segments, spent), _stand(log, segments))
+        except NoLongerTrue:
+            continue
+        if largest < 0:
+            return None
+        return (yield from find_in_segments(largest, log, end_offset=end_offset, spent=spent))
+
+
+def _largest(log: Segments, segments: Sequence[Segment], spent: Spent) -> Steps[int]:
+    start_offset = log.start_offset
     following = [segment.base_offset for segment in segments[1:]]
     # Segments that end before the start wait for retention; nothing of them counts.
     segments = segments[bisect_right(following, start_offset) :]
@@ -75,9 +157,18 @@ def newest_in_segments(segments: Sequence[Segment], *, start_offset: int, end_of
         # Its largest timestamp may belong to a record that was deleted from its beginning.
         newest = first.largest_timestamp[0]
         if start_offset > first.base_offset:
-            batches = (batch for _, _, batch in first.batches(first.locate(start_offset)))
-            newest = max((largest_timestamp(batch, start_offset) for batch in batches), default=-1)
+            batches = (batch for _, _, batch in first.batches(first.locate(start_offset), read_bytes=LOOKUP_BYTES))
+            newest = yield from largest_timestamp(batches, start_offset, log.config.decompression, spent)
         largest = max(largest, newest)
-    if largest < 0:
-        return None
-    return find_in_segments(largest, segments, start_offset=start_offset, end_offset=end_offset)
+    return largest
+
+
+def _stand(log: Segments, segments: Sequence[Segment]) -> Callable[[], bool]:
+    """Whether the first segments of a log are still these; more may follow."""
+
+    def stand() -> bool:
+        if log.failed:
+            raise LogClosed
+        return log.segments[: len(segments)] == segments
+
+    return stand

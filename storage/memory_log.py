@@ -18,10 +18,10 @@ from storage.log import (
     LogObserver,
     LogSlice,
     OffsetOutOfRange,
-    TimestampedOffset,
 )
-from storage.lookup import first_record_at_or_after, largest_timestamp
+from storage.lookup import Found, first_record_at_or_after, largest_timestamp
 from storage.stamping import Placed, leader_epoch_at, placed_in, stamp
+from storage.steps import Spent, Steps, never
 
 
 @dataclass(slots=True)
@@ -166,16 +166,23 @@ class MemoryLog:
         del self._batches[:keep], self._placed[:keep]
         self.size_bytes = sum(batch.size_bytes for batch in self._placed)
 
-    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int) -> TimestampedOffset | None:
+    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int, spent: Spent = never) -> Steps[Found]:
+        start_offset, bounds = self.start_offset, self.config.decompression
         return first_record_at_or_after(
-            timestamp_ms, self._batches, start_offset=self.start_offset, end_offset=end_offset
+            timestamp_ms,
+            list(self._batches),
+            start_offset=start_offset,
+            end_offset=end_offset,
+            bounds=bounds,
+            spent=spent,
         )
 
-    def max_timestamp(self) -> TimestampedOffset | None:
-        first = self._first_at_or_after(self.start_offset)
-        remaining = self._batches[first:]
-        largest = max((largest_timestamp(batch, self.start_offset) for batch in remaining), default=-1)
-        return self.offset_for_timestamp(largest, end_offset=self.end_offset) if largest >= 0 else None
+    def max_timestamp(self, spent: Spent = never) -> Steps[Found]:
+        remaining = self._batches[self._first_at_or_after(self.start_offset) :]
+        largest = yield from largest_timestamp(remaining, self.start_offset, self.config.decompression, spent)
+        if largest < 0:
+            return None
+        return (yield from self.offset_for_timestamp(largest, end_offset=self.end_offset, spent=spent))
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         return self._epochs.end_of(leader_epoch, self.end_offset)

@@ -27,13 +27,13 @@ from storage.log import (
     LogSlice,
     OffsetOutOfRange,
     StorageFailed,
-    TimestampedOffset,
 )
-from storage.lookup import find_in_segments, headers_from, newest_in_segments
+from storage.lookup import Found, find_in_segments, headers_from, newest_in_segments
 from storage.recovery import Loaded, Recovery, load
 from storage.segment import Segment, roll_age_ms
 from storage.segment_format import BATCH_EXTENT
 from storage.stamping import Placed, leader_epoch_at, placed_in, stamp, together
+from storage.steps import Spent, Steps, never
 
 HINTS = 256
 
@@ -358,11 +358,11 @@ class SegmentLog:
         for observer in self._observers:
             observer.trimmed(start_offset)
 
-    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int) -> TimestampedOffset | None:
-        return find_in_segments(timestamp_ms, self.segments, start_offset=self.start_offset, end_offset=end_offset)
+    def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int, spent: Spent = never) -> Steps[Found]:
+        return find_in_segments(timestamp_ms, self, end_offset=end_offset, spent=spent)
 
-    def max_timestamp(self) -> TimestampedOffset | None:
-        return newest_in_segments(self.segments, start_offset=self.start_offset, end_offset=self.end_offset)
+    def max_timestamp(self, spent: Spent = never) -> Steps[Found]:
+        return newest_in_segments(self, end_offset=self.end_offset, spent=spent)
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         return self._epochs.end_of(leader_epoch, self.end_offset)

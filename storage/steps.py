@@ -44,6 +44,26 @@ def finish(steps: Steps[T]) -> T:
             step()
 
 
+class NoLongerTrue(Exception):
+    """What work went by does not hold any more."""
+
+
+def while_true(steps: Steps[T], holds: Callable[[], bool]) -> Steps[T]:
+    """The same steps, as long as something holds after each. Raises `NoLongerTrue`."""
+    try:
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            yield step
+            if not holds():
+                raise NoLongerTrue
+    finally:
+        steps.close()
+
+
 def opened(header: BatchHeader, batch: Buffer, bounds: Bounds) -> Steps[Body]:
     """The records of a batch, uncompressed. Raises `CorruptRecords`, also where they come to more than they may."""
     size = header.size - HEADER_SIZE

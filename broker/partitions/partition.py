@@ -27,6 +27,7 @@ from storage.log import Log, LogDamaged, OffsetOutOfRange, TimestampedOffset
 from storage.producer_entry import ProducerEntry
 from storage.producer_state import EndMarker, ProducerRefused
 from storage.segment_log import SegmentLog
+from storage.steps import Spent, Steps, never
 
 logger = logging.getLogger(__name__)
 
@@ -294,16 +295,18 @@ class Partition:
             aborted = self.derived.aborted.collect(offset, found.next_offset) if found.batches else []
         return FetchedData(found.batches, high_watermark, stable, start, aborted)
 
-    def offset_for_timestamp(self, timestamp_ms: int, *, read_committed: bool) -> TimestampedOffset | None:
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, read_committed: bool, spent: Spent = never
+    ) -> Steps[TimestampedOffset | None]:
         """The first record at or after a time, among those the reader may see (I32)."""
-        return self.log.offset_for_timestamp(timestamp_ms, end_offset=self.visible_end(read_committed=read_committed))
+        end = self.visible_end(read_committed=read_committed)
+        return self.log.offset_for_timestamp(timestamp_ms, end_offset=end, spent=spent)
 
-    def max_timestamp(self, *, read_committed: bool) -> TimestampedOffset | None:
+    def max_timestamp(self, *, read_committed: bool, spent: Spent = never) -> Steps[TimestampedOffset | None]:
         """The record with the largest timestamp, if the reader may see it."""
-        found = self.log.max_timestamp()
-        if found is None or found.offset >= self.visible_end(read_committed=read_committed):
-            return None
-        return found
+        found = yield from self.log.max_timestamp(spent)
+        visible = found is not None and found.offset < self.visible_end(read_committed=read_committed)
+        return found if visible else None
 
     # ------------------------------------------------------------------------------------------------------ visibility
 

@@ -1,13 +1,17 @@
 """Where a partition begins, ends, and what lies at a time or an epoch; and moving its beginning."""
 
+import asyncio
 from collections import Counter
 from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.services import WithTopics
+from broker.api.services import WithEnvironment, WithTopics
 from broker.partitions.errors import PartitionError, storage_error
 from broker.partitions.partition import Partition
+from broker.process.environment import Environment
+from broker.process.steps import run_steps
+from broker.process.time_slice import TimeSlice
 from broker.upkeep.checkpoints import Checkpoints
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
@@ -27,14 +31,15 @@ from protocol.messages.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from storage.log import LogDamaged, OffsetOutOfRange
+from storage.log import LogClosed, LogDamaged, OffsetOutOfRange, TimestampedOffset
+from storage.steps import Spent, Steps
 
 READ_COMMITTED = 1
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 LOW_WATERMARK_UNKNOWN = -1
 
 
-class OffsetServices(WithTopics, Protocol):
+class OffsetServices(WithTopics, WithEnvironment, Protocol):
     """What these handlers use of the node."""
 
     @property
@@ -42,14 +47,19 @@ class OffsetServices(WithTopics, Protocol):
 
 
 @handles(ListOffsetsRequest, ListOffsetsResponse, versions=range(1, 12))
-def list_offsets(services: OffsetServices, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """The offset of a time, of the beginning or of the end, per partition. Answers at once.
+async def list_offsets(
+    services: OffsetServices, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
+    """The offset of a time, of the beginning or of the end, per partition. Answers at once, or when it has looked:
+    batches that have to be opened for a time are opened beside other work, and those that cannot be read are passed
+    over.
 
     A reader of committed records finds nothing at or beyond the last stable offset, and its end is there (I32). v2
     isolation level; v4 leader epochs; v7 the record with the largest timestamp (-3, KIP-734); v8 the local beginning
     (-4), which is the beginning; v9 and v11 the end of what is tiered (-5) and the beginning of what is to be (-6):
     nothing ever is, so both are unknown.
     """
+    slice_ = services.environment.time_slice()
     topics: list[ListOffsetsTopicResponse] = []
     for topic in request.topics:
         times_asked = Counter(asked.partition_index for asked in topic.partitions)
@@ -62,8 +72,9 @@ def list_offsets(services: OffsetServices, context: RequestContext, request: Lis
                 partition = services.topics.partition(topic.name, asked.partition_index)
                 told.error_code = _epoch_error(partition, asked.current_leader_epoch)
                 if partition is not None and not told.error_code:
+                    committed = request.isolation_level == READ_COMMITTED
                     try:
-                        _look_up(partition, asked, told, read_committed=request.isolation_level == READ_COMMITTED)
+                        await _look_up(services.environment, slice_, partition, asked, told, read_committed=committed)
                     except LogDamaged as damaged:
                         told.error_code = storage_error(damaged)
             partitions.append(told)
@@ -71,24 +82,36 @@ def list_offsets(services: OffsetServices, context: RequestContext, request: Lis
     return ListOffsetsResponse(topics=topics)
 
 
-def _look_up(
-    partition: Partition, asked: ListOffsetsPartition, told: ListOffsetsPartitionResponse, *, read_committed: bool
+async def _look_up(
+    environment: Environment,
+    slice_: TimeSlice,
+    partition: Partition,
+    asked: ListOffsetsPartition,
+    told: ListOffsetsPartitionResponse,
+    *,
+    read_committed: bool,
 ) -> None:
     time = asked.timestamp
     if time == LATEST:
         told.offset, told.leader_epoch = partition.visible_end(read_committed=read_committed), partition.leader_epoch
     elif time in (EARLIEST, EARLIEST_LOCAL):
         told.offset, told.leader_epoch = partition.log_start_offset, _epoch_at_start(partition)
-    elif time == MAX_TIMESTAMP:
-        found = partition.max_timestamp(read_committed=read_committed)
-        if found is not None:
-            told.timestamp, told.offset, told.leader_epoch = found.timestamp_ms, found.offset, found.leader_epoch
     elif time in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         told.leader_epoch = -1
-    elif time < 0:
+    elif time < 0 and time != MAX_TIMESTAMP:
         told.error_code = ErrorCode.UNSUPPORTED_VERSION
     else:
-        found = partition.offset_for_timestamp(time, read_committed=read_committed)
+
+        def lookup(spent: Spent) -> Steps[TimestampedOffset | None]:
+            if time == MAX_TIMESTAMP:
+                return partition.max_timestamp(read_committed=read_committed, spent=spent)
+            return partition.offset_for_timestamp(time, read_committed=read_committed, spent=spent)
+
+        try:
+            found = await run_steps(environment, lookup, slice_=slice_)
+        except LogClosed:
+            told.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return
         if found is not None:
             told.timestamp, told.offset, told.leader_epoch = found.timestamp_ms, found.offset, found.leader_epoch
 
@@ -142,11 +165,22 @@ def _epoch_end(partition: Partition | None, asked: OffsetForLeaderPartition) -> 
 async def delete_records(
     services: OffsetServices, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    """Move the beginning of partitions forward; -1 means up to the high watermark.
+    """Move the beginning of partitions forward; -1 means up to the high watermark. What is appended and not committed
+    yet is waited for: a client whose acks=1 were answered may delete what it has written.
 
     The new beginning holds at once and is answered when it is written down: no restart brings records back (Kafka
     writes it down with the next checkpoint). Compacted topics refuse (44).
     """
+    waits = [
+        wait
+        for topic in request.topics
+        for asked in topic.partitions
+        if (partition := services.topics.partition(topic.name, asked.partition_index)) is not None
+        and asked.offset <= partition.end_offset
+        and (wait := partition.committed(asked.offset)) is not None
+    ]
+    # Where one fails, the partition is gone or its disk has failed: what comes below says so.
+    await asyncio.gather(*waits, return_exceptions=True)
     topics = [
         DeleteRecordsTopicResult(
             name=topic.name,

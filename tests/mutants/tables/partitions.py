@@ -66,8 +66,8 @@ MUTANTS = (
         (
             Change(
                 f"{PARTITION}.offset_for_timestamp",
-                "end_offset=self.visible_end(read_committed=read_committed)",
-                "end_offset=self.high_watermark",
+                "end = self.visible_end(read_committed=read_committed)",
+                "end = self.high_watermark",
             ),
         ),
         (f"{IN_A_PARTITION}::test_lookups_end_where_the_reader_may_not_see",),

@@ -10,6 +10,7 @@ from protocol.records.batch import HEADER, HEADER_SIZE, read_header, seal
 from protocol.records.record import NewRecord, build_batch, records_of
 from storage.compactor import CHECKPOINT
 from storage.segment_log import SegmentLog
+from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import NOW_MS, Rig, plain
 from tests.unit.partition.test_compaction import COMPACTED, batches, compact_all, filled, latest, one_pass, opened
@@ -92,7 +93,7 @@ def test_indexes_of_a_compacted_segment_have_its_timestamps() -> None:
     rig.now_ms += 1_000
     assert compact_all(rig)
     assert log_of(rig).segments[0].largest_timestamp == (NOW_MS + 500, 1)
-    found = rig.log.max_timestamp()
+    found = finish(rig.log.max_timestamp())
     assert found is not None and (found.timestamp_ms, found.offset) == (NOW_MS + 500, 1)
 
 

@@ -11,6 +11,7 @@ from broker.partitions.errors import AppendError, PartitionError
 from broker.partitions.verification import ALREADY_VERIFIED, Guard
 from protocol.errors import ErrorCode
 from storage.log import LogConfig, OffsetOutOfRange, StorageFailed
+from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import NOW_MS, Rig, idempotent, in_transaction, on_disk, plain
 
@@ -273,16 +274,16 @@ def test_lookups_end_where_the_reader_may_not_see() -> None:
     rig.produce(plain(timestamp_ms=200))
     partition = rig.partition
     assert partition.visible_end(read_committed=False) == 0
-    assert partition.offset_for_timestamp(50, read_committed=False) is None
+    assert finish(partition.offset_for_timestamp(50, read_committed=False)) is None
     rig.flush()
     assert (partition.visible_end(read_committed=True), partition.visible_end(read_committed=False)) == (1, 3)
-    found = partition.offset_for_timestamp(50, read_committed=True)
+    found = finish(partition.offset_for_timestamp(50, read_committed=True))
     assert found is not None and found.offset == 0
-    assert partition.offset_for_timestamp(150, read_committed=True) is None
-    later = partition.offset_for_timestamp(150, read_committed=False)
+    assert finish(partition.offset_for_timestamp(150, read_committed=True)) is None
+    later = finish(partition.offset_for_timestamp(150, read_committed=False))
     assert later is not None and later.offset == 1
-    assert partition.max_timestamp(read_committed=True) is None
-    newest = partition.max_timestamp(read_committed=False)
+    assert finish(partition.max_timestamp(read_committed=True)) is None
+    newest = finish(partition.max_timestamp(read_committed=False))
     assert newest is not None and newest.offset == 1
 
 

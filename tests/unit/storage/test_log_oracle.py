@@ -13,6 +13,7 @@ from storage.log import LogConfig, OffsetOutOfRange
 from storage.memory_log import MemoryLog
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
+from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.storage.batches import batch
 
@@ -123,10 +124,10 @@ class TwoLogs(RuleBasedStateMachine):
     @rule(timestamp_ms=st.integers(-1, 1_001), bound=st.floats(0, 1))
     def look_up_a_time(self, timestamp_ms: int, bound: float) -> None:
         end_offset = int(bound * (self.memory.end_offset + 1))
-        assert self.disk.offset_for_timestamp(timestamp_ms, end_offset=end_offset) == self.memory.offset_for_timestamp(
-            timestamp_ms, end_offset=end_offset
+        assert finish(self.disk.offset_for_timestamp(timestamp_ms, end_offset=end_offset)) == finish(
+            self.memory.offset_for_timestamp(timestamp_ms, end_offset=end_offset)
         )
-        assert self.disk.max_timestamp() == self.memory.max_timestamp()
+        assert finish(self.disk.max_timestamp()) == finish(self.memory.max_timestamp())
 
     @rule(share=st.floats(0, 1))
     def replay(self, share: float) -> None:

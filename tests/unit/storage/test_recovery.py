@@ -9,6 +9,7 @@ from protocol.records.batch import read_header
 from storage.log import LogConfig, StorageFailed
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
+from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.storage.batches import batch, batches_of
 
@@ -34,7 +35,7 @@ def assert_indexed(log: SegmentLog) -> None:
         found = log.read(header.base_offset, 1, end_offset=log.end_offset)
         assert read_header(found[0]).base_offset == header.base_offset
         first = next(other for other in headers if other.max_timestamp >= header.max_timestamp)
-        answer = log.offset_for_timestamp(header.max_timestamp, end_offset=log.end_offset)
+        answer = finish(log.offset_for_timestamp(header.max_timestamp, end_offset=log.end_offset))
         assert answer is not None and first.base_offset <= answer.offset <= first.last_offset
 
 
@@ -179,7 +180,7 @@ def test_a_clean_shutdown_leaves_nothing_to_recover() -> None:
     found = files.crash(Random(1))
     again = open_log(found, CLEAN)
     assert (again.end_offset, again.durable_offset, again.recovery_notes) == (50, 50, [])
-    assert again.max_timestamp() == log.max_timestamp()
+    assert finish(again.max_timestamp()) == finish(log.max_timestamp())
     assert found.syncs == []
 
 

@@ -4,6 +4,7 @@ from storage.log import LogConfig
 from storage.recovery import Recovery
 from storage.retention import SEGMENTS_PER_SLICE, enforce_retention
 from storage.segment_log import SegmentLog
+from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.storage.batches import batch
 
@@ -121,7 +122,7 @@ def test_a_replacement_takes_the_place_of_the_segments_it_was_made_from() -> Non
         assert [segment.base_offset for segment in compacted.segments] == [0, 8, 12]
         assert b"".join(compacted.read(0, len(kept), end_offset=14)) == kept
         assert [header.base_offset for header, _ in compacted.replay(0)] == [1, 7, *range(8, 14)]
-        found = compacted.offset_for_timestamp(5, end_offset=14)
+        found = finish(compacted.offset_for_timestamp(5, end_offset=14))
         assert found is not None and found.offset == 7
 
 

@@ -8,6 +8,7 @@ from protocol.records.batch import read_header
 from storage.log import LogClosed, LogConfig, OffsetOutOfRange, StorageFailed
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
+from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.storage.batches import batch, batches_of
 
@@ -221,26 +222,26 @@ def test_a_lookup_by_time_finds_the_record_and_not_only_its_batch() -> None:
     log.append(batch(25, 40), leader_epoch=2)
     for timestamp_ms in range(50, 90):
         log.append(batch(timestamp_ms), leader_epoch=3)
-    found = {ms: log.offset_for_timestamp(ms, end_offset=45) for ms in (0, 11, 30, 31, 50, 77, 90)}
+    found = {ms: finish(log.offset_for_timestamp(ms, end_offset=45)) for ms in (0, 11, 30, 31, 50, 77, 90)}
     offsets = {ms: None if answer is None else (answer.offset, answer.timestamp_ms) for ms, answer in found.items()}
     assert offsets == {0: (0, 10), 11: (1, 30), 30: (1, 30), 31: (4, 40), 50: (5, 50), 77: (32, 77), 90: None}
-    assert log.offset_for_timestamp(77, end_offset=32) is None
+    assert finish(log.offset_for_timestamp(77, end_offset=32)) is None
     log.trim(2)
-    trimmed = log.offset_for_timestamp(0, end_offset=45)
+    trimmed = finish(log.offset_for_timestamp(0, end_offset=45))
     assert trimmed is not None and (trimmed.offset, trimmed.leader_epoch) == (2, 1)
 
 
 def test_the_largest_timestamp_belongs_to_the_first_record_that_has_it() -> None:
     """KIP-734; a record that was deleted from the beginning no longer counts."""
     log = open_log(SimulatedFiles())
-    assert log.max_timestamp() is None
+    assert finish(log.max_timestamp()) is None
     log.append(batch(5, 99, 7) + batch(99, 1), leader_epoch=0)
     for timestamp_ms in range(60, 80):
         log.append(batch(timestamp_ms), leader_epoch=0)
-    newest = log.max_timestamp()
+    newest = finish(log.max_timestamp())
     assert newest is not None and (newest.offset, newest.timestamp_ms) == (1, 99)
     log.trim(4)
-    newest = log.max_timestamp()
+    newest = finish(log.max_timestamp())
     assert newest is not None and (newest.offset, newest.timestamp_ms) == (24, 79)
 
 

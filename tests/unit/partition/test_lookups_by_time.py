@@ -1,0 +1,132 @@
+"""ListOffsets by time over batches that cannot be read, or take long; DeleteRecords of what is not durable yet."""
+
+import asyncio
+import struct
+from typing import Any
+
+import pytest
+
+from broker.node import Node
+from protocol.errors import ErrorCode
+from protocol.messages.offsets import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from protocol.records import compression
+from protocol.records.batch import seal
+from protocol.records.record import NewRecord, build_batch
+from storage.log import Log, LogClosed, LogConfig
+from storage.memory_log import MemoryLog
+from storage.recovery import Recovery
+from storage.segment_log import SegmentLog
+from storage.steps import finish
+from tests.harness.simulated_files import SimulatedFiles
+from tests.unit.broker.test_produce import HeldSyncs
+from tests.unit.broker.test_restarts import append, life, opened
+from tests.unit.cluster.cluster_rig import handle
+
+SMALL = LogConfig(segment_bytes=4_000, index_interval_bytes=100, decompression=compression.Bounds(max_bytes=1 << 20))
+
+
+def rubbish(timestamp_ms: int, codec: int = compression.ZSTD) -> bytes:
+    """A batch that no codec has written."""
+    batch = bytearray(build_batch([NewRecord(b"never compressed", timestamp_ms=timestamp_ms)]))
+    struct.pack_into(">h", batch, 21, codec)
+    seal(batch)
+    return bytes(batch)
+
+
+def logs() -> list[Log]:
+    on_disk = SegmentLog.open(SimulatedFiles(), "t-0", SMALL, now_ms=lambda: 0, recovery=Recovery())
+    return [on_disk, MemoryLog(SMALL)]
+
+
+@pytest.mark.parametrize("log", logs(), ids=["on disk", "in memory"])
+def test_a_lookup_passes_over_what_cannot_be_read(log: Log) -> None:
+    log.append(build_batch([NewRecord(b"v", timestamp_ms=10)]), leader_epoch=1)
+    log.append(rubbish(30), leader_epoch=1)
+    log.append(build_batch([NewRecord(bytes(2 << 20), timestamp_ms=40)], compression=compression.ZSTD), leader_epoch=1)
+    log.append(build_batch([NewRecord(b"v", timestamp_ms=20), NewRecord(b"v", timestamp_ms=50)]), leader_epoch=1)
+    found = finish(log.offset_for_timestamp(15, end_offset=5))
+    assert found is not None and (found.offset, found.timestamp_ms) == (3, 20)
+    newest = finish(log.max_timestamp())
+    assert newest is not None and (newest.offset, newest.timestamp_ms) == (4, 50)
+    log.trim(2)
+    assert finish(log.max_timestamp()) == newest
+
+
+@pytest.mark.parametrize("log", logs(), ids=["on disk", "in memory"])
+def test_one_large_batch_is_looked_through_in_many_steps(log: Log) -> None:
+    records = [NewRecord(b"", timestamp_ms=number) for number in range(2_000)]
+    log.append(build_batch(records), leader_epoch=1)
+    breaths = 0
+    for step in log.offset_for_timestamp(1_999, end_offset=2_000, spent=lambda: True):
+        assert step is None
+        breaths += 1
+    assert breaths >= 2_000 // 64
+
+
+def test_a_lookup_begins_again_where_segments_were_given_up() -> None:
+    log, _ = logs()
+    assert isinstance(log, SegmentLog)
+    for number in range(20):
+        log.append(build_batch([NewRecord(b"v" * 900, timestamp_ms=number)]), leader_epoch=1)
+    steps = log.offset_for_timestamp(2, end_offset=20, spent=lambda: True)
+    assert next(steps) is None
+    log.remove_oldest(2)
+    found = finish(steps)
+    assert found is not None and found.offset == log.start_offset > 2
+    steps = log.offset_for_timestamp(2, end_offset=20, spent=lambda: True)
+    assert next(steps) is None
+    log.abandon()
+    with pytest.raises(LogClosed):
+        finish(steps)
+
+
+def test_rubbish_in_one_partition_holds_up_no_other() -> None:
+    """The connection stays, and each partition has its own answer."""
+
+    async def story(node: Node) -> None:
+        partition = await opened(node)
+        partition.log.append(rubbish(30), leader_epoch=1)
+        partition.derived.producers.skip_to(1)
+        await (append(partition, b"a") or asyncio.sleep(0))
+        asked = [ListOffsetsPartition(partition_index=index, timestamp=1) for index in (0, 1)]
+        request = ListOffsetsRequest(
+            replica_id=-1, isolation_level=0, topics=[ListOffsetsTopic(name="t", partitions=asked)]
+        )
+        answer: Any = await handle(node.services, request, 5)
+        assert [(told.error_code, told.offset) for told in answer.topics[0].partitions] == [(0, 1), (0, -1)]
+
+    life(SimulatedFiles(), story, num_partitions="2")
+
+
+def test_records_that_are_not_durable_yet_can_be_deleted() -> None:
+    """A client that got its acks=1 may delete what it wrote: the answer waits for the cycle."""
+
+    async def story(node: Node) -> None:
+        partition = await opened(node)
+        await node.group_commit.wait_until_idle()
+        disk = HeldSyncs(node)
+        append(partition, b"a")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        answers = [
+            asyncio.ensure_future(handle(node.services, DeleteRecordsRequest(topics=[asked], timeout_ms=1000), 2))
+            for asked in (
+                DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])
+                for offset in (1, 2)
+            )
+        ]
+        beyond = await answers[1]
+        assert beyond.topics[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert not answers[0].done()
+        disk.let_go()
+        told = (await answers[0]).topics[0].partitions[0]
+        assert (told.error_code, told.low_watermark) == (ErrorCode.NONE, 1)
+
+    life(SimulatedFiles(), story)
