@@ -6,6 +6,7 @@ No Java is there, nor anything else that the README does not ask for. Exit statu
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     if (reason := why_not()) is not None:
         print(f"no fresh machine can be made here: {reason}")
         return NOT_HERE
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(FAILED))  # so that what runs in there is ended, too
     here = settings_of_here()
     folder = Path(tempfile.mkdtemp(prefix="tallystick-fresh-", dir=options.folder))
     folder.chmod(0o755)
