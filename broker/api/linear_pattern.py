@@ -7,14 +7,18 @@ text. Not understood, though RE2 does: word boundaries, (?m), (?U), scripts (\\p
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 LONGEST_PATTERN = 1000
-MOST_STATES = 10_000
+MOST_STATES = 5_000
 MOST_REPEATS = 1000
 """RE2's own limit for {n}."""
-KEPT_SETS = 2_000
+KEPT_STATES = 100_000
+"""In all sets that are kept, and one for each step between them: some ten megabytes."""
+MOST_LOOKS = 10_000_000
+"""At states, in the life of a pattern: some seconds. Steps that are kept cost none."""
+CHARACTERS_PER_YIELD = 256
 
 Predicate = Callable[[str], bool]
 _REPEAT = re.compile(r"\{(\d+)(,(\d*))?\}")
@@ -56,24 +60,44 @@ class Pattern:
         start = _Parser(text, states).whole(end)
         self._states, self._end = states, end
         self._sets: dict[frozenset[int], dict[str, frozenset[int]]] = {}
+        self._kept = self._looks = 0
         self._start = self._closure([start], at_start=True)
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern matches the whole text."""
+        """Whether the pattern matches the whole text. Raises `BadPattern` where that is too much work."""
+        steps = self.matching(text)
+        try:
+            while True:
+                next(steps)
+        except StopIteration as finished:
+            return bool(finished.value)
+
+    def matching(self, text: str) -> Generator[None, None, bool]:
+        """As `matches`, in steps that are short whatever pattern and text are."""
         current = self._start
-        for character in text:
-            steps = self._sets.get(current)
-            if steps is None:
-                if len(self._sets) >= KEPT_SETS:
-                    self._sets.clear()
-                steps = self._sets[current] = {}
-            following = steps.get(character)
+        for position, character in enumerate(text):
+            following = self._sets.get(current, _NO_STEPS).get(character)
             if following is None:
-                following = steps[character] = self._step(current, character)
+                following = self._step(current, character)
+                self._keep(current, character, following)
+                yield
+            elif position % CHARACTERS_PER_YIELD == 0:
+                yield
             if not following:
                 return False
             current = following
         return self._end in self._closure(list(current), at_start=not text, at_end=True)
+
+    def _keep(self, current: frozenset[int], character: str, following: frozenset[int]) -> None:
+        if self._kept > KEPT_STATES:
+            self._sets.clear()
+            self._kept = 0
+        steps = self._sets.get(current)
+        if steps is None:
+            steps = self._sets[current] = {}
+            self._kept += len(current)
+        steps[character] = following
+        self._kept += 1 + (len(following) if following not in self._sets else 0)
 
     def _step(self, current: frozenset[int], character: str) -> frozenset[int]:
         passed = [self._states[index] for index in current]
@@ -90,7 +114,13 @@ class Pattern:
             state = self._states[index]
             if state.accepts is None and (not state.at or (at_start if state.at == "^" else at_end)):
                 todo += (state.out, state.other)
+        self._looks += len(seen)
+        if self._looks > MOST_LOOKS:
+            raise BadPattern("too much work")
         return frozenset(seen)
+
+
+_NO_STEPS: dict[str, frozenset[int]] = {}
 
 
 def _add(states: list[_State], state: _State) -> int:

@@ -32,9 +32,10 @@ from broker.coordination.transactions import TransactionShards
 from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
 from broker.partitions.verification import ALREADY_VERIFIED, Guard
+from broker.process.environment import Environment
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.transactions.fencing import Producer
-from coordinator.transactions.states import NO_TOPIC_ID, TopicPartitions, TransactionState, contains
+from coordinator.transactions.states import NO_TOPIC_ID, PartitionLookup, TopicPartitions, TransactionState, contains
 from protocol.errors import ErrorCode
 from protocol.records.batch import BatchHeader, read_header
 
@@ -44,6 +45,8 @@ OFFSET_COMMIT_ADDS_FROM = 5
 OFFSET_COMMIT_KNOWS_ABORTABLE_FROM = 4
 VERIFICATION = "transaction.partition.verification.enable"
 
+FEW = 4
+"""Partitions that are looked for one by one."""
 _NOT_NOW = frozenset(
     {
         ErrorCode.NETWORK_EXCEPTION,
@@ -60,6 +63,9 @@ class GateServices(Protocol):
 
     @property
     def config(self) -> BrokerConfig: ...
+
+    @property
+    def environment(self) -> Environment: ...
 
     @property
     def topics(self) -> TopicDirectory: ...
@@ -101,11 +107,16 @@ def admitted_at_once(
     transaction = None if shard is None or not shard.is_settled else shard.machine.transactions.get(transactional_id)
     if transaction is None or transaction.state is not TransactionState.ONGOING:
         return False
+    lookup = PartitionLookup(transaction.partitions) if len(batches) > FEW else None
     for batch in batches:
         header, partition = batch.header or read_header(batch.records), batch.partition
         if header.producer_id != transaction.producer_id or header.producer_epoch != transaction.producer_epoch:
             return False
-        if not contains(transaction.partitions, partition.topic, partition.topic_id, partition.index):
+        if lookup is not None:
+            inside = lookup.contains(partition.topic, partition.topic_id, partition.index)
+        else:
+            inside = contains(transaction.partitions, partition.topic, partition.topic_id, partition.index)
+        if not inside:
             return False
     return True
 

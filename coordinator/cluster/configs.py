@@ -5,7 +5,7 @@ not at all.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -14,7 +14,7 @@ from coordinator.cluster.config_types import ConfigKey, ConfigType, InvalidConfi
 from coordinator.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
 from coordinator.cluster.records import ConfigRecord
 from coordinator.cluster.topic_rules import Refused
-from coordinator.cluster.topics import Decided, Rules
+from coordinator.cluster.topics import Decided, Rules, never_spent
 from protocol.errors import ErrorCode
 from protocol.primitives import MAX_STRING_BYTES
 
@@ -57,19 +57,28 @@ class AlterationResult:
 
 
 def alter(
-    image: ClusterImage, resources: Sequence[AlteredResource], rules: Rules, decided: Decided
+    image: ClusterImage,
+    resources: Sequence[AlteredResource],
+    rules: Rules,
+    decided: Decided,
+    times_named: Mapping[tuple[int, str], int] | None = None,
+    spent: Callable[[], bool] = never_spent,
 ) -> list[AlterationResult]:
-    """Decide all resources of a request, each on its own."""
-    counts = Counter((one.resource_type, one.name) for one in resources)
+    """Decide resources, each on its own: one at least, and as many as there is time for. `times_named` is for the
+    request as a whole, where these are not all of it."""
+    if times_named is None:
+        times_named = Counter((one.resource_type, one.name) for one in resources)
     results: list[AlterationResult] = []
     for resource in resources:
         try:
-            if counts[resource.resource_type, resource.name] > 1:
+            if times_named[resource.resource_type, resource.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             decided.records.extend(_alter_one(image, resource, rules))
             results.append(AlterationResult(resource))
         except Refused as refused:
             results.append(AlterationResult(resource, refused.error, refused.message))
+        if spent():
+            break
     return results
 
 

@@ -5,7 +5,7 @@ this node gets. Its log holds Kafka's own records, framed as Kafka frames them, 
 it (`broker.coordination.topics`, the broker's configuration) takes `image.changes` away.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.cluster.configs import AlteredResource, alter
@@ -161,11 +161,18 @@ class ClusterCoordinator:
         return _decided(ticket, [] if validate_only else decided.records, results, "create partitions")
 
     def alter_configs(
-        self, ticket: Ticket, resources: Sequence[AlteredResource], rules: Rules, *, validate_only: bool = False
+        self,
+        ticket: Ticket,
+        resources: Sequence[AlteredResource],
+        rules: Rules,
+        *,
+        validate_only: bool = False,
+        times_named: Mapping[tuple[int, str], int] | None = None,
+        spent: Callable[[], bool] = never_spent,
     ) -> Outcome:
-        """Answers a list of `AlterationResult`."""
+        """Answers a list of `AlterationResult`, for as many of the resources as there was time."""
         decided = Decided()
-        results = alter(self.image, resources, rules, decided)
+        results = alter(self.image, resources, rules, decided, times_named, spent)
         return _decided(ticket, [] if validate_only else decided.records, results, "alter configs")
 
     def update_features(

@@ -35,10 +35,10 @@ from coordinator.transactions.settings import TransactionSettings
 from coordinator.transactions.states import (
     NO_EPOCH,
     NO_PRODUCER_ID,
+    PartitionLookup,
     TopicPartitions,
     Transaction,
     TransactionState,
-    contains,
     each_partition,
     growth_until_decided,
     united,
@@ -197,11 +197,11 @@ class TransactionCoordinator:
             if error is ErrorCode.NONE and before.state.preparing:
                 error = ErrorCode.CONCURRENT_TRANSACTIONS
         results = {}
+        lookup = PartitionLookup(() if before is None else before.partitions)
         for topic, topic_id, partition in each_partition(partitions):
             result = error
-            if before is not None and error is ErrorCode.NONE:
-                inside = contains(before.partitions, topic, topic_id, partition)
-                result = ErrorCode.NONE if inside else ErrorCode.TRANSACTION_ABORTABLE
+            if error is ErrorCode.NONE and not lookup.contains(topic, topic_id, partition):
+                result = ErrorCode.TRANSACTION_ABORTABLE
             results[topic, topic_id, partition] = result
         return Outcome(answers=[(ticket, results)])
 

@@ -121,11 +121,27 @@ def contains(partitions: Iterable[TopicPartitions], topic: str, topic_id: bytes,
     )
 
 
+class PartitionLookup:
+    """As `contains`, for many questions about the same partitions."""
+
+    def __init__(self, partitions: Iterable[TopicPartitions]) -> None:
+        self._by_topic: dict[str, list[tuple[bytes, frozenset[int]]]] = {}
+        for entry in partitions:
+            self._by_topic.setdefault(entry.topic, []).append((entry.topic_id, frozenset(entry.partitions)))
+
+    def contains(self, topic: str, topic_id: bytes, partition: int) -> bool:
+        return any(
+            (known_id == topic_id or NO_TOPIC_ID in (known_id, topic_id)) and partition in indexes
+            for known_id, indexes in self._by_topic.get(topic, ())
+        )
+
+
 def united(known: tuple[TopicPartitions, ...], added: Iterable[TopicPartitions]) -> tuple[TopicPartitions, ...]:
     """The union, sorted; `known` itself where nothing is new."""
     fresh: dict[tuple[str, bytes], set[int]] = {}
+    lookup = PartitionLookup(known)
     for topic, topic_id, partition in each_partition(added):
-        if not contains(known, topic, topic_id, partition):
+        if not lookup.contains(topic, topic_id, partition):
             fresh.setdefault((topic, topic_id), set()).add(partition)
     if not fresh:
         return known

@@ -99,6 +99,11 @@ class BatchHeader(NamedTuple):
         return self.attributes & DELETE_HORIZON != 0
 
 
+def is_transactional(batch: Buffer) -> bool:
+    """Whether a batch says that it belongs to a transaction; false for what is too short to be a batch."""
+    return len(batch) >= HEADER_SIZE and bool(batch[ATTRIBUTES_AT + 1] & TRANSACTIONAL)
+
+
 def read_header(data: Buffer, offset: int = 0) -> BatchHeader:
     """The header at `offset`. Believes everything; raises `struct.error` where there are no 61 bytes."""
     return BatchHeader._make(HEADER.unpack_from(data, offset))

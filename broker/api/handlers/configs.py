@@ -1,17 +1,20 @@
-"""Reading and changing settings of topics and brokers."""
+"""DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfigResources (74): reading and changing
+settings of topics and brokers.
+"""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.services import WithCluster, WithConfig, WithNodeId, WithTopics
+from broker.api.services import WithCluster, WithConfig, WithEnvironment, WithNodeId, WithTopics
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.config_keys import BROKER_KEYS, TOPIC_KEYS, Resolved, SynonymValue
 from coordinator.cluster.config_types import ConfigSource, Scope
 from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource
 from coordinator.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from coordinator.cluster.topic_rules import Refused, check_name
+from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST, TOO_LARGE, Refused, check_name
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
     AlterConfigsRequest,
@@ -19,7 +22,6 @@ from protocol.messages.configs import (
     AlterConfigsResponseAlterConfigsResourceResponse,
     ConfigResource,
     DescribeConfigsRequest,
-    DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
@@ -35,36 +37,52 @@ KNOWN_RESOURCE_TYPES = frozenset((2, 4, 8, 16, 32))
 """Topics, brokers, broker loggers, client metrics, groups; only the first two have settings here."""
 
 
-class ConfigServices(WithCluster, WithConfig, WithNodeId, WithTopics, Protocol):
+class ConfigServices(WithCluster, WithConfig, WithEnvironment, WithNodeId, WithTopics, Protocol):
     """What these handlers use of the node."""
 
 
 @handles(DescribeConfigsRequest, DescribeConfigsResponse, versions=range(1, 5))
-def describe_configs(
+async def describe_configs(
     services: ConfigServices, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     """Tell settings, where they come from and what else could have said them. Answered at once.
 
     No keys (null) means all. A secret is never told. v3: types and documentation. Loggers, groups and client metrics
-    have no settings here: INVALID_REQUEST.
+    have no settings here: INVALID_REQUEST. A resource that is named more than once is described once, with all keys
+    that are wanted of it: a few bytes would be answered with 20 KB each time.
     """
-    return DescribeConfigsResponse(results=[_describe(services, request, resource) for resource in request.resources])
+    time_slice = services.environment.time_slice()
+    wanted: dict[tuple[int, str], set[str] | None] = {}
+    for resource in request.resources:
+        keys = wanted.setdefault((resource.resource_type, resource.resource_name), set())
+        if resource.configuration_keys is None:
+            wanted[resource.resource_type, resource.resource_name] = None
+        elif keys is not None:
+            keys.update(resource.configuration_keys)
+    results: list[DescribeConfigsResult] = []
+    for (resource_type, name), keys in wanted.items():
+        results.append(_describe(services, request, resource_type, name, keys))
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
+    return DescribeConfigsResponse(results=results)
 
 
 def _describe(
-    services: ConfigServices, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    services: ConfigServices, request: DescribeConfigsRequest, resource_type: int, name: str, keys: set[str] | None
 ) -> DescribeConfigsResult:
-    told = DescribeConfigsResult(
-        error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name, configs=[]
-    )
+    result = DescribeConfigsResult(error_message="", resource_type=resource_type, resource_name=name, configs=[])
     try:
-        settings = _settings(services, resource.resource_type, resource.resource_name)
+        settings = _settings(services, resource_type, name)
     except Refused as refused:
-        told.error_code, told.error_message = refused.error, refused.message
-        return told
-    wanted = None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
-    told.configs = [_entry(one, request, resource) for one in settings if wanted is None or one.key.name in wanted]
-    return told
+        result.error_code, result.error_message = refused.error, refused.message
+        return result
+    is_broker = resource_type == BROKER_RESOURCE
+    result.configs = [
+        _entry(setting, request, is_broker=is_broker)
+        for setting in settings
+        if keys is None or setting.key.name in keys
+    ]
+    return result
 
 
 def _settings(services: ConfigServices, resource_type: int, name: str) -> Iterable[Resolved]:
@@ -96,15 +114,13 @@ def _broker_settings(services: ConfigServices, name: str) -> Iterable[Resolved]:
     return [services.config.layers.broker(key) for key in BROKER_KEYS.values()]
 
 
-def _entry(
-    setting: Resolved, request: DescribeConfigsRequest, resource: DescribeConfigsResource
-) -> DescribeConfigsResourceResult:
+def _entry(setting: Resolved, request: DescribeConfigsRequest, *, is_broker: bool) -> DescribeConfigsResourceResult:
     key = setting.key
     synonyms = setting.synonyms if request.include_synonyms else ()
     return DescribeConfigsResourceResult(
         name=key.name,
         value=None if key.sensitive else setting.value,
-        read_only=resource.resource_type == BROKER_RESOURCE and key.scope is Scope.READ_ONLY,
+        read_only=is_broker and key.scope is Scope.READ_ONLY,
         config_source=setting.source,
         is_sensitive=key.sensitive,
         synonyms=[
@@ -178,14 +194,19 @@ async def incremental_alter_configs(
 async def _alter(
     services: ConfigServices, resources: list[AlteredResource], *, validate_only: bool
 ) -> list[AlterationResult]:
+    if sum(1 + len(resource.alterations) for resource in resources) > MOST_RECORDS_PER_REQUEST:
+        return [AlterationResult(resource, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for resource in resources]
     rules = services.topics.rules()
+    times_named = Counter((resource.resource_type, resource.name) for resource in resources)
     try:
-        results: list[AlterationResult] = await services.cluster.ask(
-            lambda machine, ticket: machine.alter_configs(ticket, resources, rules, validate_only=validate_only)
+        return await services.cluster.ask_in_slices(
+            resources,
+            lambda machine, ticket, rest, spent: machine.alter_configs(
+                ticket, rest, rules, validate_only=validate_only, times_named=times_named, spent=spent
+            ),
         )
     except CoordinatorError as refused:
         return [AlterationResult(resource, refused.error) for resource in resources]
-    return results
 
 
 @handles(ListConfigResourcesRequest, ListConfigResourcesResponse, versions=range(0, 2))

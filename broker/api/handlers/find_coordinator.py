@@ -1,10 +1,10 @@
-"""FindCoordinator: which node looks after a group or a transactional id. The first question of every such client."""
+"""FindCoordinator (10): which node looks after a group or a transactional id. Every such client begins with it."""
 
 from typing import Any, Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.services import WithEndpoints, WithGroups, WithTopics, WithTransactions
+from broker.api.services import WithEndpoints, WithEnvironment, WithGroups, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.coordination.groups import CONSUMER_OFFSETS
 from broker.process.logging import EventLog
@@ -26,7 +26,7 @@ MESSAGES = {
 """Kafka's words. Until version 3 every answer has some; later on only one to a kind of key that nobody knows has."""
 
 
-class CoordinatorServices(WithEndpoints, WithGroups, WithTopics, WithTransactions, Protocol):
+class CoordinatorServices(WithEndpoints, WithEnvironment, WithGroups, WithTopics, WithTransactions, Protocol):
     """What these handlers use of the node."""
 
 
@@ -34,16 +34,20 @@ class CoordinatorServices(WithEndpoints, WithGroups, WithTopics, WithTransaction
 async def find_coordinator(
     services: CoordinatorServices, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """The services, as this listener's clients reach it. The first such question makes the internal topic, and is held
+    """This node, as this listener's clients reach it. The first such question makes the internal topic, and is held
     until that is there; a Kafka answers 15 and is asked again.
 
     v1 transactional ids; v4 several keys at once, each with its own error (KIP-699); v5 TRANSACTION_ABORTABLE is
     understood; v6 share groups, which we do not have (INVALID_REQUEST).
     """
     if context.api_version >= BATCHED_SINCE:
-        keys = request.coordinator_keys
-        found = [await _coordinator(services, context, request.key_type, key) for key in keys]
-        return FindCoordinatorResponse(coordinators=found)
+        time_slice = services.environment.time_slice()
+        coordinators: list[Coordinator] = []
+        for key in request.coordinator_keys:
+            coordinators.append(await _coordinator(services, context, request.key_type, key))
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
+        return FindCoordinatorResponse(coordinators=coordinators)
     one = await _coordinator(services, context, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=one.error_code,

@@ -1,8 +1,10 @@
-"""DescribeGroups, ListGroups, DeleteGroups: groups as administrators see and remove them."""
+"""DescribeGroups (15), ListGroups (16), DeleteGroups (42): groups as administrators see and remove them."""
+
+from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.services import WithGroups
+from broker.api.services import WithEnvironment, WithGroups
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.groups import delete_group
 from protocol.errors import ErrorCode
@@ -23,17 +25,24 @@ ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 """Read, delete, describe, describe configs, alter configs: all there is to do with a group, as nobody is restricted."""
 
 
+class AdministrationServices(WithEnvironment, WithGroups, Protocol):
+    """What these handlers use of the node."""
+
+
 @handles(DescribeGroupsRequest, DescribeGroupsResponse, versions=range(0, 7))
 async def describe_groups(
-    services: WithGroups, context: RequestContext, request: DescribeGroupsRequest
+    services: AdministrationServices, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    """Each group with its members; their metadata only while it is stable.
+    """Each group once, with its members; their metadata only while it is stable.
 
     A group nobody knows is Dead, and from v6 on also GROUP_ID_NOT_FOUND. v3 authorised operations; v4 instance ids.
     """
+    time_slice = services.environment.time_slice()
     groups = []
-    for group_id in request.groups:
+    for group_id in dict.fromkeys(request.groups):
         group = await _describe(services, group_id)
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
         if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND and context.api_version < NOT_FOUND_SINCE:
             group.error_code = ErrorCode.NONE
         if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
@@ -42,7 +51,7 @@ async def describe_groups(
     return DescribeGroupsResponse(groups=groups)
 
 
-async def _describe(services: WithGroups, group_id: str) -> DescribedGroup:
+async def _describe(services: AdministrationServices, group_id: str) -> DescribedGroup:
     try:
         described: DescribedGroup = await services.groups.ask(
             group_id, lambda machine, ticket, now_ms: machine.describe_group(group_id, ticket, now_ms)
@@ -55,13 +64,18 @@ async def _describe(services: WithGroups, group_id: str) -> DescribedGroup:
 
 
 @handles(ListGroupsRequest, ListGroupsResponse, versions=range(0, 6))
-async def list_groups(services: WithGroups, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+async def list_groups(
+    services: AdministrationServices, context: RequestContext, request: ListGroupsRequest
+) -> ListGroupsResponse:
     """All groups of this node; COORDINATOR_LOAD_IN_PROGRESS as long as some of them may be missing.
 
     v4 state, and a filter on it (KIP-518); v5 type, and a filter on it (KIP-848): all are classic here.
     """
+    time_slice = services.environment.time_slice()
     groups: list[ListedGroup] = []
     for index in services.groups.indexes():
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
         try:
             groups += await services.groups.ask_partition(
                 index,
@@ -77,12 +91,15 @@ async def list_groups(services: WithGroups, context: RequestContext, request: Li
 
 @handles(DeleteGroupsRequest, DeleteGroupsResponse, versions=range(0, 3))
 async def delete_groups(
-    services: WithGroups, context: RequestContext, request: DeleteGroupsRequest
+    services: AdministrationServices, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
     """Groups without members go, with their offsets; others are NON_EMPTY_GROUP. Answered when that is durable."""
+    time_slice = services.environment.time_slice()
     results = []
     for group_id in dict.fromkeys(request.groups_names):
         results.append(
             DeletableGroupResult(group_id=group_id, error_code=await delete_group(services.groups, group_id))
         )
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
     return DeleteGroupsResponse(results=results)

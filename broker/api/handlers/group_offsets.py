@@ -1,10 +1,12 @@
-"""OffsetCommit, OffsetFetch, OffsetDelete, TxnOffsetCommit: how far groups have read.
+"""OffsetCommit (8), TxnOffsetCommit (28), OffsetDelete (47), and in `offset_fetch` OffsetFetch (9): how far groups have
+read.
 
 Topics that do not exist are refused per partition before the coordinator is asked: UNKNOWN_TOPIC_OR_PARTITION by name,
 UNKNOWN_TOPIC_ID by id. An offset is kept with the id of its topic, so that a topic made anew begins without any.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
@@ -36,11 +38,26 @@ __all__ = ["offset_fetch"]
 TOPIC_IDS_SINCE = 10
 LOADING_KNOWN_SINCE = 2
 """The first TxnOffsetCommit whose clients retry COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
+OFFSETS_PER_STEP = 500
+"""One batch of `__consumer_offsets`. A commit of more is several, and not all or nothing: no client sends one."""
 
 
 def has_partition(topic: Topic | None, index: int) -> bool:
     """Whether it exists. Does not open its log, as to ask for the partition itself would."""
     return topic is not None and 0 <= index < len(topic.partitions)
+
+
+class _ToCommit(Protocol):
+    """A partition of an OffsetCommit or a TxnOffsetCommit."""
+
+    @property
+    def partition_index(self) -> int: ...
+    @property
+    def committed_offset(self) -> int: ...
+    @property
+    def committed_leader_epoch(self) -> int: ...
+    @property
+    def committed_metadata(self) -> str | None: ...
 
 
 class _Sorted:
@@ -51,41 +68,59 @@ class _Sorted:
 
     def __init__(self, services: GateServices) -> None:
         self._services = services
+        self.time_slice = services.environment.time_slice()
         self.errors: list[list[ErrorCode]] = []
         self.offsets: list[OffsetToCommit] = []
         self._places: list[tuple[int, int]] = []
 
-    def topic_by_name(self, name: str, partitions: Iterable[OffsetToCommit]) -> None:
-        self._take(self._services.topics.by_name(name), partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    async def take_by_name(self, name: str, partitions: Iterable[_ToCommit]) -> None:
+        await self._take(self._services.topics.by_name(name), partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def topic_by_id(self, topic_id: bytes, partitions: Iterable[OffsetToCommit]) -> None:
-        self._take(self._services.topics.by_id(topic_id), partitions, ErrorCode.UNKNOWN_TOPIC_ID)
+    async def take_by_id(self, topic_id: bytes, partitions: Iterable[_ToCommit]) -> None:
+        await self._take(self._services.topics.by_id(topic_id), partitions, ErrorCode.UNKNOWN_TOPIC_ID)
 
-    def _take(self, topic: Topic | None, partitions: Iterable[OffsetToCommit], unknown: ErrorCode) -> None:
+    async def _take(self, topic: Topic | None, partitions: Iterable[_ToCommit], unknown: ErrorCode) -> None:
+        """A topic that is deleted meanwhile leaves offsets of an id that is gone, which are never read."""
         errors: list[ErrorCode] = []
-        for wanted in partitions:
+        self.errors.append(errors)
+        for one in partitions:
             if topic is None:
                 errors.append(unknown)
-                continue
-            if not has_partition(topic, wanted.partition):
+            elif not has_partition(topic, one.partition_index):
                 errors.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                continue
-            self._places.append((len(self.errors), len(errors)))
-            errors.append(ErrorCode.NONE)
-            self.offsets.append(
-                OffsetToCommit(
-                    topic.name, topic.topic_id, wanted.partition, wanted.offset, wanted.leader_epoch, wanted.metadata
+            else:
+                self._places.append((len(self.errors) - 1, len(errors)))
+                errors.append(ErrorCode.NONE)
+                self.offsets.append(
+                    OffsetToCommit(
+                        topic.name,
+                        topic.topic_id,
+                        one.partition_index,
+                        one.committed_offset,
+                        one.committed_leader_epoch,
+                        one.committed_metadata or "",
+                    )
                 )
-            )
-        self.errors.append(errors)
+            if self.time_slice.spent():
+                await self.time_slice.wait_for_turn()
 
-    def answered(self, errors: Sequence[ErrorCode]) -> None:
-        """What the coordinator said, in the order of `offsets`."""
-        for (topic, partition), error in zip(self._places, errors, strict=True):
+    def steps(self) -> Iterable[tuple[int, list[OffsetToCommit]]]:
+        """What the coordinator is asked at a time, and where it begins: nearly always all of it."""
+        for begin in range(0, len(self.offsets), OFFSETS_PER_STEP):
+            yield begin, self.offsets[begin : begin + OFFSETS_PER_STEP]
+
+    def answered(self, begin: int, errors: Sequence[ErrorCode]) -> None:
+        """What the coordinator said of the offsets of one step."""
+        for position, error in enumerate(errors, begin):
+            topic, partition = self._places[position]
             self.errors[topic][partition] = error
 
-    def refused(self, error: ErrorCode) -> None:
-        self.answered([error] * len(self._places))
+    async def each_error(self, position: int) -> AsyncIterator[ErrorCode]:
+        """What to answer for the partitions of one topic of the request."""
+        for error in self.errors[position]:
+            yield error
+            if self.time_slice.spent():
+                await self.time_slice.wait_for_turn()
 
 
 @handles(OffsetCommitRequest, OffsetCommitResponse, versions=range(2, 11))
@@ -98,58 +133,42 @@ async def offset_commit(
     of names.
     """
     by_id = context.api_version >= TOPIC_IDS_SINCE
-    found = _Sorted(services)
+    commits = _Sorted(services)
     for topic in request.topics:
-        partitions = [
-            OffsetToCommit(
-                topic.name,
-                topic.topic_id,
-                partition.partition_index,
-                partition.committed_offset,
-                partition.committed_leader_epoch,
-                partition.committed_metadata or "",
-            )
-            for partition in topic.partitions
-        ]
         if by_id:
-            found.topic_by_id(topic.topic_id, partitions)
+            await commits.take_by_id(topic.topic_id, topic.partitions)
         else:
-            found.topic_by_name(topic.name, partitions)
-    if found.offsets:
+            await commits.take_by_name(topic.name, topic.partitions)
+    for begin, offsets in commits.steps():
         commit = Commit(
             request.group_id,
             request.generation_id_or_member_epoch,
             request.member_id,
             request.group_instance_id,
             context.api_version,
-            found.offsets,
+            offsets,
             retention_ms=request.retention_time_ms,
         )
-        await _commit(services, commit, found)
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
-                    for partition, error in zip(topic.partitions, errors, strict=True)
-                ],
-            )
-            for topic, errors in zip(request.topics, found.errors, strict=True)
+        commits.answered(begin, await _commit(services, commit))
+    topics: list[OffsetCommitResponseTopic] = []
+    for position, topic in enumerate(request.topics):
+        indexes = (partition.partition_index for partition in topic.partitions)
+        partitions = [
+            OffsetCommitResponsePartition(partition_index=next(indexes), error_code=error)
+            async for error in commits.each_error(position)
         ]
-    )
+        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+    return OffsetCommitResponse(topics=topics)
 
 
-async def _commit(services: GateServices, commit: Commit, found: _Sorted) -> None:
+async def _commit(services: GateServices, commit: Commit) -> Sequence[ErrorCode]:
     try:
-        found.answered(
-            await services.groups.ask(
-                commit.group_id, lambda machine, ticket, now_ms: machine.commit_offsets(commit, ticket, now_ms)
-            )
+        errors: list[ErrorCode] = await services.groups.ask(
+            commit.group_id, lambda machine, ticket, now_ms: machine.commit_offsets(commit, ticket, now_ms)
         )
     except CoordinatorError as refused:
-        found.refused(refused.error)
+        return [refused.error] * len(commit.offsets)
+    return errors
 
 
 @handles(TxnOffsetCommitRequest, TxnOffsetCommitResponse, versions=range(0, 6))
@@ -162,45 +181,29 @@ async def txn_offset_commit(
     member and generation, in the step that writes (I43). v2 leader epochs; v3 generation and member (KIP-447); v4
     TRANSACTION_ABORTABLE.
     """
-    found = _Sorted(services)
+    commits = _Sorted(services)
     for topic in request.topics:
+        await commits.take_by_name(topic.name, topic.partitions)
+    for begin, offsets in commits.steps():
+        commits.answered(begin, await _stage(services, context, request, offsets))
+    topics: list[TxnOffsetCommitResponseTopic] = []
+    for position, topic in enumerate(request.topics):
+        indexes = (partition.partition_index for partition in topic.partitions)
         partitions = [
-            OffsetToCommit(
-                topic.name,
-                topic.topic_id,
-                partition.partition_index,
-                partition.committed_offset,
-                partition.committed_leader_epoch,
-                partition.committed_metadata or "",
+            TxnOffsetCommitResponsePartition(
+                partition_index=next(indexes), error_code=_known_to(context.api_version, error)
             )
-            for partition in topic.partitions
+            async for error in commits.each_error(position)
         ]
-        found.topic_by_name(topic.name, partitions)
-    if found.offsets:
-        await _stage(services, context, request, found)
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=_known_to(context.api_version, error),
-                    )
-                    for partition, error in zip(topic.partitions, errors, strict=True)
-                ],
-            )
-            for topic, errors in zip(request.topics, found.errors, strict=True)
-        ]
-    )
+        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+    return TxnOffsetCommitResponse(topics=topics)
 
 
 async def _stage(
-    services: GateServices, context: RequestContext, request: TxnOffsetCommitRequest, found: _Sorted
-) -> None:
+    services: GateServices, context: RequestContext, request: TxnOffsetCommitRequest, offsets: list[OffsetToCommit]
+) -> Sequence[ErrorCode]:
     if not request.group_id:
-        found.refused(ErrorCode.INVALID_GROUP_ID)
-        return
+        return [ErrorCode.INVALID_GROUP_ID] * len(offsets)
     error = await admit_offset_commit(
         services,
         request.transactional_id,
@@ -210,19 +213,18 @@ async def _stage(
         context.api_version,
     )
     if error is not ErrorCode.NONE:
-        found.refused(error)
-        return
+        return [error] * len(offsets)
     commit = Commit(
         request.group_id,
         request.generation_id_or_member_epoch,
         request.member_id,
         request.group_instance_id,
         context.api_version,
-        found.offsets,
+        offsets,
         stamp=ProducerStamp(request.producer_id, request.producer_epoch),
     )
     # Nothing is awaited between the verdict of the gate and this question.
-    await _commit(services, commit, found)
+    return await _commit(services, commit)
 
 
 def _known_to(version: int, error: ErrorCode) -> ErrorCode:

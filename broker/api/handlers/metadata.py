@@ -1,13 +1,14 @@
-"""What a client asks first: which versions we speak, which brokers and topics there are."""
+"""Metadata (3), ApiVersions (18), DescribeCluster (60): which versions we speak, which brokers and topics there are."""
 
 import re
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.services import WithCluster, WithConfig, WithEndpoints, WithEpoch, WithTopics
+from broker.api.services import WithCluster, WithConfig, WithEndpoints, WithEnvironment, WithEpoch, WithTopics
 from broker.partitions.topic import Topic
+from broker.process.time_slice import TimeSlice
 from coordinator.cluster.features import SUPPORTED_FEATURES
 from coordinator.cluster.topic_rules import INTERNAL_TOPICS, Refused, check_name
 from protocol.errors import ErrorCode
@@ -30,6 +31,7 @@ from protocol.messages.metadata import (
 
 NO_ID = bytes(16)
 NOT_ASKED = -(1 << 31)
+PARTITIONS_PER_STEP = 50
 TOPIC_OPERATIONS = 3576
 """Every operation on a topic, as bits: what Kafka answers where nothing is forbidden."""
 CLUSTER_OPERATIONS = 8096
@@ -39,7 +41,7 @@ BROKERS, CONTROLLERS = 1, 2
 """Endpoint types of DescribeCluster."""
 
 
-class MetadataServices(WithCluster, WithConfig, WithEndpoints, WithEpoch, WithTopics, Protocol):
+class MetadataServices(WithCluster, WithConfig, WithEndpoints, WithEnvironment, WithEpoch, WithTopics, Protocol):
     """What these handlers use of the node."""
 
     @property
@@ -84,9 +86,7 @@ def api_versions(
 
 
 @handles(MetadataRequest, MetadataResponse, versions=range(0, 14))
-def metadata(
-    services: MetadataServices, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Awaitable[MetadataResponse]:
+async def metadata(services: MetadataServices, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Describe brokers and topics. Answered at once, unless a topic has to be made first.
 
     A topic that does not exist is made if the client and `auto.create.topics.enable` allow it; the answer comes when
@@ -94,61 +94,68 @@ def metadata(
     none. v4: the client may forbid making topics. v10: topic ids in the answer; v12: topics asked for by id, and a
     bad id is given back as it came. v8–v10: operations allowed on the cluster.
     """
+    time_slice = services.environment.time_slice()
+    topics: list[MetadataResponseTopic] = []
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        return _answer(
-            services, context, request, [_described(services, topic, request) for topic in services.topics.all()]
-        )
-    asked = list({(topic.topic_id, topic.name): topic for topic in request.topics}.values())
-    missing = _to_be_made(services, context, request, asked)
-    if missing:
-        return _after_making(services, context, request, asked, missing)
-    return _answer(services, context, request, [_look_up(services, context, request, one) for one in asked])
+        for topic in services.topics.all():
+            topics.append(await _described(services, topic, request, time_slice))
+        return _answer(services, context, request, topics)
+    wanted = list({(topic.topic_id, topic.name): topic for topic in request.topics}.values())
+    missing = await _missing(services, context, request, wanted, time_slice)
+    errors = await services.topics.auto_create_all(missing) if missing else {}
+    for one in wanted:
+        topics.append(await _look_up(services, context, request, one, errors, time_slice))
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
+    return _answer(services, context, request, topics)
 
 
-def _to_be_made(
-    services: MetadataServices, context: RequestContext, request: MetadataRequest, asked: Iterable[MetadataRequestTopic]
+async def _missing(
+    services: MetadataServices,
+    context: RequestContext,
+    request: MetadataRequest,
+    wanted: Iterable[MetadataRequestTopic],
+    time_slice: TimeSlice,
 ) -> list[str]:
+    """Names of topics that are to be made, all at once: together they have the limits of one CreateTopics."""
     allowed = request.allow_auto_topic_creation or context.api_version < 4
     if not allowed or not services.config.get_bool("auto.create.topics.enable"):
         return []
-    names = [topic.name for topic in asked if topic.name is not None and topic.topic_id == NO_ID]
-    return [name for name in names if services.topics.by_name(name) is None and _name_error(name) is ErrorCode.NONE]
+    missing: list[str] = []
+    for topic in wanted:
+        name = topic.name
+        if name is not None and topic.topic_id == NO_ID and services.topics.by_name(name) is None:
+            if _name_error(name) is ErrorCode.NONE:
+                missing.append(name)
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
+    return missing
 
 
-async def _after_making(
+async def _look_up(
     services: MetadataServices,
     context: RequestContext,
     request: MetadataRequest,
-    asked: list[MetadataRequestTopic],
-    missing: list[str],
-) -> MetadataResponse:
-    errors = await services.topics.auto_create_all(missing)
-    return _answer(services, context, request, [_look_up(services, context, request, one, errors) for one in asked])
-
-
-def _look_up(
-    services: MetadataServices,
-    context: RequestContext,
-    request: MetadataRequest,
-    asked: MetadataRequestTopic,
-    errors: dict[str, ErrorCode] | None = None,
+    wanted: MetadataRequestTopic,
+    errors: Mapping[str, ErrorCode],
+    time_slice: TimeSlice,
 ) -> MetadataResponseTopic:
-    name = asked.name
-    if asked.topic_id != NO_ID:
+    name = wanted.name
+    if wanted.topic_id != NO_ID:
         if context.api_version < 12:
-            return _refused(request, ErrorCode.INVALID_REQUEST, name or "", asked.topic_id)
-        found = services.topics.by_id(asked.topic_id)
-        if found is None:
+            return _refused(request, ErrorCode.INVALID_REQUEST, name or "", wanted.topic_id)
+        topic_of_id = services.topics.by_id(wanted.topic_id)
+        if topic_of_id is None:
             return MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id, partitions=[]
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id, partitions=[]
             )
-        return _described(services, found, request)
+        return await _described(services, topic_of_id, request, time_slice)
     if name is None:
         return _refused(request, ErrorCode.INVALID_REQUEST, "" if context.api_version < 12 else None)
     topic = services.topics.by_name(name)
     if topic is not None:
-        return _described(services, topic, request)
-    error = _name_error(name) or (errors or {}).get(name, ErrorCode.NONE)
+        return await _described(services, topic, request, time_slice)
+    error = _name_error(name) or errors.get(name, ErrorCode.NONE)
     if error in (ErrorCode.NONE, ErrorCode.POLICY_VIOLATION):  # too many at once: they are as unknown as before
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return _refused(request, error, name)
@@ -175,13 +182,15 @@ def _name_error(name: str) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _described(services: MetadataServices, topic: Topic, request: MetadataRequest) -> MetadataResponseTopic:
-    node_id, epoch = services.node_id, services.epoch
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.internal,
-        partitions=[
+async def _described(
+    services: MetadataServices, topic: Topic, request: MetadataRequest, time_slice: TimeSlice
+) -> MetadataResponseTopic:
+    node_id, epoch, count = services.node_id, services.epoch, len(topic.partitions)
+    partitions: list[MetadataResponsePartition] = []
+    for begin in range(0, count, PARTITIONS_PER_STEP):
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
+        partitions += [
             MetadataResponsePartition(
                 partition_index=index,
                 leader_id=node_id,
@@ -189,8 +198,13 @@ def _described(services: MetadataServices, topic: Topic, request: MetadataReques
                 replica_nodes=[node_id],
                 isr_nodes=[node_id],
             )
-            for index in range(len(topic.partitions))
-        ],
+            for index in range(begin, min(begin + PARTITIONS_PER_STEP, count))
+        ]
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=partitions,
         topic_authorized_operations=_topic_operations(request),
     )
 

@@ -1,12 +1,14 @@
-"""OffsetFetch: where a group goes on reading. One group until v7, several from v8 on; inside they are the same."""
+"""OffsetFetch (9): where a group goes on reading. One group until v7, several from v8 on; inside they are the same."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.services import WithGroups, WithTopics
+from broker.api.services import WithEnvironment, WithGroups, WithTopics
 from broker.coordination.coordinators import CoordinatorError
+from broker.process.time_slice import TimeSlice
 from coordinator.groups.commits import NO_OFFSET, FetchedOffset, FetchedTopic, WantedTopic
 from coordinator.groups.offsets import NO_TOPIC_ID
 from protocol.errors import ErrorCode
@@ -25,9 +27,10 @@ from protocol.messages.group_offsets import (
 GROUP_ERROR_SINCE = 2
 GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
+PARTITIONS_PER_STEP = 2_000
 
 
-class OffsetFetchServices(WithGroups, WithTopics, Protocol):
+class OffsetFetchServices(WithEnvironment, WithGroups, WithTopics, Protocol):
     """What these handlers use of the node."""
 
 
@@ -41,8 +44,13 @@ async def offset_fetch(
     on stable offsets: UNSTABLE_OFFSET_COMMIT where a transaction is open (KIP-447); v8 several groups (KIP-709); v9
     member and epoch, which say nothing about classic groups; v10 topic ids instead of names.
     """
+    time_slice = services.environment.time_slice()
     if context.api_version >= GROUPS_SINCE:
-        groups = [await _fetch(services, context, group, request.require_stable) for group in request.groups]
+        groups = []
+        for group in request.groups:
+            groups.append(await _fetch(services, context, group, request.require_stable, time_slice))
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
         return OffsetFetchResponse(groups=groups)
     topics = None
     if request.topics is not None:
@@ -51,37 +59,79 @@ async def offset_fetch(
             for topic in request.topics
         ]
     alone = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    return _alone(context, alone, await _fetch(services, context, alone, request.require_stable))
+    fetched = await _fetch(services, context, alone, request.require_stable, time_slice)
+    return await _alone(context, alone, fetched, time_slice)
 
 
 async def _fetch(
-    services: OffsetFetchServices, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+    services: OffsetFetchServices,
+    context: RequestContext,
+    group: OffsetFetchRequestGroup,
+    require_stable: bool,
+    time_slice: TimeSlice,
 ) -> OffsetFetchResponseGroup:
     by_id = context.api_version >= TOPIC_IDS_SINCE
-    wanted = _wanted(services, group.topics or [], by_id)
-    known = [topic for topic in wanted if topic.topic]
+    ask = partial(_ask, services, group.group_id, require_stable)
 
     def topic_id_of(name: str) -> bytes:
         topic = services.topics.by_name(name)
         return NO_TOPIC_ID if topic is None else topic.topic_id
 
-    asked: Sequence[WantedTopic] | Callable[[str], bytes] = topic_id_of if group.topics is None else known
+    topics: list[OffsetFetchResponseTopics] = []
     try:
-        fetched: list[FetchedTopic] = await services.groups.ask(
-            group.group_id,
-            lambda machine, ticket, now_ms: machine.fetch_offsets(
-                group.group_id, asked, require_stable=require_stable, ticket=ticket, now_ms=now_ms
-            ),
-        )
+        if group.topics is None:
+            for fetched in await ask(topic_id_of):
+                # A topic that is gone has no id to be named by.
+                if not by_id or fetched.topic_id != NO_TOPIC_ID:
+                    topics.append(_topic(fetched))
+                if time_slice.spent():
+                    await time_slice.wait_for_turn()
+        else:
+            for wanted in _in_steps(_wanted(services, group.topics, by_id)):
+                answers = iter(await ask([topic for topic, _ in wanted if topic.topic]))
+                for topic, continued in wanted:
+                    response = _topic(next(answers) if topic.topic else _unknown(topic))
+                    if continued:
+                        topics[-1].partitions.extend(response.partitions)
+                    else:
+                        topics.append(response)
+                if time_slice.spent():
+                    await time_slice.wait_for_turn()
     except CoordinatorError as refused:
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=refused.error)
-    if group.topics is None:
-        # A topic that is gone has no id to be named by.
-        found = [topic for topic in fetched if not by_id or topic.topic_id != NO_TOPIC_ID]
-    else:
-        answers = iter(fetched)
-        found = [next(answers) if topic.topic else _unknown(topic) for topic in wanted]
-    return OffsetFetchResponseGroup(group_id=group.group_id, topics=[_topic(topic) for topic in found])
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
+
+
+async def _ask(
+    services: OffsetFetchServices,
+    group_id: str,
+    require_stable: bool,
+    wanted: Sequence[WantedTopic] | Callable[[str], bytes],
+) -> list[FetchedTopic]:
+    """What the coordinator knows of some topics, or of all. Raises `CoordinatorError`."""
+    fetched: list[FetchedTopic] = await services.groups.ask(
+        group_id,
+        lambda machine, ticket, now_ms: machine.fetch_offsets(
+            group_id, wanted, require_stable=require_stable, ticket=ticket, now_ms=now_ms
+        ),
+    )
+    return fetched
+
+
+def _in_steps(topics: Sequence[WantedTopic]) -> Iterator[list[tuple[WantedTopic, bool]]]:
+    """What the coordinator is asked at a time, nearly always all; and whether it goes on with the topic before."""
+    step: list[tuple[WantedTopic, bool]] = []
+    room = PARTITIONS_PER_STEP
+    for topic in topics:
+        for begin in range(0, max(len(topic.partitions), 1), PARTITIONS_PER_STEP):
+            part = topic.partitions[begin : begin + PARTITIONS_PER_STEP]
+            step.append((WantedTopic(topic.topic, topic.topic_id, part), begin > 0))
+            room -= 1 + len(part)
+            if room <= 0:
+                yield step
+                step, room = [], PARTITIONS_PER_STEP
+    if step or not topics:
+        yield step
 
 
 def _wanted(
@@ -121,40 +171,43 @@ def _topic(topic: FetchedTopic) -> OffsetFetchResponseTopics:
     )
 
 
-def _alone(
-    context: RequestContext, asked: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup
+async def _alone(
+    context: RequestContext, wanted: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup, time_slice: TimeSlice
 ) -> OffsetFetchResponse:
     """The answer in the shape of one group. Version 1 has no place for its error but at each partition."""
-    topics = group.topics
-    if group.error_code and context.api_version < GROUP_ERROR_SINCE:
-        topics = [
-            OffsetFetchResponseTopics(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartitions(
-                        partition_index=partition, committed_offset=NO_OFFSET, error_code=group.error_code
-                    )
-                    for partition in topic.partition_indexes
-                ],
+    topics: list[OffsetFetchResponseTopic] = []
+    for name, partitions in _partitions_of(context, wanted, group):
+        responses: list[OffsetFetchResponsePartition] = []
+        for one in partitions:
+            responses.append(
+                OffsetFetchResponsePartition(
+                    partition_index=one.partition_index,
+                    committed_offset=one.committed_offset,
+                    committed_leader_epoch=one.committed_leader_epoch,
+                    metadata=one.metadata,
+                    error_code=one.error_code,
+                )
             )
-            for topic in asked.topics or []
-        ]
-    return OffsetFetchResponse(
-        error_code=group.error_code,
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=found.partition_index,
-                        committed_offset=found.committed_offset,
-                        committed_leader_epoch=found.committed_leader_epoch,
-                        metadata=found.metadata,
-                        error_code=found.error_code,
-                    )
-                    for found in topic.partitions
-                ],
-            )
-            for topic in topics
-        ],
-    )
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
+        topics.append(OffsetFetchResponseTopic(name=name, partitions=responses))
+    return OffsetFetchResponse(error_code=group.error_code, topics=topics)
+
+
+def _partitions_of(
+    context: RequestContext, wanted: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup
+) -> Iterator[tuple[str, Iterable[OffsetFetchResponsePartitions]]]:
+    if not group.error_code or context.api_version >= GROUP_ERROR_SINCE:
+        for topic in group.topics:
+            yield topic.name, topic.partitions
+        return
+    for named in wanted.topics or []:
+        yield (
+            named.name,
+            (
+                OffsetFetchResponsePartitions(
+                    partition_index=index, committed_offset=NO_OFFSET, error_code=group.error_code
+                )
+                for index in named.partition_indexes
+            ),
+        )

@@ -1,4 +1,6 @@
-"""Where a partition begins, ends, and what lies at a time or an epoch; and moving its beginning."""
+"""ListOffsets (2), DeleteRecords (21), OffsetForLeaderEpoch (23): where partitions begin and end, what lies at a time
+or an epoch, and moving the beginning.
+"""
 
 import asyncio
 from collections import Counter
@@ -78,6 +80,8 @@ async def list_offsets(
                     except LogDamaged as damaged:
                         told.error_code = storage_error(damaged)
             partitions.append(told)
+            if slice_.spent():
+                await slice_.wait_for_turn()
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
@@ -134,31 +138,34 @@ def _epoch_error(partition: Partition | None, known_epoch: int) -> ErrorCode:
 
 
 @handles(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, versions=range(2, 5))
-def offset_for_leader_epoch(
+async def offset_for_leader_epoch(
     services: OffsetServices, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Where an epoch ended: how a client finds out whether what it has read was truncated. Answers at once.
 
     The largest epoch up to the one asked for, and its end; (-1, -1) for an epoch still to come. v3 replica id, ignored.
     """
+    time_slice = services.environment.time_slice()
     topics: list[OffsetForLeaderTopicResult] = []
     for topic in request.topics:
-        partitions = [
-            _epoch_end(services.topics.partition(topic.topic, asked.partition), asked) for asked in topic.partitions
-        ]
+        partitions: list[EpochEndOffset] = []
+        for wanted in topic.partitions:
+            partitions.append(_epoch_end(services.topics.partition(topic.topic, wanted.partition), wanted))
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _epoch_end(partition: Partition | None, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    told = EpochEndOffset(partition=asked.partition)
-    told.error_code = _epoch_error(partition, asked.current_leader_epoch)
-    if partition is not None and not told.error_code:
-        if asked.leader_epoch == partition.leader_epoch:
-            told.leader_epoch, told.end_offset = partition.leader_epoch, partition.high_watermark
+def _epoch_end(partition: Partition | None, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    response = EpochEndOffset(partition=wanted.partition)
+    response.error_code = _epoch_error(partition, wanted.current_leader_epoch)
+    if partition is not None and not response.error_code:
+        if wanted.leader_epoch == partition.leader_epoch:
+            response.leader_epoch, response.end_offset = partition.leader_epoch, partition.high_watermark
         else:
-            told.leader_epoch, told.end_offset = partition.log.epoch_end(asked.leader_epoch)
-    return told
+            response.leader_epoch, response.end_offset = partition.log.epoch_end(wanted.leader_epoch)
+    return response
 
 
 @handles(DeleteRecordsRequest, DeleteRecordsResponse, versions=range(0, 3))
@@ -169,27 +176,34 @@ async def delete_records(
     yet is waited for: a client whose acks=1 were answered may delete what it has written.
 
     The new beginning holds at once and is answered when it is written down: no restart brings records back (Kafka
-    writes it down with the next checkpoint). Compacted topics refuse (44).
+    writes it down with the next checkpoint). Compacted topics refuse (44). A partition that is named twice is answered
+    once, and its last offset holds, as in Kafka.
     """
-    waits = [
-        wait
-        for topic in request.topics
-        for asked in topic.partitions
-        if (partition := services.topics.partition(topic.name, asked.partition_index)) is not None
-        and asked.offset <= partition.end_offset
-        and (wait := partition.committed(asked.offset)) is not None
-    ]
+    time_slice = services.environment.time_slice()
+    wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
+    waits: list[asyncio.Future[None]] = []
+    for topic in request.topics:
+        named = wanted.setdefault(topic.name, {})
+        for one in topic.partitions:
+            named[one.partition_index] = one
+            partition = services.topics.partition(topic.name, one.partition_index)
+            if partition is not None and one.offset <= partition.end_offset:
+                wait = partition.committed(one.offset)
+                if wait is not None:
+                    waits.append(wait)
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
     # Where one fails, the partition is gone or its disk has failed: what comes below says so.
     await asyncio.gather(*waits, return_exceptions=True)
-    topics = [
-        DeleteRecordsTopicResult(
-            name=topic.name,
-            partitions=[_delete(services.topics.partition(topic.name, asked.partition_index), asked)
-                        for asked in topic.partitions],
-        )
-        for topic in request.topics
-    ]  # fmt: skip
-    if any(told.error_code == ErrorCode.NONE for topic in topics for told in topic.partitions):
+    topics: list[DeleteRecordsTopicResult] = []
+    for name, named in wanted.items():
+        results: list[DeleteRecordsPartitionResult] = []
+        for index, one in named.items():
+            results.append(_delete(services.topics.partition(name, index), one))
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
+        topics.append(DeleteRecordsTopicResult(name=name, partitions=results))
+    if any(result.error_code == ErrorCode.NONE for one_topic in topics for result in one_topic.partitions):
         await services.checkpoints.write()
     return DeleteRecordsResponse(topics=topics)
 

@@ -1,23 +1,30 @@
-"""Produce: record batches into partitions."""
+"""Produce (0): record batches into partitions.
+
+A request goes through `_resolve` (which partitions), the gate (which transactions; only where one is not under way in
+its partition) and `_append` (one synchronous block), and is answered by `answered`.
+"""
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
-from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred, NoAnswer, handles
+from broker.api.catalogue import Deferred, NoAnswer, handles
 from broker.api.context import RequestContext
-from broker.api.services import WithEnvironment
-from broker.coordination.transaction_gate import Admission, GateServices, ProduceBatch, admit_produce, admitted_at_once
-from broker.disk.group_commit import GroupCommit
-from broker.partitions.append import CheckedBatch
-from broker.partitions.errors import AppendError, PartitionError
-from broker.partitions.opening import BatchOpener
+from broker.api.handlers.produce_appends import (
+    ZSTD_SINCE,
+    ProduceServices,
+    Write,
+    answered,
+    append_and_publish,
+    refuse_all,
+)
+from broker.coordination.transaction_gate import Admission, ProduceBatch, admit_produce, admitted_at_once
+from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
+from broker.process.time_slice import TimeSlice
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -25,46 +32,13 @@ from protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from protocol.records.batch import HEADER_SIZE, read_header
-from storage.log import StorageFailed
+from protocol.records.batch import is_transactional, read_header
 
 TOPIC_IDS_SINCE = 13
-ZSTD_SINCE = 7
-ADMIN_CLIENT = "__admin_client"
-"""The only client id that may write to internal topics, as in Kafka."""
-_TRANSACTIONAL = 0x10
-_NOTHING = memoryview(b"")
+AT_ONCE = 64
+"""Topics and partitions of a request that is answered in one go."""
 VERIFIED = Admission(verification=False)
 """The coordinator has said yes in this very turn: the append need not ask for a guard."""
-
-
-NOT_IN_TRANSACTION = "The partition is not in the producer's open transaction."
-"""Clients before Produce 11 do not know TRANSACTION_ABORTABLE; the words are for whoever reads their log."""
-MANY_PRODUCERS = "The request holds transactional batches of more than one producer."
-
-
-class ProduceServices(GateServices, WithEnvironment, Protocol):
-    """What these handlers use of the node."""
-
-    @property
-    def group_commit(self) -> GroupCommit: ...
-
-    @property
-    def batch_opener(self) -> BatchOpener: ...
-
-    @property
-    def fail(self) -> Callable[[BaseException], None]: ...
-
-
-@dataclass(slots=True)
-class _Write:
-    """One partition of the request and its part of the answer."""
-
-    partition: Partition | None
-    records: memoryview
-    told: PartitionProduceResponse
-    admission: Admission | None = None
-    opened: CheckedBatch | AppendError | None = None
 
 
 @handles(ProduceRequest, ProduceResponse, versions=range(3, 14), advertised_from=0)
@@ -81,9 +55,11 @@ def produce(
 
     Not done: `timeout_ms` (a sync ends or the broker does), old message formats.
     """
+    if sum(1 + len(topic.partition_data) for topic in request.topic_data) > AT_ONCE:
+        return _produce_in_slices(services, context, request)
     writes, answer = _resolve(services, context, request)
     if request.acks not in (-1, 0, 1):
-        return _refuse_all(request, writes, ErrorCode.INVALID_REQUIRED_ACKS, answer)
+        return refuse_all(request, writes, ErrorCode.INVALID_REQUIRED_ACKS, answer)
     opener, now_ms = services.batch_opener, services.environment.wall_ms()
     closed = [
         write for write in writes
@@ -98,8 +74,8 @@ async def _open_and_go_on(
     services: ProduceServices,
     context: RequestContext,
     request: ProduceRequest,
-    writes: list[_Write],
-    closed: list[_Write],
+    writes: list[Write],
+    closed: list[Write],
     answer: ProduceResponse,
 ) -> ProduceResponse | Deferred | NoAnswer:
     """What is in the batches is heard of after the gate, as in Kafka; it is looked at before, so that nothing waits
@@ -122,14 +98,14 @@ def _admit(
     services: ProduceServices,
     context: RequestContext,
     request: ProduceRequest,
-    writes: list[_Write],
+    writes: list[Write],
     answer: ProduceResponse,
 ) -> ProduceResponse | Deferred | NoAnswer | Coroutine[Any, Any, ProduceResponse | Deferred | NoAnswer]:
     """Through the transaction gate, where there is something for it, then append."""
-    transactional = [write for write in writes if write.partition is not None and _is_transactional(write.records)]
+    transactional = [write for write in writes if write.partition is not None and is_transactional(write.records)]
     if transactional:
         if error := _whole_request_error(request, transactional):
-            return _refuse_all(request, writes, error, answer)
+            return refuse_all(request, writes, error, answer)
         batches = _to_be_admitted(transactional)
         if batches and admitted_at_once(
             services, request.transactional_id, context.api_version, [batch for _, batch in batches]
@@ -144,23 +120,100 @@ def _admit(
 
 def _resolve(
     services: ProduceServices, context: RequestContext, request: ProduceRequest
-) -> tuple[list[_Write], ProduceResponse]:
+) -> tuple[list[Write], ProduceResponse]:
     """Find the partitions, and lay out the answer in the order of the request."""
     by_id = context.api_version >= TOPIC_IDS_SINCE
-    writes: list[_Write] = []
+    writes: list[Write] = []
     topics: list[TopicProduceResponse] = []
     for topic in request.topic_data:
-        told: list[PartitionProduceResponse] = []
-        found, error = _find_topic(services, context, topic, by_id)
-        for asked in topic.partition_data:
-            partition = None
-            if found is not None:
-                partition = found[asked.index] if 0 <= asked.index < len(found) else None
-            code = error if partition is None else ErrorCode.NONE
-            told.append(PartitionProduceResponse(index=asked.index, error_code=code, base_offset=-1))
-            writes.append(_Write(partition, _records_of(asked), told[-1]))
-        topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=told))
+        responses: list[PartitionProduceResponse] = []
+        _lay_out(services, context, topic, topic.partition_data, by_id, writes, responses)
+        topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=responses))
     return writes, ProduceResponse(responses=topics)
+
+
+def _lay_out(
+    services: ProduceServices,
+    context: RequestContext,
+    topic: TopicProduceData,
+    partitions: Sequence[PartitionProduceData],
+    by_id: bool,
+    writes: list[Write],
+    responses: list[PartitionProduceResponse],
+) -> None:
+    found, error = _find_topic(services, context, topic, by_id)
+    for data in partitions:
+        partition = None
+        if found is not None:
+            partition = found[data.index] if 0 <= data.index < len(found) else None
+        code = error if partition is None else ErrorCode.NONE
+        responses.append(PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1))
+        writes.append(Write(partition, _records_of(data), responses[-1]))
+
+
+async def _produce_in_slices(
+    services: ProduceServices, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Deferred | NoAnswer:
+    """A request for many partitions. Others have their turn between two of them: what the gate said is not taken on
+    trust at the append, which asks the guard and the partition's own state."""
+    time_slice = services.environment.time_slice()
+    writes, answer = await _resolve_in_slices(services, context, request, time_slice)
+    if request.acks not in (-1, 0, 1):
+        return refuse_all(request, writes, ErrorCode.INVALID_REQUIRED_ACKS, answer)
+    await _open_in_slices(services, context, writes, time_slice)
+    transactional = [write for write in writes if write.partition is not None and is_transactional(write.records)]
+    if transactional and (error := _whole_request_error(request, transactional)):
+        return refuse_all(request, writes, error, answer)
+    batches: list[tuple[Write, ProduceBatch]] = []
+    for begin in range(0, len(transactional), AT_ONCE):
+        batches += _to_be_admitted(transactional[begin : begin + AT_ONCE])
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
+    await _ask_the_gate(services, context, request, batches)
+    waits: list[tuple[Write, asyncio.Future[None]]] = []
+    now_ms = services.environment.wall_ms()
+    failed = False
+    for write in writes:
+        failed = not append_and_publish(services, write, context, request, now_ms, waits) or failed
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
+    return answered(request, writes, waits, answer, failed=failed)
+
+
+async def _resolve_in_slices(
+    services: ProduceServices, context: RequestContext, request: ProduceRequest, time_slice: TimeSlice
+) -> tuple[list[Write], ProduceResponse]:
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    writes: list[Write] = []
+    topics: list[TopicProduceResponse] = []
+    for topic in request.topic_data:
+        responses: list[PartitionProduceResponse] = []
+        for begin in range(0, max(len(topic.partition_data), 1), AT_ONCE):
+            part = topic.partition_data[begin : begin + AT_ONCE]
+            _lay_out(services, context, topic, part, by_id, writes, responses)
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
+        topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=responses))
+    return writes, ProduceResponse(responses=topics)
+
+
+async def _open_in_slices(
+    services: ProduceServices, context: RequestContext, writes: list[Write], time_slice: TimeSlice
+) -> None:
+    """As `_open_and_go_on`, where it has to be found out of many batches whether they must be opened."""
+    opener = services.batch_opener
+    for write in writes:
+        now_ms = services.environment.wall_ms()
+        if write.partition is not None and opener.must_open(write.partition, write.records, now_ms):
+            write.opened = await opener.open(
+                write.partition,
+                write.records,
+                now_ms=now_ms,
+                zstd_allowed=context.api_version >= ZSTD_SINCE,
+                slice_=time_slice,
+            )
+        elif time_slice.spent():
+            await time_slice.wait_for_turn()
 
 
 def _find_topic(
@@ -169,7 +222,7 @@ def _find_topic(
     topic = services.topics.by_id(asked.topic_id) if by_id else services.topics.by_name(asked.name)
     if topic is None:
         return None, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if topic.internal and context.client_id != ADMIN_CLIENT:
+    if topic.internal:  # for clients named __admin_client, too: decision 0015
         return None, ErrorCode.INVALID_TOPIC_EXCEPTION
     return topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -183,11 +236,7 @@ def _records_of(asked: PartitionProduceData) -> memoryview:
     return records
 
 
-def _is_transactional(records: memoryview) -> bool:
-    return len(records) >= HEADER_SIZE and bool(records[22] & _TRANSACTIONAL)
-
-
-def _whole_request_error(request: ProduceRequest, transactional: list[_Write]) -> ErrorCode:
+def _whole_request_error(request: ProduceRequest, transactional: list[Write]) -> ErrorCode:
     """What refuses the whole request: no transactional id, or batches of more than one producer."""
     if request.transactional_id is None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -201,9 +250,9 @@ def _producer_of(records: memoryview) -> tuple[int, int]:
     return header.producer_id, header.producer_epoch
 
 
-def _to_be_admitted(transactional: list[_Write]) -> list[tuple[_Write, ProduceBatch]]:
+def _to_be_admitted(transactional: list[Write]) -> list[tuple[Write, ProduceBatch]]:
     """The batches whose transaction is not under way in their partition yet. Damaged ones fail at the append."""
-    found: list[tuple[_Write, ProduceBatch]] = []
+    found: list[tuple[Write, ProduceBatch]] = []
     for write in transactional:
         assert write.partition is not None
         try:
@@ -219,87 +268,43 @@ async def _admit_and_append(
     services: ProduceServices,
     context: RequestContext,
     request: ProduceRequest,
-    writes: list[_Write],
-    batches: list[tuple[_Write, ProduceBatch]],
+    writes: list[Write],
+    batches: list[tuple[Write, ProduceBatch]],
     answer: ProduceResponse,
 ) -> ProduceResponse | Deferred | NoAnswer:
     """Ask the gate, then append without another await: a request may mix transactional and other partitions."""
-    assert request.transactional_id is not None
+    await _ask_the_gate(services, context, request, batches)
+    return _append_and_answer(services, context, request, writes, answer)
+
+
+async def _ask_the_gate(
+    services: ProduceServices,
+    context: RequestContext,
+    request: ProduceRequest,
+    batches: list[tuple[Write, ProduceBatch]],
+) -> None:
+    if not batches:
+        return
     admissions = await admit_produce(
         services, request.transactional_id, context.api_version, [batch for _, batch in batches]
     )
     for (write, _), admission in zip(batches, admissions, strict=True):
         write.admission = admission
-    return _append_and_answer(services, context, request, writes, answer)
 
 
 def _append_and_answer(
     services: ProduceServices,
     context: RequestContext,
     request: ProduceRequest,
-    writes: list[_Write],
+    writes: list[Write],
     answer: ProduceResponse,
 ) -> ProduceResponse | Deferred | NoAnswer:
-    waits: list[tuple[_Write, asyncio.Future[None]]] = []
+    waits: list[tuple[Write, asyncio.Future[None]]] = []
     now_ms = services.environment.wall_ms()
     failed = False
     for write in writes:
-        next_offset = _append(services, write, context, request, now_ms)
-        failed = failed or next_offset < 0
-        if next_offset >= 0 and request.acks == -1 and write.partition is not None:
-            services.group_commit.publish(write.partition)
-            wait = write.partition.committed(next_offset)
-            if wait is not None:
-                waits.append((write, wait))
-    if request.acks == 0:
-        if failed:
-            raise CloseConnection(f"a Produce with acks=0 failed: {_codes(writes)}")
-        return NO_ANSWER
-    return Deferred(_when_committed(waits, answer)) if waits else answer
-
-
-def _append(
-    services: ProduceServices, write: _Write, context: RequestContext, request: ProduceRequest, now_ms: int
-) -> int:
-    """Append to one partition and fill in its answer; the offset to wait for, or -1 where it failed."""
-    partition, told, admission = write.partition, write.told, write.admission
-    if partition is None:
-        return -1
-    if admission is not None and admission.error:
-        told.error_code = admission.error
-        if admission.error is ErrorCode.INVALID_TXN_STATE:
-            told.error_message = NOT_IN_TRANSACTION
-        return -1
-    try:
-        if isinstance(write.opened, AppendError):
-            raise write.opened
-        appended = partition.append(
-            write.records,
-            transactional_id=request.transactional_id,
-            guard=None if admission is None else admission.guard,
-            verification=admission is None or admission.verification,
-            now_ms=now_ms,
-            zstd_allowed=context.api_version >= ZSTD_SINCE,
-            opened=write.opened,
-        )
-    except AppendError as refused:
-        told.error_code = refused.code
-        told.error_message = refused.message
-        told.log_start_offset = refused.log_start_offset
-        told.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=error.batch_index, batch_index_error_message=error.message)
-            for error in refused.record_errors
-        ]
-        return -1
-    except StorageFailed as failure:
-        services.fail(failure)  # the broker ends, but not before this answer is out
-        told.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return -1
-    write.records = _NOTHING  # the buffer may be used again while the answer waits
-    told.base_offset = appended.base_offset
-    told.log_append_time_ms = appended.log_append_time_ms
-    told.log_start_offset = appended.log_start_offset
-    return appended.next_offset
+        failed = not append_and_publish(services, write, context, request, now_ms, waits) or failed
+    return answered(request, writes, waits, answer, failed=failed)
 
 
 def _remember(batch: ProduceBatch) -> None:
@@ -311,40 +316,3 @@ def _remember(batch: ProduceBatch) -> None:
         batch.partition.begin_verification(
             header.producer_id, header.producer_epoch, header.base_sequence, supports_epoch_bump=False
         )
-
-
-def _when_committed(
-    waits: Sequence[tuple[_Write, "asyncio.Future[None]"]], answer: ProduceResponse
-) -> "asyncio.Future[ProduceResponse]":
-    """A future of the answer, done when the last partition is committed."""
-    done: asyncio.Future[ProduceResponse] = asyncio.get_running_loop().create_future()
-    missing = len(waits)
-
-    def committed(write: _Write, wait: "asyncio.Future[None]") -> None:
-        nonlocal missing
-        if not wait.cancelled() and (error := wait.exception()) is not None:
-            write.told.error_code = error.code if isinstance(error, PartitionError) else ErrorCode.KAFKA_STORAGE_ERROR
-            write.told.base_offset = -1
-        missing -= 1
-        if not missing and not done.done():
-            done.set_result(answer)
-
-    for write, wait in waits:
-        wait.add_done_callback(lambda wait, write=write: committed(write, wait))  # type: ignore[misc]
-    return done
-
-
-def _refuse_all(
-    request: ProduceRequest, writes: list[_Write], error: ErrorCode, answer: ProduceResponse
-) -> ProduceResponse:
-    for write in writes:
-        write.told.error_code = error
-        if error is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-            write.told.error_message = MANY_PRODUCERS
-    if request.acks == 0:
-        raise CloseConnection(f"a Produce with acks=0 failed: {_codes(writes)}")
-    return answer
-
-
-def _codes(writes: list[_Write]) -> str:
-    return ", ".join(sorted({ErrorCode(write.told.error_code).name for write in writes if write.told.error_code}))

@@ -1,4 +1,6 @@
-"""Creating, deleting, growing topics, and describing them page by page."""
+"""CreateTopics (19), DeleteTopics (20), CreatePartitions (37), DescribeTopicPartitions (75): making, deleting and
+growing topics, and describing them page by page.
+"""
 
 from collections.abc import Sequence
 
@@ -89,7 +91,7 @@ async def create_partitions(
 
 
 @handles(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, versions=range(0, 1))
-def describe_topic_partitions(
+async def describe_topic_partitions(
     services: MetadataServices, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Describe topics in order of their names, so many partitions at a time (KIP-966). Answered at once.
@@ -107,14 +109,17 @@ def describe_topic_partitions(
             return DescribeTopicPartitionsResponse(topics=[_undescribed(one.name, error) for one in request.topics])
     start = 0 if cursor is None else cursor.partition_index
     limit = min(request.response_partition_limit, services.config.get_int("max.request.partition.size.limit"))
-    return _page(services, wanted, first, start, max(limit, 1))
+    return await _page(services, wanted, first, start, max(limit, 1))
 
 
-def _page(
+async def _page(
     services: MetadataServices, wanted: Sequence[str], first: str, start: int, room: int
 ) -> DescribeTopicPartitionsResponse:
     answer = DescribeTopicPartitionsResponse(topics=[])
+    time_slice = services.environment.time_slice()
     for name in wanted:
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
         if room <= 0:
             answer.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
             break

@@ -1,6 +1,10 @@
-"""DescribeProducers, DescribeTransactions, ListTransactions: looking for what is stuck (KIP-664, KIP-994, KIP-1152)."""
+"""DescribeProducers (61), DescribeTransactions (65), ListTransactions (66): looking for what is stuck (KIP-664,
+KIP-994, KIP-1152).
 
-import asyncio
+A partition has up to a million producers, a shard any number of ids, and a pattern takes its time: all of it in slices.
+"""
+
+from collections.abc import Callable
 from typing import Protocol
 
 from broker.api.catalogue import handles
@@ -10,6 +14,7 @@ from broker.api.services import WithEnvironment, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError
 from broker.partitions.errors import storage_error
 from broker.partitions.partition import Partition
+from broker.process.time_slice import TimeSlice
 from coordinator.cluster.topic_rules import Refused, check_name
 from coordinator.transactions.coordinator import Description
 from coordinator.transactions.states import KNOWN_STATE_NAMES, TopicPartitions, Transaction
@@ -35,14 +40,20 @@ class InspectionServices(WithEnvironment, WithTopics, WithTransactions, Protocol
 
 
 @handles(DescribeProducersRequest, DescribeProducersResponse, versions=range(0, 1))
-def describe_producers(
+async def describe_producers(
     services: InspectionServices, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
-    """What each partition knows of its producers; `current_txn_start_offset` tells an open transaction."""
+    """What each partition knows of its producers; `current_txn_start_offset` tells an open transaction. A partition
+    that is named twice is described once."""
+    time_slice = services.environment.time_slice()
     topics = []
+    described: set[tuple[str, int]] = set()
     for topic in request.topics:
         partitions = []
         for index in topic.partition_indexes:
+            if (topic.name, index) in described:
+                continue
+            described.add((topic.name, index))
             partition = services.topics.partition(topic.name, index)
             if partition is None:
                 known = services.topics.by_name(topic.name) is not None
@@ -51,7 +62,10 @@ def describe_producers(
                 error = storage_error(partition.offline)
                 partitions.append(PartitionResponse(partition_index=index, error_code=error, active_producers=[]))
             else:
-                partitions.append(PartitionResponse(partition_index=index, active_producers=_producers_of(partition)))
+                producers = await _producers_of(partition, time_slice)
+                partitions.append(PartitionResponse(partition_index=index, active_producers=producers))
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
         topics.append(TopicResponse(name=topic.name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
 
@@ -67,26 +81,40 @@ def _nowhere(topic: str, index: int, *, topic_exists: bool) -> PartitionResponse
     return PartitionResponse(partition_index=index, error_code=error, error_message=message, active_producers=[])
 
 
-def _producers_of(partition: Partition) -> list[ProducerState]:
-    return [
-        ProducerState(
-            producer_id=producer_id,
-            producer_epoch=entry.epoch,
-            last_sequence=entry.last_sequence,
-            last_timestamp=entry.last_timestamp_ms,
-            coordinator_epoch=entry.coordinator_epoch,
-            current_txn_start_offset=entry.transaction_first_offset,
-        )
-        for producer_id, entry in partition.describe_producers()
-    ]
+async def _producers_of(partition: Partition, time_slice: TimeSlice) -> list[ProducerState]:
+    """Those that the partition had at the beginning, each as it is when its turn comes."""
+    states: list[ProducerState] = []
+    producers = partition.derived.producers
+    for producer_id in list(producers.packed_entries()):
+        entry = producers.entry(producer_id)
+        if entry is not None:
+            states.append(
+                ProducerState(
+                    producer_id=producer_id,
+                    producer_epoch=entry.epoch,
+                    last_sequence=entry.last_sequence,
+                    last_timestamp=entry.last_timestamp_ms,
+                    coordinator_epoch=entry.coordinator_epoch,
+                    current_txn_start_offset=entry.transaction_first_offset,
+                )
+            )
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
+    return states
 
 
 @handles(DescribeTransactionsRequest, DescribeTransactionsResponse, versions=range(0, 1))
 async def describe_transactions(
     services: InspectionServices, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
-    """What the coordinator knows of given ids; in a PREPARE state, the partitions that still lack their marker."""
-    described = [await _describe(services, transactional_id) for transactional_id in request.transactional_ids]
+    """What the coordinator knows of given ids, each once; in a PREPARE state, the partitions that still lack their
+    marker."""
+    time_slice = services.environment.time_slice()
+    described: list[DescribeTransactionsResponseTransactionState] = []
+    for transactional_id in dict.fromkeys(request.transactional_ids):
+        described.append(await _describe(services, transactional_id))
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
     return DescribeTransactionsResponse(transaction_states=described)
 
 
@@ -126,35 +154,60 @@ async def list_transactions(
     """All ids that pass every filter given. v1 by how long a transaction is open; v2 by a pattern for the whole id.
 
     Patterns are matched in time that grows with the text only, as RE2 does (`broker.api.linear_pattern` says what
-    of RE2 is not understood). COORDINATOR_LOAD_IN_PROGRESS while any shard loads. The loop breathes between two shards.
+    of RE2 is not understood). COORDINATOR_LOAD_IN_PROGRESS while any shard loads.
     """
+    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in KNOWN_STATE_NAMES]
     try:
         pattern = _compiled(request.transactional_id_pattern)
+        listed = await _in_all_shards(services, _filter_of(request, services.environment.wall_ms()), pattern)
     except BadPattern:
         return _listed(error=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    except CoordinatorError as refused:
+        return _listed(error=refused.error, unknown=unknown)
+    return _listed(found=listed, unknown=unknown)
+
+
+def _filter_of(request: ListTransactionsRequest, now_ms: int) -> Callable[[str, Transaction], bool]:
+    """All filters but the pattern."""
     states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
-    now_ms = services.environment.wall_ms()
 
     def wanted(transactional_id: str, transaction: Transaction) -> bool:
         return (
             (not producer_ids or transaction.producer_id in producer_ids)
             and (not states or transaction.state.wire_name in states)
             and (request.duration_filter < 0 or now_ms - transaction.start_ms > request.duration_filter)
-            and (pattern is None or pattern.matches(transactional_id))
         )
 
-    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in KNOWN_STATE_NAMES]
-    found: list[ListTransactionsResponseTransactionState] = []
-    try:
-        for index in services.transactions.indexes():
-            listed = await services.transactions.ask_partition(
-                index, lambda machine, ticket, at_ms: machine.list_transactions(ticket, at_ms, wanted=wanted)
-            )
-            found.extend(_listing(transactional_id, transaction) for transactional_id, transaction in listed)
-            await asyncio.sleep(0)
-    except CoordinatorError as refused:
-        return _listed(error=refused.error, unknown=unknown)
-    return _listed(found=found, unknown=unknown)
+    return wanted
+
+
+async def _in_all_shards(
+    services: InspectionServices, wanted: Callable[[str, Transaction], bool], pattern: Pattern | None
+) -> list[ListTransactionsResponseTransactionState]:
+    """What the shards have. Raises `CoordinatorError`, and `BadPattern` for one that is too much work."""
+    time_slice = services.environment.time_slice()
+    listed: list[ListTransactionsResponseTransactionState] = []
+    for index in services.transactions.indexes():
+        transactions: list[tuple[str, Transaction]] = await services.transactions.ask_partition(
+            index, lambda machine, ticket, at_ms: machine.list_transactions(ticket, at_ms, wanted=wanted)
+        )
+        for transactional_id, transaction in transactions:
+            if pattern is None or await _matches(pattern, transactional_id, time_slice):
+                listed.append(_listing(transactional_id, transaction))
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
+    return listed
+
+
+async def _matches(pattern: Pattern, text: str, time_slice: TimeSlice) -> bool:
+    matching = pattern.matching(text)
+    while True:
+        try:
+            next(matching)
+        except StopIteration as finished:
+            return bool(finished.value)
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
 
 
 def _compiled(text: str | None) -> Pattern | None:

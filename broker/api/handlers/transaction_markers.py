@@ -1,10 +1,10 @@
-"""WriteTxnMarkers: a coordinator, or an operator, ends a transaction in given partitions."""
+"""WriteTxnMarkers (27): a coordinator, or an operator, ends a transaction in given partitions."""
 
 from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.services import WithTopics, WithTransactions
+from broker.api.services import WithEnvironment, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.marker_writer import LocalMarkerWriter, write_marker
 from broker.coordination.transactions import HOLD_MS
@@ -26,7 +26,7 @@ Results = dict[str, dict[int, ErrorCode]]
 """Topic → partition → what became of its marker."""
 
 
-class MarkerServices(WithTopics, WithTransactions, Protocol):
+class MarkerServices(WithEnvironment, WithTopics, WithTransactions, Protocol):
     """What these handlers use of the node."""
 
     @property
@@ -39,11 +39,12 @@ async def write_txn_markers(
 ) -> WriteTxnMarkersResponse:
     """Append a marker to each partition; answered when all are durable. v2 the transaction version (KIP-1228).
 
-    Where the transaction is open at the coordinator of this services, an abort (`kafka-transactions --abort`) ends it
+    Where the transaction is open at the coordinator of this node, an abort (`kafka-transactions --abort`) ends it
     there, in all its partitions; Kafka writes just the marker, and the client may go on and commit half a
     transaction. A commit of such a transaction is refused. While coordinators load, nobody knows whose transaction it
     is: NOT_LEADER_OR_FOLLOWER, which operators' tools repeat. One result for each producer, however many its markers.
     """
+    time_slice = services.environment.time_slice()
     results: dict[int, Results] = {}
     for marker in request.markers:
         told = results.setdefault(marker.producer_id, {})
@@ -62,6 +63,8 @@ async def write_txn_markers(
                 else:
                     error = await _write(services, marker, topic.name, index)
                 told.setdefault(topic.name, {})[index] = error
+                if time_slice.spent():
+                    await time_slice.wait_for_turn()
     return WriteTxnMarkersResponse(markers=[_result(producer_id, told) for producer_id, told in results.items()])
 
 

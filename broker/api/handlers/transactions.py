@@ -1,4 +1,5 @@
-"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn: what a transactional producer says to its coordinator.
+"""InitProducerId (22), AddPartitionsToTxn (24), AddOffsetsToTxn (25), EndTxn (26): what a transactional producer says
+to its coordinator.
 
 Old versions know no PRODUCER_FENCED and are told INVALID_PRODUCER_EPOCH instead (KIP-588). The APIs of leaders and
 operators are in `transaction_markers` and `transaction_inspection`.
@@ -64,7 +65,7 @@ class TransactionServices(GateServices, Protocol):
     def group_commit(self) -> GroupCommit: ...
 
 
-def _told(error: ErrorCode, request: type, version: int) -> ErrorCode:
+def _known_to(error: ErrorCode, request: type, version: int) -> ErrorCode:
     fenced = error is ErrorCode.PRODUCER_FENCED
     return ErrorCode.INVALID_PRODUCER_EPOCH if fenced and version < FIRST_WITH_FENCED[request] else error
 
@@ -105,7 +106,7 @@ async def init_producer_id(
     except CoordinatorError as refused:
         answer = Identity(refused.error)
     return InitProducerIdResponse(
-        error_code=_told(answer.error, InitProducerIdRequest, context.api_version),
+        error_code=_known_to(answer.error, InitProducerIdRequest, context.api_version),
         producer_id=answer.producer_id,
         producer_epoch=answer.producer_epoch,
     )
@@ -142,22 +143,20 @@ async def add_partitions_to_txn(
         )
         results = await _add_or_verify(services, one, context.api_version)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(results, context.api_version))
-    by_transaction = [
-        AddPartitionsToTxnResult(
-            transactional_id=transaction.transactional_id,
-            topic_results=_by_topic(
-                await _add_or_verify(services, transaction, context.api_version), context.api_version
-            ),
+    by_transaction: list[AddPartitionsToTxnResult] = []
+    for transaction in request.transactions:
+        results = await _add_or_verify(services, transaction, context.api_version)
+        topics = _by_topic(results, context.api_version)
+        by_transaction.append(
+            AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=topics)
         )
-        for transaction in request.transactions
-    ]
     return AddPartitionsToTxnResponse(results_by_transaction=by_transaction)
 
 
 async def _add_or_verify(
     services: TransactionServices, transaction: AddPartitionsToTxnTransaction, version: int
 ) -> Results:
-    results = _unfit(services, transaction.topics, version)
+    results = await _unfit(services, transaction.topics, version)
     if any(results.values()):
         return {key: error or ErrorCode.OPERATION_NOT_ATTEMPTED for key, error in results.items()}
     transactional_id = transaction.transactional_id
@@ -165,6 +164,8 @@ async def _add_or_verify(
         return dict.fromkeys(results, ErrorCode.INVALID_REQUEST)
     claimed = Producer(transaction.producer_id, transaction.producer_epoch)
     wanted = _known_partitions(services, transaction.topics)
+    if wanted is None:
+        return dict.fromkeys(results, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
         if not transaction.verify_only:
             client_version = 2 if version >= BROKER_FORM else 0
@@ -181,39 +182,45 @@ async def _add_or_verify(
     return {(topic, index): error for (topic, _topic_id, index), error in verified.items()}
 
 
-def _unfit(services: TransactionServices, topics: Sequence[AddPartitionsToTxnTopic], version: int) -> Results:
+async def _unfit(services: TransactionServices, topics: Sequence[AddPartitionsToTxnTopic], version: int) -> Results:
     """Every partition with what keeps it out of a transaction. No client may name our own topics."""
+    time_slice = services.environment.time_slice()
     results: Results = {}
-    for topic in topics:
-        found = services.topics.by_name(topic.name)
-        for index in topic.partitions:
-            if found is not None and found.internal and version < BROKER_FORM:
-                results[topic.name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif found is None or services.topics.partition(topic.name, index) is None:
-                results[topic.name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for wanted in topics:
+        topic = services.topics.by_name(wanted.name)
+        for index in wanted.partitions:
+            if topic is not None and topic.internal and version < BROKER_FORM:
+                results[wanted.name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif topic is None or not 0 <= index < len(topic.partitions):
+                results[wanted.name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
-                results[topic.name, index] = ErrorCode.NONE
+                results[wanted.name, index] = ErrorCode.NONE
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
     return results
 
 
 def _known_partitions(
     services: TransactionServices, topics: Sequence[AddPartitionsToTxnTopic]
-) -> list[TopicPartitions]:
+) -> list[TopicPartitions] | None:
+    """All of them with their topics' ids; None if a topic has gone since it was looked at."""
     known: list[tuple[str, bytes, int]] = []
-    for topic in topics:
-        found = services.topics.by_name(topic.name)
-        if found is not None:  # an unknown topic without partitions has nothing in it that could be unfit
-            known.extend((topic.name, found.topic_id, index) for index in topic.partitions)
+    for wanted in topics:
+        topic = services.topics.by_name(wanted.name)
+        if topic is not None:
+            known.extend((wanted.name, topic.topic_id, index) for index in wanted.partitions)
+        elif wanted.partitions:  # an unknown topic without partitions has nothing in it that could be unfit
+            return None
     return by_topic(known)
 
 
 def _by_topic(results: Results, version: int) -> list[AddPartitionsToTxnTopicResult]:
     topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
     for (topic, index), error in results.items():
-        told = _told(error, AddPartitionsToTxnRequest, version)
-        result = AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=told)
+        code = _known_to(error, AddPartitionsToTxnRequest, version)
+        result = AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
         topics.setdefault(topic, []).append(result)
-    return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=found) for name, found in topics.items()]
+    return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=some) for name, some in topics.items()]
 
 
 @handles(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, versions=range(0, 5))
@@ -233,7 +240,7 @@ async def add_offsets_to_txn(
         error = await add_to_transaction(services, request.transactional_id, claimed, wanted, client_version=0)
     except CoordinatorError as refused:
         error = refused.error
-    return AddOffsetsToTxnResponse(error_code=_told(error, AddOffsetsToTxnRequest, context.api_version))
+    return AddOffsetsToTxnResponse(error_code=_known_to(error, AddOffsetsToTxnRequest, context.api_version))
 
 
 @handles(EndTxnRequest, EndTxnResponse, versions=range(0, 6))
@@ -257,7 +264,7 @@ async def end_txn(services: TransactionServices, context: RequestContext, reques
     except CoordinatorError as refused:
         answer = Identity(refused.error)
     return EndTxnResponse(
-        error_code=_told(answer.error, EndTxnRequest, context.api_version),
+        error_code=_known_to(answer.error, EndTxnRequest, context.api_version),
         producer_id=answer.producer_id,
         producer_epoch=answer.producer_epoch,
     )

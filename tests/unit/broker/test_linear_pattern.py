@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.api.linear_pattern import BadPattern, Pattern
+from broker.api import linear_pattern
+from broker.api.linear_pattern import CHARACTERS_PER_YIELD, KEPT_STATES, BadPattern, Pattern
 
 MEANT = [
     ("orders-.*", ["orders-", "orders-1", "orders-x-y"], ["orders", "xorders-1", "orders-\n"]),
@@ -68,3 +69,27 @@ PATTERNS = st.recursive(
 @given(PATTERNS, st.lists(ALPHABET, max_size=7).map("".join))
 def test_it_agrees_with_python_where_python_is_quick(pattern: str, text: str) -> None:
     assert Pattern(pattern).matches(text) == (re.fullmatch(pattern, text) is not None)
+
+
+def test_what_a_pattern_keeps_is_bounded() -> None:
+    """Thousands of states in a set, and another set for each character."""
+    pattern = Pattern("(.?){1000}(.?){1000}(.?){400}x")
+    text = "".join(chr(0x4E00 + number) for number in range(600))
+    steps = pattern.matching(text)
+    for _ in range(500):
+        next(steps)
+    kept = sum(len(one) + len(following) for one, following in pattern._sets.items())
+    assert kept <= KEPT_STATES + 10_000
+
+
+def test_a_pattern_has_only_so_much_work_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_pattern, "MOST_LOOKS", 100_000)
+    pattern = Pattern("(.?){1000}x")
+    with pytest.raises(BadPattern, match="too much work"):
+        pattern.matches("".join(chr(0x4E00 + number) for number in range(1_000)))
+
+
+def test_a_match_comes_in_short_steps() -> None:
+    pattern = Pattern("(ab)*")
+    assert pattern.matches("ab" * 10)
+    assert sum(1 for _ in pattern.matching("ab" * 5_000)) == 10_000 // CHARACTERS_PER_YIELD + 1

@@ -53,7 +53,14 @@ def batch(producer_id: int = -1, *, transactional: bool = False) -> memoryview:
     )
 
 
-def produce(node: Node, *batches: memoryview, topic: str = "t", acks: int = -1, transactional_id: Any = None) -> Any:
+def produce(
+    node: Node,
+    *batches: memoryview,
+    topic: str = "t",
+    acks: int = -1,
+    transactional_id: Any = None,
+    client_id: str = "client",
+) -> Any:
     """The answer of the handler, or what it is waiting for."""
     data = [PartitionProduceData(index=index, records=records) for index, records in enumerate(batches)]
     request = ProduceRequest(
@@ -62,7 +69,7 @@ def produce(node: Node, *batches: memoryview, topic: str = "t", acks: int = -1, 
         timeout_ms=1,
         topic_data=[TopicProduceData(name=topic, partition_data=data)],
     )
-    context = RequestContext(ConnectionInfo(1, "PLAINTEXT", "127.0.0.1", 1), PRODUCE, 9, 1, "client")
+    context = RequestContext(ConnectionInfo(1, "PLAINTEXT", "127.0.0.1", 1), PRODUCE, 9, 1, client_id)
     return node.catalogue[PRODUCE].handler(node.services, context, request)
 
 
@@ -89,11 +96,33 @@ def test_acks_all_is_answered_when_the_record_is_durable_and_acks_one_before() -
     life(SimulatedFiles(), story)
 
 
-def test_only_the_admin_client_writes_to_our_own_topics() -> None:
+def test_a_repeat_is_acknowledged_when_it_is_durable() -> None:
+    """The first is still on its way to the disk: a power cut would take both."""
+
+    async def story(node: Node) -> None:
+        await opened(node)
+        await node.group_commit.wait_until_idle()
+        disk = HeldSyncs(node)
+        first, again = produce(node, batch(7)), produce(node, batch(7))
+        assert isinstance(first, Deferred) and isinstance(again, Deferred)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert isinstance(again.answer, asyncio.Future) and not again.answer.done()
+        disk.let_go()
+        (repeated,) = (await again.answer).responses[0].partition_responses
+        assert (repeated.error_code, repeated.base_offset) == (ErrorCode.NONE, 0)
+
+    life(SimulatedFiles(), story)
+
+
+def test_nobody_writes_to_our_own_topics() -> None:
+    """Not even one who calls himself as Kafka's own admin client: what coordinators load is theirs alone."""
+
     async def story(node: Node) -> None:
         await node.services.topics.ensure_internal("__consumer_offsets")
-        answer = produce(node, batch(), topic="__consumer_offsets")
-        assert errors_of(answer) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+        for client_id in ("client", "__admin_client"):
+            answer = produce(node, batch(), topic="__consumer_offsets", client_id=client_id)
+            assert errors_of(answer) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
 
     life(SimulatedFiles(), story)
 

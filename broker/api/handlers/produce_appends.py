@@ -1,0 +1,172 @@
+"""Produce (0), its second half: one append for each partition, and the answer when what has to be committed is."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred, NoAnswer
+from broker.api.context import RequestContext
+from broker.api.services import WithEnvironment
+from broker.coordination.transaction_gate import Admission, GateServices
+from broker.disk.group_commit import GroupCommit
+from broker.partitions.append import CheckedBatch
+from broker.partitions.errors import AppendError, PartitionError
+from broker.partitions.opening import BatchOpener
+from broker.partitions.partition import Partition
+from protocol.errors import ErrorCode
+from protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+from storage.log import StorageFailed
+
+ZSTD_SINCE = 7
+_NOTHING = memoryview(b"")
+NOT_IN_TRANSACTION = "The partition is not in the producer's open transaction."
+"""Clients before Produce 11 do not know TRANSACTION_ABORTABLE; the words are for whoever reads their log."""
+MANY_PRODUCERS = "The request holds transactional batches of more than one producer."
+
+
+class ProduceServices(GateServices, WithEnvironment, Protocol):
+    """What these handlers use of the node."""
+
+    @property
+    def group_commit(self) -> GroupCommit: ...
+
+    @property
+    def batch_opener(self) -> BatchOpener: ...
+
+    @property
+    def fail(self) -> Callable[[BaseException], None]: ...
+
+
+@dataclass(slots=True)
+class Write:
+    """One partition of the request and its part of the answer."""
+
+    partition: Partition | None
+    records: memoryview
+    response: PartitionProduceResponse
+    admission: Admission | None = None
+    opened: CheckedBatch | AppendError | None = None
+
+
+def append_and_publish(
+    services: ProduceServices,
+    write: Write,
+    context: RequestContext,
+    request: ProduceRequest,
+    now_ms: int,
+    waits: list[tuple[Write, "asyncio.Future[None]"]],
+) -> bool:
+    """Append to one partition; whether that went well. What the answer has to wait for is added to `waits`."""
+    next_offset = _append(services, write, context, request, now_ms)
+    if next_offset < 0:
+        return False
+    if request.acks == -1 and write.partition is not None:
+        services.group_commit.publish(write.partition)
+        wait = write.partition.committed(next_offset)
+        if wait is not None:
+            waits.append((write, wait))
+    return True
+
+
+def answered(
+    request: ProduceRequest,
+    writes: list[Write],
+    waits: list[tuple[Write, "asyncio.Future[None]"]],
+    answer: ProduceResponse,
+    *,
+    failed: bool,
+) -> ProduceResponse | Deferred | NoAnswer:
+    if request.acks == 0:
+        if failed:
+            raise CloseConnection(f"a Produce with acks=0 failed: {_codes(writes)}")
+        return NO_ANSWER
+    return Deferred(_when_committed(waits, answer)) if waits else answer
+
+
+def _append(
+    services: ProduceServices, write: Write, context: RequestContext, request: ProduceRequest, now_ms: int
+) -> int:
+    """Append to one partition and fill in its answer; the offset to wait for, or -1 where it failed."""
+    partition, response, admission = write.partition, write.response, write.admission
+    if partition is None:
+        return -1
+    if admission is not None and admission.error:
+        response.error_code = admission.error
+        if admission.error is ErrorCode.INVALID_TXN_STATE:
+            response.error_message = NOT_IN_TRANSACTION
+        return -1
+    try:
+        if isinstance(write.opened, AppendError):
+            raise write.opened
+        appended = partition.append(
+            write.records,
+            transactional_id=request.transactional_id,
+            guard=None if admission is None else admission.guard,
+            verification=admission is None or admission.verification,
+            now_ms=now_ms,
+            zstd_allowed=context.api_version >= ZSTD_SINCE,
+            opened=write.opened,
+        )
+    except AppendError as refused:
+        response.error_code = refused.code
+        response.error_message = refused.message
+        response.log_start_offset = refused.log_start_offset
+        response.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=error.batch_index, batch_index_error_message=error.message)
+            for error in refused.record_errors
+        ]
+        return -1
+    except StorageFailed as failure:
+        services.fail(failure)  # the broker ends, but not before this answer is out
+        response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return -1
+    write.records = _NOTHING  # the buffer may be used again while the answer waits
+    response.base_offset = appended.base_offset
+    response.log_append_time_ms = appended.log_append_time_ms
+    response.log_start_offset = appended.log_start_offset
+    return appended.next_offset
+
+
+def _when_committed(
+    waits: Sequence[tuple[Write, "asyncio.Future[None]"]], answer: ProduceResponse
+) -> "asyncio.Future[ProduceResponse]":
+    """A future of the answer, done when the last partition is committed."""
+    done: asyncio.Future[ProduceResponse] = asyncio.get_running_loop().create_future()
+    missing = len(waits)
+
+    def committed(write: Write, wait: "asyncio.Future[None]") -> None:
+        nonlocal missing
+        if not wait.cancelled() and (error := wait.exception()) is not None:
+            code = error.code if isinstance(error, PartitionError) else ErrorCode.KAFKA_STORAGE_ERROR
+            write.response.error_code = code
+            write.response.base_offset = -1
+        missing -= 1
+        if not missing and not done.done():
+            done.set_result(answer)
+
+    for write, wait in waits:
+        wait.add_done_callback(lambda wait, write=write: committed(write, wait))  # type: ignore[misc]
+    return done
+
+
+def refuse_all(
+    request: ProduceRequest, writes: list[Write], error: ErrorCode, answer: ProduceResponse
+) -> ProduceResponse:
+    for write in writes:
+        write.response.error_code = error
+        if error is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            write.response.error_message = MANY_PRODUCERS
+    if request.acks == 0:
+        raise CloseConnection(f"a Produce with acks=0 failed: {_codes(writes)}")
+    return answer
+
+
+def _codes(writes: list[Write]) -> str:
+    codes = {write.response.error_code for write in writes}
+    return ", ".join(sorted(ErrorCode(code).name for code in codes if code))
