@@ -99,7 +99,7 @@ MUTANTS = (
         "I07, KIP-588",
         (
             Change(
-                "broker.api.handlers.transactions:_told",
+                "broker.api.handlers.transactions:_known_to",
                 "ErrorCode.INVALID_PRODUCER_EPOCH if fenced and version < FIRST_WITH_FENCED[request] else error",
                 "error",
             ),
@@ -111,18 +111,6 @@ MUTANTS = (
         "KAFKA-7296",
         (Change("broker.api.handlers.group_offsets:_known_to", "loading and version < LOADING_KNOWN_SINCE", "False"),),
         ("unit/transactions/test_offset_admission.py",),
-    ),
-    Mutant(
-        "a repeat is acknowledged before it is durable",
-        "acknowledged during the sync of the first, and gone after a power cut",
-        (
-            Change(
-                "broker.api.handlers.produce_appends:_append",
-                "return appended.next_offset",
-                "return 0 if appended.duplicate else appended.next_offset",
-            ),
-        ),
-        ("unit/broker/test_produce.py::test_a_repeat_is_acknowledged_when_it_is_durable",),
     ),
     Mutant(
         "anybody may write to our own topics",

@@ -51,8 +51,8 @@ MUTANTS = (
         (
             Change(
                 f"{COORDINATOR}:TransactionCoordinator.verify_partitions",
-                "inside = contains(before.partitions, topic, topic_id, partition)",
-                "inside = True",
+                "if error is ErrorCode.NONE and not lookup.contains(topic, topic_id, partition):",
+                "if False:",
             ),
         ),
         (f"{TABLES}::test_add_and_verify",),
@@ -66,7 +66,7 @@ MUTANTS = (
     Mutant(
         "what is admitted at once is not looked up",
         "KAFKA-14402, on the short way of a transaction that is open here",
-        (Change(f"{GATE}:admitted_at_once", "if not contains(", "if False and not contains("),),
+        (Change(f"{GATE}:admitted_at_once", "if not inside:", "if False:"),),
         ("unit/transactions/test_quick_admission.py",),
     ),
     Mutant(
