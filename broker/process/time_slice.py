@@ -3,21 +3,50 @@
 Rule. No turn of the loop is longer than 20 ms, whatever arrives. Work whose size a client or a log chooses asks between
 two of its steps whether its slice is `spent`, and if so waits for its next turn. Slices are of time and never of bytes
 or counts, which say little about time. What was read of shared state before the wait is asked again after it.
+
+Those who wait have their turns one after the other, in order, one in each turn of the loop: many of them together do
+not make it longer.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 SLICE_S = 0.005
 
 
+class Turns:
+    """Who waits for a turn of the loop, in order."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def wait(self) -> None:
+        """Until everybody who waited before has had a turn."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(turn)
+        if len(self._waiting) == 1:
+            loop.call_soon(self._give)
+        await turn
+
+    def _give(self) -> None:
+        turn = self._waiting[0]
+        if not turn.done():  # one who was cancelled needs none
+            turn.set_result(None)
+        self._waiting.popleft()
+        if self._waiting:
+            turn.get_loop().call_soon(self._give)
+
+
 class TimeSlice:
     """A stretch of time on the loop, begun now; `clock` gives seconds and never goes back."""
 
-    __slots__ = ("_end", "clock")
+    __slots__ = ("_end", "_turns", "clock")
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], turns: Turns | None = None) -> None:
         self.clock = clock
+        self._turns = turns or Turns()
         self._end = clock() + SLICE_S
 
     def spent(self) -> bool:
@@ -26,5 +55,5 @@ class TimeSlice:
 
     async def wait_for_turn(self) -> None:
         """Let everybody else have a turn, then begin a new slice."""
-        await asyncio.sleep(0)
+        await self._turns.wait()
         self._end = self.clock() + SLICE_S

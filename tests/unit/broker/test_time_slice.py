@@ -1,0 +1,70 @@
+"""Work in slices: everybody gets a turn, and many who wait do not make a turn of the loop longer."""
+
+import asyncio
+
+import pytest
+
+from broker.process.time_slice import TimeSlice, Turns
+from tests.harness.work_clock import STEP_S, WorkClock
+
+
+def test_a_slice_is_spent_by_time() -> None:
+    clock = WorkClock()
+    begun = TimeSlice(clock.now)
+    steps = 0
+    while not begun.spent():
+        steps += 1
+    assert STEP_S * steps == pytest.approx(0.005, abs=STEP_S)
+
+
+def test_one_of_many_works_in_each_turn() -> None:
+    async def story() -> None:
+        turns, worked = Turns(), [0]
+        loop = asyncio.get_running_loop()
+        most, running = 0, True
+
+        def turn() -> None:
+            nonlocal most
+            most, worked[0] = max(most, worked[0]), 0
+            if running:
+                loop.call_soon(turn)
+
+        async def work() -> None:
+            one = TimeSlice(WorkClock().now, turns)
+            for _ in range(5):
+                await one.wait_for_turn()
+                worked[0] += 1
+
+        loop.call_soon(turn)
+        await asyncio.gather(*(work() for _ in range(20)))
+        running = False
+        assert most == 1
+
+    asyncio.run(story())
+
+
+def test_turns_come_in_order() -> None:
+    async def story() -> None:
+        turns, order = Turns(), []
+
+        async def work(name: str) -> None:
+            for _ in range(3):
+                await turns.wait()
+                order.append(name)
+
+        await asyncio.gather(work("a"), work("b"), work("c"))
+        assert order == list("abcabcabc")
+
+    asyncio.run(story())
+
+
+def test_one_that_is_cancelled_holds_up_nobody() -> None:
+    async def story() -> None:
+        turns = Turns()
+        first, second, third = (asyncio.ensure_future(turns.wait()) for _ in range(3))
+        await asyncio.sleep(0)
+        first.cancel()
+        second.cancel()
+        await asyncio.wait_for(third, 5)
+
+    asyncio.run(story())
