@@ -11,7 +11,7 @@ from pathlib import Path
 
 PERIOD_S = 0.02
 STALL_LINE_S = 20.0
-_STALLS = re.compile(rb"took too long over_ms=\d+ turns=(\d+) over_100_ms=(\d+) worst_ms=(\d+)")
+_STALLS = re.compile(rb"took too long over_ms=\d+ turns=(\d+) over_100_ms=(\d+) worst_ms=(\d+) at=\S+ ran=(.*)")
 MEGABYTE = 1 << 20
 
 
@@ -38,6 +38,8 @@ class Stalls:
     turns: int = 0
     over_100_ms: int = 0
     worst_ms: int = 0
+    ran: str = ""
+    """In the worst turn."""
 
 
 def stalls_of(pid: int, log: Path) -> Stalls:
@@ -49,7 +51,8 @@ def stalls_of(pid: int, log: Path) -> Stalls:
         with log.open("rb") as source:
             source.seek(size)
             if lines := _STALLS.findall(source.read()):
-                return Stalls(*map(int, lines[-1]))
+                *counts, ran = lines[-1]
+                return Stalls(*map(int, counts), ran.decode(errors="replace").strip('"'))
         time.sleep(0.01)
     return Stalls()
 

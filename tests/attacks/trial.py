@@ -212,6 +212,8 @@ class Trial:
             after = self._stalls()
             turns = after.turns - before.turns
             worst = after.worst_ms if after.worst_ms > before.worst_ms or not turns else before.worst_ms
+            if turns and after.worst_ms > before.worst_ms:
+                self.note(f"in the longest turn ran {' > '.join(after.ran.split(' > ')[-4:])}")
             self.outcome.figures |= {
                 "turns_over_20_ms": turns,
                 "turns_over_100_ms": after.over_100_ms - before.over_100_ms,
