@@ -1,6 +1,6 @@
 """Fetch sessions (KIP-227): a consumer says once what it reads, afterwards only what has changed.
 
-The broker keeps per session what the client asked of each partition and what it was last told, and leaves out of an
+The broker keeps per session what the client requested of each partition and what it was last sent, and leaves out of an
 answer whatever the client knows already. Sessions live in a cache that is bounded in number and in partitions of all
 sessions together; a client without a place gets id 0 and asks in full each time. A session ends with the connection
 that used it last: a client that connects anew asks in full, as Kafka's clients do. Partitions that had records go to
@@ -24,33 +24,33 @@ PartitionKey = tuple[str | bytes, int]
 
 
 class Wanted:
-    """One partition of a fetch: what is asked, and what a session's client was last told."""
+    """One partition of a fetch: what is requested, and what the client of a session was last sent."""
 
     __slots__ = (
         "fetch_offset", "index", "last_fetched_epoch", "leader_epoch", "max_bytes", "told_high_watermark",
         "told_start_offset", "topic", "topic_id",
     )  # fmt: skip
 
-    def __init__(self, topic: str, topic_id: bytes, asked: FetchPartition) -> None:
+    def __init__(self, topic: str, topic_id: bytes, requested: FetchPartition) -> None:
         self.topic = topic
         self.topic_id = topic_id
-        self.index = asked.partition
+        self.index = requested.partition
         self.told_high_watermark = -1
         self.told_start_offset = -1
-        self.fetch_offset = asked.fetch_offset
-        self.max_bytes = asked.partition_max_bytes
-        self.leader_epoch = asked.current_leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
+        self.fetch_offset = requested.fetch_offset
+        self.max_bytes = requested.partition_max_bytes
+        self.leader_epoch = requested.current_leader_epoch
+        self.last_fetched_epoch = requested.last_fetched_epoch
 
-    def ask_as(self, asked: "Wanted") -> None:
+    def take_from(self, requested: "Wanted") -> None:
         """The client asks for something else of it now."""
-        self.fetch_offset = asked.fetch_offset
-        self.max_bytes = asked.max_bytes
-        self.leader_epoch = asked.leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
+        self.fetch_offset = requested.fetch_offset
+        self.max_bytes = requested.max_bytes
+        self.leader_epoch = requested.leader_epoch
+        self.last_fetched_epoch = requested.last_fetched_epoch
 
     def knows(self, *, high_watermark: int, start_offset: int) -> bool:
-        """Whether the client was told exactly this already."""
+        """Whether the client knows exactly this already."""
         return self.told_high_watermark == high_watermark and self.told_start_offset == start_offset
 
     def tell(self, *, high_watermark: int, start_offset: int) -> None:
@@ -58,7 +58,7 @@ class Wanted:
         self.told_start_offset = start_offset
 
     def tell_error(self) -> None:
-        """After an error everything is told anew once it is over."""
+        """After an error everything is sent anew once it is over."""
         self.told_high_watermark = -1
 
 
@@ -125,20 +125,20 @@ class FetchSessions:
         version: int,
         now_ms: int,
         connection_id: int = 0,
-        asked: dict[PartitionKey, Wanted] | None = None,
+        requested: dict[PartitionKey, Wanted] | None = None,
     ) -> FetchView:
-        """Resolve the session of a request, and move it on. `asked`: what `partitions_of` the request gave, where that
-        took its time."""
+        """Resolve the session of a request, and move it on. `requested`: what `partitions_of` the request gave, where
+        that took its time."""
         by_topic_id = version >= TOPIC_IDS_SINCE
-        if asked is None:
-            asked = dict(partitions_of(request, version))
+        if requested is None:
+            requested = dict(partitions_of(request, version))
         if request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
             self._drop(request.session_id)
             session = None
-            if request.session_epoch == FIRST_EPOCH and self._make_room(len(asked), now_ms):
-                session = self._create(asked, connection_id=connection_id, by_topic_id=by_topic_id, now_ms=now_ms)
-            return FetchView(list(asked.values()), session)
-        return self._continue(request, asked, connection_id=connection_id, by_topic_id=by_topic_id, now_ms=now_ms)
+            if request.session_epoch == FIRST_EPOCH and self._make_room(len(requested), now_ms):
+                session = self._create(requested, connection_id=connection_id, by_topic_id=by_topic_id, now_ms=now_ms)
+            return FetchView(list(requested.values()), session)
+        return self._continue(request, requested, connection_id=connection_id, by_topic_id=by_topic_id, now_ms=now_ms)
 
     def connection_closed(self, connection_id: int) -> None:
         """Its client will not come back to its sessions."""
@@ -149,7 +149,7 @@ class FetchSessions:
     def _continue(
         self,
         request: FetchRequest,
-        asked: dict[PartitionKey, Wanted],
+        requested: dict[PartitionKey, Wanted],
         *,
         connection_id: int,
         by_topic_id: bool,
@@ -163,7 +163,7 @@ class FetchSessions:
         if session.by_topic_id != by_topic_id:
             return FetchView([], error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         before = len(session.wanted)
-        _update(session, request, asked, by_topic_id)
+        _update(session, request, requested, by_topic_id)
         self.partitions += len(session.wanted) - before
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
@@ -220,15 +220,15 @@ def partitions_of(request: FetchRequest, version: int) -> Iterator[tuple[Partiti
     by_topic_id = version >= TOPIC_IDS_SINCE
     for topic in request.topics:
         name: str | bytes = topic.topic_id if by_topic_id else topic.topic
-        for asked in topic.partitions:
-            yield (name, asked.partition), Wanted(topic.topic, topic.topic_id, asked)
+        for requested in topic.partitions:
+            yield (name, requested.partition), Wanted(topic.topic, topic.topic_id, requested)
 
 
-def _update(session: Session, request: FetchRequest, asked: dict[PartitionKey, Wanted], by_topic_id: bool) -> None:
-    for key, wanted in asked.items():
+def _update(session: Session, request: FetchRequest, requested: dict[PartitionKey, Wanted], by_topic_id: bool) -> None:
+    for key, wanted in requested.items():
         known = session.wanted.setdefault(key, wanted)
         if known is not wanted:
-            known.ask_as(wanted)
+            known.take_from(wanted)
     for topic in request.forgotten_topics_data:
         for index in topic.partitions:
             session.wanted.pop((topic.topic_id if by_topic_id else topic.topic, index), None)

@@ -133,12 +133,12 @@ async def admit_produce(
         for admission in admissions:
             admission.verification = False
         return admissions
-    asked: dict[Producer, list[tuple[Admission, Partition]]] = {}
+    by_producer: dict[Producer, list[tuple[Admission, Partition]]] = {}
     for admission, batch in zip(admissions, batches, strict=True):
         producer = _begin(admission, batch, supports_epoch_bump=adds)
         if producer is not None:
-            asked.setdefault(producer, []).append((admission, batch.partition))
-    for producer, waiting in asked.items():
+            by_producer.setdefault(producer, []).append((admission, batch.partition))
+    for producer, waiting in by_producer.items():
         partitions = [partition for _, partition in waiting]
         results = await _ask(services, transactional_id, producer, partitions, adds=adds)
         for (admission, _), error in zip(waiting, results, strict=True):

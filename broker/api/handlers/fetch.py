@@ -53,9 +53,9 @@ class FetchServices(WithConfig, WithEndpoints, WithEnvironment, WithTopics, Prot
 
 @dataclass(slots=True)
 class _Reading:
-    """What one look at all wanted partitions brought. `errors`: something that is to be told at once."""
+    """What one look at all wanted partitions brought. `errors`: something that is to be answered at once."""
 
-    told: list[tuple[Wanted, PartitionData]] = field(default_factory=list)
+    responses: list[tuple[Wanted, PartitionData]] = field(default_factory=list)
     watched: list[Partition] = field(default_factory=list)
     size_bytes: int = 0
     errors: bool = False
@@ -67,7 +67,7 @@ def fetch(
 ) -> "FetchResponse | asyncio.Future[FetchResponse]":
     """Read from partitions, from a given offset each.
 
-    Answers at once when `min_bytes` are there, when a partition has an error to tell, or when nothing is asked;
+    Answers at once when `min_bytes` are there, when a partition has an error, or when nothing is requested;
     otherwise when enough has become visible or `max_wait_ms` have passed. A reader sees what is below the high
     watermark, with READ_COMMITTED what is below the last stable offset and the aborted transactions in it. The first
     partition with anything to read gives at least one batch, however small the limits (KIP-74); batches are whole and
@@ -131,9 +131,9 @@ class _Attempt:
         partition, error = self._find(wanted)
         if partition is None:
             reading.errors = True
-            told = _error(wanted, error)
-            told.aborted_transactions = []  # null says that a log was looked into, as in Kafka
-            reading.told.append((wanted, told))
+            response = _error(wanted, error)
+            response.aborted_transactions = []  # null says that a log was looked into, as in Kafka
+            reading.responses.append((wanted, response))
             return None
         reading.watched.append(partition)
         self._read_one(reading, wanted, partition, room - reading.size_bytes)
@@ -155,14 +155,14 @@ class _Attempt:
         error = _epoch_error(wanted, partition)
         if error:
             reading.errors = True
-            told = _error(wanted, error)
+            response = _error(wanted, error)
             if error is ErrorCode.FENCED_LEADER_EPOCH and self._context.api_version >= LEADER_HINTS_SINCE:
-                told.current_leader = self._leader(partition)
-            reading.told.append((wanted, told))
+                response.current_leader = self._leader(partition)
+            reading.responses.append((wanted, response))
             return
         if (diverging := _diverging(wanted, partition)) is not None:
             reading.errors = True
-            reading.told.append((wanted, diverging))
+            reading.responses.append((wanted, diverging))
             return
         if self._view.incremental and _nothing_new(wanted, partition, self._read_committed):
             return
@@ -177,19 +177,19 @@ class _Attempt:
             )
         except OffsetOutOfRange:
             reading.errors = True
-            reading.told.append((wanted, _error(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)))
+            reading.responses.append((wanted, _error(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)))
             return
         except LogDamaged as damaged:
             reading.errors = True
-            reading.told.append((wanted, _error(wanted, storage_error(damaged))))
+            reading.responses.append((wanted, _error(wanted, storage_error(damaged))))
             return
         except OSError as error:  # of this log alone: the others are read on, as in Kafka
             _log.error("a partition cannot be read", topic=partition.topic, partition=wanted.index, reason=error)
             reading.errors = True
-            reading.told.append((wanted, _error(wanted, ErrorCode.KAFKA_STORAGE_ERROR)))
+            reading.responses.append((wanted, _error(wanted, ErrorCode.KAFKA_STORAGE_ERROR)))
             return
         reading.size_bytes += data.size_bytes
-        reading.told.append((wanted, _data(wanted, data)))
+        reading.responses.append((wanted, _data(wanted, data)))
 
     def _leader(self, partition: Partition) -> LeaderIdAndEpoch:
         return LeaderIdAndEpoch(leader_id=self._services.node_id, leader_epoch=partition.leader_epoch)
@@ -197,26 +197,26 @@ class _Attempt:
     def answer(self, reading: _Reading) -> FetchResponse:
         """Put an answer together; in a session only what its client does not know."""
         topics: dict[str | bytes, FetchableTopicResponse] = {}
-        for wanted, told in reading.told:
-            self.put(wanted, told, topics)
+        for wanted, response in reading.responses:
+            self.put(wanted, response, topics)
         return self.whole(topics, reading)
 
-    def put(self, wanted: Wanted, told: PartitionData, topics: dict[str | bytes, FetchableTopicResponse]) -> None:
+    def put(self, wanted: Wanted, response: PartitionData, topics: dict[str | bytes, FetchableTopicResponse]) -> None:
         """One partition into an answer."""
         session = self._view.session
-        if session is not None and not _take_note(wanted, told) and self._view.incremental:
+        if session is not None and not _take_note(wanted, response) and self._view.incremental:
             return
-        if session is not None and told.records:
+        if session is not None and response.records:
             session.had_records(wanted)
         key = wanted.topic_id if wanted.topic_id != NO_TOPIC_ID else wanted.topic
         topic = topics.get(key)
         if topic is None:
             topics[key] = topic = FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[])
-        topic.partitions.append(told)
+        topic.partitions.append(response)
 
     def whole(self, topics: dict[str | bytes, FetchableTopicResponse], reading: _Reading) -> FetchResponse:
         """The answer of these topics."""
-        moved_leader = reading.errors and any(told.error_code in LEADER_ERRORS for _, told in reading.told)
+        moved_leader = reading.errors and any(response.error_code in LEADER_ERRORS for _, response in reading.responses)
         return FetchResponse(
             session_id=self._view.session_id,
             responses=list(topics.values()),
@@ -256,13 +256,13 @@ async def _large(
     slice_, now_ms = services.environment.time_slice(), services.environment.monotonic_ms
     deadline_ms = now_ms() + request.max_wait_ms
     if view is None:
-        asked = {}
+        requested = {}
         for key, wanted in partitions_of(request, context.api_version):
-            asked[key] = wanted
+            requested[key] = wanted
             if slice_.spent():
                 await slice_.wait_for_turn()
         connection_id = context.connection.connection_id
-        view = services.fetch_sessions.view(request, context.api_version, now_ms(), connection_id, asked)
+        view = services.fetch_sessions.view(request, context.api_version, now_ms(), connection_id, requested)
     if view.error:
         return FetchResponse(error_code=view.error, session_id=0, responses=[])
     attempt = _Attempt(services, context, request, view)
@@ -281,8 +281,8 @@ async def _large(
                 break
             await services.waiting.park([movements], lambda last: True, left_ms)
     topics: dict[str | bytes, FetchableTopicResponse] = {}
-    for wanted, told in reading.told:
-        attempt.put(wanted, told, topics)
+    for wanted, response in reading.responses:
+        attempt.put(wanted, response, topics)
         if slice_.spent():
             await slice_.wait_for_turn()
     return attempt.whole(topics, reading)
@@ -306,12 +306,12 @@ def _diverging(wanted: Wanted, partition: Partition) -> PartitionData | None:
         return _error(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch == wanted.last_fetched_epoch and end_offset >= wanted.fetch_offset:
         return None
-    told = _error(wanted, ErrorCode.NONE)
-    told.high_watermark = partition.high_watermark
-    told.last_stable_offset = partition.last_stable_offset
-    told.log_start_offset = partition.log_start_offset
-    told.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-    return told
+    response = _error(wanted, ErrorCode.NONE)
+    response.high_watermark = partition.high_watermark
+    response.last_stable_offset = partition.last_stable_offset
+    response.log_start_offset = partition.log_start_offset
+    response.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return response
 
 
 def _nothing_new(wanted: Wanted, partition: Partition, read_committed: bool) -> bool:
@@ -343,12 +343,12 @@ def _error(wanted: Wanted, error: ErrorCode) -> PartitionData:
     )
 
 
-def _take_note(wanted: Wanted, told: PartitionData) -> bool:
-    """Remember what a session's client is told; whether there is anything to tell."""
-    if told.error_code or told.diverging_epoch.epoch >= 0:
+def _take_note(wanted: Wanted, response: PartitionData) -> bool:
+    """Remember what the client of a session is sent; whether there is anything to send."""
+    if response.error_code or response.diverging_epoch.epoch >= 0:
         wanted.tell_error()
         return True
-    position = {"high_watermark": told.high_watermark, "start_offset": told.log_start_offset}
-    news = bool(told.records) or not wanted.knows(**position)
+    position = {"high_watermark": response.high_watermark, "start_offset": response.log_start_offset}
+    news = bool(response.records) or not wanted.knows(**position)
     wanted.tell(**position)
     return news

@@ -30,7 +30,7 @@ from protocol.messages.metadata import (
 )
 
 NO_ID = bytes(16)
-NOT_ASKED = -(1 << 31)
+NOT_REQUESTED = -(1 << 31)
 PARTITIONS_PER_STEP = 50
 TOPIC_OPERATIONS = 3576
 """Every operation on a topic, as bits: what Kafka answers where nothing is forbidden."""
@@ -210,7 +210,7 @@ async def _described(
 
 
 def _topic_operations(request: MetadataRequest) -> int:
-    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
 
 
 def _answer(
@@ -220,13 +220,13 @@ def _answer(
     broker = MetadataResponseBroker(
         node_id=services.node_id, host=endpoint.host, port=endpoint.port, rack=services.config.rack
     )
-    asked = request.include_cluster_authorized_operations
+    with_operations = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[broker],
         cluster_id=services.cluster_id,
         controller_id=services.node_id,
         topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if with_operations else NOT_REQUESTED,
     )
 
 
@@ -248,7 +248,7 @@ def describe_cluster(
             message = f"Unsupported endpoint type {request.endpoint_type}"
         return DescribeClusterResponse(error_code=error, error_message=message, cluster_id="", brokers=[])
     endpoint = services.endpoints[context.connection.listener]
-    asked = request.include_cluster_authorized_operations
+    with_operations = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=services.cluster_id,
         controller_id=services.node_id,
@@ -257,5 +257,5 @@ def describe_cluster(
                 broker_id=services.node_id, host=endpoint.host, port=endpoint.port, rack=services.config.rack
             )
         ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if with_operations else NOT_REQUESTED,
     )

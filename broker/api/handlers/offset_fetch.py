@@ -139,13 +139,13 @@ def _wanted(
 ) -> list[WantedTopic]:
     """The topics by name and id; the name is empty where the id is nobody's."""
     wanted = []
-    for asked in topics:
-        topic = services.topics.by_id(asked.topic_id) if by_id else services.topics.by_name(asked.name)
+    for topic_request in topics:
+        topic = services.topics.by_id(topic_request.topic_id) if by_id else services.topics.by_name(topic_request.name)
         if topic is not None:
-            wanted.append(WantedTopic(topic.name, topic.topic_id, asked.partition_indexes))
+            wanted.append(WantedTopic(topic.name, topic.topic_id, topic_request.partition_indexes))
         else:
             # A name that is not there may still have offsets; an id that is not there has none.
-            wanted.append(WantedTopic(asked.name, asked.topic_id, asked.partition_indexes))
+            wanted.append(WantedTopic(topic_request.name, topic_request.topic_id, topic_request.partition_indexes))
     return wanted
 
 

@@ -64,22 +64,24 @@ async def list_offsets(
     slice_ = services.environment.time_slice()
     topics: list[ListOffsetsTopicResponse] = []
     for topic in request.topics:
-        times_asked = Counter(asked.partition_index for asked in topic.partitions)
+        times_named = Counter(wanted.partition_index for wanted in topic.partitions)
         partitions: list[ListOffsetsPartitionResponse] = []
-        for asked in topic.partitions:
-            told = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
-            if times_asked[asked.partition_index] > 1:
-                told.error_code = ErrorCode.INVALID_REQUEST
+        for wanted in topic.partitions:
+            result = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+            if times_named[wanted.partition_index] > 1:
+                result.error_code = ErrorCode.INVALID_REQUEST
             else:
-                partition = services.topics.partition(topic.name, asked.partition_index)
-                told.error_code = _epoch_error(partition, asked.current_leader_epoch)
-                if partition is not None and not told.error_code:
+                partition = services.topics.partition(topic.name, wanted.partition_index)
+                result.error_code = _epoch_error(partition, wanted.current_leader_epoch)
+                if partition is not None and not result.error_code:
                     committed = request.isolation_level == READ_COMMITTED
                     try:
-                        await _look_up(services.environment, slice_, partition, asked, told, read_committed=committed)
+                        await _look_up(
+                            services.environment, slice_, partition, wanted, result, read_committed=committed
+                        )
                     except LogDamaged as damaged:
-                        told.error_code = storage_error(damaged)
-            partitions.append(told)
+                        result.error_code = storage_error(damaged)
+            partitions.append(result)
             if slice_.spent():
                 await slice_.wait_for_turn()
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
@@ -90,20 +92,23 @@ async def _look_up(
     environment: Environment,
     slice_: TimeSlice,
     partition: Partition,
-    asked: ListOffsetsPartition,
-    told: ListOffsetsPartitionResponse,
+    wanted: ListOffsetsPartition,
+    result: ListOffsetsPartitionResponse,
     *,
     read_committed: bool,
 ) -> None:
-    time = asked.timestamp
+    time = wanted.timestamp
     if time == LATEST:
-        told.offset, told.leader_epoch = partition.visible_end(read_committed=read_committed), partition.leader_epoch
+        result.offset, result.leader_epoch = (
+            partition.visible_end(read_committed=read_committed),
+            partition.leader_epoch,
+        )
     elif time in (EARLIEST, EARLIEST_LOCAL):
-        told.offset, told.leader_epoch = partition.log_start_offset, _epoch_at_start(partition)
+        result.offset, result.leader_epoch = partition.log_start_offset, _epoch_at_start(partition)
     elif time in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        told.leader_epoch = -1
+        result.leader_epoch = -1
     elif time < 0 and time != MAX_TIMESTAMP:
-        told.error_code = ErrorCode.UNSUPPORTED_VERSION
+        result.error_code = ErrorCode.UNSUPPORTED_VERSION
     else:
 
         def lookup(spent: Spent) -> Steps[TimestampedOffset | None]:
@@ -114,10 +119,10 @@ async def _look_up(
         try:
             found = await run_steps(environment, lookup, slice_=slice_)
         except LogClosed:
-            told.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return
         if found is not None:
-            told.timestamp, told.offset, told.leader_epoch = found.timestamp_ms, found.offset, found.leader_epoch
+            result.timestamp, result.offset, result.leader_epoch = found.timestamp_ms, found.offset, found.leader_epoch
 
 
 def _epoch_at_start(partition: Partition) -> int:
@@ -208,15 +213,15 @@ async def delete_records(
     return DeleteRecordsResponse(topics=topics)
 
 
-def _delete(partition: Partition | None, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-    told = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=LOW_WATERMARK_UNKNOWN)
+def _delete(partition: Partition | None, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=LOW_WATERMARK_UNKNOWN)
     if partition is None:
-        told.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return told
+        result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return result
     try:
-        told.low_watermark = partition.delete_records(asked.offset)
+        result.low_watermark = partition.delete_records(wanted.offset)
     except OffsetOutOfRange:
-        told.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        result.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
     except PartitionError as refused:
-        told.error_code = refused.code
-    return told
+        result.error_code = refused.code
+    return result

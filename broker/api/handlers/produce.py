@@ -217,9 +217,9 @@ async def _open_in_slices(
 
 
 def _find_topic(
-    services: ProduceServices, context: RequestContext, asked: TopicProduceData, by_id: bool
+    services: ProduceServices, context: RequestContext, requested: TopicProduceData, by_id: bool
 ) -> tuple[Sequence[Partition] | None, ErrorCode]:
-    topic = services.topics.by_id(asked.topic_id) if by_id else services.topics.by_name(asked.name)
+    topic = services.topics.by_id(requested.topic_id) if by_id else services.topics.by_name(requested.name)
     if topic is None:
         return None, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic.internal:  # for clients named __admin_client, too: decision 0015
@@ -227,9 +227,9 @@ def _find_topic(
     return topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _records_of(asked: PartitionProduceData) -> memoryview:
+def _records_of(requested: PartitionProduceData) -> memoryview:
     """The bytes of the batch; null is as good as none, and refused as such by the partition."""
-    records = asked.records
+    records = requested.records
     if records is None:
         return memoryview(b"")
     assert isinstance(records, memoryview)

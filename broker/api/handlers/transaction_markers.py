@@ -47,7 +47,7 @@ async def write_txn_markers(
     time_slice = services.environment.time_slice()
     results: dict[int, Results] = {}
     for marker in request.markers:
-        told = results.setdefault(marker.producer_id, {})
+        by_topic = results.setdefault(marker.producer_id, {})
         through_owner: ErrorCode | None = None
         for topic in marker.topics:
             for index in topic.partition_indexes:
@@ -62,13 +62,15 @@ async def write_txn_markers(
                     error = through_owner
                 else:
                     error = await _write(services, marker, topic.name, index)
-                told.setdefault(topic.name, {})[index] = error
+                by_topic.setdefault(topic.name, {})[index] = error
                 if time_slice.spent():
                     await time_slice.wait_for_turn()
-    return WriteTxnMarkersResponse(markers=[_result(producer_id, told) for producer_id, told in results.items()])
+    return WriteTxnMarkersResponse(
+        markers=[_result(producer_id, by_topic) for producer_id, by_topic in results.items()]
+    )
 
 
-def _result(producer_id: int, told: Results) -> WritableTxnMarkerResult:
+def _result(producer_id: int, by_topic: Results) -> WritableTxnMarkerResult:
     topics = [
         WritableTxnMarkerTopicResult(
             name=name,
@@ -77,21 +79,21 @@ def _result(producer_id: int, told: Results) -> WritableTxnMarkerResult:
                 for index, error in partitions.items()
             ],
         )
-        for name, partitions in told.items()
+        for name, partitions in by_topic.items()
     ]
     return WritableTxnMarkerResult(producer_id=producer_id, topics=topics)
 
 
-async def _write(services: MarkerServices, asked: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
+async def _write(services: MarkerServices, marker_request: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
     found = services.topics.by_name(topic)
     if found is None or not 0 <= index < len(found.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     marker = Marker(
-        producer_id=asked.producer_id,
-        producer_epoch=asked.producer_epoch,
-        commit=asked.transaction_result,
-        coordinator_epoch=asked.coordinator_epoch,
-        transaction_version=asked.transaction_version,
+        producer_id=marker_request.producer_id,
+        producer_epoch=marker_request.producer_epoch,
+        commit=marker_request.transaction_result,
+        coordinator_epoch=marker_request.coordinator_epoch,
+        transaction_version=marker_request.transaction_version,
     )
     error = await write_marker(services.operator_markers, topic, index, marker)
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is ErrorCode.UNKNOWN_TOPIC_ID else error
@@ -101,25 +103,25 @@ async def _end_through_coordinator(
     services: MarkerServices,
     transactional_id: str,
     transaction: Transaction,
-    asked: WritableTxnMarker,
+    marker_request: WritableTxnMarker,
     partition: Partition | None,
 ) -> ErrorCode:
     if transaction.state.preparing:
         # Decided already, and on its way: it ends as it was decided.
-        decided_so = (transaction.state is TransactionState.PREPARE_COMMIT) == asked.transaction_result
+        decided_so = (transaction.state is TransactionState.PREPARE_COMMIT) == marker_request.transaction_result
         return ErrorCode.NONE if decided_so else ErrorCode.INVALID_TXN_STATE
-    stale = asked.producer_epoch < transaction.producer_epoch or (
+    stale = marker_request.producer_epoch < transaction.producer_epoch or (
         # Since KIP-1228 a marker is above the epoch that it ends: an equal one ended the transaction before, and comes
         # a second time.
-        asked.transaction_version >= 2 and asked.producer_epoch == transaction.producer_epoch
+        marker_request.transaction_version >= 2 and marker_request.producer_epoch == transaction.producer_epoch
     )
     if stale:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if partition is not None:
-        known_epoch = partition.derived.producers.coordinator_epoch(asked.producer_id)
-        if asked.coordinator_epoch < known_epoch:
+        known_epoch = partition.derived.producers.coordinator_epoch(marker_request.producer_id)
+        if marker_request.coordinator_epoch < known_epoch:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    if asked.transaction_result:
+    if marker_request.transaction_result:
         return ErrorCode.INVALID_TXN_STATE
     try:
         error: ErrorCode = await services.transactions.ask(
@@ -128,7 +130,7 @@ async def _end_through_coordinator(
                 ticket,
                 now_ms,
                 transactional_id=transactional_id,
-                claimed=Producer(asked.producer_id, asked.producer_epoch),
+                claimed=Producer(marker_request.producer_id, marker_request.producer_epoch),
             ),
         )
     except CoordinatorError:

@@ -63,8 +63,8 @@ MUTANTS = (
             Change(
                 "broker.api.handlers.fetch:_Attempt.again",
                 "    return self.answer(reading) if last or self.enough(reading) else None",
-                "    for _, told in reading.told:\n"
-                "        told.aborted_transactions = []\n"
+                "    for _, response in reading.responses:\n"
+                "        response.aborted_transactions = []\n"
                 "    return self.answer(reading) if last or self.enough(reading) else None",
             ),
         ),
