@@ -63,11 +63,18 @@ def page(known: Known) -> str:
     for broker, title in TITLES.items():
         rows = {name: brokers[broker] for name, brokers in known.items() if broker in brokers}
         if rows:
-            runs = sorted({row["about"] for row in rows.values()})
-            parts += [f"## {title}", f"Runs: {'; '.join(runs)}.", "\n".join(_table(broker, rows))]
+            parts += [f"## {title}", _runs(rows), "\n".join(_table(broker, rows))]
     titles = [f"- `{name}` ({size_text(one.long)}): {one.title}." for name, one in load_cases().items()]
     parts += ["## The cases", "\n".join(titles)]
     return "\n\n".join(parts) + "\n"
+
+
+def _runs(rows: dict[str, Any]) -> str:
+    """When, where, and beside how much other work the cases were run."""
+    split = [row["about"].split(", ") for row in rows.values()]
+    loads = sorted(float(words[2].removeprefix("load ")) for words in split)
+    machines = sorted({", ".join((words[0], words[1], words[3])) for words in split})
+    return f"Runs: {'; '.join(machines)}; the load of the machine was {loads[0]} to {loads[-1]}."
 
 
 def _table(broker: str, rows: dict[str, Any]) -> list[str]:

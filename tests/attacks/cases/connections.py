@@ -80,7 +80,7 @@ def _make_topics(trial: Trial, topics: int) -> None:
         assert not any(topic.error_code for topic in made.topics)
 
 
-@case(short={"batches": 300}, long={"batches": 60_000})
+@case(short={"batches": 300}, long={"batches": 20_000})
 def unacknowledged_producer(trial: Trial, *, batches: int) -> None:
     """A producer with acks=0 sends batches of 10 KB as fast as the socket takes them."""
     link = trial.connect()

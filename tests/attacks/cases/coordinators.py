@@ -42,7 +42,7 @@ def commit(
     return OffsetCommitRequest(group_id=group, member_id="", retention_time_ms=retention_ms, topics=topics)
 
 
-@case(short={"requests": 300}, long={"requests": 20_000})
+@case(short={"requests": 300}, long={"requests": 3_000})
 def overflowing_retention(trial: Trial, *, requests: int) -> None:
     """OffsetCommits whose retention time, added to now, is beyond int64; to groups beside the honest one."""
     link = trial.connect()
@@ -170,7 +170,7 @@ def _fill_transactions(trial: Trial, *, ids: int) -> None:
     trial.restart()
 
 
-@case(short={"ids": 150}, long={"ids": 50_000}, prepare=_fill_transactions, honest=("probe",), kept_mb=200)
+@case(short={"ids": 150}, long={"ids": 10_000}, prepare=_fill_transactions, honest=("probe",), kept_mb=200)
 def loading_transactions(trial: Trial, *, ids: int) -> None:
     """A restart with many transactional ids to load."""
     link = trial.connect()

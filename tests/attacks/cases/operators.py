@@ -133,7 +133,7 @@ def large_settings(trial: Trial, *, settings: int) -> None:
     link.request(AlterConfigsRequest(resources=[resource], validate_only=False), 1)
 
 
-@case(short={"requests": 40}, long={"requests": 20_000})
+@case(short={"requests": 40}, long={"requests": 2_000})
 def trimmed_while_read(trial: Trial, *, requests: int) -> None:
     """DeleteRecords to every offset there is and to those that are not, while the partition is written and read."""
     link, reader = trial.connect(), trial.connect()
