@@ -156,7 +156,10 @@ def describe(plan: Plan, result: Result) -> str:
 
 
 def _commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    try:
+        found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    except FileNotFoundError:  # There is no git.
+        return "unknown"
     return found.stdout.strip() or "unknown"
 
 
