@@ -13,6 +13,7 @@ import pytest
 
 from broker.api.api_families import load_handlers
 from tests.harness import compatibility
+from tests.harness.syntax import parsed_file
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("protocol", "storage", "coordinator", "broker", "tallystick", "spark_connector")
@@ -70,7 +71,7 @@ def test_files_are_short() -> None:
 def test_functions_are_short() -> None:
     long = []
     for path in EVERYTHING:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed_file(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or 0) - node.lineno + 1
                 if length > MAX_FUNCTION_LINES:
@@ -85,7 +86,7 @@ def test_nothing_is_called_by_a_name_that_says_nothing() -> None:
     classes = [
         f"{relative(path)}:{node.name}"
         for path in OURS
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed_file(path))
         if isinstance(node, ast.ClassDef) and re.search(r"(Manager|Helper|Util|Utils)$", node.name)
     ]
     assert classes == []
@@ -94,7 +95,7 @@ def test_nothing_is_called_by_a_name_that_says_nothing() -> None:
 def world_readers(path: Path) -> list[str]:
     """Where a file reads clock, randomness or files without going through a port."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed_file(path)):
         if isinstance(node, ast.Import):
             found += [name.name for name in node.names if name.name in WORLD_MODULES]
         elif isinstance(node, ast.ImportFrom) and node.module in WORLD_MODULES:
@@ -113,7 +114,7 @@ def test_only_the_edge_reads_clock_randomness_and_files() -> None:
 def imported_modules(path: Path) -> set[str]:
     """Every module of ours that a file imports, in any way, `from package import module` included."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed_file(path)):
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -148,7 +149,7 @@ def names_used(paths: list[Path]) -> Counter[str]:
     """How often each identifier is read, imported, given as a keyword or spelled as a text."""
     used: Counter[str] = Counter()
     for path in paths:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed_file(path)):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 used[node.id] += 1
             elif isinstance(node, ast.Attribute):
@@ -165,7 +166,7 @@ def names_used(paths: list[Path]) -> Counter[str]:
 def defined(path: Path) -> list[str]:
     """Functions, classes, methods and constants of a file but for what a decorator registers."""
     found: list[str] = []
-    bodies = [(ast.parse(path.read_text()).body, True)]
+    bodies = [(parsed_file(path).body, True)]
     for body, is_module in bodies:
         for node in body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -208,7 +209,7 @@ def test_package_heads_are_maps_without_logic() -> None:
     for path in OURS:
         if path.name != "__init__.py" or relative(path) in ("tallystick/__init__.py", "tallystick/cli/__init__.py"):
             continue
-        tree = ast.parse(path.read_text())
+        tree = parsed_file(path)
         if ast.get_docstring(tree) is None or len(tree.body) != 1:
             with_logic.append(relative(path))
     assert with_logic == []
@@ -216,7 +217,7 @@ def test_package_heads_are_maps_without_logic() -> None:
 
 def test_every_file_of_ours_says_what_it_owns() -> None:
     files = [path for path in EVERYTHING if path in OURS or path.name != "__init__.py"]
-    assert [relative(path) for path in files if ast.get_docstring(ast.parse(path.read_text())) is None] == []
+    assert [relative(path) for path in files if ast.get_docstring(parsed_file(path)) is None] == []
 
 
 def test_every_handler_is_in_the_catalogue_and_says_what_it_does() -> None:

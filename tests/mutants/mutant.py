@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
 
+from tests.harness.syntax import parsed
+
 VARIABLE = "TALLYSTICK_MUTANT"
 SEEDS = 150
 """Within how many seeds the simulation has to notice what no scenario does."""
@@ -99,7 +101,7 @@ def changed_code(function: FunctionType, changes: Sequence[Change]) -> CodeType:
         if count != 1:
             raise Stale(f"{change.place} has {count} times {change.old!r}")
         source = source.replace(change.old, change.new)
-    tree = ast.parse(source)
+    tree = parsed(source)
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
     definition.decorator_list = []

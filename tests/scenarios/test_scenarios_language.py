@@ -1,10 +1,11 @@
 """The language of scenarios: what is read is written again as it was, and what it does not know is refused."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.scenarios.language import FOLDER, NotUnderstood, read, scenario_files, split, write
+from tests.scenarios.language import FOLDER, NotUnderstood, all_scenarios, read, scenario_files, split, write
 
 STORY = """=== A title
 A sentence (I06).
@@ -60,3 +61,15 @@ def test_quotes_and_brackets_hold_words_together() -> None:
 def test_every_record_of_kafka_belongs_to_a_file() -> None:
     stems = {path.stem for path in scenario_files()}
     assert {path.stem[: -len("-tv0")] for path in (FOLDER / "kafka").glob("*.json")} <= stems
+
+
+def test_no_two_stories_write_markers_of_one_producer_into_shared_partitions() -> None:
+    """Over TCP they share the partitions of `__consumer_offsets`: the epoch of one would refuse the other's marker."""
+    writers: dict[str, set[str]] = {}
+    for scenario in all_scenarios():
+        for step in scenario.steps:
+            if "WriteTxnMarkers" in step.words and "__consumer_offsets" in step.text:
+                for producer_id in re.findall(r"producer_id=(\d+)", step.text):
+                    writers.setdefault(producer_id, set()).add(scenario.title)
+    assert writers
+    assert {producer_id: titles for producer_id, titles in writers.items() if len(titles) > 1} == {}
