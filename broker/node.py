@@ -263,7 +263,7 @@ class Node:
             return
         written = [self.data_folder.forget(topic.name, index) for index in range(len(topic.partitions))]
         logs = [partition.log for partition in topic.partitions.opened()]
-        if any(written) or any(log.start_offset or getattr(log, "recovery_point", 0) for log in logs):
+        if any(written) or any(log.start_offset or log.recovery_point for log in logs):
             await services.checkpoints.write()
 
     async def _open_the_rest(self, services: Services) -> None:

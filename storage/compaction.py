@@ -17,6 +17,7 @@ retention, its deletion.
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from protocol.records.batch import BatchHeader, CorruptRecords
 from protocol.records.spans import spans_in
@@ -27,8 +28,10 @@ from storage.cleaned_transactions import CleanedTransactions
 from storage.cleaning import Cleaning, DamagedSegment, LastBatch, Work, whole_batches
 from storage.key_map import KeyMap, short_of
 from storage.segment import Segment
-from storage.segment_log import SegmentLog
 from storage.steps import RECORDS_AT_ONCE, Blocking, Steps, T, opened
+
+if TYPE_CHECKING:
+    from storage.segment_log import SegmentLog
 
 MAX_KEYS = 1_000_000
 """How many keys one pass remembers (Kafka bounds this by log.cleaner.dedupe.buffer.size)."""
@@ -75,7 +78,7 @@ class Pass:
 
 
 def plan(
-    log: SegmentLog,
+    log: "SegmentLog",
     *,
     first_dirty_offset: int,
     last_stable_offset: int,
@@ -110,7 +113,7 @@ def plan(
 
 
 def compact(
-    log: SegmentLog,
+    log: "SegmentLog",
     planned: Plan,
     *,
     aborted: list[AbortedTransaction],
@@ -148,7 +151,7 @@ def compact(
 
 
 def _replace(
-    log: SegmentLog,
+    log: "SegmentLog",
     group: tuple[Segment, ...],
     cleaning: Cleaning,
     done: Pass,
@@ -179,7 +182,7 @@ def _elsewhere(work: Blocking) -> Steps[None]:
     yield work
 
 
-def _while_there(log: SegmentLog, group: tuple[Segment, ...], steps: Steps[T]) -> Steps[T]:
+def _while_there(log: "SegmentLog", group: tuple[Segment, ...], steps: Steps[T]) -> Steps[T]:
     """The same steps, as long as the segments are part of the log. Raises `_Gone`."""
     try:
         while True:
@@ -198,7 +201,7 @@ def _while_there(log: SegmentLog, group: tuple[Segment, ...], steps: Steps[T]) -
         steps.close()
 
 
-def _check_there(log: SegmentLog, group: tuple[Segment, ...]) -> None:
+def _check_there(log: "SegmentLog", group: tuple[Segment, ...]) -> None:
     if log.failed:
         raise _Gone
     for segment in group:
@@ -208,7 +211,7 @@ def _check_there(log: SegmentLog, group: tuple[Segment, ...]) -> None:
 
 
 def _read_keys(
-    log: SegmentLog, planned: Plan, aborted: list[AbortedTransaction], keys: KeyMap, work: Work
+    log: "SegmentLog", planned: Plan, aborted: list[AbortedTransaction], keys: KeyMap, work: Work
 ) -> Steps[None]:
     """Remember the newest offset of every key in the dirty part; records of aborted transactions do not count. Raises
     `_Gone` and `DamagedSegment`: what was read before the damage counts."""
@@ -228,7 +231,7 @@ def _keys_of(
     transactions: CleanedTransactions,
     keys: KeyMap,
     first_dirty_offset: int,
-    log: SegmentLog,
+    log: "SegmentLog",
     work: Work,
 ) -> Steps[bool]:
     """False where the map is full."""
@@ -248,7 +251,7 @@ def _keys_of(
     return True
 
 
-def _remember(keys: KeyMap, header: BatchHeader, batch: Buffer, log: SegmentLog, work: Work) -> Steps[bool]:
+def _remember(keys: KeyMap, header: BatchHeader, batch: Buffer, log: "SegmentLog", work: Work) -> Steps[bool]:
     """False where the map is full: what lies from this batch on waits for the next pass. Raises `CorruptRecords`, and
     then nothing of the batch counts."""
     if keys.room < header.records_count and len(keys):
@@ -272,7 +275,7 @@ def _remember(keys: KeyMap, header: BatchHeader, batch: Buffer, log: SegmentLog,
 
 
 def _groups(
-    log: SegmentLog, segments: tuple[Segment, ...], end_offset: int, damaged: DamagedSegment | None
+    log: "SegmentLog", segments: tuple[Segment, ...], end_offset: int, damaged: DamagedSegment | None
 ) -> Iterator[tuple[Segment, ...]]:
     """Neighbours that fit into one segment together: those that begin before `end_offset`, and before what is
     damaged."""

@@ -1,7 +1,7 @@
 """Compaction of one partition, pass after pass: how far it came, what it could not read, what it must spare."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from storage.aborted import AbortedIndex
 from storage.cleaning import LastBatch, Work
@@ -9,8 +9,10 @@ from storage.compaction import Pass, Plan, compact, plan
 from storage.log import StorageFailed
 from storage.producer_entry import NO_OFFSET
 from storage.producer_state import ProducerState
-from storage.segment_log import SegmentLog
 from storage.steps import Spent, Steps, never
+
+if TYPE_CHECKING:
+    from storage.segment_log import SegmentLog
 
 CHECKPOINT = "compaction-checkpoint"
 """Two lines: a version, and the offset up to which the log was compacted. Without it, the next pass reads more."""
@@ -35,7 +37,7 @@ class Derived(Protocol):
 class Compactor:
     """Remembers how far the log was compacted. `report` gets a sentence for the broker's log, each only once."""
 
-    def __init__(self, log: SegmentLog, derived: Derived, *, report: Callable[[str], None]) -> None:
+    def __init__(self, log: "SegmentLog", derived: Derived, *, report: Callable[[str], None]) -> None:
         self._log = log
         self._derived = derived
         self._report = report

@@ -3,16 +3,24 @@
 A log knows nothing of topics, groups or transactions, and never decodes records: it reads the
 61-byte header of a batch and treats the rest as bytes. `MemoryLog` is the oracle, `SegmentLog` the
 one on disk. All methods are called from one thread; none of them waits.
+
+What follows from the bytes of a log (producer state, aborted transactions) is kept where the log is: whoever uses a log
+asks it for that place, and never what kind of log it is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from protocol.records.batch import BatchHeader
 from protocol.records.compression import DEFAULT_BOUNDS, Bounds
 from protocol.schema import Buffer
 from storage.steps import Spent, Steps, never
+
+if TYPE_CHECKING:
+    from storage.aborted import AbortedIndex
+    from storage.compactor import Compactor, Derived
+    from storage.producer_snapshot import SnapshotFiles
 
 BEYOND_ALL_OFFSETS = (1 << 63) - 1
 CHECKPOINT_BYTES = 64 << 20
@@ -142,11 +150,22 @@ class Log(Protocol):
         rest. The log does not keep `batches`. Durable only after a flush. Raises `StorageFailed`.
         """
 
-    def append_exactly(self, batches: Buffer) -> None:
-        """Append batches that carry their offsets and epoch already; gaps are legal (compaction, copies)."""
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is on the disk with all that belongs to it, and is believed after a power cut; a restart
+        checks and indexes what lies behind. At most `durable_offset`."""
 
-    def begin_flush(self) -> Flush | None:
-        """What is to be synced now, or None where everything is durable. At most one flush at a time."""
+    @property
+    def checkpoint_wanted(self) -> bool:
+        """The next flush moves the recovery point: where appends need not be durable, this is when to flush."""
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush is under way: between `begin_flush` and `finish_flush`."""
+
+    def begin_flush(self, *, closing: bool = False) -> Flush | None:
+        """What is to be synced now, or None where everything is durable. At most one flush at a time. With `closing`,
+        the recovery point moves to the end too: a restart has nothing to check. Raises `StorageFailed`."""
 
     def finish_flush(self, flush: Flush) -> None:
         """`flush.run()` succeeded: publish the new durable offset."""
@@ -168,14 +187,14 @@ class Log(Protocol):
         """As `read`, with the offset where the bytes end: the exact upper bound for the aborted-transaction lookup.
         With `to_send` large pieces may stay in their files (`File.read_to_send`)."""
 
-    def next_batch_end(self, position: int) -> int:
-        """The offset just past the batch that holds the offset `position`; the end of the log where none does."""
-
     def truncate(self, end_offset: int) -> None:
         """Drop everything from `end_offset` on."""
 
     def trim(self, start_offset: int) -> None:
         """Move the start forward (DeleteRecords, retention); bytes may be freed later."""
+
+    def enforce_retention(self, now_ms: int, high_watermark: int) -> bool:
+        """Give up what has had its time, a slice of it. True if there is more to do. Raises `StorageFailed`."""
 
     def offset_for_timestamp(
         self, timestamp_ms: int, *, end_offset: int, spent: Spent = never
@@ -201,8 +220,21 @@ class Log(Protocol):
 
     def observe(self, observer: LogObserver) -> None: ...
 
+    def segment_bases(self) -> list[int]:
+        """Where the parts begin that come and go as a whole, the oldest first: a log has one at least. Bytes that are
+        there begin with the first of them, at or before `start_offset`."""
+
+    def snapshots(self) -> "SnapshotFiles | None":
+        """Where producer state is written down; None where nothing of the log outlives the process."""
+
+    def aborted_index(self) -> "AbortedIndex":
+        """The index of aborted transactions, as far as it was kept."""
+
+    def compactor(self, derived: "Derived", *, report: "Callable[[str], None]") -> "Compactor | None":
+        """Compaction of this log, with `derived` that follows from its bytes; None where nothing is ever compacted."""
+
     def close(self) -> None:
         """Flush and close; a clean shutdown leaves nothing to recover."""
 
-
-Batches = Sequence[Buffer]
+    def abandon(self) -> None:
+        """Close as it is, and write nothing: the log has failed, or is deleted."""

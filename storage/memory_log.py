@@ -4,24 +4,30 @@ As plain as it can be: a list of batches. It has the observable behaviour of the
 included (what was not flushed is not durable), but nothing to recover.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from protocol.records.batch import BatchHeader, read_header
 from protocol.schema import Buffer
+from storage.aborted import AbortedIndex
 from storage.epochs import EpochCache
 from storage.log import (
     CHECKPOINT_BATCHES,
     CHECKPOINT_BYTES,
+    Flush,
     LogConfig,
     LogObserver,
     LogSlice,
     OffsetOutOfRange,
 )
 from storage.lookup import Found, first_record_at_or_after, largest_timestamp
-from storage.stamping import Placed, leader_epoch_at, placed_in, stamp
+from storage.stamping import Placed, leader_epoch_at, stamp
 from storage.steps import Spent, Steps, never
+
+if TYPE_CHECKING:
+    from storage.compactor import Derived
 
 
 @dataclass(slots=True)
@@ -57,15 +63,6 @@ class MemoryLog:
         self._extend([b"".join(parts[i : i + 2]) for i in range(0, len(parts), 2)], placed)
         return base_offset
 
-    def append_exactly(self, batches: Buffer) -> None:
-        placed = placed_in(batches)
-        position, whole = 0, bytes(batches)
-        pieces: list[bytes] = []
-        for batch in placed:
-            pieces.append(whole[position : position + batch.size_bytes])
-            position += batch.size_bytes
-        self._extend(pieces, placed)
-
     def _extend(self, pieces: list[bytes], placed: list[Placed]) -> None:
         if not placed:
             return
@@ -86,14 +83,27 @@ class MemoryLog:
             for observer in self._observers:
                 observer.checkpoint_due(self.end_offset)
 
-    def begin_flush(self) -> MemoryFlush | None:
+    @property
+    def recovery_point(self) -> int:
+        """Nothing is to be recovered, and nothing is left to recover it from."""
+        return 0
+
+    @property
+    def checkpoint_wanted(self) -> bool:
+        return False
+
+    @property
+    def is_flushing(self) -> bool:
+        return self._flush is not None
+
+    def begin_flush(self, *, closing: bool = False) -> MemoryFlush | None:
         assert self._flush is None, "one flush at a time"
         if self.durable_offset == self.end_offset:
             return None
         self._flush = MemoryFlush(self.end_offset)
         return self._flush
 
-    def finish_flush(self, flush: MemoryFlush) -> None:
+    def finish_flush(self, flush: Flush) -> None:
         assert self._flush is flush
         self._flush = None
         self.durable_offset = max(self.durable_offset, flush.end_offset)
@@ -129,10 +139,6 @@ class MemoryLog:
         """The index of the first batch whose last offset is `offset` or more."""
         return bisect_left(self._placed, offset, key=lambda batch: batch.last_offset)
 
-    def next_batch_end(self, position: int) -> int:
-        index = self._first_at_or_after(position)
-        return self._placed[index].last_offset + 1 if index < len(self._placed) else self.end_offset
-
     def truncate(self, end_offset: int) -> None:
         if end_offset >= self.end_offset:
             return
@@ -160,11 +166,8 @@ class MemoryLog:
         for observer in self._observers:
             observer.trimmed(start_offset)
 
-    def drop_unreachable(self) -> None:
-        """Forget batches that end before the start, as retention does on disk."""
-        keep = bisect_right(self._placed, self.start_offset - 1, key=lambda batch: batch.last_offset)
-        del self._batches[:keep], self._placed[:keep]
-        self.size_bytes = sum(batch.size_bytes for batch in self._placed)
+    def enforce_retention(self, now_ms: int, high_watermark: int) -> bool:
+        return False
 
     def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int, spent: Spent = never) -> Steps[Found]:
         start_offset, bounds = self.start_offset, self.config.decompression
@@ -196,6 +199,18 @@ class MemoryLog:
     def observe(self, observer: LogObserver) -> None:
         self._observers.append(observer)
 
+    def segment_bases(self) -> list[int]:
+        return [self.start_offset]
+
+    def snapshots(self) -> None:
+        return None
+
+    def aborted_index(self) -> AbortedIndex:
+        return AbortedIndex(None, "", self.segment_bases())
+
+    def compactor(self, derived: "Derived", *, report: Callable[[str], None]) -> None:
+        return None
+
     def replay(self, from_offset: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
         """Headers from the batch that holds `from_offset` on; with a control batch, its bytes."""
         for index in range(self._first_at_or_after(from_offset), len(self._batches)):
@@ -204,3 +219,6 @@ class MemoryLog:
 
     def close(self) -> None:
         self.flush_now()
+
+    def abandon(self) -> None:
+        """There is nothing to close."""

@@ -5,12 +5,16 @@ DeleteRecords). The first two hold only where cleanup.policy includes `delete`. 
 beyond the high watermark; the active segment goes too, once its time has come: a new one is begun first.
 """
 
-from storage.segment_log import SegmentLog
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from storage.segment_log import SegmentLog
+
 
 SEGMENTS_PER_SLICE = 16
 
 
-def enforce_retention(log: SegmentLog, now_ms: int, high_watermark: int) -> bool:
+def enforce_retention(log: "SegmentLog", now_ms: int, high_watermark: int) -> bool:
     """Delete what is due, at most `SEGMENTS_PER_SLICE` segments of it. True if there is more to do."""
     if log.failed:
         return False
@@ -28,7 +32,7 @@ def enforce_retention(log: SegmentLog, now_ms: int, high_watermark: int) -> bool
     return due > count
 
 
-def _segments_due(log: SegmentLog, now_ms: int, high_watermark: int) -> int:
+def _segments_due(log: "SegmentLog", now_ms: int, high_watermark: int) -> int:
     """How many segments, counted from the oldest, may go."""
     config, segments = log.config, log.segments
     by_time = config.cleanup_delete and config.retention_ms >= 0

@@ -12,7 +12,9 @@ from typing import NoReturn
 
 from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
+from storage.aborted import AbortedIndex
 from storage.checkpoints import replace_unsynced
+from storage.compactor import Compactor, Derived
 from storage.disposal import Disposal
 from storage.epochs import EPOCHS_FILE
 from storage.files import Files
@@ -20,6 +22,7 @@ from storage.flushing import SegmentFlush, Unsynced
 from storage.log import (
     CHECKPOINT_BATCHES,
     CHECKPOINT_BYTES,
+    Flush,
     LogClosed,
     LogConfig,
     LogDamaged,
@@ -29,10 +32,12 @@ from storage.log import (
     StorageFailed,
 )
 from storage.lookup import Found, find_in_segments, headers_from, newest_in_segments
+from storage.producer_snapshot import SnapshotFiles
 from storage.recovery import Loaded, Recovery, load
+from storage.retention import enforce_retention
 from storage.segment import Segment, roll_age_ms
 from storage.segment_format import BATCH_EXTENT
-from storage.stamping import Placed, leader_epoch_at, placed_in, stamp, together
+from storage.stamping import Placed, stamp, together
 from storage.steps import Spent, Steps, never
 
 HINTS = 256
@@ -92,20 +97,8 @@ class SegmentLog:
         if placed:
             self._write(parts, placed)
             if leader_epoch != self._epochs.latest():
-                self._assign_epochs([(leader_epoch, base_offset)])
+                self._assign_epoch(leader_epoch, base_offset)
         return base_offset
-
-    def append_exactly(self, batches: Buffer) -> None:
-        placed = placed_in(batches)
-        if not placed:
-            return
-        assert placed[0].base_offset >= self.end_offset, "offsets only grow"
-        self._write([batches], placed)
-        position, epochs = 0, []
-        for batch in placed:
-            epochs.append((leader_epoch_at(batches, position), batch.base_offset))
-            position += batch.size_bytes
-        self._assign_epochs(epochs)
 
     def _write(self, parts: list[Buffer], placed: list[Placed]) -> None:
         self._check_healthy()
@@ -166,9 +159,8 @@ class SegmentLog:
             observer.segment_rolled(base)
         self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
 
-    def _assign_epochs(self, epochs: list[tuple[int, int]]) -> None:
-        news = [self._epochs.assign(epoch, offset) for epoch, offset in epochs]
-        if any(news):
+    def _assign_epoch(self, epoch: int, offset: int) -> None:
+        if self._epochs.assign(epoch, offset):
             self._write_epochs()
 
     def _write_epochs(self) -> None:
@@ -193,8 +185,8 @@ class SegmentLog:
         self._flush.on_failed = self.on_sync_failed
         return self._flush
 
-    def finish_flush(self, flush: SegmentFlush) -> None:
-        assert self._flush is flush, "this flush is not the one under way"
+    def finish_flush(self, flush: Flush) -> None:
+        assert isinstance(flush, SegmentFlush) and self._flush is flush, "this flush is not the one under way"
         self._flush = None
         self.durable_offset = max(self.durable_offset, flush.end_offset)
         if flush.is_checkpoint:
@@ -215,7 +207,6 @@ class SegmentLog:
 
     @property
     def checkpoint_wanted(self) -> bool:
-        """The next flush moves the recovery point. In page-cache mode this is when to flush."""
         return self._unsynced.checkpoint
 
     def read(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> list[Buffer]:
@@ -264,12 +255,6 @@ class SegmentLog:
         """(index of the segment, position) of the first batch that ends behind `offset`."""
         index = max(0, bisect_right(self._bases, offset) - 1)
         return index, self.segments[index].locate(offset)
-
-    def next_batch_end(self, position: int) -> int:
-        if position >= self.end_offset:
-            return self.end_offset
-        index, place = self._locate(position)
-        return next((header.next_offset for header, _ in headers_from(self.segments[index:], place)), self.end_offset)
 
     def truncate(self, end_offset: int) -> None:
         if end_offset >= self.end_offset:
@@ -358,6 +343,9 @@ class SegmentLog:
         for observer in self._observers:
             observer.trimmed(start_offset)
 
+    def enforce_retention(self, now_ms: int, high_watermark: int) -> bool:
+        return enforce_retention(self, now_ms, high_watermark)
+
     def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int, spent: Spent = never) -> Steps[Found]:
         return find_in_segments(timestamp_ms, self, end_offset=end_offset, spent=spent)
 
@@ -385,13 +373,24 @@ class SegmentLog:
     def observe(self, observer: LogObserver) -> None:
         self._observers.append(observer)
 
+    def segment_bases(self) -> list[int]:
+        return list(self._bases)
+
+    def snapshots(self) -> SnapshotFiles:
+        return SnapshotFiles(self.files, self.folder)
+
+    def aborted_index(self) -> AbortedIndex:
+        return AbortedIndex(self.files, self.folder, self._bases)
+
+    def compactor(self, derived: Derived, *, report: Callable[[str], None]) -> Compactor:
+        return Compactor(self, derived, report=report)
+
     def close(self) -> None:
         if not self.failed and self._flush is None:
             self.flush_now(closing=True)
         self.abandon()
 
     def abandon(self) -> None:
-        """Close the files as they are: the log failed, or its folder is about to be deleted."""
         self.failed = self.closed = True
         if self._flush is not None:
             self._flush.abandoned = True

@@ -4,11 +4,11 @@ Base offset and leader epoch stand in the first sixteen bytes and outside the CR
 made anew; the rest of each batch is handed on as a slice, never copied.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from protocol.schema import Buffer
-from storage.segment_format import BATCH_EXTENT, BATCH_NEWS, BATCH_PLACE, LENGTH_END
+from storage.segment_format import BATCH_NEWS, BATCH_PLACE, LENGTH_END
 
 
 class Placed(NamedTuple):
@@ -47,27 +47,7 @@ def together(placed: Sequence[Placed]) -> Placed:
     return Placed(placed[0].base_offset, placed[-1].last_offset, size_bytes, newest_ms)
 
 
-def placed_in(batches: Buffer) -> list[Placed]:
-    """The same knowledge of batches that carry their place already."""
-    placed: list[Placed] = []
-    for position, base_offset, end in extents(batches):
-        _, last_offset_delta, max_timestamp = BATCH_NEWS.unpack_from(batches, position)
-        placed.append(Placed(base_offset, base_offset + last_offset_delta, end - position, max_timestamp))
-    return placed
-
-
-def extents(batches: Buffer) -> Iterator[tuple[int, int, int]]:
-    """(position, base offset, end position) of every batch; the bytes hold whole batches only."""
-    position, total = 0, len(batches)
-    while position < total:
-        base_offset, length, _ = BATCH_EXTENT.unpack_from(batches, position)
-        end = position + LENGTH_END + length
-        assert position < end <= total, "a batch is cut short"
-        yield position, base_offset, end
-        position = end
-
-
-def leader_epoch_at(batches: Buffer, position: int = 0) -> int:
+def leader_epoch_at(batch: Buffer) -> int:
     """The leader epoch of a batch."""
-    epoch: int = BATCH_PLACE.unpack_from(batches, position)[2]
+    epoch: int = BATCH_PLACE.unpack_from(batch)[2]
     return epoch

@@ -124,6 +124,16 @@ def imported_modules(path: Path) -> set[str]:
     return found
 
 
+def test_only_the_store_knows_kinds_of_logs() -> None:
+    """Everything else of the broker uses `storage.log.Log`, wherever the bytes are kept."""
+    kinds = {"storage.segment_log", "storage.segment", "storage.flushing", "storage.memory_log"}
+    knowing = {relative(path): imported_modules(path) & kinds for path in python_files("broker")}
+    assert {path for path, known in knowing.items() if known} == {
+        "broker/partitions/partition_store.py",
+        "broker/partitions/offline.py",
+    }
+
+
 def test_no_module_is_dead() -> None:
     """Everything is imported by something that is not a test; but for what is started by name, or is there for
     users.

@@ -63,7 +63,7 @@ class GroupCommit:
     def publish(self, partition: Committed) -> None:
         """A writer is about to answer: commit at once what needs no sync, which saves it a wait."""
         if partition in self._dirty and not partition.is_durable:
-            if not getattr(partition.log, "checkpoint_wanted", False):
+            if not partition.log.checkpoint_wanted:
                 del self._dirty[partition]  # before the next line: who hears of the commit may write again
             partition.committed_moved()
 
@@ -95,7 +95,7 @@ class GroupCommit:
                 del dirty[partition]
             elif not partition.is_durable:
                 partition.committed_moved()
-                if not getattr(partition.log, "checkpoint_wanted", False):
+                if not partition.log.checkpoint_wanted:
                     del dirty[partition]
 
     async def _run(self, dirty: Sequence[Committed]) -> None:

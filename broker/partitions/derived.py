@@ -5,24 +5,13 @@ opening takes the newest readable snapshot, cuts the index back to it, and repla
 left of index entries behind it is made anew. A damaged snapshot only means a longer replay.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Protocol, cast
+from collections.abc import Callable
 
 from protocol.records.batch import BatchHeader
 from protocol.records.control import read_end_transaction
 from protocol.schema import Buffer
-from storage.aborted import AbortedIndex
 from storage.log import Log, StorageFailed
-from storage.producer_snapshot import SnapshotFiles
 from storage.producer_state import CompletedTransaction, EndMarker, ProducerState
-from storage.segment_log import SegmentLog
-
-
-class ReplayableLog(Protocol):
-    """A log that can hand out its headers quickly, as both kinds can."""
-
-    def replay(self, from_offset: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
-        """Headers from the batch that holds `from_offset` on; with a control batch, its bytes."""
 
 
 class DerivedState:
@@ -33,14 +22,9 @@ class DerivedState:
         self._on_moved = on_moved
         self._expiration_ms = expiration_ms
         self._replayed_at_ms = now_ms
-        self._snapshots: SnapshotFiles | None = None
+        self._snapshots = log.snapshots()
         self._snapshot_offset = -1
-        self._on_disk = _on_disk(log)
-        if self._on_disk is not None:
-            self._snapshots = SnapshotFiles(self._on_disk.files, self._on_disk.folder)
-            self.aborted = AbortedIndex(self._on_disk.files, self._on_disk.folder, _bases(self._on_disk))
-        else:
-            self.aborted = AbortedIndex(None, "", [log.start_offset])
+        self.aborted = log.aborted_index()
         self.producers = self._rebuild(now_ms)
         log.observe(self)
 
@@ -72,8 +56,7 @@ class DerivedState:
     def discard(self) -> None:
         """Close the files as they are."""
         self.aborted.discard()
-        if self._on_disk is not None:
-            self._on_disk.abandon()
+        self._log.abandon()
 
     def compaction_begins(self, end_offset: int) -> None:
         """Segments below `end_offset` are about to be replaced: no older snapshot may be replayed from any more."""
@@ -86,8 +69,7 @@ class DerivedState:
 
     def segments_replaced(self) -> None:
         """Truncation or compaction left other segments, with their indexes."""
-        if self._on_disk is not None:
-            self.aborted.reload(_bases(self._on_disk))
+        self.aborted.reload(self._log.segment_bases())
 
     # ----------------------------------------------------------------------------------------------------- LogObserver
 
@@ -119,7 +101,7 @@ class DerivedState:
     def _rebuild(self, now_ms: int) -> ProducerState:
         log = self._log
         # Records that DeleteRecords took from readers still tell of their producers, as long as their bytes are there.
-        first_offset = log.start_offset if self._on_disk is None else _bases(self._on_disk)[0]
+        first_offset = log.segment_bases()[0]
         state = None
         if self._snapshots is not None:
             state = self._snapshots.load(
@@ -138,7 +120,7 @@ class DerivedState:
 
     def _replay(self, state: ProducerState, now_ms: int) -> None:
         """What is behind the snapshot. Nobody knows when it was written, so its producers count as seen just now."""
-        for header, batch in _headers(self._log, state.offset):
+        for header, batch in self._log.replay(state.offset):
             marker = None
             if header.is_control and batch is not None and header.records_count > 0:
                 marker = marker_in(header, batch)
@@ -152,15 +134,3 @@ def marker_in(header: BatchHeader, batch: Buffer) -> EndMarker | None:
     if end is None:
         return None
     return EndMarker(header.producer_id, header.producer_epoch, end.commit, end.coordinator_epoch, header.max_timestamp)
-
-
-def _on_disk(log: object) -> SegmentLog | None:
-    return log if isinstance(log, SegmentLog) else None
-
-
-def _bases(log: SegmentLog) -> list[int]:
-    return [segment.base_offset for segment in log.segments]
-
-
-def _headers(log: Log, from_offset: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
-    return cast(ReplayableLog, log).replay(from_offset)

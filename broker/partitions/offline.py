@@ -6,13 +6,13 @@ tried again.
 """
 
 from collections.abc import Callable
-from typing import NoReturn, cast
+from typing import NoReturn
 
 from broker.config.topic_config import TopicConfig
 from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
 from protocol.errors import ErrorCode
-from storage.log import Log, LogDamaged
+from storage.log import LogDamaged
 from storage.memory_log import MemoryLog
 
 
@@ -34,7 +34,7 @@ class OfflinePartition(Partition):
             topic=topic,
             topic_id=topic_id,
             index=index,
-            log=cast(Log, MemoryLog(config.log)),
+            log=MemoryLog(config.log),
             leader_epoch=leader_epoch,
             config=config,
             now_ms=now_ms,

@@ -22,11 +22,9 @@ from protocol.records.batch import BatchHeader, read_header
 from protocol.records.control import end_transaction_marker
 from protocol.schema import Buffer
 from storage.compaction import Plan
-from storage.compactor import Compactor
 from storage.log import Log, LogDamaged, OffsetOutOfRange, TimestampedOffset
 from storage.producer_entry import ProducerEntry
 from storage.producer_state import EndMarker, ProducerRefused
-from storage.segment_log import SegmentLog
 from storage.steps import Spent, Steps, never
 
 logger = logging.getLogger(__name__)
@@ -66,7 +64,7 @@ class Partition:
         self.derived = DerivedState(
             log, now_ms=now_ms(), expiration_ms=producer_expiration_ms(), on_moved=self._log_cut
         )
-        self.compactor = Compactor(log, self.derived, report=logger.error) if isinstance(log, SegmentLog) else None
+        self.compactor = log.compactor(self.derived, report=logger.error)
         if self.is_durable:
             log.flush_now()  # What recovery kept is on the disk before anybody reads it.
         self._visibility = Visibility(self._committed_end())

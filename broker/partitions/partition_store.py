@@ -8,7 +8,7 @@ topic that we know is set aside (`-stray`), never deleted.
 import re
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Protocol, cast
+from typing import Protocol
 
 from broker.process.logging import EventLog
 from coordinator.cluster.topic_rules import LONGEST_NAME
@@ -58,7 +58,7 @@ class MemoryStore:
     """Logs in memory; nothing is left of a removed one."""
 
     def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig) -> Log:
-        return cast(Log, MemoryLog(config))
+        return MemoryLog(config)
 
     def epoch_before_repair(self, topic: str, index: int) -> int | None:
         return None
@@ -111,17 +111,16 @@ class FolderStore:
             _log.warning(note)
         if found != topic_id:
             write_partition_metadata(self._files, folder, topic_id)
-        return cast(Log, log)
+        return log
 
     def epoch_before_repair(self, topic: str, index: int) -> int | None:
         cut = any(name.endswith(DAMAGED) for name in self._files.list(f"{topic}-{index}"))
         return highest_epoch(self._files) if cut or self._recovery(topic, index).repair else None
 
     def release(self, log: Log) -> bool:
-        segments = cast(SegmentLog, log)
-        if segments.is_flushing:
+        if log.is_flushing:
             return False
-        segments.abandon()
+        log.abandon()
         return True
 
     def remove(self, topic: str, topic_id: bytes, index: int) -> None:

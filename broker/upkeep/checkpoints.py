@@ -72,6 +72,6 @@ class Checkpoints:
                     start_offsets[topic.name, index] = known.log_start_offset
         for partition in self._open_partitions():
             name = (partition.topic, partition.index)
-            recovery_points[name] = getattr(partition.log, "recovery_point", 0)
+            recovery_points[name] = partition.log.recovery_point
             start_offsets[name] = partition.log.start_offset
         return recovery_points, {name: offset for name, offset in start_offsets.items() if offset > 0}

@@ -20,8 +20,6 @@ from broker.process.steps import run_steps
 from broker.upkeep.pace import Pace
 from broker.upkeep.producer_cap import enforce
 from storage.log import StorageFailed
-from storage.retention import enforce_retention
-from storage.segment_log import SegmentLog
 
 OFTEN_MS = 10
 SOON_MS = 2_000
@@ -100,9 +98,8 @@ class Housekeeping:
     async def enforce_retention(self) -> None:
         """Give up segments that have had their time."""
         for number, partition in enumerate(self._partitions(), 1):
-            log = partition.log
-            while isinstance(log, SegmentLog) and not partition.discarded:
-                if not enforce_retention(log, self._environment.wall_ms(), partition.high_watermark):
+            while not partition.discarded:
+                if not partition.log.enforce_retention(self._environment.wall_ms(), partition.high_watermark):
                     break
                 await asyncio.sleep(0)
             if number % AT_ONCE == 0:

@@ -201,7 +201,7 @@ class FakeLog:
         self.flushing = False
         self.checkpoint_wanted = False
 
-    def begin_flush(self) -> FakeFlush | None:
+    def begin_flush(self, *, closing: bool = False) -> FakeFlush | None:
         if self.broken and self.flushing:
             raise StorageFailed("already broken")
         assert not self.flushing, "two flushes of one log at a time"

@@ -11,6 +11,7 @@ from storage.segment_log import SegmentLog
 from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.storage.batches import batch, batches_of
+from tests.unit.storage.exact_appends import append_exactly
 
 SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100)
 NOTHING_KNOWN = Recovery()
@@ -97,7 +98,7 @@ def test_a_segment_rolls_before_a_relative_offset_no_longer_fits() -> None:
     log.append(batch(1), leader_epoch=0)
     far = bytearray(batch(1))
     far[0:8] = (1 << 31).to_bytes(8, "big")
-    log.append_exactly(bytes(far))
+    append_exactly(log, far)
     assert [segment.base_offset for segment in log.segments] == [0, 1 << 31]
 
 
