@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NewType, Protocol, TypeVar
 
 from broker.process.sync_threads import SyncThreads
-from broker.process.time_slice import TimeSlice, Turns
+from broker.process.time_slice import SliceQueue, TimeSlice
 from storage.files import Files
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class RealEnvironment:
     def __init__(self, files: Files | None, *, sync_threads: int = 8) -> None:
         self._files = files
         self._threads = SyncThreads(sync_threads)
-        self._turns = Turns()
+        self._slices = SliceQueue()
 
     @property
     def files(self) -> Files:
@@ -66,7 +66,7 @@ class RealEnvironment:
         return os.urandom(count)
 
     def time_slice(self) -> TimeSlice:
-        return TimeSlice(time.perf_counter, self._turns)
+        return TimeSlice(time.perf_counter, self._slices)
 
     def run_blocking(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         return self._threads.run(work)

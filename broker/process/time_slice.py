@@ -15,7 +15,7 @@ from collections.abc import Callable
 SLICE_S = 0.005
 
 
-class Turns:
+class SliceQueue:
     """Who waits for a turn of the loop, in order."""
 
     def __init__(self) -> None:
@@ -44,9 +44,9 @@ class TimeSlice:
 
     __slots__ = ("_end", "_turns", "clock")
 
-    def __init__(self, clock: Callable[[], float], turns: Turns | None = None) -> None:
+    def __init__(self, clock: Callable[[], float], turns: SliceQueue | None = None) -> None:
         self.clock = clock
-        self._turns = turns or Turns()
+        self._turns = turns or SliceQueue()
         self._end = clock() + SLICE_S
 
     def spent(self) -> bool:

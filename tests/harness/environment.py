@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from broker.process.environment import MonotonicMs, WallMs
-from broker.process.time_slice import TimeSlice, Turns
+from broker.process.time_slice import SliceQueue, TimeSlice
 from tests.harness.disk import SimulatedDisk
 from tests.harness.loop import Scheduler
 from tests.harness.work_clock import WorkClock
@@ -99,7 +99,7 @@ class SimulatedEnvironment:
         """How often it takes fifty times that."""
         self.gate = SyncGate()
         self._work_clock = WorkClock()
-        self._turns = Turns()
+        self._slices = SliceQueue()
 
     @property
     def files(self) -> SimulatedDisk:
@@ -115,7 +115,7 @@ class SimulatedEnvironment:
         return self._random.randbytes(count)
 
     def time_slice(self) -> TimeSlice:
-        return TimeSlice(self._work_clock.now, self._turns)
+        return TimeSlice(self._work_clock.now, self._slices)
 
     def boot_id(self) -> str:
         return self._boot_id

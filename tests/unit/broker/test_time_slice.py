@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker.process.time_slice import TimeSlice, Turns
+from broker.process.time_slice import SliceQueue, TimeSlice
 from tests.harness.work_clock import STEP_S, WorkClock
 
 
@@ -19,7 +19,7 @@ def test_a_slice_is_spent_by_time() -> None:
 
 def test_one_of_many_works_in_each_turn() -> None:
     async def story() -> None:
-        turns, worked = Turns(), [0]
+        turns, worked = SliceQueue(), [0]
         loop = asyncio.get_running_loop()
         most, running = 0, True
 
@@ -45,7 +45,7 @@ def test_one_of_many_works_in_each_turn() -> None:
 
 def test_turns_come_in_order() -> None:
     async def story() -> None:
-        turns, order = Turns(), []
+        turns, order = SliceQueue(), []
 
         async def work(name: str) -> None:
             for _ in range(3):
@@ -60,7 +60,7 @@ def test_turns_come_in_order() -> None:
 
 def test_one_that_is_cancelled_holds_up_nobody() -> None:
     async def story() -> None:
-        turns = Turns()
+        turns = SliceQueue()
         first, second, third = (asyncio.ensure_future(turns.wait()) for _ in range(3))
         await asyncio.sleep(0)
         first.cancel()
