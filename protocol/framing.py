@@ -113,11 +113,6 @@ def request_parts(message: object, version: int, correlation_id: int, client_id:
     return parts
 
 
-def request_frame(message: object, version: int, correlation_id: int, client_id: str | None = None) -> bytes:
-    """A whole request as one piece."""
-    return b"".join(request_parts(message, version, correlation_id, client_id))
-
-
 def read_response(api_key: int, version: int, frame: Buffer) -> tuple[int, object]:
     """The correlation id and the message of a response (without its length)."""
     flexible = version >= _FLEXIBLE_SINCE[api_key] and api_key != API_VERSIONS

@@ -134,10 +134,6 @@ class ProducerState:
         head = HEAD.unpack_from(packed)
         return bool(head[0] == epoch and head[4] != NO_OFFSET)
 
-    def open_transactions(self) -> list[tuple[int, int]]:
-        """(first offset, producer id), oldest first."""
-        return list(self._ongoing.items())
-
     def find_duplicate(self, header: BatchHeader) -> CachedBatch | None:
         """The batch this one repeats, where it is among the last five of the same epoch."""
         packed = self._entries.get(header.producer_id)

@@ -14,9 +14,7 @@ from protocol.errors import ProtocolError
 from protocol.primitives import append_varlong, read_varlong
 from protocol.records import compression
 from protocol.records.batch import (
-    COMPRESSION_MASK,
     CONTROL,
-    DELETE_HORIZON,
     HEADER,
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -214,33 +212,6 @@ def build_batch(
     for delta, record in enumerate(records):
         _append_record(body, record.timestamp_ms - base_timestamp, delta, record)
     return assemble(header, body)
-
-
-def refill_batch(header: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None = None) -> bytes:
-    """The batch with fewer records: what compaction leaves of it. Offsets, sequences, producer and codec stay.
-
-    With `delete_horizon_ms`, that becomes the base timestamp, and the flag that says so is set (KIP-534).
-    """
-    attributes, base_timestamp = header.attributes, header.base_timestamp
-    if delete_horizon_ms is not None:
-        attributes, base_timestamp = attributes | DELETE_HORIZON, delete_horizon_ms
-    body = bytearray()
-    for record in records:
-        _append_record(body, record.timestamp_ms - base_timestamp, record.offset - header.base_offset, record)
-    max_timestamp = header.max_timestamp
-    if not header.log_append_time and records:
-        max_timestamp = max(record.timestamp_ms for record in records)
-    if not records:
-        attributes &= ~COMPRESSION_MASK
-    return assemble(
-        header._replace(
-            attributes=attributes,
-            base_timestamp=base_timestamp,
-            max_timestamp=max_timestamp,
-            records_count=len(records),
-        ),
-        body,
-    )
 
 
 def assemble(header: BatchHeader, body: bytearray | Body) -> bytes:

@@ -13,12 +13,13 @@ from struct import pack
 from broker.api.api_families import load_handlers
 from protocol.codec import decode
 from protocol.errors import ProtocolError
-from protocol.framing import API_VERSIONS, RESPONSES, request_frame
+from protocol.framing import API_VERSIONS, RESPONSES
 from protocol.messages.header import ResponseHeader
 from protocol.schema import schema_of
 from tests.attacks import wire
 from tests.attacks.structures import Structure, World
 from tests.attacks.wire import Hangup, Link
+from tests.harness.framing import request_frame
 
 LAST = 0x7FFFFFF0
 """The correlation id of the ApiVersions behind a case."""

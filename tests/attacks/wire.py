@@ -10,7 +10,7 @@ from struct import pack, unpack, unpack_from
 from typing import Any
 
 from protocol.errors import ErrorCode
-from protocol.framing import read_response, request_frame
+from protocol.framing import read_response
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.groups import FindCoordinatorRequest
 from protocol.messages.metadata import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
@@ -26,6 +26,7 @@ from protocol.messages.transactions import (
 )
 from protocol.records.record import NewRecord, build_batch
 from protocol.schema import schema_of
+from tests.harness.framing import request_frame
 
 PATIENCE_S = 120.0
 """How long a wait may last before it counts as for ever. Nothing is concluded from a shorter one."""

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from protocol.primitives import append_uvarint, append_varlong, read_uvarint, read_varlong
 from protocol.records.batch import HEADER_SIZE, CorruptRecords, check_crc, headers_in, read_header
-from protocol.records.record import NewRecord, build_batch, records_of, refill_batch
+from protocol.records.record import NewRecord, build_batch, records_of
+from tests.harness.refilling import refill_batch
 from tests.property.message_strategies import new_records
 
 

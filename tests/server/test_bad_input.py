@@ -7,12 +7,12 @@ import pytest
 
 from protocol.codec import decode
 from protocol.errors import ErrorCode
-from protocol.framing import request_frame
 from protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataRequestTopic
 from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.produce import PartitionProduceResponse
 from protocol.records.record import NewRecord, build_batch
 from tallystick import Broker
+from tests.harness.framing import request_frame
 from tests.server.wire import Wire, framed, header, make_topic, produce, still_serves
 
 

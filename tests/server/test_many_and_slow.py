@@ -7,12 +7,12 @@ from struct import unpack_from
 
 import pytest
 
-from protocol.framing import request_frame
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.metadata import ApiVersionsRequest
 from protocol.records.record import NewRecord, build_batch
 from tallystick import Broker
+from tests.harness.framing import request_frame
 from tests.server.wire import Wire, make_topic, produce, still_serves
 
 IDLE = 1000

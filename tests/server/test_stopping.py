@@ -14,11 +14,11 @@ from broker.network.listeners import bind_all
 from broker.network.server import Server
 from broker.node import Node
 from broker.process.environment import RealEnvironment
-from protocol.framing import request_frame
 from protocol.messages.metadata import ApiVersionsRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.records.record import NewRecord, build_batch
 from tallystick import Broker
+from tests.harness.framing import request_frame
 from tests.server.test_many_and_slow import fetch
 from tests.server.wire import Wire, make_topic, produce, still_serves
 from tests.unit.broker.doubles import FakeTransport, deliver

@@ -4,11 +4,12 @@ import socket
 from struct import pack, unpack
 
 from protocol.codec import decode
-from protocol.framing import RESPONSES, request_frame
+from protocol.framing import RESPONSES
 from protocol.messages.metadata import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.schema import schema_of
 from tallystick import Broker
+from tests.harness.framing import request_frame
 
 SECONDS = 10.0
 

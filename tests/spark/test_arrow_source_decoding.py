@@ -15,7 +15,7 @@ pa = pytest.importorskip("pyarrow")
 from protocol.messages.fetch import AbortedTransaction, PartitionData  # noqa: E402
 from protocol.records.batch import CorruptRecords, headers_in, place, read_header  # noqa: E402
 from protocol.records.control import end_transaction_marker  # noqa: E402
-from protocol.records.record import NewRecord, Record, TimestampType, build_batch, records_of, refill_batch  # noqa: E402
+from protocol.records.record import NewRecord, Record, TimestampType, build_batch, records_of  # noqa: E402
 from spark_connector.source import filters, records, varints  # noqa: E402
 from spark_connector.source.arrow import KNOWN, TIMESTAMP  # noqa: E402
 from spark_connector.source.errors import CannotRead  # noqa: E402
@@ -23,6 +23,7 @@ from spark_connector.source.ranges import OffsetRange  # noqa: E402
 from spark_connector.source.reading import RangeReader  # noqa: E402
 from spark_connector.source.settings import settings_of  # noqa: E402
 from tests.harness.read_committed_oracle import committed_records  # noqa: E402
+from tests.harness.refilling import refill_batch  # noqa: E402
 
 TYPES = {
     "key": pa.binary(),

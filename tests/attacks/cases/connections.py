@@ -3,13 +3,13 @@
 from contextlib import suppress
 from struct import pack
 
-from protocol.framing import request_frame
 from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.attacks import wire
 from tests.attacks.registry import case
 from tests.attacks.trial import Trial
 from tests.attacks.wire import Hangup, Link
+from tests.harness.framing import request_frame
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from protocol.errors import ErrorCode
-from protocol.framing import request_frame
 from protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -26,6 +25,7 @@ from tests.attacks import wire
 from tests.attacks.registry import case
 from tests.attacks.trial import Trial
 from tests.attacks.wire import Hangup, Link
+from tests.harness.framing import request_frame
 
 LONG_MAX = (1 << 63) - 1
 

@@ -1,7 +1,6 @@
 """Attacks by what looks like an operator: settings that lock everybody out, forged records, huge topics."""
 
 from protocol.errors import ErrorCode
-from protocol.framing import request_frame
 from protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterableConfig,
@@ -22,6 +21,7 @@ from tests.attacks import wire
 from tests.attacks.registry import case
 from tests.attacks.trial import Trial
 from tests.attacks.wire import Link
+from tests.harness.framing import request_frame
 
 TOPIC, BROKER = 2, 4
 SET, APPEND = 0, 2

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 from protocol.errors import ErrorCode
-from protocol.framing import request_frame
 from protocol.messages.transactions import DescribeProducersRequest, TopicRequest
 from tests.attacks import wire
 from tests.attacks.lying_batches import (
@@ -16,6 +15,7 @@ from tests.attacks.lying_batches import (
 )
 from tests.attacks.registry import case
 from tests.attacks.trial import Trial
+from tests.harness.framing import request_frame
 
 COMPACT_SOON = {
     "log.cleaner.backoff.ms": "50",

@@ -5,7 +5,6 @@ from contextlib import suppress
 from typing import Any
 
 from protocol.errors import ErrorCode
-from protocol.framing import request_frame
 from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.group_offsets import (
@@ -22,6 +21,7 @@ from tests.attacks import wire
 from tests.attacks.registry import case
 from tests.attacks.trial import Trial
 from tests.attacks.wire import Hangup, Link
+from tests.harness.framing import request_frame
 
 BROKER_RESOURCE = 4
 

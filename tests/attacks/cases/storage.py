@@ -1,7 +1,6 @@
 """Attacks on what lies on the disk, by those who write, delete and compact at the same moment."""
 
 from protocol.errors import ErrorCode
-from protocol.framing import request_frame
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.topics import DeleteTopicsRequest
 from protocol.records.record import records_of
@@ -9,6 +8,7 @@ from tests.attacks import wire
 from tests.attacks.cases.records import COMPACT_SOON, expect_compaction
 from tests.attacks.registry import case
 from tests.attacks.trial import Trial
+from tests.harness.framing import request_frame
 
 
 @case(short={"topics": 6}, long={"topics": 500}, settings=COMPACT_SOON | {"log.roll.ms": "50"})

@@ -11,13 +11,14 @@ from broker.api.catalogue import Deferred, Entry
 from broker.api.dispatch import AT_ONCE, Dispatcher
 from broker.process.time_slice import TimeSlice
 from protocol.compile_decoder import MOST_ELEMENTS
-from protocol.framing import read_response, request_frame
+from protocol.framing import read_response
 from protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
+from tests.harness.framing import request_frame
 from tests.harness.work_clock import WorkClock
 from tests.unit.broker.doubles import FakeHost, FakeTransport, deliver
 from tests.unit.broker.test_connection import run

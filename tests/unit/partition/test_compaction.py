@@ -162,7 +162,7 @@ def check_transactions(rig: Rig) -> None:
             waiting.pop(header.producer_id, None)
         elif header.is_transactional:
             waiting.setdefault(header.producer_id, header.base_offset)
-    assert sorted(waiting) == sorted(pid for _, pid in rig.partition.derived.producers.open_transactions())
+    assert sorted(waiting) == sorted(rig.partition.derived.producers._ongoing.values())
 
 
 def filled(rig: Rig, rounds: int = 12) -> None:

@@ -6,20 +6,13 @@ import pytest
 
 from protocol.codec import decode
 from protocol.errors import ProtocolError
-from protocol.framing import (
-    REQUESTS,
-    RESPONSES,
-    UnknownApi,
-    read_request_header,
-    read_response,
-    request_frame,
-    response_parts,
-)
+from protocol.framing import REQUESTS, RESPONSES, UnknownApi, read_request_header, read_response, response_parts
 from protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.metadata import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.produce import ProduceRequest
 from protocol.schema import Buffer, schema_of
+from tests.harness.framing import request_frame
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 

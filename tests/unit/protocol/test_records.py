@@ -18,7 +18,8 @@ from protocol.records.batch import (
 )
 from protocol.records.compression import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, compress, decompress
 from protocol.records.control import EndTransaction, end_transaction_marker, read_end_transaction
-from protocol.records.record import NewRecord, Record, TimestampType, build_batch, records_of, refill_batch
+from protocol.records.record import NewRecord, Record, TimestampType, build_batch, records_of
+from tests.harness.refilling import refill_batch
 
 COMMIT = (
     "000000000000000000000042ffffffff024025828b0030000000000000018bcfe568000000018bcfe568"
