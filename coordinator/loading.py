@@ -2,23 +2,27 @@
 
 Rule 1. Reads go to the end of the log, not to what is durable: answers wait for that anyway.
 Rule 2. A read that returns nothing before the end is a gap that compaction left, and the end of loading (KAFKA-9065).
-Rule 3. Of a log that is compacted by key, a record is passed over where a later one of the same key was read together
+Rule 3. Of a log that is compacted by key, a record is passed over where a later one of the same key is in memory
         with it, both of no transaction: compaction might have removed it already, so no machine depends on it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Protocol
 
 from coordinator.machine import ProducerStamp, ReplayedMarker, ReplayedRecord
 from protocol.records.batch import headers_in
 from protocol.records.control import read_end_transaction
-from protocol.records.record import records_of
+from protocol.records.record import body_of, records_in
 from protocol.schema import Buffer
 
 Entry = ReplayedRecord | ReplayedMarker
 
 STEP_RECORDS = 32
 """How many records are read or replayed in one step: some hundred microseconds."""
+STEP_BATCHES = 16
+"""How many batches, however few records they have."""
+READ_BYTES = 64 << 10
+"""A read, with its look at the checksums, is a step of its own: a millisecond where the batches are small."""
 
 
 class ReadableLog(Protocol):
@@ -36,19 +40,12 @@ class ReadableLog(Protocol):
 def replaying(
     log: ReadableLog, replay: Callable[[Entry], None], *, max_bytes: int, compacted: bool = False
 ) -> Iterator[None]:
-    """Call `replay` for everything the log holds, reading `max_bytes` at a time. Between two steps others may have a
-    turn; nobody may append meanwhile."""
+    """Call `replay` for everything the log holds, about `max_bytes` of it in memory at a time. Between two steps others
+    may have a turn; nobody may append meanwhile."""
     position = log.start_offset
     while position < log.end_offset:
         window = _Window(compacted)
-        end = position
-        for data in log.read(position, max_bytes):
-            for entry, next_offset in entries_of(data):
-                if next_offset is not None:
-                    end = max(end, next_offset)
-                    yield
-                elif entry is not None and entry.offset >= position and window.add(entry) % STEP_RECORDS == 0:
-                    yield
+        end = yield from _filling(window, log, position, max_bytes)
         if end == position:
             return
         for number, entry in enumerate(window.entries):
@@ -57,6 +54,28 @@ def replaying(
             if number % STEP_RECORDS == 0:
                 yield
         position = end
+
+
+def _filling(window: "_Window", log: ReadableLog, position: int, max_bytes: int) -> Generator[None, None, int]:
+    """Read into the window from a position on. Returns where that ended: where it began, if there is nothing."""
+    left, batches = max_bytes, 0
+    while left > 0 and position < log.end_offset:
+        end = position
+        for data in log.read(position, min(left, READ_BYTES)):
+            left -= len(data)
+            for entry, next_offset in entries_of(data):
+                if next_offset is not None:
+                    end = max(end, next_offset)
+                    batches += 1
+                    if batches % STEP_BATCHES == 0:
+                        yield
+                elif entry is not None and entry.offset >= position and window.add(entry) % STEP_RECORDS == 0:
+                    yield
+        if end == position:
+            break
+        position = end
+        yield
+    return position
 
 
 class _Window:
@@ -93,7 +112,7 @@ def entries_of(data: Buffer) -> Iterator[tuple[Entry | None, int | None]]:
             if end is not None and stamp is not None:
                 yield ReplayedMarker(header.base_offset, header.max_timestamp, stamp, end.commit), None
         else:
-            for record in records_of(data, position):
+            for record in records_in(header, body_of(header, data, position)):
                 key = record.key or b""
                 yield ReplayedRecord(record.offset, record.timestamp_ms, stamp, key, record.value), None
         yield None, header.next_offset

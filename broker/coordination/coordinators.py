@@ -18,7 +18,7 @@ from coordinator.machine import Machine, Marker, Outcome, ProducerStamp, Record,
 from coordinator.ports import AppendRefused, ShardLog
 from coordinator.runtime import NotReady, Shard, ShardState
 from protocol.errors import ErrorCode
-from protocol.records.batch import CorruptRecords, check_crc, headers_in
+from protocol.records.batch import CorruptRecords, first_corrupt, headers_in
 from protocol.records.record import NewRecord, build_batch
 from protocol.schema import Buffer
 from storage.log import LogDamaged
@@ -31,7 +31,7 @@ WAIT_FOR_SHARD_MS = 100
 LONGEST_SHORT_KEY = 64
 """Characters of a key whose hash is remembered."""
 MOST_READ_BYTES = 1 << 20
-"""Of a log that is loaded, whatever the setting says: a read cannot be interrupted."""
+"""Of a log that is loaded, held in memory at a time, whatever the setting says."""
 
 
 class CoordinatorError(Exception):
@@ -152,14 +152,17 @@ class PartitionShardLog:
         return found
 
     def _check(self, data: Buffer, offset: int) -> None:
+        corrupt = first_corrupt(data)
+        if corrupt is None:
+            return
         path = f"{self.partition.topic}-{self.partition.index}/"
         try:
             for position, header in headers_in(data):
-                if not check_crc(data, position, header):
+                if position == corrupt:
                     raise LogDamaged(path, None, header.base_offset, "a checksum is wrong", header.next_offset)
                 offset = header.next_offset
-        except CorruptRecords as corrupt:
-            raise LogDamaged(path, None, offset, str(corrupt)) from corrupt
+        except CorruptRecords as error:
+            raise LogDamaged(path, None, offset, str(error)) from error
 
     def when_durable(self, callback: Callable[[], None]) -> None:
         self.partition.watch(callback)

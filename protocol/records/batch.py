@@ -32,6 +32,7 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 _CRC = struct.Struct(">I")
+_LENGTH_AND_CRC = struct.Struct(">8xi5xI")
 _INT32 = struct.Struct(">i")
 _SEQUENCES = 1 << 31
 
@@ -129,6 +130,23 @@ def check_crc(data: Buffer, position: int, header: BatchHeader) -> bool:
     """Whether the batch holds what its writer computed the checksum of."""
     view = memoryview(data)
     return bool(crc32c(view[position + ATTRIBUTES_AT : position + header.size]) == header.crc)
+
+
+def first_corrupt(data: Buffer) -> int | None:
+    """The position of the first batch whose length cannot be one or whose checksum is wrong. Of many small batches:
+    one look at each, and no header is made of it."""
+    view, position, end = memoryview(data), 0, len(data)
+    while position + HEADER_SIZE <= end:
+        length, crc = _LENGTH_AND_CRC.unpack_from(view, position)
+        behind = position + BEFORE_LENGTH_COUNTS + length
+        if length < HEADER_SIZE - BEFORE_LENGTH_COUNTS:
+            return position
+        if behind > end:
+            return None
+        if crc32c(view[position + ATTRIBUTES_AT : behind]) != crc:
+            return position
+        position = behind
+    return None
 
 
 def seal(batch: bytearray) -> None:

@@ -11,6 +11,7 @@ from protocol.records.batch import (
     HEADER_SIZE,
     CorruptRecords,
     check_crc,
+    first_corrupt,
     headers_in,
     place,
     read_header,
@@ -294,3 +295,18 @@ def test_an_impossible_snappy_block_is_corrupt(length: int) -> None:
 
 def test_names_are_those_of_compression_type() -> None:
     assert NAMES[compression.ZSTD] == "zstd"
+
+
+def test_the_first_corrupt_batch_is_found() -> None:
+    batches = [build_batch([NewRecord(value=bytes([number]) * 20)]) for number in range(3)]
+    whole = b"".join(batches)
+    size = len(batches[0])
+    assert first_corrupt(whole) is None
+    assert first_corrupt(whole + batches[0][:70]) is None, "what is not whole is the caller's to notice"
+    for damaged, at in ((size + 70, size), (2 * size + 18, 2 * size), (size + 10, None)):
+        changed = bytearray(whole)
+        changed[damaged] ^= 0xFF
+        assert first_corrupt(changed) == at
+    changed = bytearray(whole)
+    changed[size + 8 : size + 12] = (48).to_bytes(4, "big")
+    assert first_corrupt(changed) == size, "a length that cannot be one"

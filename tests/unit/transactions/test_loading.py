@@ -7,9 +7,10 @@ import pytest
 
 from broker.coordination.coordinators import Shards
 from broker.process.time_slice import SLICE_S, TimeSlice
-from coordinator.loading import STEP_RECORDS, Entry, replaying
+from coordinator.loading import READ_BYTES, STEP_RECORDS, Entry, replaying
 from coordinator.machine import Outcome, ProducerStamp, Record, ReplayedRecord
 from protocol.records.record import NewRecord, build_batch
+from protocol.schema import Buffer
 from tests.harness.memory_shard_log import MemoryShardLog
 from tests.harness.work_clock import STEP_S, WorkClock
 from tests.unit.partition.rig import NOW_MS, Rig
@@ -141,3 +142,28 @@ def test_what_a_later_record_supersedes_is_not_replayed() -> None:
     assert keys_replayed(log, 1 << 20, compacted=True) == everything[1:]
     assert keys_replayed(log, 1 << 20, compacted=False) == everything
     assert keys_replayed(log, 1, compacted=True) == everything, "only what was read together is known to be superseded"
+
+
+def test_reads_are_small_and_supersede_each_other() -> None:
+    """A read with its look at the checksums cannot be interrupted: 1 MB of small commits took 26 ms. What is held in
+    memory is more than one read, so that as many records are passed over as before."""
+
+    class Watched(MemoryShardLog):
+        def read(self, offset: int, max_bytes: int) -> list[Buffer]:
+            asked.append(max_bytes)
+            return super().read(offset, max_bytes)
+
+    asked: list[int] = []
+    log = Watched()
+    for value in (b"1", b"2", b"3"):
+        log.append([Record(b"a", value * (READ_BYTES - 1000))], stamp=None, now_ms=1)
+    assert keys_replayed(log, 1 << 20, compacted=True) == [(b"a", 2)]
+    assert len(asked) == 3
+    assert max(asked) <= READ_BYTES
+
+
+def test_a_window_takes_no_more_than_it_may() -> None:
+    log = MemoryShardLog()
+    for value in (b"1", b"2", b"3"):
+        log.append([Record(b"a", value * 1000)], stamp=None, now_ms=1)
+    assert keys_replayed(log, 1500, compacted=True) == [(b"a", 1), (b"a", 2)]
