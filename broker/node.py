@@ -277,6 +277,7 @@ class Node:
                 await self.environment.run_blocking(self.data_folder.recovered)
             except OSError as error:
                 raise StorageFailed(f"the data folder could not be written: {error}") from error
+        _log.info("logs are open", offline=len(services.topics.offline()))
         await services.transactions.wait_until_loaded()
         await services.groups.wait_until_loaded()
         orphans = await reconcile(services)

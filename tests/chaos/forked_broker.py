@@ -16,6 +16,7 @@ from pathlib import Path
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["broker.__main__", "broker.faults.control", "broker.faults.answers", "uvloop"])
 START_SECONDS = 60.0
+LOGS_ARE_OPEN = "node logs are open"
 
 
 class Died(Exception):
@@ -73,6 +74,15 @@ class ForkedBroker:
         if self._process.exitcode is None:
             raise Died(f"still alive\n{self.log_end()}")
         return self._process.exitcode
+
+    def wait_until_logs_are_open(self) -> None:
+        """They are opened in the background of a start; an end before that is not one after which nothing is to be
+        recovered. Of the first start only."""
+        deadline = time.monotonic() + START_SECONDS
+        while LOGS_ARE_OPEN not in self.log.read_text(errors="replace"):
+            if not self.running or time.monotonic() > deadline:
+                raise Died(f"does not open its logs\n{self.log_end()}")
+            time.sleep(0.002)
 
     def stop(self) -> int:
         os.kill(self.pid, signal.SIGTERM)

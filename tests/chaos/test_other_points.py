@@ -151,6 +151,7 @@ def test_a_crash_of_an_orderly_end(point: str, folder: Folder) -> None:
     broker = folder.broker()
     try:
         broker.start(faulty(point))
+        broker.wait_until_logs_are_open()
         assert broker.stop() == -9
         folder.check(broker, Chores())
     finally:
