@@ -255,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
         lease, self._serial_lease = self._serial_lease, None
         self._serial, self._serial_wait, self._serial_bytes = None, None, 0
         if self._closing:
-            answer.look_at_failure(done)
+            answer.drop(done)
         else:
             result = self._result_of(answer, done)
             if isinstance(result, Decoded):
@@ -277,7 +277,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _deferred_done(self, answer: PendingAnswer, done: "asyncio.Future[Any]") -> None:
         if self._closing:
-            answer.look_at_failure(done)
+            answer.drop(done)
             return
         result = self._result_of(answer, done)
         if isinstance(result, Deferred):

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from broker.api.catalogue import CloseConnection
+from broker.api.catalogue import CloseConnection, Deferred
 from broker.api.dispatch import Call
 from broker.process.logging import EventLog
 from protocol.errors import ProtocolError
@@ -24,13 +24,16 @@ class PendingAnswer:
         self.request_bytes = request_bytes
         self.parts: list[Buffer] | None = None
 
-    def look_at_failure(self, done: "asyncio.Future[Any]") -> None:
-        """Nobody waits any more; a bug is still a bug."""
-        if (
-            not done.cancelled()
-            and (error := done.exception()) is not None
-            and not isinstance(error, CloseConnection | ProtocolError)
-        ):
+    def drop(self, done: "asyncio.Future[Any]") -> None:
+        """Nobody waits any more; a bug is still a bug. What would have waited for the answer is not begun."""
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            result = done.result()
+            if isinstance(result, Deferred) and isinstance(result.answer, Coroutine):
+                result.answer.close()
+        elif not isinstance(error, CloseConnection | ProtocolError):
             _log.bug("request failed, its client is gone", error, api=self.call.entry.name)
 
 

@@ -1,6 +1,7 @@
 """Answers leave in the order of the requests, those that are known at once, too (I46)."""
 
 import asyncio
+import inspect
 from typing import Any
 
 from broker.api.catalogue import Deferred
@@ -29,5 +30,30 @@ def test_a_refusal_waits_for_the_answers_before_it() -> None:
         waits[1].set_result(b"")
         await asyncio.sleep(0)
         assert answers(transport) == [(1, b""), (2, b"refused"), (3, b"")]
+
+    asyncio.run(story())
+
+
+def test_a_wait_is_not_left_unbegun_when_its_client_goes_away() -> None:
+    """Python says of each that is, when it comes upon it, that it "was never awaited"."""
+
+    async def story() -> None:
+        applied: asyncio.Future[Deferred] = asyncio.get_running_loop().create_future()
+
+        async def work() -> Deferred:
+            return await applied
+
+        async def wait() -> bytes:
+            return b""
+
+        connection, transport = FakeHost(lambda call: work()).connect()
+        deliver(connection, request(1, key=PRODUCE))
+        connection.connection_lost(None)
+        waiting = wait()
+        applied.set_result(Deferred(waiting))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert inspect.getcoroutinestate(waiting) == inspect.CORO_CLOSED
+        assert answers(transport) == []
 
     asyncio.run(story())
