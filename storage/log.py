@@ -20,6 +20,7 @@ from storage.steps import Spent, Steps, never
 if TYPE_CHECKING:
     from storage.aborted import AbortedIndex
     from storage.compactor import Compactor, Derived
+    from storage.lookup import Unreadable
     from storage.producer_snapshot import SnapshotFiles
 
 BEYOND_ALL_OFFSETS = (1 << 63) - 1
@@ -203,6 +204,10 @@ class Log(Protocol):
 
     def max_timestamp(self, spent: Spent = never) -> Steps[TimestampedOffset | None]:
         """The record with the largest timestamp, the first of them (KIP-734)."""
+
+    @property
+    def unreadable(self) -> "Unreadable":
+        """Batches that lookups have passed over."""
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         """(epoch, end offset) for OffsetForLeaderEpoch: the largest known epoch <= the given one and the offset

@@ -16,7 +16,30 @@ from storage.segment import Segment
 from storage.steps import RECORDS_AT_ONCE, NoLongerTrue, Spent, Steps, never, opened, while_true
 
 LOOKUP_BYTES = 64 << 10
+MOST_COUNTED = 1_000
 Found = TimestampedOffset | None
+
+
+class Unreadable:
+    """The batches of one log that lookups pass over, because they cannot be opened, within their bounds or at all. Each
+    is counted once, up to `MOST_COUNTED`. The first is named: `report` gets a sentence for the broker's log."""
+
+    def __init__(self, log_name: str) -> None:
+        self._log_name = log_name
+        self._base_offsets: set[int] = set()
+        self.report: Callable[[str], None] | None = None
+
+    @property
+    def batches(self) -> int:
+        """How many there were."""
+        return len(self._base_offsets)
+
+    def pass_over(self, header: BatchHeader, error: CorruptRecords) -> None:
+        """Count a batch that has just been passed over."""
+        if not self._base_offsets and self.report is not None:
+            self.report(f"{self._log_name}: a lookup by time passes over the batch at {header.base_offset}: {error}")
+        if len(self._base_offsets) < MOST_COUNTED:
+            self._base_offsets.add(header.base_offset)
 
 
 def headers_from(segments: Iterable[Segment], position: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
@@ -35,9 +58,10 @@ def first_record_at_or_after(
     end_offset: int,
     bounds: Bounds = DEFAULT_BOUNDS,
     spent: Spent = never,
+    unreadable: Unreadable | None = None,
 ) -> Steps[Found]:
     """The first record in [start_offset, end_offset) that is not older than `timestamp_ms`. A batch that cannot be read
-    has none."""
+    has none, and is counted."""
     for batch in batches:
         if spent():
             yield None
@@ -46,19 +70,33 @@ def first_record_at_or_after(
             return None
         if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
             continue
+        offsets = range(start_offset, end_offset)
         try:
-            body = yield from opened(header, batch, bounds)
-            for seen, (_, _, offset, record_ms, _, _) in enumerate(spans_in(header, body), 1):
-                if record_ms >= timestamp_ms and start_offset <= offset < end_offset:
-                    return TimestampedOffset(record_ms, offset, header.leader_epoch)
-                if not seen % RECORDS_AT_ONCE and spent():
-                    yield None
-        except CorruptRecords:
+            found = yield from _first_in_batch(timestamp_ms, header, batch, offsets, bounds, spent)
+        except CorruptRecords as error:
+            _pass_over(header, error, unreadable)
             continue
+        if found is not None:
+            return found
     return None
 
 
-def largest_timestamp(batches: Iterable[Buffer], start_offset: int, bounds: Bounds, spent: Spent) -> Steps[int]:
+def _first_in_batch(
+    timestamp_ms: int, header: BatchHeader, batch: Buffer, offsets: range, bounds: Bounds, spent: Spent
+) -> Steps[Found]:
+    """A frame of its own, so that what was decompressed is gone before the next batch is opened."""
+    body = yield from opened(header, batch, bounds)
+    for seen, (_, _, offset, record_ms, _, _) in enumerate(spans_in(header, body), 1):
+        if record_ms >= timestamp_ms and offset in offsets:
+            return TimestampedOffset(record_ms, offset, header.leader_epoch)
+        if not seen % RECORDS_AT_ONCE and spent():
+            yield None
+    return None
+
+
+def largest_timestamp(
+    batches: Iterable[Buffer], start_offset: int, bounds: Bounds, spent: Spent, unreadable: Unreadable | None = None
+) -> Steps[int]:
     """The largest timestamp of the records that are still there; -1 where there is none."""
     largest = -1
     for batch in batches:
@@ -69,15 +107,28 @@ def largest_timestamp(batches: Iterable[Buffer], start_offset: int, bounds: Boun
             largest = max(largest, header.max_timestamp)
             continue
         try:
-            body = yield from opened(header, batch, bounds)
-            for seen, (_, _, offset, record_ms, _, _) in enumerate(spans_in(header, body), 1):
-                if offset >= start_offset:
-                    largest = max(largest, record_ms)
-                if not seen % RECORDS_AT_ONCE and spent():
-                    yield None
-        except CorruptRecords:
-            continue
+            largest = max(largest, (yield from _largest_in_batch(header, batch, start_offset, bounds, spent)))
+        except CorruptRecords as error:
+            _pass_over(header, error, unreadable)
     return largest
+
+
+def _largest_in_batch(
+    header: BatchHeader, batch: Buffer, start_offset: int, bounds: Bounds, spent: Spent
+) -> Steps[int]:
+    largest = -1
+    body = yield from opened(header, batch, bounds)
+    for seen, (_, _, offset, record_ms, _, _) in enumerate(spans_in(header, body), 1):
+        if offset >= start_offset:
+            largest = max(largest, record_ms)
+        if not seen % RECORDS_AT_ONCE and spent():
+            yield None
+    return largest
+
+
+def _pass_over(header: BatchHeader, error: CorruptRecords, unreadable: Unreadable | None) -> None:
+    if unreadable is not None:
+        unreadable.pass_over(header, error)
 
 
 class Segments(Protocol):
@@ -94,6 +145,9 @@ class Segments(Protocol):
 
     @property
     def failed(self) -> bool: ...
+
+    @property
+    def unreadable(self) -> Unreadable: ...
 
 
 def find_in_segments(timestamp_ms: int, log: Segments, *, end_offset: int, spent: Spent) -> Steps[Found]:
@@ -127,6 +181,7 @@ def _find(timestamp_ms: int, log: Segments, segments: Sequence[Segment], end_off
             end_offset=end_offset,
             bounds=log.config.decompression,
             spent=spent,
+            unreadable=log.unreadable,
         )
         if found is not None:
             return found
@@ -158,7 +213,8 @@ def _largest(log: Segments, segments: Sequence[Segment], spent: Spent) -> Steps[
         newest = first.largest_timestamp[0]
         if start_offset > first.base_offset:
             batches = (batch for _, _, batch in first.batches(first.locate(start_offset), read_bytes=LOOKUP_BYTES))
-            newest = yield from largest_timestamp(batches, start_offset, log.config.decompression, spent)
+            bounds = log.config.decompression
+            newest = yield from largest_timestamp(batches, start_offset, bounds, spent, log.unreadable)
         largest = max(largest, newest)
     return largest
 

@@ -22,7 +22,7 @@ from storage.log import (
     LogSlice,
     OffsetOutOfRange,
 )
-from storage.lookup import Found, first_record_at_or_after, largest_timestamp
+from storage.lookup import Found, Unreadable, first_record_at_or_after, largest_timestamp
 from storage.stamping import Placed, leader_epoch_at, stamp
 from storage.steps import Spent, Steps, never
 
@@ -49,6 +49,7 @@ class MemoryLog:
         self.end_offset = 0
         self.durable_offset = 0
         self.size_bytes = 0
+        self.unreadable = Unreadable("the log in memory")
         self._batches: list[bytes] = []
         self._placed: list[Placed] = []
         self._epochs = EpochCache()
@@ -178,11 +179,13 @@ class MemoryLog:
             end_offset=end_offset,
             bounds=bounds,
             spent=spent,
+            unreadable=self.unreadable,
         )
 
     def max_timestamp(self, spent: Spent = never) -> Steps[Found]:
         remaining = self._batches[self._first_at_or_after(self.start_offset) :]
-        largest = yield from largest_timestamp(remaining, self.start_offset, self.config.decompression, spent)
+        bounds = self.config.decompression
+        largest = yield from largest_timestamp(remaining, self.start_offset, bounds, spent, self.unreadable)
         if largest < 0:
             return None
         return (yield from self.offset_for_timestamp(largest, end_offset=self.end_offset, spent=spent))

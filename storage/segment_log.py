@@ -31,7 +31,7 @@ from storage.log import (
     OffsetOutOfRange,
     StorageFailed,
 )
-from storage.lookup import Found, find_in_segments, headers_from, newest_in_segments
+from storage.lookup import Found, Unreadable, find_in_segments, headers_from, newest_in_segments
 from storage.producer_snapshot import SnapshotFiles
 from storage.recovery import Loaded, Recovery, load
 from storage.retention import enforce_retention
@@ -55,6 +55,7 @@ class SegmentLog:
         self.end_offset = found.end_offset
         self.durable_offset = self.recovery_point = found.durable_offset
         self.recovery_notes = found.notes
+        self.unreadable = Unreadable(folder)
         self.failed = self.closed = False
         self.on_sync_failed: Callable[[], object] | None = None  # on the thread whose sync it is
         self.disposal = Disposal(files)

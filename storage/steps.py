@@ -14,6 +14,7 @@ from protocol.records.record import assemble, body_of
 from protocol.schema import Buffer
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 Blocking = Callable[[], None]
 """Work that may take long and touches nothing but files and memory of its own. May raise `OSError`."""
 Step = Blocking | None
@@ -64,6 +65,12 @@ def while_true(steps: Steps[T], holds: Callable[[], bool]) -> Steps[T]:
         steps.close()
 
 
+def without_frames(error: E) -> E:
+    """The same error, and nothing of what the code that raised it held: an error that is kept keeps all of that."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
 def opened(header: BatchHeader, batch: Buffer, bounds: Bounds) -> Steps[Body]:
     """The records of a batch, uncompressed. Raises `CorruptRecords`, also where they come to more than they may."""
     size = header.size - HEADER_SIZE
@@ -81,12 +88,17 @@ def opened(header: BatchHeader, batch: Buffer, bounds: Bounds) -> Steps[Body]:
         try:
             results.append(body_of(header, batch, limit=limit))
         except CorruptRecords as error:
-            results.append(error)
+            # Without its frames: they would hold `results` and so themselves, and with them what was decompressed.
+            results.append(without_frames(error))
 
     yield decompress
-    if isinstance(results[0], CorruptRecords):
-        raise results[0]
-    return results[0]
+    result = results.pop()
+    if isinstance(result, CorruptRecords):
+        try:
+            raise result
+        finally:
+            del result
+    return result
 
 
 def sealed(header: BatchHeader, body: bytearray | Body) -> Steps[bytes]:

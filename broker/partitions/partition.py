@@ -65,6 +65,7 @@ class Partition:
             log, now_ms=now_ms(), expiration_ms=producer_expiration_ms(), on_moved=self._log_cut
         )
         self.compactor = log.compactor(self.derived, report=logger.error)
+        log.unreadable.report = logger.error
         if self.is_durable:
             log.flush_now()  # What recovery kept is on the disk before anybody reads it.
         self._visibility = Visibility(self._committed_end())

@@ -49,6 +49,7 @@ async def run_steps(
                 await wait_until_next()
             await slice_.wait_for_turn()
     finally:
+        error = None  # It knows this frame.
         steps.close()
         if entered and blocking is not None:
             blocking.release()

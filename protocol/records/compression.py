@@ -121,6 +121,7 @@ def _grow(decompress_into: DecompressInto, data: Buffer, limit: int) -> Body:
             # The library tells a full buffer from bad input only by its words; a test holds it to them.
             if "whole buffer" not in str(error):
                 raise
+        del out  # Before the next one comes, and before an error remembers this frame.
         if room >= limit:
             raise TooManyBytes(f"the records come to more than {limit} bytes")
         room = min(limit, room * _GROWTH)

@@ -10,9 +10,8 @@ from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.services import WithEnvironment, WithTopics
 from broker.partitions.errors import PartitionError, storage_error
+from broker.partitions.opening import BatchOpener
 from broker.partitions.partition import Partition
-from broker.process.environment import Environment
-from broker.process.steps import run_steps
 from broker.process.time_slice import TimeSlice
 from broker.upkeep.checkpoints import Checkpoints
 from protocol.errors import ErrorCode
@@ -43,6 +42,9 @@ LOW_WATERMARK_UNKNOWN = -1
 
 class OffsetServices(WithTopics, WithEnvironment, Protocol):
     """What these handlers use of the node."""
+
+    @property
+    def batch_opener(self) -> BatchOpener: ...
 
     @property
     def checkpoints(self) -> Checkpoints: ...
@@ -77,7 +79,7 @@ async def list_offsets(
                     committed = request.isolation_level == READ_COMMITTED
                     try:
                         await _look_up(
-                            services.environment, slice_, partition, wanted, result, read_committed=committed
+                            services.batch_opener, slice_, partition, wanted, result, read_committed=committed
                         )
                     except LogDamaged as damaged:
                         result.error_code = storage_error(damaged)
@@ -89,7 +91,7 @@ async def list_offsets(
 
 
 async def _look_up(
-    environment: Environment,
+    opener: BatchOpener,
     slice_: TimeSlice,
     partition: Partition,
     wanted: ListOffsetsPartition,
@@ -117,7 +119,7 @@ async def _look_up(
             return partition.offset_for_timestamp(time, read_committed=read_committed, spent=spent)
 
         try:
-            found = await run_steps(environment, lookup, slice_=slice_)
+            found = await opener.look_up(lookup, slice_)
         except LogClosed:
             result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return

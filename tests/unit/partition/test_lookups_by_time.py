@@ -60,6 +60,20 @@ def test_a_lookup_passes_over_what_cannot_be_read(log: Log) -> None:
 
 
 @pytest.mark.parametrize("log", logs(), ids=["on disk", "in memory"])
+def test_what_lookups_pass_over_is_counted_once(log: Log) -> None:
+    """And the first of it is named once, however many lookups come by."""
+    sentences: list[str] = []
+    log.unreadable.report = sentences.append
+    for timestamp_ms in (30, 31):
+        log.append(rubbish(timestamp_ms), leader_epoch=1)
+    for _ in range(3):
+        assert finish(log.offset_for_timestamp(15, end_offset=2)) is None
+    assert log.unreadable.batches == 2
+    (sentence,) = sentences
+    assert "passes over the batch at 0" in sentence
+
+
+@pytest.mark.parametrize("log", logs(), ids=["on disk", "in memory"])
 def test_one_large_batch_is_looked_through_in_many_steps(log: Log) -> None:
     records = [NewRecord(b"", timestamp_ms=number) for number in range(2_000)]
     log.append(build_batch(records), leader_epoch=1)
