@@ -126,6 +126,13 @@ class AbortedIndex:
             self._sections[base].sync()
         self._dirty.clear()
 
+    def take_unsynced(self) -> list[File]:
+        """The files that hold what was appended, for another thread to sync; it counts as synced from now on. The
+        caller closes them: what is cut off or deleted meanwhile closes those of the index only."""
+        files = [file for base in sorted(self._dirty) if (file := self._open(base)) is not None]
+        self._dirty.clear()
+        return files
+
     def close(self) -> None:
         self.sync()
         self.discard()

@@ -120,13 +120,13 @@ def compact(
     last_batch_of: Callable[[int], LastBatch | None],
     now_ms: int,
     work: Work,
-    before_swap: Callable[[], None],
+    before_swap: Callable[[], Steps[None]],
     after_swap: Callable[[], None],
     max_keys: int = MAX_KEYS,
 ) -> Steps[Pass]:
     """One pass. Gives up without harm where the segments were changed by others.
 
-    `before_swap` and `after_swap` are called around each replacement, in one breath with it. Raises `OSError`.
+    `before_swap` comes before each replacement, `after_swap` behind it and in one breath with it. Raises `OSError`.
     """
     keys = KeyMap(max_keys)
     done = Pass(planned.first_dirty_offset)
@@ -155,7 +155,7 @@ def _replace(
     group: tuple[Segment, ...],
     cleaning: Cleaning,
     done: Pass,
-    before_swap: Callable[[], None],
+    before_swap: Callable[[], Steps[None]],
     after_swap: Callable[[], None],
 ) -> Steps[None]:
     """Put what stays of a group in its place. Raises `_Gone`, `DamagedSegment`, `OSError`."""
@@ -167,7 +167,7 @@ def _replace(
             yield from _while_there(log, group, _elsewhere(replacement.sync))
             replacement.ready()
             yield from _while_there(log, group, _elsewhere(replacement.sync_folder))
-            before_swap()
+            yield from _while_there(log, group, before_swap())
             replacement.take_over()
             first = log.segments.index(group[0])
             log.replace_segments(range(first, first + len(group)), replacement.install)

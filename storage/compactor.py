@@ -27,7 +27,7 @@ class Derived(Protocol):
     @property
     def producers(self) -> ProducerState: ...
 
-    def compaction_begins(self, end_offset: int) -> None:
+    def compaction_begins(self, end_offset: int) -> Steps[None]:
         """Segments below `end_offset` are about to be replaced."""
 
     def segments_replaced(self) -> None:

@@ -15,6 +15,8 @@ class Disposal:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._waiting: list[tuple[int, Segment]] = []
+        self.borrowers = 0
+        """How many, besides a flush, work on files of the log on another thread."""
 
     def __len__(self) -> int:
         return len(self._waiting)

@@ -4,8 +4,8 @@ The one real implementation is `broker/disk/local_files.py`; tests bring a simul
 was not synced. Paths are relative to the data folder, parts joined by `/`. Every method may raise
 `OSError`; the caller decides what that means (a failed write or sync is fatal to the process).
 
-Nothing here waits on purpose. `sync`, `sync_folder` and `write_whole` may take long; they and `write_at` are the only
-methods that may be called from another thread than the event loop's.
+Nothing here waits on purpose. `sync`, `sync_folder` and `write_whole` may take long; they, `write_at`, `list`, and
+`delete` of a file that is not open are the only methods that may be called from another thread than the event loop's.
 """
 
 from collections.abc import Sequence
@@ -74,6 +74,6 @@ class Files(Protocol):
     def sync_folder(self, path: str) -> None:
         """Make creations, renames and deletions in a folder durable. Thread-safe."""
 
-    def write_whole(self, path: str, data: Buffer) -> None:
+    def write_whole(self, path: str, *parts: Buffer) -> None:
         """Replace a small file atomically and durably: temporary name, sync, rename, sync of the folder.
         Thread-safe, two writers of one path excepted."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from storage.epochs import EPOCHS_FILE, EpochCache
 from storage.files import File, Files
+from storage.log import LogObserver
 from storage.segment import Segment
 from storage.sparse_index import SparseIndex
 
@@ -21,6 +22,8 @@ class SegmentFlush:
         "_folders",
         "_indexes",
         "_logs",
+        "_observers",
+        "_state",
         "abandoned",
         "end_offset",
         "failed",
@@ -44,6 +47,8 @@ class SegmentFlush:
         self._folders = folders
         self._indexes = indexes
         self._epochs = epochs
+        self._observers: Sequence[LogObserver] = ()
+        self._state: list[Callable[[], None]] = []
         self.end_offset = end_offset
         self.is_checkpoint = is_checkpoint
         self.failed = False
@@ -51,6 +56,21 @@ class SegmentFlush:
         """Called where it fails, on whatever thread that is, before anybody else learns of it."""
         self.abandoned = False
         """The log is being deleted meanwhile: what can no longer be found need not be on the disk."""
+
+    def begins(
+        self, observers: Sequence[LogObserver], on_failed: Callable[[], object] | None, *, closing: bool
+    ) -> None:
+        """On the loop's thread: what follows from the bytes is written down before the recovery point moves."""
+        self.on_failed = on_failed
+        if self.is_checkpoint:
+            self._observers = observers
+            state = [observer.checkpoint_begins(closing=closing) for observer in observers]
+            self._state = [work for work in state if work is not None]
+
+    def finished(self) -> None:
+        """On the loop's thread."""
+        for observer in self._observers:
+            observer.checkpoint_ended()
 
     def run(self) -> None:
         try:
@@ -62,6 +82,8 @@ class SegmentFlush:
                 self._files.write_whole(*self._epochs)
             for folder in self._folders:
                 self._files.sync_folder(folder)
+            for write_down in self._state:
+                write_down()
         except OSError:
             if not self.abandoned:
                 self.failed = True

@@ -111,8 +111,15 @@ class LogObserver(Protocol):
         """Everything before `start_offset` is gone for readers."""
 
     def checkpoint_due(self, offset: int) -> None:
-        """64 MiB (or many batches) were appended since the last time: write down what recovery would otherwise
-        have to compute again."""
+        """64 MiB (or many batches) were appended since the last time: what recovery would otherwise have to compute
+        again is to be written down with the next checkpoint."""
+
+    def checkpoint_begins(self, *, closing: bool) -> Callable[[], None] | None:
+        """A flush begins that moves the recovery point, the last of all where `closing`: what is to be written down
+        before. It is called once, on the thread of the flush, and raises `OSError`."""
+
+    def checkpoint_ended(self) -> None:
+        """That flush is over."""
 
 
 class Flush(Protocol):
@@ -162,7 +169,8 @@ class Log(Protocol):
 
     @property
     def is_flushing(self) -> bool:
-        """Whether a flush is under way: between `begin_flush` and `finish_flush`."""
+        """Whether another thread may be working on the files: between `begin_flush` and `finish_flush`, or on a
+        snapshot."""
 
     def begin_flush(self, *, closing: bool = False) -> Flush | None:
         """What is to be synced now, or None where everything is durable. At most one flush at a time. With `closing`,
@@ -193,6 +201,9 @@ class Log(Protocol):
 
     def trim(self, start_offset: int) -> None:
         """Move the start forward (DeleteRecords, retention); bytes may be freed later."""
+
+    def due_offset(self, now_ms: int, high_watermark: int) -> int:
+        """Where that ends which has had its time: before it goes, what follows from its bytes is to be written down."""
 
     def enforce_retention(self, now_ms: int, high_watermark: int) -> bool:
         """Give up what has had its time, a slice of it. True if there is more to do. Raises `StorageFailed`."""

@@ -167,6 +167,10 @@ class MemoryLog:
         for observer in self._observers:
             observer.trimmed(start_offset)
 
+    def due_offset(self, now_ms: int, high_watermark: int) -> int:
+        """Nothing is ever written down."""
+        return 0
+
     def enforce_retention(self, now_ms: int, high_watermark: int) -> bool:
         return False
 

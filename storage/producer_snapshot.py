@@ -15,22 +15,28 @@ match (another program wrote the snapshot), it is ignored.
 """
 
 import struct
+from collections.abc import Iterator
+from itertools import islice
 
 from crc32c import crc32c
 
 from protocol.schema import Buffer
+from storage.disposal import Disposal
 from storage.files import Files
 from storage.producer_entry import BATCH, HEAD, NO_OFFSET, CachedBatch, ProducerEntry
 from storage.producer_state import ProducerState
+from storage.steps import Blocking, Steps
 
 SNAPSHOT_SUFFIX = ".snapshot"
 SIDECAR_SUFFIX = ".producers"
 KEPT_SNAPSHOTS = 3
 """The newest, and two to fall back on where it cannot be read."""
 
+ENTRIES_PER_PART = 1024
+"""What is encoded, or written, in one go."""
+
 _VERSION = 1
 _HEAD = struct.Struct(">hI")
-_BODY = _HEAD.size
 _COUNT = struct.Struct(">i")
 _ENTRY = struct.Struct(">qhiqiqiq")
 _SIDECAR_COUNT = struct.Struct(">Ii")
@@ -41,21 +47,21 @@ class SnapshotUnreadable(Exception):
     """A snapshot is damaged, or of a version we do not know."""
 
 
-def encode_snapshot(entries: dict[int, bytes]) -> bytearray:
-    """Kafka's snapshot of packed entries. There may be a million: nothing is made for each but its bytes."""
-    data = bytearray(_BODY + _COUNT.size + len(entries) * _ENTRY.size)
-    _COUNT.pack_into(data, _BODY, len(entries))
-    position = _BODY + _COUNT.size
-    for producer_id, packed in entries.items():
-        epoch, coordinator_epoch, timestamp_ms, _, first_offset = HEAD.unpack_from(packed)
-        sequence, offset, delta = -1, NO_OFFSET, 0
-        if len(packed) > HEAD.size:
-            sequence, offset, delta, _ = BATCH.unpack_from(packed, len(packed) - BATCH.size)
-        _ENTRY.pack_into(
-            data, position, producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator_epoch, first_offset
-        )
-        position += _ENTRY.size
-    return _with_checksum(data)
+def encode_snapshot(entries: dict[int, bytes]) -> list[bytearray]:
+    """Kafka's snapshot of packed entries, in parts. There may be a million: nothing is made for each but its bytes, and
+    no call works on more than a part, for the loop waits for it whatever thread it is on."""
+    parts = [bytearray(_COUNT.pack(len(entries)))]
+    for items in _in_parts(entries):
+        part = bytearray(len(items) * _ENTRY.size)
+        for index, (producer_id, packed) in enumerate(items):
+            epoch, coordinator_epoch, timestamp_ms, _, first_offset = HEAD.unpack_from(packed)
+            sequence, offset, delta = -1, NO_OFFSET, 0
+            if len(packed) > HEAD.size:
+                sequence, offset, delta, _ = BATCH.unpack_from(packed, len(packed) - BATCH.size)
+            fields = (producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator_epoch, first_offset)
+            _ENTRY.pack_into(part, index * _ENTRY.size, *fields)
+        parts.append(part)
+    return _with_checksum(parts)
 
 
 def decode_snapshot(data: Buffer) -> dict[int, bytes]:
@@ -73,13 +79,16 @@ def decode_snapshot(data: Buffer) -> dict[int, bytes]:
     return entries
 
 
-def encode_sidecar(entries: dict[int, bytes], snapshot: Buffer) -> bytearray:
-    data = bytearray(_BODY)
-    data += _SIDECAR_COUNT.pack(_HEAD.unpack_from(snapshot)[1], len(entries))
-    for producer_id, packed in entries.items():
-        data += _SIDECAR_ENTRY.pack(producer_id, len(packed))
-        data += packed
-    return _with_checksum(data)
+def encode_sidecar(entries: dict[int, bytes], snapshot: Buffer) -> list[bytearray]:
+    """In parts; `snapshot` is the first part of the snapshot, or all of it."""
+    parts = [bytearray(_SIDECAR_COUNT.pack(_HEAD.unpack_from(snapshot)[1], len(entries)))]
+    for items in _in_parts(entries):
+        part = bytearray()
+        for producer_id, packed in items:
+            part += _SIDECAR_ENTRY.pack(producer_id, len(packed))
+            part += packed
+        parts.append(part)
+    return _with_checksum(parts)
 
 
 def decode_sidecar(data: Buffer, snapshot: Buffer) -> dict[int, bytes]:
@@ -99,27 +108,35 @@ def decode_sidecar(data: Buffer, snapshot: Buffer) -> dict[int, bytes]:
 
 
 class SnapshotFiles:
-    """The snapshots in the folder of one log."""
+    """The snapshots in the folder of one log. `write` and `forget_before` may be called on any thread."""
 
-    def __init__(self, files: Files, folder: str) -> None:
+    def __init__(self, files: Files, folder: str, disposal: Disposal | None = None) -> None:
         self._files = files
         self._folder = folder
+        self._disposal = Disposal(files) if disposal is None else disposal
+
+    def off_the_loop(self, work: Blocking) -> Steps[None]:
+        """Whatever happens to the log meanwhile, its files stay where they are."""
+        self._disposal.borrowers += 1
+        try:
+            yield work
+        finally:
+            self._disposal.borrowers -= 1
 
     def offsets(self) -> list[int]:
         """Of which offsets there are snapshots, oldest first."""
         names = self._files.list(self._folder)
         return sorted(_offset_of(name) for name in names if _is_snapshot(name))
 
-    def write(self, state: ProducerState, *, durable_offset: int) -> None:
-        """Write down `state`; durable when this returns. Old snapshots leave, but not the newest one within what is
-        durable of the log: a power cut may take away all that is younger."""
-        entries = state.packed_entries()
+    def write(self, offset: int, entries: dict[int, bytes], *, durable_offset: int) -> None:
+        """Write down the entries before `offset`; durable when this returns. Old snapshots leave, but not the newest
+        one within what is durable of the log: a power cut may take away all that is younger."""
         snapshot = encode_snapshot(entries)
         if entries:
-            self._files.write_whole(self._path(state.offset, SIDECAR_SUFFIX), encode_sidecar(entries, snapshot))
+            self._files.write_whole(self._path(offset, SIDECAR_SUFFIX), *encode_sidecar(entries, snapshot[0]))
         else:
-            self._files.delete(self._path(state.offset, SIDECAR_SUFFIX))
-        self._files.write_whole(self._path(state.offset, SNAPSHOT_SUFFIX), snapshot)
+            self._files.delete(self._path(offset, SIDECAR_SUFFIX))
+        self._files.write_whole(self._path(offset, SNAPSHOT_SUFFIX), *snapshot)
         offsets = self.offsets()
         certain = [offset for offset in offsets if offset <= durable_offset]
         self._keep(certain[-1:] + offsets[-KEPT_SNAPSHOTS:])
@@ -188,11 +205,19 @@ class SnapshotFiles:
         return f"{self._folder}/{offset:020d}{suffix}"
 
 
-def _with_checksum(data: bytearray) -> bytearray:
-    """Fill in what stands before the body."""
-    with memoryview(data)[_BODY:] as body:
-        _HEAD.pack_into(data, 0, _VERSION, crc32c(body))
-    return data
+def _in_parts(entries: dict[int, bytes]) -> Iterator[list[tuple[int, bytes]]]:
+    items = iter(entries.items())
+    while part := list(islice(items, ENTRIES_PER_PART)):
+        yield part
+
+
+def _with_checksum(parts: list[bytearray]) -> list[bytearray]:
+    """Put in front what stands before the body."""
+    crc = 0
+    for part in parts:
+        crc = crc32c(part, crc)
+    parts[0][:0] = _HEAD.pack(_VERSION, crc)
+    return parts
 
 
 def _checked_body(data: Buffer) -> memoryview:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from protocol.errors import ErrorCode
 from protocol.records.batch import BatchHeader
+from storage.frozen_entries import ChangesBeside, PackedEntries
 from storage.producer_entry import (
     BATCH,
     HEAD,
@@ -70,7 +71,7 @@ class ProducerState:
         self.offset = offset
         self.first_unstable_offset: int | None = None
         """Not clamped to the log start; the partition does that."""
-        self._entries: dict[int, bytes] = {}
+        self._entries: PackedEntries = {}
         self._ongoing: OrderedDict[int, int] = OrderedDict()
         """First offset → producer id. Transactions open in log order, so this is sorted."""
         self._unreplicated: deque[tuple[int, int]] = deque()
@@ -90,9 +91,20 @@ class ProducerState:
         for producer_id, packed in self._entries.items():
             yield producer_id, ProducerEntry.unpack(packed)
 
-    def packed_entries(self) -> dict[int, bytes]:
+    def packed_entries(self) -> PackedEntries:
         """The entries as they are kept; not to be changed."""
         return self._entries
+
+    def freeze(self) -> dict[int, bytes]:
+        """The entries of this moment, for a thread to read until `thaw`."""
+        assert isinstance(self._entries, dict), "one snapshot at a time"
+        self._entries = ChangesBeside(self._entries)
+        return self._entries.frozen
+
+    def thaw(self) -> None:
+        """What `freeze` gave is not read any more."""
+        assert isinstance(self._entries, ChangesBeside)
+        self._entries = self._entries.merged()
 
     def entry(self, producer_id: int) -> ProducerEntry | None:
         packed = self._entries.get(producer_id)

@@ -32,6 +32,12 @@ def enforce_retention(log: "SegmentLog", now_ms: int, high_watermark: int) -> bo
     return due > count
 
 
+def due_offset(log: "SegmentLog", now_ms: int, high_watermark: int) -> int:
+    """Where what is due ends: what follows from the bytes before it has to be known without them by then."""
+    due = 0 if log.failed else _segments_due(log, now_ms, high_watermark)
+    return log.end_offset if due == len(log.segments) else log.segments[due].base_offset if due else 0
+
+
 def _segments_due(log: "SegmentLog", now_ms: int, high_watermark: int) -> int:
     """How many segments, counted from the oldest, may go."""
     config, segments = log.config, log.segments

@@ -34,7 +34,7 @@ from storage.log import (
 from storage.lookup import Found, Unreadable, find_in_segments, headers_from, newest_in_segments
 from storage.producer_snapshot import SnapshotFiles
 from storage.recovery import Loaded, Recovery, load
-from storage.retention import enforce_retention
+from storage.retention import due_offset, enforce_retention
 from storage.segment import Segment, roll_age_ms
 from storage.segment_format import BATCH_EXTENT
 from storage.stamping import Placed, stamp, together
@@ -93,8 +93,7 @@ class SegmentLog:
         return self.segments[-1]
 
     def append(self, batches: Buffer, *, leader_epoch: int) -> int:
-        base_offset = self.end_offset
-        parts, placed = stamp(batches, base_offset, leader_epoch)
+        parts, placed = stamp(batches, base_offset := self.end_offset, leader_epoch)
         if placed:
             self._write(parts, placed)
             if leader_epoch != self._epochs.latest():
@@ -142,8 +141,7 @@ class SegmentLog:
 
     def roll(self, base_offset: int | None = None) -> None:
         """Begin a new active segment. Compaction asks for it too: it never touches the active one."""
-        base = self.end_offset if base_offset is None else base_offset
-        old = self.active
+        base, old = self.end_offset if base_offset is None else base_offset, self.active
         if base == old.base_offset:
             return
         try:
@@ -181,14 +179,15 @@ class SegmentLog:
             return None
         try:
             self._flush = self._unsynced.take(self.files, self.folder, self.end_offset, self.active, self._epochs)
+            self._flush.begins(self._observers, self.on_sync_failed, closing=closing)
         except OSError as error:
             self._fail(error)
-        self._flush.on_failed = self.on_sync_failed
         return self._flush
 
     def finish_flush(self, flush: Flush) -> None:
         assert isinstance(flush, SegmentFlush) and self._flush is flush, "this flush is not the one under way"
         self._flush = None
+        flush.finished()
         self.durable_offset = max(self.durable_offset, flush.end_offset)
         if flush.is_checkpoint:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
@@ -204,7 +203,7 @@ class SegmentLog:
 
     @property
     def is_flushing(self) -> bool:
-        return self._flush is not None
+        return self._flush is not None or self.disposal.borrowers > 0
 
     @property
     def checkpoint_wanted(self) -> bool:
@@ -218,8 +217,7 @@ class SegmentLog:
     ) -> LogSlice:
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange
-        end_offset = min(end_offset, self.end_offset)
-        if offset >= end_offset:
+        if offset >= (end_offset := min(end_offset, self.end_offset)):
             return LogSlice([], offset)
         index, position = self._hints.get(offset) or self._locate(offset)
         found, next_offset, left, last = list[Buffer](), offset, max_bytes, len(self.segments) - 1
@@ -286,8 +284,7 @@ class SegmentLog:
             self.segments.append(segment)
             self._bases.append(end_offset)
         active = self.active
-        position = active.locate(end_offset)
-        if position < active.size_bytes:
+        if (position := active.locate(end_offset)) < active.size_bytes:
             end_offset = min(end_offset, BATCH_EXTENT.unpack(active.log.read(position, BATCH_EXTENT.size))[0])
             active.truncate(position)
         active.log.sync()
@@ -344,6 +341,9 @@ class SegmentLog:
         for observer in self._observers:
             observer.trimmed(start_offset)
 
+    def due_offset(self, now_ms: int, high_watermark: int) -> int:
+        return due_offset(self, now_ms, high_watermark)
+
     def enforce_retention(self, now_ms: int, high_watermark: int) -> bool:
         return enforce_retention(self, now_ms, high_watermark)
 
@@ -378,7 +378,7 @@ class SegmentLog:
         return list(self._bases)
 
     def snapshots(self) -> SnapshotFiles:
-        return SnapshotFiles(self.files, self.folder)
+        return SnapshotFiles(self.files, self.folder, self.disposal)
 
     def aborted_index(self) -> AbortedIndex:
         return AbortedIndex(self.files, self.folder, self._bases)

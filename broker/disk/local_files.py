@@ -191,14 +191,15 @@ class LocalFiles:
     def sync_folder(self, path: str) -> None:
         self._sync_folder(self._absolute(path))
 
-    def write_whole(self, path: str, data: Buffer) -> None:
+    def write_whole(self, path: str, *parts: Buffer) -> None:
         target = self._absolute(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         descriptor = self.spares.granted(lambda: os.open(target + TEMPORARY, flags, 0o644))
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
+            for part in parts:
+                view = memoryview(part)
+                while view:
+                    view = view[os.write(descriptor, view) :]
             _sync_contents(descriptor)
         finally:
             self.spares.close(descriptor)

@@ -98,13 +98,13 @@ class FaultyFiles:
         self._files.rename(source, target)
         self._faults.reach(f"{family}.after-{verb}")
 
-    def write_whole(self, path: str, data: Buffer) -> None:
+    def write_whole(self, path: str, *parts: Buffer) -> None:
         named = _named(WRITES, path)
         if named is None:
-            return self._files.write_whole(path, data)
+            return self._files.write_whole(path, *parts)
         family, verb = named
         self._faults.refuse_file(f"{family}.before-{verb}", path)
-        self._files.write_whole(path, data)
+        self._files.write_whole(path, *parts)
         self._faults.reach(f"{family}.after-{verb}")
 
     def exists(self, path: str) -> bool:

@@ -1,17 +1,22 @@
 """What follows from the bytes of a partition's log: producers and aborted transactions, rebuilt when it is opened.
 
-The snapshot is the commit point. When one is written for an offset, the aborted index is on the disk up to there, so
-opening takes the newest readable snapshot, cuts the index back to it, and replays the log from it: whatever a crash
-left of index entries behind it is made anew. A damaged snapshot only means a longer replay.
+A snapshot is written off the loop, by the flush that moves the recovery point or by whoever is about to take old
+segments out of the log. It is the commit point. When one is written for an offset, the aborted index is on the disk up
+to there, so opening takes the newest readable snapshot, cuts the index back to it, and replays the log from it:
+whatever a crash left of index entries behind it is made anew. A damaged snapshot only means a longer replay.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from threading import Lock
 
 from protocol.records.batch import BatchHeader
 from protocol.records.control import read_end_transaction
 from protocol.schema import Buffer
+from storage.files import File
 from storage.log import Log, StorageFailed
+from storage.producer_snapshot import SnapshotFiles
 from storage.producer_state import CompletedTransaction, EndMarker, ProducerState
+from storage.steps import Steps, finish
 
 
 class DerivedState:
@@ -24,6 +29,9 @@ class DerivedState:
         self._replayed_at_ms = now_ms
         self._snapshots = log.snapshots()
         self._snapshot_offset = -1
+        self._under_way: SnapshotUnderWay | None = None
+        self._due = False
+        """Whether the next checkpoint takes a snapshot with it."""
         self.aborted = log.aborted_index()
         self.producers = self._rebuild(now_ms)
         log.observe(self)
@@ -37,35 +45,57 @@ class DerivedState:
         except OSError as error:
             raise StorageFailed(f"the aborted-transaction index took no entry: {error}") from error
 
+    @property
+    def remembered_offset(self) -> int:
+        """What lies before may leave the log: a restart needs none of it to know the producers."""
+        return self._snapshot_offset if len(self.producers) else self.producers.offset
+
     def snapshot(self) -> None:
-        """Write down the state, unless that has been done for this offset. Raises `StorageFailed`."""
-        if self._snapshots is None or self._snapshot_offset == self.producers.offset:
-            return
+        """Write down the state here and now, unless that has been done for this offset. Raises `StorageFailed`."""
         try:
-            self.aborted.sync()
-            self._snapshots.write(self.producers, durable_offset=self._log.durable_offset)
+            finish(self.write_down(self.producers.offset))
         except OSError as error:
             raise StorageFailed(f"producer state could not be written down: {error}") from error
-        self._snapshot_offset = self.producers.offset
+
+    def write_down(self, offset: int) -> Steps[None]:
+        """Until a snapshot of the state at `offset` or later is on the disk. Raises `OSError`."""
+        while self._snapshots is not None and self._snapshot_offset < offset:
+            snapshot = self._under_way or self._begin_snapshot(self._snapshots)
+            yield from self._snapshots.off_the_loop(snapshot.write)
+            self._end_snapshot(snapshot)
 
     def close(self) -> None:
-        if self.producers.offset > self._log.start_offset or len(self.producers):
+        if self._is_worth_a_snapshot():
             self.snapshot()
         self.aborted.close()
+
+    def _is_worth_a_snapshot(self) -> bool:
+        return self.producers.offset > self._log.start_offset or len(self.producers) > 0
+
+    def _begin_snapshot(self, files: SnapshotFiles) -> "SnapshotUnderWay":
+        self._due = False
+        indexes = self.aborted.take_unsynced()
+        self._under_way = SnapshotUnderWay(files, self.producers, indexes, durable_offset=self._log.durable_offset)
+        return self._under_way
+
+    def _end_snapshot(self, snapshot: "SnapshotUnderWay") -> None:
+        if self._under_way is snapshot and snapshot.is_written:
+            self._under_way = None
+            self._snapshot_offset = snapshot.offset
+            snapshot.end()
 
     def discard(self) -> None:
         """Close the files as they are."""
         self.aborted.discard()
         self._log.abandon()
 
-    def compaction_begins(self, end_offset: int) -> None:
-        """Segments below `end_offset` are about to be replaced: no older snapshot may be replayed from any more."""
-        assert self._snapshots is not None
-        self.snapshot()
-        try:
-            self._snapshots.forget_before(end_offset)
-        except OSError as error:
-            raise StorageFailed(f"old snapshots could not be deleted: {error}") from error
+    def compaction_begins(self, end_offset: int) -> Steps[None]:
+        """Segments below `end_offset` are about to be replaced: no older snapshot may be replayed from any more. Raises
+        `OSError`."""
+        snapshots = self._snapshots
+        assert snapshots is not None
+        yield from self.write_down(end_offset)
+        yield from snapshots.off_the_loop(lambda: snapshots.forget_before(end_offset))
 
     def segments_replaced(self) -> None:
         """Truncation or compaction left other segments, with their indexes."""
@@ -75,15 +105,30 @@ class DerivedState:
 
     def segment_rolled(self, base_offset: int) -> None:
         assert base_offset == self.producers.offset, "a segment rolls before its first batch is written"
-        self.snapshot()
+        self._due = True
         self.aborted.segment_rolled(base_offset)
 
     def checkpoint_due(self, offset: int) -> None:
         assert offset == self.producers.offset, "a checkpoint is due between two appends"
-        self.snapshot()
+        self._due = True
+
+    def checkpoint_begins(self, *, closing: bool) -> Callable[[], None] | None:
+        due = self._due or (closing and self._is_worth_a_snapshot())
+        if self._snapshots is None or not due or self._under_way is not None:
+            return None
+        if self._snapshot_offset == self.producers.offset:
+            return None
+        return self._begin_snapshot(self._snapshots).write
+
+    def checkpoint_ended(self) -> None:
+        if self._under_way is not None:
+            self._end_snapshot(self._under_way)
 
     def truncated(self, end_offset: int) -> None:
         """Rebuild before anything of the shorter log is published (KAFKA-12153)."""
+        if self._under_way is not None:  # it tells of what is gone, and is to be found and deleted
+            self._under_way.write()
+            self._end_snapshot(self._under_way)
         self.segments_replaced()
         self.producers = self._rebuild(self._replayed_at_ms)
         self._on_moved()
@@ -126,6 +171,37 @@ class DerivedState:
                 marker = marker_in(header, batch)
             completed = state.replay(header, marker, now_ms)
             self.transaction_completed(completed)
+
+
+class SnapshotUnderWay:
+    """The state at one moment, on its way to the disk. It is made and ended on the loop's thread."""
+
+    def __init__(
+        self, files: SnapshotFiles, state: ProducerState, indexes: Sequence[File], *, durable_offset: int
+    ) -> None:
+        self.offset = state.offset
+        self.is_written = False
+        self._files = files
+        self._state = state
+        self._entries = state.freeze()
+        self._indexes = indexes
+        self._durable_offset = durable_offset
+        self._one_at_a_time = Lock()
+
+    def write(self) -> None:
+        """On any thread, and once only: a second call waits for the first. The aborted index comes before the snapshot
+        that vouches for it. Raises `OSError`."""
+        with self._one_at_a_time:
+            if not self.is_written:
+                for index in self._indexes:
+                    index.sync()
+                self._files.write(self.offset, self._entries, durable_offset=self._durable_offset)
+                self.is_written = True
+
+    def end(self) -> None:
+        self._state.thaw()
+        for index in self._indexes:
+            index.close()
 
 
 def marker_in(header: BatchHeader, batch: Buffer) -> EndMarker | None:

@@ -99,11 +99,22 @@ class Housekeeping:
         """Give up segments that have had their time."""
         for number, partition in enumerate(self._partitions(), 1):
             while not partition.discarded:
-                if not partition.log.enforce_retention(self._environment.wall_ms(), partition.high_watermark):
+                log, now_ms, high_watermark = partition.log, self._environment.wall_ms(), partition.high_watermark
+                if (due := log.due_offset(now_ms, high_watermark)) > partition.derived.remembered_offset:
+                    await self._write_down(partition, due)
+                elif not log.enforce_retention(now_ms, high_watermark):
                     break
                 await asyncio.sleep(0)
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
+
+    async def _write_down(self, partition: Partition, offset: int) -> None:
+        """Retention forgets no producer: what a restart knows of them must not need segments that leave."""
+        try:
+            await run_steps(self._environment, lambda _: partition.derived.write_down(offset))
+        except OSError:
+            if not partition.discarded:
+                raise
 
     async def free_space(self) -> None:
         """Delete the folders of deleted topics, each when its delay is over."""

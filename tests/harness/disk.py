@@ -348,13 +348,13 @@ class SimulatedDisk:
         self._folder(path).sync()
         self.after("sync_folder", path)
 
-    def write_whole(self, path: str, data: Buffer) -> None:
+    def write_whole(self, path: str, *parts: Buffer) -> None:
         """As the real one does it, step by step: a crash may come between any two."""
         self.before("write_whole", path)
         folder, name = self._parent(path)
         node = Inode()
         folder.change({name + ".tmp": node})
-        node.write(0, bytes(data))
+        node.write(0, b"".join(parts))
         node.sync()
         self.after("write_whole", path)
         folder.change({name + ".tmp": None, name: node})

@@ -315,6 +315,10 @@ def test_a_map_that_is_full_leaves_the_rest_for_the_next_pass() -> None:
     assert isinstance(log, SegmentLog)
     first_dirty, passes = 0, 0
     expected = latest(rig)
+
+    def nothing() -> Steps[None]:
+        yield None
+
     while planned := plan(log, first_dirty_offset=first_dirty, last_stable_offset=30, now_ms=NOW_MS):
         steps = compact(
             log,
@@ -323,7 +327,7 @@ def test_a_map_that_is_full_leaves_the_rest_for_the_next_pass() -> None:
             last_batch_of=lambda _: None,
             now_ms=NOW_MS,
             work=Work(never),
-            before_swap=lambda: None,
+            before_swap=nothing,
             after_swap=lambda: None,
             max_keys=4,
         )

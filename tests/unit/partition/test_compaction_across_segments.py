@@ -40,6 +40,8 @@ def test_no_older_snapshot_outlives_a_pass() -> None:
     """KAFKA-12964, and worse: an older snapshot may hold a transaction open whose marker is compacted away. Replayed
     from there, nobody would ever end it."""
     rig = opened(SimulatedFiles())
+    rig.produce(idempotent(9, 0, 0))
+    rig.partition.derived.snapshot()
     filled(rig)
     assert isinstance(rig.log, SegmentLog)
     snapshots = SnapshotFiles(rig.log.files, rig.log.folder)

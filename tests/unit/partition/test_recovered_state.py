@@ -186,23 +186,24 @@ def test_deduplication_is_as_deep_after_a_restart() -> None:
 def test_a_snapshot_that_another_program_wrote_is_believed_without_our_sidecar() -> None:
     entry = ProducerEntry(2, 3, NOW_MS, NOW_MS, -1, tuple(CachedBatch(n, n, 0, NOW_MS) for n in range(5)))
     entries = {7: entry.pack()}
-    snapshot = encode_snapshot(entries)
-    assert decode_sidecar(encode_sidecar(entries, snapshot), snapshot) == entries
-    other = encode_snapshot({7: entry._replace(epoch=4).pack()})
+    snapshot = b"".join(encode_snapshot(entries))
+    sidecar = b"".join(encode_sidecar(entries, snapshot))
+    assert decode_sidecar(sidecar, snapshot) == entries
+    other = b"".join(encode_snapshot({7: entry._replace(epoch=4).pack()}))
     with pytest.raises(SnapshotUnreadable):
-        decode_sidecar(encode_sidecar(entries, snapshot), other)
+        decode_sidecar(sidecar, other)
     assert ProducerEntry.unpack(decode_snapshot(other)[7]) == entry._replace(epoch=4, batches=entry.batches[-1:])
 
 
 def test_the_snapshot_is_kafkas() -> None:
     entry = ProducerEntry(2, 3, NOW_MS, NOW_MS, -1, (CachedBatch(9, 19, 4, NOW_MS),))
-    assert encode_snapshot({1: entry.pack()}) == GOLDEN_SNAPSHOT
+    assert b"".join(encode_snapshot({1: entry.pack()})) == GOLDEN_SNAPSHOT
     assert decode_snapshot(GOLDEN_SNAPSHOT) == {1: entry.pack()}
 
 
 def test_a_producer_of_which_only_a_marker_is_known_stays_without_a_batch() -> None:
     entry = ProducerEntry(2, 3, NOW_MS, NOW_MS, -1, ())
-    assert decode_snapshot(encode_snapshot({1: entry.pack()})) == {1: entry.pack()}
+    assert decode_snapshot(b"".join(encode_snapshot({1: entry.pack()}))) == {1: entry.pack()}
 
 
 @pytest.mark.parametrize("at", [0, 3, 20, 50])

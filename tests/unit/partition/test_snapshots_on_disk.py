@@ -1,11 +1,22 @@
 """A snapshot of producer state is on the disk when it counts as written (KAFKA-9892)."""
 
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from random import Random
+from threading import get_ident
 
-from storage.producer_snapshot import SnapshotFiles
+import pytest
+
+from storage import producer_snapshot
+from storage.producer_snapshot import ENTRIES_PER_PART, SnapshotFiles, encode_sidecar, encode_snapshot
 from storage.recovery import Recovery
+from storage.segment_log import SegmentLog
+from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
-from tests.unit.partition.rig import idempotent, in_transaction, on_disk
+from tests.unit.partition.rig import Rig, idempotent, in_transaction, on_disk
+from tests.unit.partition.test_rounds_of_compaction import housekeeping
 
 
 def test_no_power_cut_takes_a_snapshot_back() -> None:
@@ -71,3 +82,126 @@ def test_a_snapshot_never_stands_without_its_sidecar() -> None:
     files.fault = remember
     rig.partition.derived.snapshot()
     assert written == ["producers", "snapshot"]
+
+
+@contextmanager
+def snapshots_written(files: SimulatedFiles) -> Iterator[list[tuple[str, int]]]:
+    """(suffix, thread) of each file of a snapshot, as it is written."""
+    written: list[tuple[str, int]] = []
+
+    def remember(operation: str, path: str) -> None:
+        suffix = path.rpartition(".")[2]
+        if operation == "write_whole" and suffix in ("producers", "snapshot"):
+            written.append((suffix, get_ident()))
+
+    files.fault = remember
+    yield written
+    files.fault = None
+
+
+def rolled(rig: Rig) -> SegmentLog:
+    """Batches of producer 7 until a segment is final."""
+    log = rig.log
+    assert isinstance(log, SegmentLog)
+    sequence = 0
+    while len(log.segments) == 1:
+        rig.produce(idempotent(7, 0, sequence))
+        sequence += 1
+    return log
+
+
+def test_a_roll_leaves_its_snapshot_to_the_flush() -> None:
+    """A million producers are a second of encoding, and four syncs: no append waits for that."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    with snapshots_written(files) as written:
+        log = rolled(rig)
+        flush = log.begin_flush()
+        assert flush is not None and flush.is_checkpoint
+        assert written == []
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(flush.run).result()
+        assert [suffix for suffix, _ in written] == ["producers", "snapshot"]
+        assert get_ident() not in {ident for _, ident in written}
+        assert log.recovery_point == 0, "it moves when the snapshot is there"
+        log.finish_flush(flush)
+        assert log.recovery_point == log.end_offset == rig.partition.derived.remembered_offset
+
+
+def test_what_changes_while_a_snapshot_is_written_is_not_in_it() -> None:
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    log = rolled(rig)
+    rig.produce(idempotent(8, 0, 0))
+    before, end_offset = rig.producers, log.end_offset
+    flush = log.begin_flush()
+    assert flush is not None
+    state = rig.partition.derived.producers
+    rig.produce(idempotent(9, 0, 0))
+    rig.produce(idempotent(7, 1, 0))
+    assert state.forget(8, before[8])
+    now = rig.producers
+    assert sorted(now) == [7, 9] and len(state) == 2 and 8 not in state
+    flush.run()
+    log.finish_flush(flush)
+    assert rig.producers == now and isinstance(state.packed_entries(), dict)
+    found = SnapshotFiles(files, "t-0").load(start_offset=0, end_offset=end_offset, now_ms=0, expiration_ms=1 << 60)
+    assert found is not None and (found.offset, found.packed_entries()) == (end_offset, before)
+
+
+def test_a_snapshot_is_encoded_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever one call does, the loop waits for it on whatever thread it is."""
+    checked: list[int] = []
+
+    def crc(part: bytes, before: int = 0) -> int:
+        checked.append(len(part))
+        return before
+
+    monkeypatch.setattr(producer_snapshot, "crc32c", crc)
+    entries = {producer_id: bytes(30) for producer_id in range(3 * ENTRIES_PER_PART)}
+    snapshot = encode_snapshot(entries)
+    assert len(snapshot) == len(encode_sidecar(entries, snapshot[0])) == 4
+    assert max(checked) < 100 * ENTRIES_PER_PART
+
+
+def test_a_snapshot_from_before_a_compaction_is_not_written_after_it() -> None:
+    """KAFKA-12964: a flush that is slow must not bring back a transaction whose marker is compacted away."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    log = rolled(rig)
+    flush = log.begin_flush()
+    assert flush is not None
+    rig.produce(idempotent(8, 0, 0))
+    finish(rig.partition.derived.compaction_begins(log.end_offset))
+    assert SnapshotFiles(files, "t-0").offsets() == [log.end_offset]
+    flush.run()
+    log.finish_flush(flush)
+    assert SnapshotFiles(files, "t-0").offsets() == [log.end_offset]
+
+
+def test_retention_forgets_no_producer_before_its_snapshot_is_written() -> None:
+    """KAFKA-7190: the segment may go before any flush has come."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    log = rolled(rig)
+    assert len(log.segments) == 2
+    rig.flush()
+    rig.produce(idempotent(8, 0, 0))
+    rig.flush()
+    log.roll()
+    rig.partition.delete_records(rig.partition.high_watermark)
+    asyncio.run(housekeeping([rig]).enforce_retention())
+    assert log.segments[0].base_offset > 0
+    again = on_disk(files.kill(), recovery=Recovery(same_boot=True))
+    assert sorted(again.producers) == [7, 8]
+
+
+def test_the_files_of_a_partition_stay_while_its_snapshot_is_written() -> None:
+    rig = on_disk(SimulatedFiles())
+    log = rolled(rig)
+    steps = rig.partition.derived.write_down(log.end_offset)
+    write = next(steps)
+    assert write is not None and log.is_flushing
+    write()
+    assert next(steps, None) is None and not log.is_flushing
+    assert rig.partition.derived.remembered_offset == log.end_offset

@@ -39,6 +39,12 @@ class Heard:
     def checkpoint_due(self, offset: int) -> None:
         self.events.append(("checkpoint", offset))
 
+    def checkpoint_begins(self, *, closing: bool) -> None:
+        return None
+
+    def checkpoint_ended(self) -> None:
+        return None
+
 
 def test_an_append_gives_every_batch_its_offset_and_epoch_and_keeps_the_rest() -> None:
     log = open_log(SimulatedFiles())
