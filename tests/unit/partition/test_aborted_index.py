@@ -1,5 +1,7 @@
 """The look-up of aborted transactions where they overlap (I30)."""
 
+from random import Random
+
 import pytest
 
 from storage.aborted import AbortedIndex
@@ -21,3 +23,22 @@ def test_a_transaction_that_began_earlier_and_ends_later_is_found(on_disk: bool)
     assert [entry.producer_id for entry in index.collect(0, 20)] == [1, 2]
     assert [entry.producer_id for entry in index.collect(0, 8)] == [2]
     assert [entry.producer_id for entry in index.collect(31, 45)] == [2]
+
+
+def test_what_a_killed_process_had_cut_off_is_synced_by_the_next() -> None:
+    """Else a power cut brings it back, and with it the end of a transaction that is open again."""
+    files = SimulatedFiles()
+    files.make_folder("t-0")
+    index = AbortedIndex(files, "t-0", [0])
+    index.append(CompletedTransaction(1, 0, 9, True, 10))
+    index.append(CompletedTransaction(1, 10, 19, True, 20))
+    index.sync()
+    files.sync_folder("")
+    files.sync_folder("t-0")
+    AbortedIndex(files, "t-0", [0]).truncate(15)
+    files = files.kill()
+    again = AbortedIndex(files, "t-0", [0])
+    again.truncate(15)
+    again.sync()
+    for seed in range(20):
+        assert AbortedIndex(files.crash(Random(seed)), "t-0", [0]).last_offset == 9

@@ -13,7 +13,7 @@ from protocol.errors import ErrorCode
 from storage.log import LogConfig, OffsetOutOfRange, StorageFailed
 from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
-from tests.unit.partition.rig import NOW_MS, Rig, idempotent, in_transaction, on_disk, plain
+from tests.unit.partition.rig import DAY_MS, NOW_MS, Rig, idempotent, in_transaction, on_disk, plain
 
 
 def append_with(rig: Rig, guard: Guard | None, batch: bytes) -> ErrorCode:
@@ -205,6 +205,34 @@ def test_the_oldest_transaction_decides_whichever_ends_first() -> None:
         rig.flush()
         seen.append(rig.partition.last_stable_offset)
     assert seen == [0, 2, 6]
+
+
+def test_of_markers_not_yet_durable_the_earliest_transaction_decides() -> None:
+    rig = Rig()
+    for producer_id in (5, 6, 7):
+        rig.transact(in_transaction(producer_id, 0, 0))
+    rig.end(7, 1, commit=True)
+    flush = rig.log.begin_flush()
+    assert flush is not None
+    rig.end(6, 1, commit=True)
+    rig.end(5, 1, commit=True)
+    rig.log.finish_flush(flush)
+    rig.partition.committed_moved()
+    assert (rig.partition.high_watermark, rig.partition.last_stable_offset) == (4, 0)
+    rig.flush()
+    assert rig.partition.last_stable_offset == 6
+
+
+def test_a_producer_is_as_young_as_its_last_marker() -> None:
+    """KIP-854: an idle producer is forgotten a day after its transaction ended, not after it began."""
+    rig = Rig()
+    rig.transact(in_transaction(5, 0, 0))
+    rig.now_ms += DAY_MS
+    rig.end(5, 1, commit=True)
+    rig.partition.expire_producers(rig.now_ms + DAY_MS - 1)
+    assert list(rig.producers) == [5]
+    rig.partition.expire_producers(rig.now_ms + DAY_MS)
+    assert list(rig.producers) == []
 
 
 @settings(max_examples=60, deadline=None)
