@@ -112,7 +112,7 @@ def checking(
 
 def must_open(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
     """Whether more is to be done with a batch than a header, a checksum and a few records take."""
-    if config.leaves_closed and not header.compression:
+    if config.leaves_closed and not header.attributes & COMPRESSION_MASK:
         return header.max_timestamp > now_ms + config.timestamp_after_max_ms
     if config.recompresses or must_read_all(header, config, now_ms):
         return True
@@ -181,8 +181,9 @@ def _batch_size(data: memoryview) -> int | None:
 
 def check_header(header: BatchHeader, config: TopicConfig) -> None:
     """What the header alone tells of its batch. Raises `AppendError`."""
-    if header.compression > compression.ZSTD:
-        raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec {header.compression}")
+    codec = header.attributes & COMPRESSION_MASK
+    if codec > compression.ZSTD:
+        raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec {codec}")
     count = header.records_count
     if count <= 0 or count != header.last_offset_delta + 1:
         raise _invalid(f"{count} records do not fit a last offset delta of {header.last_offset_delta}")
@@ -190,7 +191,7 @@ def check_header(header: BatchHeader, config: TopicConfig) -> None:
         raise _invalid("clients do not write control records")
     if header.producer_id != -1 and header.base_sequence < 0:
         raise _invalid(f"producer {header.producer_id} sent no sequence")
-    if header.compression or count * compression.SMALLEST_RECORD > header.size - HEADER_SIZE:
+    if codec or count * compression.SMALLEST_RECORD > header.size - HEADER_SIZE:
         check_room_for_records(header, config)
 
 

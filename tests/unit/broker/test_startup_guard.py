@@ -84,3 +84,12 @@ tallystick.Broker
 print([name for name in {SIBLINGS!r} if name in sys.modules])
 """
     assert run(script).stdout.strip() == "[]"
+
+
+def test_freed_memory_is_neither_hoarded_nor_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fixing one of glibc's thresholds fixes both; the default of the other is less than one batch that is opened."""
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "4096")
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    environment = startup_guard.server_environment()
+    assert environment["MALLOC_MMAP_THRESHOLD_"] == "4096", "what an operator says stays"
+    assert int(environment["MALLOC_TRIM_THRESHOLD_"]) > 1 << 20
