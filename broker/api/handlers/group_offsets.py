@@ -39,7 +39,7 @@ TOPIC_IDS_SINCE = 10
 LOADING_KNOWN_SINCE = 2
 """The first TxnOffsetCommit whose clients retry COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
 OFFSETS_PER_STEP = 500
-"""One batch of `__consumer_offsets`. A commit of more is several, and not all or nothing: no client sends one."""
+"""One batch of `__consumer_offsets`. A commit of more is several, each judged anew (decision 0016)."""
 
 
 def has_partition(topic: Topic | None, index: int) -> bool:

@@ -28,6 +28,7 @@ GROUP_ERROR_SINCE = 2
 GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
 PARTITIONS_PER_STEP = 2_000
+"""A fetch of more asks the coordinator several times (decision 0016)."""
 
 
 class OffsetFetchServices(WithEnvironment, WithGroups, WithTopics, Protocol):

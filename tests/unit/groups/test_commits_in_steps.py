@@ -1,0 +1,142 @@
+"""Commits and fetches of more partitions than one question has: what changes in between is seen (decision 0016)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.api.handlers import group_offsets, offset_fetch
+from protocol.errors import ErrorCode
+from protocol.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from protocol.messages.groups import LeaveGroupRequest, MemberIdentity
+from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
+from tests.unit.groups.wire import GROUP, Broker, commit, partition_errors, told
+
+TOPICS = ["a", "b"]
+"""One partition each, and one step each."""
+
+
+@pytest.fixture(autouse=True)
+def _one_partition_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_offsets, "OFFSETS_PER_STEP", 1)
+    monkeypatch.setattr(offset_fetch, "PARTITIONS_PER_STEP", 1)
+
+
+def committed(**member: Any) -> OffsetCommitRequest:
+    partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata=None)]
+    topics = [OffsetCommitRequestTopic(name=name, partitions=partitions) for name in TOPICS]
+    return OffsetCommitRequest(group_id=GROUP, topics=topics, **member)
+
+
+def staged(identity: Any) -> TxnOffsetCommitRequest:
+    partitions = [TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata=None)]
+    return TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id=GROUP,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        topics=[TxnOffsetCommitRequestTopic(name=name, partitions=partitions) for name in TOPICS],
+    )
+
+
+async def fetched(broker: Broker, *, stable: bool = False) -> list[tuple[int, int]]:
+    topics = [OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in TOPICS]
+    answer = await broker.ask(OffsetFetchRequest(group_id=GROUP, topics=topics, require_stable=stable), 7)
+    return [(one.committed_offset, one.error_code) for topic in answer.topics for one in topic.partitions]
+
+
+async def begin(broker: Broker) -> None:
+    await broker.found()
+    for name in TOPICS:
+        await broker.topic(name)
+
+
+def after_the_first(monkeypatch: pytest.MonkeyPatch, broker: Broker, meanwhile: Any) -> None:
+    """`meanwhile` happens between the first question to the coordinator and the second."""
+    ask = broker.node.groups.ask
+    asked: list[str] = []
+
+    async def ask_then(group_id: str, operation: Any) -> Any:
+        asked.append(group_id)
+        if len(asked) == 2:
+            await meanwhile()
+        return await ask(group_id, operation)
+
+    monkeypatch.setattr(broker.node.groups, "ask", ask_then)
+
+
+def test_a_member_that_leaves_has_committed_what_came_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with any error of some partitions, it holds for those that have it, and for no others."""
+
+    async def story(broker: Broker) -> None:
+        await begin(broker)
+        member = await broker.member()
+
+        async def leave() -> None:
+            monkeypatch.undo()
+            await broker.ask(LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=member)]), 5)
+
+        after_the_first(monkeypatch, broker, leave)
+        answer = await broker.ask(committed(member_id=member, generation_id_or_member_epoch=1), 8)
+        assert partition_errors(answer) == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+        assert await fetched(broker) == [(7, 0), (-1, 0)]
+
+    told(story, tmp_path)
+
+
+def test_a_transaction_that_ends_meanwhile_takes_no_more_offsets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gate is asked anew: offsets of the second step would be in no transaction, or in the next."""
+
+    async def story(broker: Broker) -> None:
+        await begin(broker)
+        identity = await broker.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000), 4)
+        admit = group_offsets.admit_offset_commit
+        admitted: list[ErrorCode] = []
+
+        async def end_then_admit(*arguments: Any) -> ErrorCode:
+            if admitted:
+                end = EndTxnRequest(
+                    transactional_id="tx",
+                    producer_id=identity.producer_id,
+                    producer_epoch=identity.producer_epoch,
+                    committed=False,
+                )
+                assert (await broker.ask(end, 5)).error_code == ErrorCode.NONE
+            admitted.append(await admit(*arguments))
+            return admitted[-1]
+
+        monkeypatch.setattr(group_offsets, "admit_offset_commit", end_then_admit)
+        answer = await broker.ask(staged(identity), 5)
+        assert partition_errors(answer)[0] is ErrorCode.NONE
+        assert partition_errors(answer)[1] is not ErrorCode.NONE
+        assert await fetched(broker, stable=True) == [(-1, 0), (-1, 0)]
+
+    told(story, tmp_path)
+
+
+def test_a_commit_between_two_questions_is_seen_by_the_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(broker: Broker) -> None:
+        await begin(broker)
+        for name in TOPICS:
+            await broker.ask(commit(1, topic=name), 8)
+
+        async def commit_both() -> None:
+            monkeypatch.undo()
+            for name in TOPICS:
+                await broker.ask(commit(2, topic=name), 8)
+
+        after_the_first(monkeypatch, broker, commit_both)
+        assert await fetched(broker) == [(1, 0), (2, 0)]
+
+    told(story, tmp_path)
