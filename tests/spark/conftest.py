@@ -5,7 +5,7 @@ Without PySpark, Java or the jars every test here is skipped with a sentence tha
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,27 @@ from tests.spark.session import NotHere, needed, new_session, register_everythin
 
 WHOLE = os.environ.get("TALLYSTICK_SPARK", "") == "whole"
 """`make test` runs a short form; `TALLYSTICK_SPARK=whole` runs every case."""
+
+
+OPTIONAL = frozenset({"pyspark", "py4j", "pyarrow", "numpy", "pandas", "fastavro", "google"})
+"""What is installed with PySpark, and so only where Java is."""
+
+
+class SparkModule(pytest.Module):
+    """A file of tests that is skipped where it cannot be imported for want of PySpark."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            cause = error.__cause__
+            if isinstance(cause, ModuleNotFoundError) and (cause.name or "").partition(".")[0] in OPTIONAL:
+                pytest.skip(f"needs PySpark, which is installed where Java is: {cause}", allow_module_level=True)
+            raise
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> SparkModule:
+    return SparkModule.from_parent(parent, path=module_path)  # type: ignore[no-any-return]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

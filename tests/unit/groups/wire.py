@@ -116,7 +116,8 @@ def told(story: Callable[[Broker], Awaitable[None]], folder: Path) -> None:
 
     async def run() -> None:
         settings = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "1"}
-        environment = SetClock(LocalFiles(str(folder)))
+        files = LocalFiles(str(folder))
+        environment = SetClock(files)
         node = Node(BrokerConfig({"tallystick.in.memory": "true", **settings}), environment)
         try:
             services = await node.start({"PLAINTEXT": Endpoint("PLAINTEXT", "broker.example", 9092)})
@@ -124,6 +125,7 @@ def told(story: Callable[[Broker], Awaitable[None]], folder: Path) -> None:
         finally:
             await node.stop()
             environment.close()
+            files.close()
 
     asyncio.run(run())
 

@@ -28,7 +28,8 @@ def in_a_node(story: Callable[[Services], Coroutine[Any, Any, None]], tmp_path: 
 
     async def run() -> None:
         values = {"tallystick.in.memory": "true", "num.partitions": "2"}
-        environment = RealEnvironment(LocalFiles(str(tmp_path)), sync_threads=1)
+        files = LocalFiles(str(tmp_path))
+        environment = RealEnvironment(files, sync_threads=1)
         node = Node(BrokerConfig(values | {key.replace("_", "."): text for key, text in settings.items()}), environment)
         services = await node.start()
         try:
@@ -39,6 +40,7 @@ def in_a_node(story: Callable[[Services], Coroutine[Any, Any, None]], tmp_path: 
         finally:
             await node.stop()
             environment.close()
+            files.close()
 
     asyncio.run(run())
 
