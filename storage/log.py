@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from storage.compactor import Compactor, Derived
     from storage.lookup import Unreadable
     from storage.producer_snapshot import SnapshotFiles
+    from storage.scrub import Scrub
 
 BEYOND_ALL_OFFSETS = (1 << 63) - 1
 CHECKPOINT_BYTES = 64 << 20
@@ -207,6 +208,10 @@ class Log(Protocol):
 
     def enforce_retention(self, now_ms: int, high_watermark: int) -> bool:
         """Give up what has had its time, a slice of it. True if there is more to do. Raises `StorageFailed`."""
+
+    def scrub(self, work: "Scrub") -> Steps[None]:
+        """Look for damage in what has been on the disk for long. Gives up where the log is closed meanwhile. Raises
+        `OSError`."""
 
     def offset_for_timestamp(
         self, timestamp_ms: int, *, end_offset: int, spent: Spent = never

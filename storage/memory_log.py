@@ -28,6 +28,7 @@ from storage.steps import Spent, Steps, never
 
 if TYPE_CHECKING:
     from storage.compactor import Derived
+    from storage.scrub import Scrub
 
 
 @dataclass(slots=True)
@@ -173,6 +174,9 @@ class MemoryLog:
 
     def enforce_retention(self, now_ms: int, high_watermark: int) -> bool:
         return False
+
+    def scrub(self, work: "Scrub") -> Steps[None]:
+        yield from ()
 
     def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int, spent: Spent = never) -> Steps[Found]:
         start_offset, bounds = self.start_offset, self.config.decompression

@@ -35,6 +35,7 @@ from storage.lookup import Found, Unreadable, find_in_segments, headers_from, ne
 from storage.producer_snapshot import SnapshotFiles
 from storage.recovery import Loaded, Recovery, load
 from storage.retention import due_offset, enforce_retention
+from storage.scrub import Scrub, scrub
 from storage.segment import Segment, roll_age_ms
 from storage.segment_format import BATCH_EXTENT
 from storage.stamping import Placed, stamp, together
@@ -47,21 +48,17 @@ class SegmentLog:
     """See `storage.log.Log` for the contract of every method."""
 
     def __init__(self, files: Files, folder: str, config: LogConfig, now_ms: Callable[[], int], found: Loaded) -> None:
-        self.files = files
-        self.folder = folder
-        self.config = config
+        self.files, self.folder, self.config = files, folder, config
         self.segments = found.segments
-        self.start_offset = found.start_offset
-        self.end_offset = found.end_offset
+        self.start_offset, self.end_offset = found.start_offset, found.end_offset
         self.durable_offset = self.recovery_point = found.durable_offset
         self.recovery_notes = found.notes
         self.unreadable = Unreadable(folder)
         self.failed = self.closed = False
         self.on_sync_failed: Callable[[], object] | None = None  # on the thread whose sync it is
         self.disposal = Disposal(files)
-        self._now_ms = now_ms
+        self._now_ms, self._epochs = now_ms, found.epochs
         self._bases = [segment.base_offset for segment in found.segments]
-        self._epochs = found.epochs
         self._observers: list[LogObserver] = []
         self._flush: SegmentFlush | None = None
         self._unsynced = Unsynced(found.unsynced, [folder.rpartition("/")[0], folder] if found.is_new else [])
@@ -346,6 +343,9 @@ class SegmentLog:
 
     def enforce_retention(self, now_ms: int, high_watermark: int) -> bool:
         return enforce_retention(self, now_ms, high_watermark)
+
+    def scrub(self, work: Scrub) -> Steps[None]:
+        return scrub(self, work)
 
     def offset_for_timestamp(self, timestamp_ms: int, *, end_offset: int, spent: Spent = never) -> Steps[Found]:
         return find_in_segments(timestamp_ms, self, end_offset=end_offset, spent=spent)

@@ -1,7 +1,8 @@
 """Reading a segment: from an offset to a position, and whole batches from there, by their headers alone.
 
 Rule. A reader gets what lies before a damage, and `LogDamaged` where it begins: never less without a word, never what
-lies behind it in its stead. A broken header is noticed in passing; checksums are the scrub's affair, and the client's.
+lies behind it in its stead. A broken header is noticed in passing; checksums are the affair of `storage.scrub`, and of
+the client.
 """
 
 from protocol.records.batch import HEADER_SIZE
@@ -70,9 +71,9 @@ class SegmentReading:
         to_send: bool = False,
     ) -> tuple[LogSlice, int]:
         """Whole batches from a position on, and the position after them. `own_end`: where the segment's offsets end."""
-        if self.damage:
-            end_offset = self._before_damage(offset, end_offset)
         size = min(max_bytes, self.size_bytes - position)
+        if self.damage:
+            end_offset, size = self._before_damage(position, offset, end_offset, size)
         if to_send and size >= LEFT_IN_FILE_BYTES:
             end, next_offset = self._whole_batches(position, size, offset, own_end, end_offset)
             if end == position and at_least_one:
@@ -159,14 +160,17 @@ class SegmentReading:
             self.damage[position] = LogDamaged(f"{self.path}{LOG}", position, offset, reason, next_offset)
         return self.damage[position].with_traceback(None)
 
-    def _before_damage(self, offset: int, end_offset: int) -> int:
-        """How far one may read from `offset` on. Raises `LogDamaged` where that lies within a damage."""
-        for damaged in self.damage.values():
-            if damaged.offset <= offset < damaged.next_offset:
+    def _before_damage(self, position: int, offset: int, end_offset: int, size: int) -> tuple[int, int]:
+        """How far one may read from an offset on: up to which offset, and how many bytes. Raises `LogDamaged` where
+        that lies within a damage."""
+        for place, damaged in self.damage.items():
+            if damaged.offset <= offset < damaged.next_offset or place == position:
                 raise damaged.with_traceback(None)
             if damaged.offset > offset:
                 end_offset = min(end_offset, damaged.offset)
-        return end_offset
+            if place > position:
+                size = min(size, place - position)
+        return end_offset, size
 
     def _jump(self, position: int, size: int, end_offset: int) -> int:
         """How far a batch start near the end of what is read lies from `position`, by the index: so that not every

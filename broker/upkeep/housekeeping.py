@@ -1,4 +1,4 @@
-"""What a node does every so often: retention, compaction, forgetting idle producers, checkpoints.
+"""What a node does every so often: retention, compaction, the scrub, forgetting idle producers, checkpoints.
 
 Rule 1. Everything goes in bounded slices with a turn of the loop between them; clients do not notice.
 Rule 2. Intervals are read before each wait, so that a dynamic change takes effect with the next round. Recovery points
@@ -19,6 +19,7 @@ from broker.process.logging import EventLog
 from broker.process.steps import run_steps
 from broker.upkeep.pace import Pace
 from broker.upkeep.producer_cap import enforce
+from broker.upkeep.scrubbing import scrub_all
 from storage.log import StorageFailed
 
 OFTEN_MS = 10
@@ -58,6 +59,7 @@ class Housekeeping:
         expiry = "producer.id.expiration.check.interval.ms"
         rounds: tuple[tuple[str, str, int, int, Callable[[], Awaitable[None]]], ...] = (
             ("retention", "log.retention.check.interval.ms", OFTEN_MS, FOREVER_MS, self.enforce_retention),
+            ("scrub", "tallystick.scrub.interval.ms", OFTEN_MS, FOREVER_MS, self.scrub),
             ("compaction", "log.cleaner.backoff.ms", OFTEN_MS, FOREVER_MS, self.compact),
             ("producer expiry", expiry, OFTEN_MS, FOREVER_MS, self.expire_producers),
             ("producer cap", expiry, OFTEN_MS, PRODUCER_CAP_MS, self.bound_producers),
@@ -154,6 +156,10 @@ class Housekeeping:
             lambda spent: compactor.run(planned, environment.wall_ms(), spent),
             wait_until_next=wait_until_next,
         )
+
+    async def scrub(self) -> None:
+        """Look for damage in old segments."""
+        await scrub_all(self._partitions(), self._config, self._environment)
 
     async def expire_producers(self) -> None:
         """Forget producers that have been silent for long (KIP-854)."""

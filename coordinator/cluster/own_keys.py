@@ -70,6 +70,20 @@ OWN_KEYS = (
         "How many partitions all fetch sessions together remember; a client beyond that asks in full each time.",
         at_least(0),
     ),
+    dynamic(
+        "tallystick.scrub.io.max.bytes.per.second",
+        LONG,
+        "1048576",
+        "How much of old segments is read in a second, on average, to compare checksums; 0: nothing is.",
+        at_least(0),
+    ),
+    dynamic(
+        "tallystick.scrub.interval.ms",
+        LONG,
+        "3600000",
+        "How long that rests after it has read everything.",
+        at_least(1),
+    ),
     fixed(
         "tallystick.stall.threshold.ms",
         INT,

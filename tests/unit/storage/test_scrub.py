@@ -1,0 +1,137 @@
+"""The scrub: damage in old segments is found before a reader meets it, and nothing else is called damage."""
+
+import pytest
+
+from storage.log import LogConfig, LogDamaged
+from storage.recovery import Recovery
+from storage.scrub import READ_BYTES, Scrub
+from storage.segment_log import SegmentLog
+from storage.steps import finish
+from tests.harness.simulated_files import SimulatedFiles
+from tests.unit.storage.batches import batch
+from tests.unit.storage.test_damage import CONFIG, open_log, readable
+
+OFFSET_AT, LENGTH_AT, DELTA_AT, VALUE_AT = 7, 11, 26, 67
+
+
+def filled(config: LogConfig = CONFIG) -> SegmentLog:
+    """Forty batches in several segments, all of it on the disk."""
+    log = open_log(SimulatedFiles(), Recovery(), config)
+    for index in range(40):
+        log.append(batch(index), leader_epoch=index // 10)
+    log.flush_now(closing=True)
+    return log
+
+
+def disk_of(log: SegmentLog) -> SimulatedFiles:
+    assert isinstance(log.files, SimulatedFiles)
+    return log.files
+
+
+def scrubbed(log: SegmentLog) -> list[LogDamaged]:
+    found: list[LogDamaged] = []
+    finish(log.scrub(Scrub(found.append)))
+    return found
+
+
+def size_of_batch(log: SegmentLog, index: int = 1) -> int:
+    return log.segments[index].size_bytes // (log.segments[index + 1].base_offset - log.segments[index].base_offset)
+
+
+def test_sound_logs_are_not_damaged() -> None:
+    log = filled()
+    work = Scrub(lambda _: pytest.fail("there is no damage"))
+    finish(log.scrub(work))
+    assert work.read_bytes == sum(segment.size_bytes for segment in log.segments[:-1]) > 0
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_damaged_batch_is_refused_and_all_others_are_read(which: int) -> None:
+    log = filled()
+    segment = log.segments[1]
+    disk_of(log).damage(segment.path + ".log", which * size_of_batch(log) + VALUE_AT)
+    (damaged,) = scrubbed(log)
+    offset = segment.base_offset + which
+    assert (damaged.offset, damaged.next_offset) == (offset, offset + 1)
+    assert scrubbed(log) == [damaged]  # the same: it is named once
+    found, refused = readable(log)
+    assert refused == [offset] and found == [one for one in range(40) if one != offset]
+
+
+@pytest.mark.parametrize("to_send", [False, True])
+def test_a_large_read_ends_before_the_damage(to_send: bool) -> None:
+    log = filled()
+    segment = log.segments[1]
+    disk_of(log).damage(segment.path + ".log", size_of_batch(log) + VALUE_AT)
+    scrubbed(log)
+    part = log.read_slice(0, 1 << 20, end_offset=log.end_offset, to_send=to_send)
+    assert part.next_offset == segment.base_offset + 1
+    with pytest.raises(LogDamaged, match="checksum"):
+        log.read_slice(part.next_offset, 1 << 20, end_offset=log.end_offset, to_send=to_send)
+
+
+@pytest.mark.parametrize("field", [OFFSET_AT - 3, LENGTH_AT, LENGTH_AT - 2, DELTA_AT, DELTA_AT - 3, 16])
+def test_damaged_headers_never_let_a_record_vanish(field: int) -> None:
+    """Each offset is read, or refused; what is not sound is refused."""
+    log = filled()
+    segment = log.segments[1]
+    disk_of(log).damage(segment.path + ".log", size_of_batch(log) + field)
+    assert scrubbed(log)
+    found, refused = readable(log)
+    assert sorted({*found, *refused}) == list(range(40))
+    assert segment.base_offset + 1 in refused
+    assert set(range(segment.base_offset + 1)) <= set(found)
+    assert set(range(log.segments[2].base_offset, 40)) <= set(found)
+
+
+def test_a_large_batch_is_looked_at_piece_by_piece() -> None:
+    log = filled(LogConfig(segment_bytes=READ_BYTES))
+    files = disk_of(log)
+    log.append(batch(1, value=b"v" * 3 * READ_BYTES), leader_epoch=0)
+    log.append(batch(1), leader_epoch=0)
+    log.flush_now(closing=True)
+    large = log.segments[-2]
+    steps = log.scrub(Scrub(lambda _: pytest.fail("there is no damage")))
+    assert sum(1 for _ in steps) >= large.size_bytes // READ_BYTES
+    files.damage(large.path + ".log", large.size_bytes - 2)
+    (damaged,) = scrubbed(log)
+    assert (damaged.offset, damaged.next_offset) == (large.base_offset, log.segments[-1].base_offset)
+
+
+def test_what_may_not_be_on_the_disk_is_not_looked_at() -> None:
+    log = open_log(SimulatedFiles(), Recovery())
+    for index in range(40):
+        log.append(batch(index), leader_epoch=0)
+    assert log.recovery_point == 0 and len(log.segments) > 2
+    work = Scrub(lambda _: pytest.fail("nothing is known to be there"))
+    finish(log.scrub(work))
+    assert work.read_bytes == 0
+
+
+def test_it_gives_up_when_the_log_is_deleted_under_it() -> None:
+    log = filled()
+    work = Scrub(lambda _: pytest.fail("a deleted log is not damaged"))
+    steps = log.scrub(work)
+    next(steps)
+    log.abandon()
+    read_bytes = work.read_bytes
+    assert list(steps) == [] and work.read_bytes == read_bytes
+
+
+def test_it_goes_on_where_retention_took_a_segment() -> None:
+    log = filled()
+    work = Scrub(lambda _: pytest.fail("what is gone is not damaged"))
+    steps = log.scrub(work)
+    next(steps)
+    log.remove_oldest(2)
+    assert list(steps) and work.read_bytes > 0
+
+
+def test_the_end_of_a_file_that_is_too_short_is_damage() -> None:
+    log = filled()
+    segment = log.segments[1]
+    segment.log.truncate(segment.size_bytes - 5)
+    (damaged,) = scrubbed(log)
+    end = log.segments[2].base_offset
+    assert (damaged.offset, damaged.next_offset) == (end - 1, end)
+    assert readable(log)[1] == [damaged.offset]
