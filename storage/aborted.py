@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from storage.files import File, Files
+from storage.log import BEYOND_ALL_OFFSETS
 from storage.producer_state import CompletedTransaction
 
 INDEX_SUFFIX = ".txnindex"
@@ -48,6 +49,9 @@ class AbortedIndex:
         self._dirty: set[int] = set()
         self.last_offset = -1
         """The newest marker in the index: a reader beyond it needs no look-up."""
+        self.whole_before = BEYOND_ALL_OFFSETS
+        """Entries of markers from here on may be missing, for a file ends in the middle of one: they are to be made
+        anew. Until `truncate` has cut that file."""
         self._load(segment_bases)
 
     def append(self, transaction: CompletedTransaction) -> None:
@@ -97,6 +101,7 @@ class AbortedIndex:
             if base >= held_by:
                 section.truncate(end_offset)
                 self._dirty.add(base)
+        self.whole_before = BEYOND_ALL_OFFSETS
         self._find_last_offset()
 
     def trimmed(self, start_offset: int) -> None:
@@ -147,7 +152,9 @@ class AbortedIndex:
         names = set(self._files.list(self._folder)) if self._files is not None else set()
         for base in self._bases:
             if f"{base:020d}{INDEX_SUFFIX}" in names:
-                self._sections[base] = _Section(self._open(base))
+                self._sections[base] = section = _Section(self._open(base))
+                if section.torn:
+                    self.whole_before = min(self.whole_before, base)
         self._find_last_offset()
 
     def _find_last_offset(self) -> None:
@@ -169,12 +176,16 @@ class _Section:
         self._file = file
         self._memory = bytearray()
         self.count = 0
+        self.torn = False
+        """A crash, or damage, has left a part of an entry at the end."""
         if file is not None:
-            self.count = file.size() // _ENTRY.size
-            if file.size() != self.count * _ENTRY.size:
-                file.truncate(self.count * _ENTRY.size)  # Torn by a crash; replay appends the entry again.
+            self.count, rest = divmod(file.size(), _ENTRY.size)
+            self.torn = rest > 0
 
     def append(self, packed: bytes) -> None:
+        if self.torn and self._file is not None:  # Damaged since the log was opened, or `truncate` would have cut it.
+            self._file.truncate(self.count * _ENTRY.size)
+            self.torn = False
         if self._file is None:
             self._memory += packed
         else:
@@ -205,9 +216,9 @@ class _Section:
             if not entry.first_offset < entry.last_offset < end_offset or entry.last_offset <= last_offset:
                 break
             kept, last_offset = kept + 1, entry.last_offset
-        if kept == self.count:
+        if kept == self.count and not self.torn:
             return
-        self.count = kept
+        self.count, self.torn = kept, False
         if self._file is None:
             del self._memory[kept * _ENTRY.size :]
         else:

@@ -3,7 +3,8 @@
 A snapshot is written off the loop, by the flush that moves the recovery point or by whoever is about to take old
 segments out of the log. It is the commit point. When one is written for an offset, the aborted index is on the disk up
 to there, so opening takes the newest readable snapshot, cuts the index back to it, and replays the log from it:
-whatever a crash left of index entries behind it is made anew. A damaged snapshot only means a longer replay.
+whatever a crash left of index entries behind it is made anew. A damaged snapshot only means a longer replay, and so
+does a file of the index that ends in the middle of an entry: whole entries may be missing before its end.
 """
 
 from collections.abc import Callable, Sequence
@@ -151,7 +152,7 @@ class DerivedState:
         if self._snapshots is not None:
             state = self._snapshots.load(
                 start_offset=first_offset,
-                end_offset=log.end_offset,
+                end_offset=min(log.end_offset, self.aborted.whole_before),
                 now_ms=now_ms,
                 expiration_ms=self._expiration_ms,
             )

@@ -1,4 +1,4 @@
-"""Opening a partition over its log, or over none where that is damaged."""
+"""Opening a partition over its log, or over none where that is damaged or cannot be opened."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,10 @@ from broker.partitions.partition import Partition
 from broker.partitions.partition_store import PartitionStore
 from broker.partitions.topic import Topic
 from broker.process.environment import Environment
+from broker.process.logging import EventLog
 from storage.log import Log, LogDamaged
+
+_log = EventLog("partitions")
 
 
 class PartitionOpener:
@@ -39,17 +42,26 @@ class PartitionOpener:
             return self._with_log(topic, index, log)
         except LogDamaged as damaged:
             storage_error(damaged)
-            if log is not None:
-                self._store.release(log)
-            return OfflinePartition(
-                damaged,
-                topic=topic.name,
-                topic_id=topic.topic_id,
-                index=index,
-                leader_epoch=self._epoch,
-                config=topic.config,
-                now_ms=self._environment.wall_ms,
-            )
+            return self._without(topic, index, log, damaged)
+        except OSError as error:
+            # Of this log alone, as in Kafka: a file that is no file, or may not be opened, stands in nobody else's way.
+            _log.error("a partition cannot be opened", topic=topic.name, partition=index, reason=error)
+            unopened = LogDamaged(f"{topic.name}-{index}/", None, 0, f"it could not be opened: {error}")
+            unopened.named = True
+            return self._without(topic, index, log, unopened)
+
+    def _without(self, topic: Topic, index: int, log: Log | None, damaged: LogDamaged) -> OfflinePartition:
+        if log is not None:
+            self._store.release(log)
+        return OfflinePartition(
+            damaged,
+            topic=topic.name,
+            topic_id=topic.topic_id,
+            index=index,
+            leader_epoch=self._epoch,
+            config=topic.config,
+            now_ms=self._environment.wall_ms,
+        )
 
     def _with_log(self, topic: Topic, index: int, log: Log) -> Partition:
         return self._make_partition(

@@ -1,6 +1,7 @@
 """A node over a damaged log: that partition is offline, everything else is served, and nothing is lost silently."""
 
 import asyncio
+import errno
 import logging
 
 import pytest
@@ -27,6 +28,7 @@ from protocol.messages.offsets import (
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records.record import NewRecord, build_batch
 from storage.checkpoints import CLEAN_SHUTDOWN, UnreadableDataFolder
+from storage.files import File
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.broker.test_restarts import append, life, opened
 from tests.unit.cluster.cluster_rig import handle
@@ -108,6 +110,33 @@ def test_a_damaged_log_is_offline_and_all_else_is_served(stop: bool, caplog: pyt
         assert len(named) == 1 and vars(named[0])["fields"] == {"repair": "tallystick serve --repair t-0"}
         assert contents(files, "t-0") == before
         files = files.kill()
+
+
+@pytest.mark.parametrize("suffix", [".log", ".timeindex", ".txnindex"])
+def test_a_log_that_cannot_be_opened_is_offline(
+    suffix: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder or a dangling link in the place of a file: of this log alone, and only as long as it is there."""
+    files = SimulatedFiles()
+    life(files, two_topics)
+    if suffix == ".txnindex":
+        files.open("t-0/00000000000000000000.txnindex", create=True)
+    opens = files.open
+
+    def refuse(path: str, *, create: bool = False) -> File:
+        if path.startswith("t-0/") and path.endswith(suffix):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
+        return opens(path, create=create)
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
+        patch.setattr(files, "open", refuse)
+        life(files, everything_is_refused)
+    assert [record.getMessage() for record in caplog.records] == ["a partition cannot be opened"]
+
+    async def is_whole_again(node: Node) -> None:
+        assert (await opened(node)).end_offset == 3
+
+    life(files, is_whole_again)
 
 
 def test_a_repair_cuts_at_the_damage_and_serves_the_rest() -> None:

@@ -172,6 +172,25 @@ def test_a_damaged_snapshot_only_makes_the_replay_longer(damage: bytes) -> None:
         assert snapshots[-1] not in files.list("t-0")
 
 
+@pytest.mark.parametrize("left", [1, 26, 40, 101])
+def test_an_aborted_index_that_ends_within_an_entry_is_made_anew(left: int) -> None:
+    """I30: also below the snapshot of an orderly end, where a replay would not come by."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    for number in range(3):
+        rig.transact(in_transaction(5, 0, number))
+        rig.end(5, 0, commit=False, version=0)
+    known = rig.partition.derived.aborted.collect(0, 100)
+    assert len(known) == 3
+    rig.partition.close()
+    files.open("t-0/00000000000000000000.txnindex").truncate(left)
+    again = on_disk(files)
+    assert again.partition.derived.aborted.collect(0, 100) == known
+    again.transact(in_transaction(5, 0, 3))
+    again.end(5, 0, commit=False, version=0)
+    assert len(again.partition.derived.aborted.collect(0, 100)) == 4
+
+
 def test_deduplication_is_as_deep_after_a_restart() -> None:
     files = SimulatedFiles()
     rig = on_disk(files)
