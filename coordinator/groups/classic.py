@@ -61,8 +61,16 @@ class ClassicProtocol:
         if logged is None:
             self._forget(group)
         else:
+            if group.group_id is not logged.group_id:
+                self._share_id(group, logged)
             group.settle(logged, now_ms)
             self._rebalance.settled(group)
+
+    def _share_id(self, group: Membership, logged: LoggedGroup) -> None:
+        """Both are of one group: it is not to hold its id, which may be long, twice."""
+        del self.memberships[group.group_id]
+        group.group_id = logged.group_id
+        self.memberships[logged.group_id] = group
 
     def find(self, group_id: str) -> Membership | None:
         """The group, unless its first record was refused: those who waited were told, and it never existed."""

@@ -106,6 +106,9 @@ class GroupLedger:
         if entry.value is None:
             self.groups.pop(group_id, None)
         else:
+            known = self.groups.get(group_id)
+            if known is not None:
+                group_id = known.group_id  # A client chose it, of up to 32 KB: one copy is enough.
             self.groups[group_id] = LoggedGroup.of(group_id, read_versioned(GroupMetadataValue, entry.value))
         return group_id
 

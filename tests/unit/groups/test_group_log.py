@@ -114,3 +114,13 @@ def test_old_offset_records_are_read() -> None:
     story.shard.machine.replay(ReplayedRecord(0, 0, None, key, value))
     found = story.fetched()
     assert (found.offset, found.leader_epoch, found.metadata) == (11, -1, "m")
+
+
+def test_the_id_of_a_group_is_held_once() -> None:
+    """A client chooses it, of up to 32 KB: what is logged and what is soft share it."""
+    story = Story()
+    story.stable()
+    assert len(records(story)) > 1
+    machine = story.shard.machine
+    ((known_id, known),), ((logged_id, logged),) = machine._classic.memberships.items(), machine.ledger.groups.items()
+    assert known_id is known.group_id is logged_id is logged.group_id

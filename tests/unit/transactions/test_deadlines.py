@@ -1,5 +1,7 @@
 """Deadlines by key."""
 
+import sys
+
 from coordinator.deadlines import Deadlines
 
 
@@ -32,6 +34,22 @@ def test_moving_one_deadline_for_ever_costs_no_memory() -> None:
         deadlines.set("a", at_ms)
     assert len(deadlines._heap) < 100
     assert deadlines.next_ms() == 9_999
+
+
+def test_a_deadline_that_is_over_holds_no_key() -> None:
+    """Clients choose parts of keys, of up to 32 KB; the time may be far away still."""
+    deadlines: Deadlines[tuple[str, int]] = Deadlines()
+    long = "x" * 32_000
+    before = sys.getrefcount(long)
+    for number in range(32):
+        deadlines.set((long, number), 1_000_000)
+        deadlines.set((long, number), 2_000_000)
+    assert sys.getrefcount(long) == before + 32
+    deadlines.set((long, 0), 10)
+    assert list(deadlines.due(10)) == [(long, 0)]
+    for number in range(1, 32):
+        deadlines.clear((long, number))
+    assert sys.getrefcount(long) == before
 
 
 def test_one_that_is_set_anew_while_the_due_ones_are_handed_out() -> None:
