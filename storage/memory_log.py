@@ -7,6 +7,7 @@ included (what was not flushed is not durable), but nothing to recover.
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from protocol.records.batch import BatchHeader, read_header
@@ -29,6 +30,9 @@ from storage.steps import Spent, Steps, never
 if TYPE_CHECKING:
     from storage.compactor import Derived
     from storage.scrub import Scrub
+
+BATCHES_PER_SLICE = 1_000
+"""How many are given up in one go."""
 
 
 @dataclass(slots=True)
@@ -173,7 +177,25 @@ class MemoryLog:
         return 0
 
     def enforce_retention(self, now_ms: int, high_watermark: int) -> bool:
-        return False
+        """Batch by batch, where the log on disk goes by segments. A batch without a timestamp is as old as what follows
+        it: only its size counts."""
+        config, count = self.config, 0
+        oldest_ms = now_ms - config.retention_ms if config.cleanup_delete and config.retention_ms >= 0 else -1
+        excess_bytes = self.size_bytes - config.retention_bytes
+        if not config.cleanup_delete or config.retention_bytes < 0:
+            excess_bytes = -1
+        for _, last_offset, size_bytes, newest_ms in islice(self._placed, BATCHES_PER_SLICE):
+            excess_bytes -= size_bytes
+            is_old = 0 <= newest_ms < oldest_ms
+            if last_offset >= high_watermark or not (is_old or excess_bytes >= 0 or last_offset < self.start_offset):
+                break
+            count += 1
+        if count:
+            self.size_bytes -= sum(batch.size_bytes for batch in self._placed[:count])
+            start_offset = self._placed[count - 1].last_offset + 1
+            del self._batches[:count], self._placed[:count]
+            self.trim(start_offset)
+        return count == BATCHES_PER_SLICE
 
     def scrub(self, work: "Scrub") -> Steps[None]:
         yield from ()
