@@ -4,6 +4,8 @@ Rule. Only what is known to be on the disk is looked at: final segments below th
 entered into its segment (`Segment.damaged`), which keeps readers from it: they get what lies before, and an error where
 it begins. Nothing is written, cut or skipped.
 
+A file that is missing between two others is damage, too, of the segment behind it.
+
 A damage ends where a sound batch begins that its own header does not reach over; where there is none, with its segment.
 """
 
@@ -16,12 +18,15 @@ from crc32c import crc32c
 from protocol.records.batch import ATTRIBUTES_AT, HEADER_SIZE, BatchHeader, read_header
 from storage.log import BEYOND_ALL_OFFSETS, LogDamaged
 from storage.segment import Segment
+from storage.segment_format import LOG
 from storage.steps import Steps
 
 if TYPE_CHECKING:
     from storage.segment_log import SegmentLog
 
 READ_BYTES = 64 << 10
+BEFORE_ITS_BYTES = -1
+"""The position of a damage that lies before a segment, at none of its own."""
 
 
 @dataclass(slots=True)
@@ -90,6 +95,8 @@ def _scrub_segment(log: "SegmentLog", segment: Segment, end_offset: int, work: S
             return
     if walk.wrong is not None:
         _enter(segment, walk.wrong, end_offset, work)
+    elif walk.offset < end_offset and not log.config.cleanup_compact:
+        _enter_gap(log, segment, walk.offset, end_offset, work)
 
 
 def _large_batch(
@@ -137,3 +144,13 @@ def _looked_at(segment: Segment, header: BatchHeader, walk: _Walk, crc: int, wor
 
 def _enter(segment: Segment, wrong: tuple[int, int, int], next_offset: int, work: Scrub) -> None:
     work.report(segment.damaged(wrong[0], wrong[1], "a checksum is wrong, or there is no whole batch", next_offset))
+
+
+def _enter_gap(log: "SegmentLog", segment: Segment, offset: int, end_offset: int, work: Scrub) -> None:
+    """Offsets that are in no segment: a file between two others is gone. Readers are kept from passing over them by the
+    segment behind. In a compacted log that another program has written such a gap means nothing."""
+    later = next((one for one in log.segments if one.base_offset == end_offset), None)
+    if later is not None:
+        reason = "what lies before this segment is missing"
+        gap = LogDamaged(f"{later.path}{LOG}", None, offset, reason, end_offset)
+        work.report(later.damage.setdefault(BEFORE_ITS_BYTES, gap))

@@ -135,3 +135,17 @@ def test_the_end_of_a_file_that_is_too_short_is_damage() -> None:
     end = log.segments[2].base_offset
     assert (damaged.offset, damaged.next_offset) == (end - 1, end)
     assert readable(log)[1] == [damaged.offset]
+
+
+def test_a_missing_segment_is_not_passed_over() -> None:
+    """A start looks at the last segment alone: a file that is gone in the middle is noticed by the scrub."""
+    log = filled()
+    gone, behind = log.segments[2], log.segments[3]
+    disk_of(log).lose(gone.path + ".log")
+    log.close()
+    log = open_log(disk_of(log), Recovery(recovery_point=40, clean=True), CONFIG)
+    (damaged,) = scrubbed(log)
+    assert (damaged.offset, damaged.next_offset) == (gone.base_offset, behind.base_offset)
+    found, refused = readable(log)
+    lost = range(gone.base_offset, behind.base_offset)
+    assert refused == list(lost) and found == [one for one in range(40) if one not in lost]
