@@ -5,8 +5,8 @@ unlinked while a flush may still be syncing it.
 """
 
 from storage.files import Files
-from storage.segment import Segment
-from storage.segment_format import DELETED, SEGMENT_SUFFIXES, SNAPSHOT
+from storage.segments.segment import Segment
+from storage.segments.segment_format import DELETED, SEGMENT_SUFFIXES, SNAPSHOT
 
 
 class Disposal:

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from itertools import pairwise
 
 from storage.files import Files
-from storage.segment_format import DAMAGED
+from storage.segments.segment_format import DAMAGED
 
 EPOCHS_FILE = "leader-epoch-checkpoint"
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from storage.epochs import EPOCHS_FILE, EpochCache
 from storage.files import File, Files
 from storage.log import LogObserver
-from storage.segment import Segment
-from storage.sparse_index import SparseIndex
+from storage.segments.segment import Segment
+from storage.segments.sparse_index import SparseIndex
 
 
 class SegmentFlush:

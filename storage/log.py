@@ -18,10 +18,10 @@ from protocol.schema import Buffer
 from storage.steps import Spent, Steps, never
 
 if TYPE_CHECKING:
-    from storage.aborted import AbortedIndex
-    from storage.compactor import Compactor, Derived
+    from storage.cleaner.compactor import Compactor, Derived
     from storage.lookup import Unreadable
-    from storage.producer_snapshot import SnapshotFiles
+    from storage.producers.aborted import AbortedIndex
+    from storage.producers.producer_snapshot import SnapshotFiles
     from storage.scrub import Scrub
 
 BEYOND_ALL_OFFSETS = (1 << 63) - 1

@@ -12,7 +12,7 @@ from protocol.records.compression import DEFAULT_BOUNDS, Bounds
 from protocol.records.spans import spans_in
 from protocol.schema import Buffer
 from storage.log import LogClosed, LogConfig, TimestampedOffset
-from storage.segment import Segment
+from storage.segments.segment import Segment
 from storage.steps import RECORDS_AT_ONCE, NoLongerTrue, Spent, Steps, never, opened, while_true
 
 LOOKUP_BYTES = 64 << 10

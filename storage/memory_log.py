@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from protocol.records.batch import BatchHeader, read_header
 from protocol.schema import Buffer
-from storage.aborted import AbortedIndex
 from storage.epochs import EpochCache
 from storage.log import (
     CHECKPOINT_BATCHES,
@@ -24,11 +23,12 @@ from storage.log import (
     OffsetOutOfRange,
 )
 from storage.lookup import Found, Unreadable, first_record_at_or_after, largest_timestamp
-from storage.stamping import Placed, leader_epoch_at, stamp
+from storage.producers.aborted import AbortedIndex
+from storage.segments.stamping import Placed, leader_epoch_at, stamp
 from storage.steps import Spent, Steps, never
 
 if TYPE_CHECKING:
-    from storage.compactor import Derived
+    from storage.cleaner.compactor import Derived
     from storage.scrub import Scrub
 
 BATCHES_PER_SLICE = 1_000

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from storage.epochs import EPOCHS_FILE, EpochCache, read_epochs
 from storage.files import Files
 from storage.log import BEYOND_ALL_OFFSETS, LogConfig, LogDamaged
-from storage.segment import Segment
-from storage.segment_format import (
+from storage.segments.segment import Segment
+from storage.segments.segment_format import (
     BATCH_EXTENT,
     CLEANED,
     DAMAGED,

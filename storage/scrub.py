@@ -17,8 +17,8 @@ from crc32c import crc32c
 
 from protocol.records.batch import ATTRIBUTES_AT, HEADER_SIZE, BatchHeader, read_header
 from storage.log import BEYOND_ALL_OFFSETS, LogDamaged
-from storage.segment import Segment
-from storage.segment_format import LOG
+from storage.segments.segment import Segment
+from storage.segments.segment_format import LOG
 from storage.steps import Steps
 
 if TYPE_CHECKING:

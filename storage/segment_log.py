@@ -12,9 +12,8 @@ from typing import NoReturn
 
 from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
-from storage.aborted import AbortedIndex
 from storage.checkpoints import replace_unsynced
-from storage.compactor import Compactor, Derived
+from storage.cleaner.compactor import Compactor, Derived
 from storage.disposal import Disposal
 from storage.epochs import EPOCHS_FILE
 from storage.files import Files
@@ -32,13 +31,14 @@ from storage.log import (
     StorageFailed,
 )
 from storage.lookup import Found, Unreadable, find_in_segments, headers_from, newest_in_segments
-from storage.producer_snapshot import SnapshotFiles
+from storage.producers.aborted import AbortedIndex
+from storage.producers.producer_snapshot import SnapshotFiles
 from storage.recovery import Loaded, Recovery, load
 from storage.retention import due_offset, enforce_retention
 from storage.scrub import Scrub, scrub
-from storage.segment import Segment, roll_age_ms
-from storage.segment_format import BATCH_EXTENT
-from storage.stamping import Placed, stamp, together
+from storage.segments.segment import Segment, roll_age_ms
+from storage.segments.segment_format import BATCH_EXTENT
+from storage.segments.stamping import Placed, stamp, together
 from storage.steps import Spent, Steps, never
 
 HINTS = 256

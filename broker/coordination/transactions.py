@@ -24,7 +24,7 @@ from coordinator.transactions.fencing import LAST_EPOCH
 from coordinator.transactions.markers import MarkerDriver
 from coordinator.transactions.states import Transaction, TransactionState, contains
 from protocol.errors import ErrorCode
-from storage.producer_entry import NO_OFFSET, ProducerEntry
+from storage.producers.producer_entry import NO_OFFSET, ProducerEntry
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from protocol.records.control import read_end_transaction
 from protocol.schema import Buffer
 from storage.files import File
 from storage.log import Log, StorageFailed
-from storage.producer_snapshot import SnapshotFiles
-from storage.producer_state import CompletedTransaction, EndMarker, ProducerState
+from storage.producers.producer_snapshot import SnapshotFiles
+from storage.producers.producer_state import CompletedTransaction, EndMarker, ProducerState
 from storage.steps import Steps, finish
 
 

@@ -21,10 +21,10 @@ from protocol.errors import ErrorCode
 from protocol.records.batch import BatchHeader, read_header
 from protocol.records.control import end_transaction_marker
 from protocol.schema import Buffer
-from storage.compaction import Plan
+from storage.cleaner.compaction import Plan
 from storage.log import Log, LogDamaged, OffsetOutOfRange, TimestampedOffset
-from storage.producer_entry import ProducerEntry
-from storage.producer_state import EndMarker, ProducerRefused
+from storage.producers.producer_entry import ProducerEntry
+from storage.producers.producer_state import EndMarker, ProducerRefused
 from storage.steps import Spent, Steps, never
 
 logger = logging.getLogger(__name__)

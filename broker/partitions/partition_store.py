@@ -18,8 +18,8 @@ from storage.files import Files
 from storage.log import Log, LogConfig
 from storage.memory_log import MemoryLog
 from storage.recovery import Recovery
-from storage.segment_format import DAMAGED
 from storage.segment_log import SegmentLog
+from storage.segments.segment_format import DAMAGED
 
 PARTITION_FOLDER = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<index>\d+)$")
 _log = EventLog("recovery")

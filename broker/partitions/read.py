@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from protocol.schema import Buffer
-from storage.aborted import AbortedTransaction
+from storage.producers.aborted import AbortedTransaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from protocol.records.batch import BatchHeader
-from storage.producer_state import EndMarker, Tentative
+from storage.producers.producer_state import EndMarker, Tentative
 
 
 class Guard:

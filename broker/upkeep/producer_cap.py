@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Sequence
 
 from broker.partitions.partition import Partition
-from storage.producer_entry import HEAD, NO_OFFSET
+from storage.producers.producer_entry import HEAD, NO_OFFSET
 
 ENTRIES_PER_SLICE = 10_000
 MOST_AT_ONCE = 20_000

@@ -18,12 +18,12 @@ from broker.partitions.visibility import Visibility
 from coordinator.groups.offsets import OffsetStore
 from coordinator.groups.rebalance import Rebalance
 from coordinator.transactions.coordinator import TransactionCoordinator
-from storage import producer_state
-from storage.aborted import AbortedIndex
-from storage.cleaned_segment import CleanedSegment
+from storage.cleaner.cleaned_segment import CleanedSegment
+from storage.cleaner.key_map import KeyMap
 from storage.flushing import SegmentFlush
-from storage.key_map import KeyMap
-from storage.producer_state import ProducerState
+from storage.producers import producer_state
+from storage.producers.aborted import AbortedIndex
+from storage.producers.producer_state import ProducerState
 
 Plant = Callable[[], contextlib.AbstractContextManager[Any]]
 

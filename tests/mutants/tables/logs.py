@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Change, Mutant
 
-SNAPSHOTS = "storage.producer_snapshot"
+SNAPSHOTS = "storage.producers.producer_snapshot"
 DERIVED = "broker.partitions.derived:DerivedState"
 GROUP_COMMIT = "broker.disk.group_commit:GroupCommit"
 UNHELD = Change("broker.coordination.promises:when_promises_are_durable", "if not waits:", "if True:")
@@ -58,7 +58,7 @@ MUTANTS = (
         "Redpanda PR #7544: the last stable offset is ahead after a restart",
         (
             Change(
-                "storage.producer_state:ProducerState.restore",
+                "storage.producers.producer_state:ProducerState.restore",
                 "OrderedDict(sorted(pair for pair in opened if pair[0] != NO_OFFSET))",
                 "OrderedDict()",
             ),
@@ -70,7 +70,7 @@ MUTANTS = (
         "I24: bytes that were never written whole are served",
         (
             Change(
-                "storage.segment:Segment.recover",
+                "storage.segments.segment:Segment.recover",
                 "for _, header, _ in self.batches(position, check=True):",
                 "for _, header, _ in self.batches(position):",
             ),
@@ -157,7 +157,7 @@ MUTANTS = (
         "a power cut after compaction empties a segment",
         (
             Change(
-                "storage.cleaned_segment:CleanedSegment.sync",
+                "storage.cleaner.cleaned_segment:CleanedSegment.sync",
                 "file.sync()",
                 "pass",
             ),

@@ -4,7 +4,7 @@ from tests.mutants.mutant import Change, Mutant
 
 DRIVER = "coordinator.transactions.markers:MarkerDriver"
 WRITER = "broker.coordination.marker_writer:LocalMarkerWriter"
-STATE = "storage.producer_state:ProducerState"
+STATE = "storage.producers.producer_state:ProducerState"
 STORIES = "unit/transactions/test_transaction_stories.py"
 HELD = "unit/transactions/test_transactions_held.py"
 MARKER_WRITER = "unit/transactions/test_marker_writer.py"

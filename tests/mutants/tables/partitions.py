@@ -3,10 +3,10 @@
 from tests.mutants.mutant import Change, Mutant
 
 PARTITION = "broker.partitions.partition:Partition"
-STATE = "storage.producer_state:ProducerState"
-INDEX = "storage.aborted"
-CLEANING = "storage.cleaning"
-COMPACTION = "storage.compaction"
+STATE = "storage.producers.producer_state:ProducerState"
+INDEX = "storage.producers.aborted"
+CLEANING = "storage.cleaner.cleaning"
+COMPACTION = "storage.cleaner.compaction"
 IN_A_PARTITION = "unit/partition/test_transactions_in_a_partition.py"
 RECOVERED = "unit/partition/test_recovered_state.py"
 COMPACTING = "unit/partition/test_compaction.py"
@@ -167,7 +167,9 @@ MUTANTS = (
         "KAFKA-8335, KAFKA-8351: aborted records come back",
         (
             Change(
-                "storage.cleaned_transactions:CleanedTransactions.marker_seen", "return not has_batches", "return True"
+                "storage.cleaner.cleaned_transactions:CleanedTransactions.marker_seen",
+                "return not has_batches",
+                "return True",
             ),
         ),
         (f"{COMPACTING}::test_a_marker_goes_only_after_its_data_and_its_time",),
@@ -195,7 +197,7 @@ MUTANTS = (
         "I34: compaction loses the committed value of the key",
         (
             Change(
-                "storage.cleaned_transactions:CleanedTransactions.data_seen",
+                "storage.cleaner.cleaned_transactions:CleanedTransactions.data_seen",
                 "return header.producer_id in self._aborted",
                 "return False",
             ),

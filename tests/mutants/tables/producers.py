@@ -1,8 +1,8 @@
-"""Producer state, sequences and verification guards (storage/producer_state.py, broker/partition)."""
+"""Producer state, sequences and verification guards (storage/producers/producer_state.py, broker/partition)."""
 
 from tests.mutants.mutant import Change, Mutant
 
-STATE = "storage.producer_state"
+STATE = "storage.producers.producer_state"
 PARTITION = "broker.partitions.partition:Partition"
 VERIFICATION = "broker.partitions.verification:Verifications"
 RULES = "unit/partition/test_producer_rules.py"
@@ -13,7 +13,13 @@ MUTANTS = (
     Mutant(
         "duplicate cache of four",
         "KAFKA-5494: the retry of the fifth request in flight is refused",
-        (Change("storage.producer_entry:with_batch", "len(batches) >= _FULL", "len(batches) >= _FULL - BATCH.size"),),
+        (
+            Change(
+                "storage.producers.producer_entry:with_batch",
+                "len(batches) >= _FULL",
+                "len(batches) >= _FULL - BATCH.size",
+            ),
+        ),
         (f"{RULES}::test_only_the_last_five_batches_are_remembered",),
     ),
     Mutant(
@@ -21,7 +27,7 @@ MUTANTS = (
         "I21: the client believes its records to be elsewhere",
         (
             Change(
-                "storage.producer_entry:find_batch",
+                "storage.producers.producer_entry:find_batch",
                 "return CachedBatch(*fields)",
                 "return CachedBatch(*list(BATCH.iter_unpack(memoryview(packed)[HEAD.size :]))[-1])",
             ),

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from storage.aborted import AbortedIndex
-from storage.producer_state import CompletedTransaction
+from storage.producers.aborted import AbortedIndex
+from storage.producers.producer_state import CompletedTransaction
 from tests.harness.simulated_files import SimulatedFiles
 
 

@@ -12,10 +12,10 @@ from broker.partitions.derived import marker_in
 from protocol.errors import ErrorCode
 from protocol.records.batch import BatchHeader, headers_in
 from protocol.records.record import NewRecord, build_batch, records_of
-from storage.cleaning import Work
-from storage.compaction import compact, plan
+from storage.cleaner.cleaning import Work
+from storage.cleaner.compaction import compact, plan
 from storage.log import LogConfig, StorageFailed
-from storage.producer_state import ProducerState
+from storage.producers.producer_state import ProducerState
 from storage.recovery import Recovery
 from storage.retention import enforce_retention
 from storage.segment_log import SegmentLog

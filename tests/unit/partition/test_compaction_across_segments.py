@@ -1,8 +1,8 @@
 """A transaction whose data and marker lie in segments that are compacted one after the other (KAFKA-8351)."""
 
 from broker.partitions.derived import marker_in
-from storage.producer_snapshot import SnapshotFiles
-from storage.producer_state import ProducerState
+from storage.producers.producer_snapshot import SnapshotFiles
+from storage.producers.producer_state import ProducerState
 from storage.segment_log import SegmentLog
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import NOW_MS, Rig, idempotent

@@ -8,7 +8,7 @@ import pytest
 from protocol.records import compression
 from protocol.records.batch import HEADER, HEADER_SIZE, read_header, seal
 from protocol.records.record import NewRecord, build_batch, records_of
-from storage.compactor import CHECKPOINT
+from storage.cleaner.compactor import CHECKPOINT
 from storage.segment_log import SegmentLog
 from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles

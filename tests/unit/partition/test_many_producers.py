@@ -6,7 +6,7 @@ import sys
 from broker.upkeep.producer_cap import enforce
 from protocol.records.batch import HEADER, BatchHeader, read_header
 from protocol.records.record import NewRecord, build_batch
-from storage.producer_state import EndMarker, ProducerState
+from storage.producers.producer_state import EndMarker, ProducerState
 from tests.unit.partition.rig import Rig
 
 PRODUCERS = 100_000

@@ -10,8 +10,8 @@ from broker.partitions.errors import AppendError
 from protocol.errors import ErrorCode
 from protocol.records.batch import BatchHeader, read_header
 from protocol.records.record import NewRecord, build_batch
-from storage.producer_entry import CachedBatch, ProducerEntry
-from storage.producer_state import ProducerState
+from storage.producers.producer_entry import CachedBatch, ProducerEntry
+from storage.producers.producer_state import ProducerState
 from tests.unit.partition.rig import DAY_MS, NOW_MS, Rig, idempotent, in_transaction, plain
 
 LAST = (1 << 31) - 1

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.aborted import AbortedIndex, AbortedTransaction
-from storage.producer_entry import CachedBatch, ProducerEntry
-from storage.producer_snapshot import (
+from storage.producers.aborted import AbortedIndex, AbortedTransaction
+from storage.producers.producer_entry import CachedBatch, ProducerEntry
+from storage.producers.producer_snapshot import (
     SnapshotUnreadable,
     decode_sidecar,
     decode_snapshot,
     encode_sidecar,
     encode_snapshot,
 )
-from storage.producer_state import CompletedTransaction
+from storage.producers.producer_state import CompletedTransaction
 from storage.recovery import Recovery
 from tests.harness.read_committed_oracle import Seen
 from tests.harness.simulated_files import SimulatedFiles

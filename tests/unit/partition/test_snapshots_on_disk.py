@@ -9,8 +9,8 @@ from threading import get_ident
 
 import pytest
 
-from storage import producer_snapshot
-from storage.producer_snapshot import ENTRIES_PER_PART, SnapshotFiles, encode_sidecar, encode_snapshot
+from storage.producers import producer_snapshot
+from storage.producers.producer_snapshot import ENTRIES_PER_PART, SnapshotFiles, encode_sidecar, encode_snapshot
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
 from storage.steps import finish

@@ -3,8 +3,8 @@
 from protocol.records.batch import headers_in
 from protocol.schema import Buffer
 from storage.memory_log import MemoryLog
-from storage.segment import placed_by
 from storage.segment_log import SegmentLog
+from storage.segments.segment import placed_by
 
 
 def append_exactly(log: SegmentLog | MemoryLog, batches: Buffer) -> None:

@@ -156,7 +156,7 @@ def test_a_reader_gets_what_lies_before_a_broken_header_and_no_more(field: str, 
     }[field]
     files.open(segment.path + ".log").write_at(4 * size + position, raw)
     again = open_log(files, Recovery(clean=True, recovery_point=40))
-    with mock.patch("storage.segment_reading.LEFT_IN_FILE_BYTES", 100 if to_send else 1 << 20):
+    with mock.patch("storage.segments.segment_reading.LEFT_IN_FILE_BYTES", 100 if to_send else 1 << 20):
         for _ in ("first", "when it is known"):
             for offset in range(damaged):
                 assert again.read_slice(offset, 1 << 20, end_offset=end - 1, to_send=True).next_offset == damaged

@@ -164,7 +164,7 @@ class TwoLogs(RuleBasedStateMachine):
 @pytest.fixture(autouse=True, scope="module")
 def little_is_much() -> Iterator[None]:
     """So that small logs, too, leave in their files what is to be sent."""
-    with mock.patch("storage.segment_reading.LEFT_IN_FILE_BYTES", 200):
+    with mock.patch("storage.segments.segment_reading.LEFT_IN_FILE_BYTES", 200):
         yield
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from storage.aborted import AbortedIndex
-from storage.cleaning import LastBatch, Work
-from storage.compaction import Pass, Plan, compact, plan
+from storage.cleaner.cleaning import LastBatch, Work
+from storage.cleaner.compaction import Pass, Plan, compact, plan
 from storage.log import StorageFailed
-from storage.producer_entry import NO_OFFSET
-from storage.producer_state import ProducerState
+from storage.producers.aborted import AbortedIndex
+from storage.producers.producer_entry import NO_OFFSET
+from storage.producers.producer_state import ProducerState
 from storage.steps import Spent, Steps, never
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from protocol.schema import Buffer
-from storage.segment_format import BATCH_NEWS, BATCH_PLACE, LENGTH_END
+from storage.segments.segment_format import BATCH_NEWS, BATCH_PLACE, LENGTH_END
 
 
 class Placed(NamedTuple):

@@ -23,8 +23,8 @@ from crc32c import crc32c
 from protocol.schema import Buffer
 from storage.disposal import Disposal
 from storage.files import Files
-from storage.producer_entry import BATCH, HEAD, NO_OFFSET, CachedBatch, ProducerEntry
-from storage.producer_state import ProducerState
+from storage.producers.producer_entry import BATCH, HEAD, NO_OFFSET, CachedBatch, ProducerEntry
+from storage.producers.producer_state import ProducerState
 from storage.steps import Blocking, Steps
 
 SNAPSHOT_SUFFIX = ".snapshot"

@@ -14,11 +14,11 @@ from protocol.records.batch import COMPRESSION_MASK, DELETE_HORIZON, BatchHeader
 from protocol.records.compression import Body
 from protocol.records.spans import append_at_other_base, spans_in
 from protocol.schema import Buffer
-from storage.cleaned_segment import CleanedSegment
-from storage.cleaned_transactions import CleanedTransactions
-from storage.key_map import KeyMap
+from storage.cleaner.cleaned_segment import CleanedSegment
+from storage.cleaner.cleaned_transactions import CleanedTransactions
+from storage.cleaner.key_map import KeyMap
 from storage.log import LogConfig
-from storage.segment import Segment
+from storage.segments.segment import Segment
 from storage.steps import RECORDS_AT_ONCE, Spent, Steps, opened, sealed
 
 READ_BYTES = 64 << 10

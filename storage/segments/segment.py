@@ -12,7 +12,7 @@ from protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_hea
 from protocol.schema import Buffer
 from storage.files import File, Files
 from storage.log import LogConfig, LogDamaged
-from storage.segment_format import (
+from storage.segments.segment_format import (
     BATCH_EXTENT,
     INDEX,
     LARGEST_RELATIVE_OFFSET,
@@ -23,9 +23,9 @@ from storage.segment_format import (
     TIME_INDEX,
     file_name,
 )
-from storage.segment_reading import EXTENT, OFFSET, POSITION, SegmentReading
-from storage.sparse_index import SparseIndex
-from storage.stamping import Placed
+from storage.segments.segment_reading import EXTENT, OFFSET, POSITION, SegmentReading
+from storage.segments.sparse_index import SparseIndex
+from storage.segments.stamping import Placed
 
 SCAN_BYTES = 1 << 20
 INDEX_BEHIND_BYTES = 1 << 20

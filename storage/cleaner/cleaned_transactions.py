@@ -6,7 +6,7 @@ One object for a whole pass: a transaction may begin in one segment and end in a
 from protocol.records.batch import BatchHeader
 from protocol.records.control import read_end_transaction
 from protocol.schema import Buffer
-from storage.aborted import AbortedTransaction
+from storage.producers.aborted import AbortedTransaction
 
 
 class CleanedTransactions:

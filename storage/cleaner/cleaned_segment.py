@@ -2,10 +2,10 @@
 
 from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
-from storage.aborted import AbortedTransaction
 from storage.files import File, Files
 from storage.log import LogConfig
-from storage.segment_format import (
+from storage.producers.aborted import AbortedTransaction
+from storage.segments.segment_format import (
     CLEANED,
     INDEX,
     LOG,
@@ -16,7 +16,7 @@ from storage.segment_format import (
     TRANSACTION_INDEX,
     file_name,
 )
-from storage.sparse_index import SparseIndex
+from storage.segments.sparse_index import SparseIndex
 
 WRITE_BYTES = 1 << 20
 SUFFIXES = (INDEX, TIME_INDEX, TRANSACTION_INDEX, LOG)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from storage.files import File, Files
 from storage.log import BEYOND_ALL_OFFSETS
-from storage.producer_state import CompletedTransaction
+from storage.producers.producer_state import CompletedTransaction
 
 INDEX_SUFFIX = ".txnindex"
 _ENTRY = struct.Struct(">hqqqq")

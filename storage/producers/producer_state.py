@@ -12,7 +12,7 @@ from typing import NamedTuple
 from protocol.errors import ErrorCode
 from protocol.records.batch import BatchHeader
 from storage.frozen_entries import ChangesBeside, PackedEntries
-from storage.producer_entry import (
+from storage.producers.producer_entry import (
     BATCH,
     HEAD,
     NO_EPOCH,

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 from protocol.records.batch import BatchHeader, CorruptRecords
 from protocol.records.spans import spans_in
 from protocol.schema import Buffer
-from storage.aborted import AbortedTransaction
-from storage.cleaned_segment import CleanedSegment
-from storage.cleaned_transactions import CleanedTransactions
-from storage.cleaning import Cleaning, DamagedSegment, LastBatch, Work, whole_batches
-from storage.key_map import KeyMap, short_of
-from storage.segment import Segment
+from storage.cleaner.cleaned_segment import CleanedSegment
+from storage.cleaner.cleaned_transactions import CleanedTransactions
+from storage.cleaner.cleaning import Cleaning, DamagedSegment, LastBatch, Work, whole_batches
+from storage.cleaner.key_map import KeyMap, short_of
+from storage.producers.aborted import AbortedTransaction
+from storage.segments.segment import Segment
 from storage.steps import RECORDS_AT_ONCE, Blocking, Steps, T, opened
 
 if TYPE_CHECKING:

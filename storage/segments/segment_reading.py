@@ -8,8 +8,8 @@ the client.
 from protocol.records.batch import HEADER_SIZE
 from storage.files import File
 from storage.log import BEYOND_ALL_OFFSETS, LogDamaged, LogSlice
-from storage.segment_format import BATCH_EXTENT, LENGTH_END, LOG
-from storage.sparse_index import SparseIndex
+from storage.segments.segment_format import BATCH_EXTENT, LENGTH_END, LOG
+from storage.segments.sparse_index import SparseIndex
 
 LOCATE_BYTES = 8192
 LEFT_IN_FILE_BYTES = 64 << 10
