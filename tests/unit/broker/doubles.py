@@ -22,7 +22,7 @@ class FakeTransport(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__({"peername": ("10.0.0.1", 4711)})
-        self.written = b""
+        self.written = bytearray()
         self.reading = True
         self.closed = False
         self.high = 0
