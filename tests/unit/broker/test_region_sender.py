@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from struct import unpack
 from types import SimpleNamespace
@@ -69,8 +69,10 @@ class Story:
 
 
 @pytest.fixture
-def story(tmp_path: Path) -> Story:
-    return Story(tmp_path / "data")
+def story(tmp_path: Path) -> Iterator[Story]:
+    told = Story(tmp_path / "data")
+    yield told
+    told.files.close()
 
 
 async def frame(loop: asyncio.AbstractEventLoop, client: socket.socket) -> tuple[int, bytes]:
