@@ -53,9 +53,10 @@ class Serving:
     """Node and server in this process, with a topic whose content does not fit into anybody's socket."""
 
     def __init__(self, folder: Path) -> None:
-        files = LocalFiles(str(folder))
+        self.files = LocalFiles(str(folder))
+        self.environment = RealEnvironment(self.files)
         config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0"})
-        self.node = Node(config, RealEnvironment(files), on_failure=lambda _: None)
+        self.node = Node(config, self.environment, on_failure=lambda _: None)
         self.listening = bind_all(config.listeners, 10)
 
     async def start(self) -> tuple[str, int]:
@@ -63,6 +64,11 @@ class Serving:
         self.server = Server(self.services, self.node.catalogue, self.listening, self.node)
         (endpoint,) = await self.server.start()
         return "127.0.0.1", endpoint.port
+
+    async def stop(self) -> None:
+        await self.node.stop()
+        self.environment.close()
+        self.files.close()
 
 
 async def _client(address: tuple[str, int]) -> socket.socket:
@@ -101,7 +107,7 @@ def test_the_second_signal_waits_for_nobody(tmp_path: Path) -> None:
         hurry.set()
         await stopping
         assert serving.server.connection_count == 0
-        await serving.node.stop()
+        await serving.stop()
         writer.close()
         reader.close()
 
@@ -125,7 +131,7 @@ def test_a_connection_that_arrives_while_the_broker_stops_is_refused(tmp_path: P
         assert partition is not None and partition.log.end_offset == 0
         connection.connection_lost(None)
         await serving.server.stop()
-        await serving.node.stop()
+        await serving.stop()
 
     uvloop.run(story())
 

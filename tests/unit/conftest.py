@@ -9,7 +9,8 @@ from broker.disk import local_files
 
 @pytest.fixture(autouse=True)
 def every_data_folder_is_given_back() -> Iterator[None]:
+    before = set(local_files._locked_here)
     yield
-    left = set(local_files._locked_here)
-    local_files._locked_here.clear()
+    left = local_files._locked_here - before
+    local_files._locked_here -= left
     assert left == set(), "`LocalFiles.close` was not called"
