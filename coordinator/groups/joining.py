@@ -15,6 +15,7 @@ from coordinator.groups.settings import GroupSettings
 from coordinator.machine import Outcome, Ticket
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroupRequest
+from protocol.primitives import MAX_STRING_BYTES
 
 MEMBER_ID_REQUIRED_SINCE = 4
 SKIP_ASSIGNMENT_SINCE = 9
@@ -130,7 +131,10 @@ class Joining:
 
     def _join_static(self, group: Membership, join: Join, instance_id: str) -> None:
         member_id = f"{instance_id}-{join.fresh_id}"
-        if instance_id in group.static_ids:
+        if len(member_id.encode()) > MAX_STRING_BYTES:
+            # Kafka's answer. It takes the member in all the same and can then neither describe nor write the group.
+            join.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+        elif instance_id in group.static_ids:
             self._replace_static(group, join, instance_id, member_id)
         else:
             self._add(group, join, member_id)

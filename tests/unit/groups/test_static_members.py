@@ -160,3 +160,14 @@ def test_a_static_member_that_came_back_has_a_session() -> None:
     assert back in [member.member_id for member in story.describe().members]
     story.pass_time(1, ids[0])
     assert story.heartbeat(back, 1, instance="i1") == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_an_instance_whose_member_id_no_answer_could_hold_is_refused() -> None:
+    """Kafka's code. It has taken the member in by then, and fails with everybody else who asks for the group."""
+    story = Story()
+    assert joined(story.join(instance="x" * 32_767)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    story.tick()
+    assert story.describe().members == []
+    ticket = story.join(instance="x" * (32_766 - len("id2")))
+    story.tick()
+    assert len(joined(ticket).member_id) == 32_767
