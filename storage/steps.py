@@ -71,14 +71,16 @@ def without_frames(error: E) -> E:
     return error.with_traceback(None)
 
 
-def opened(header: BatchHeader, batch: Buffer, bounds: Bounds) -> Steps[Body]:
-    """The records of a batch, uncompressed. Raises `CorruptRecords`, also where they come to more than they may."""
+def opened(header: BatchHeader, batch: Buffer, bounds: Bounds, *, at_once: bool = True) -> Steps[Body]:
+    """The records of a batch, uncompressed. Raises `CorruptRecords`, also where they come to more than they may. Not
+    `at_once`: they are known to come to more than `INLINE_BYTES`."""
     size = header.size - HEADER_SIZE
     if not header.compression or not size:
         return body_of(header, batch)
     limit = bounds.limit_of(size)
     try:
-        return body_of(header, batch, limit=min(limit, INLINE_BYTES))
+        if at_once:
+            return body_of(header, batch, limit=min(limit, INLINE_BYTES))
     except TooManyBytes:
         if limit <= INLINE_BYTES:
             raise

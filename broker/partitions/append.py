@@ -13,6 +13,7 @@ from broker.partitions.inspection import (
     check_room_for_records,
     count_records,
     must_read_all,
+    open_small,
     read_batch,
     rewrite,
 )
@@ -98,14 +99,33 @@ def checking(
     zstd_allowed: bool,
     log_start_offset: int,
     spent: Spent,
+    at_once: bool = True,
 ) -> Steps[CheckedBatch]:
-    """The same in steps, for a batch that has to be opened."""
+    """The same in steps, for a batch that has to be opened. `at_once`: see `storage.steps.opened`."""
     if spent():
         yield None
     batch, header = _sound_batch(records, config, zstd_allowed, log_start_offset)
     try:
         check_header(header, config)
-        return (yield from _opened(batch, header, config, partition_name, now_ms, spent))
+        return (yield from _opened(batch, header, config, partition_name, now_ms, spent, at_once=at_once))
+    except AppendError as error:
+        raise _at(error, log_start_offset) from None
+
+
+def check_small(
+    records: memoryview,
+    config: TopicConfig,
+    room: bytearray,
+    *,
+    now_ms: int,
+    zstd_allowed: bool,
+    log_start_offset: int,
+) -> CheckedBatch | None:
+    """The same for a batch of `opens_small`, in `room`; None where its records do not fit."""
+    batch, header = _sound_batch(records, config, zstd_allowed, log_start_offset)
+    try:
+        check_header(header, config)
+        return _fitting(batch, header, config, now_ms) if open_small(batch, header, config, room) else None
     except AppendError as error:
         raise _at(error, log_start_offset) from None
 
@@ -196,10 +216,17 @@ def check_header(header: BatchHeader, config: TopicConfig) -> None:
 
 
 def _opened(
-    batch: memoryview, header: BatchHeader, config: TopicConfig, partition_name: str, now_ms: int, spent: Spent
+    batch: memoryview,
+    header: BatchHeader,
+    config: TopicConfig,
+    partition_name: str,
+    now_ms: int,
+    spent: Spent,
+    *,
+    at_once: bool = True,
 ) -> Steps[CheckedBatch]:
     max_timestamp = yield from read_batch(
-        batch, header, config, partition_name=partition_name, now_ms=now_ms, spent=spent
+        batch, header, config, partition_name=partition_name, now_ms=now_ms, spent=spent, at_once=at_once
     )
     if config.log_append_time:
         max_timestamp = now_ms

@@ -19,7 +19,7 @@ from protocol.records.batch import (
     read_header,
     seal,
 )
-from protocol.records.compression import Body, TooManyBytes, Undecodable
+from protocol.records.compression import Body, TooManyBytes, Undecodable, decompress_into
 from protocol.records.record import check_room
 from protocol.records.spans import Span, skip_records, spans_in
 from protocol.schema import Buffer
@@ -68,13 +68,42 @@ def count_records(batch: memoryview, header: BatchHeader, config: TopicConfig) -
         raise _refused(error) from error
 
 
+def open_small(batch: memoryview, header: BatchHeader, config: TopicConfig, room: bytearray) -> bool:
+    """Open a compressed batch in `room`, and check of its records what has to be where not all are read; False where
+    they do not fit, or may not come to as much as it holds. Raises `AppendError`."""
+    limit = config.log.decompression.limit_of(header.size - HEADER_SIZE)
+    if limit < len(room):
+        return False
+    try:
+        try:
+            size = decompress_into(header.attributes & COMPRESSION_MASK, batch[HEADER_SIZE:], room)
+        except TooManyBytes:
+            if limit > len(room):
+                return False
+            raise
+        with memoryview(room)[:size] as body:
+            check_room(header, body)
+            if header.records_count <= FEW_RECORDS and (end := skip_records(body, 0, header.records_count)) != size:
+                raise CorruptRecords(f"{size - end} bytes behind the last record")
+    except CorruptRecords as error:
+        raise _refused(error) from error
+    return True
+
+
 def read_batch(
-    batch: memoryview, header: BatchHeader, config: TopicConfig, *, partition_name: str, now_ms: int, spent: Spent
+    batch: memoryview,
+    header: BatchHeader,
+    config: TopicConfig,
+    *,
+    partition_name: str,
+    now_ms: int,
+    spent: Spent,
+    at_once: bool,
 ) -> Steps[int]:
     """Open a batch and check of its records what has to be. Returns the largest timestamp: the real one where all
-    records were read. Raises `AppendError`."""
+    records were read. Raises `AppendError`. `at_once`: see `storage.steps.opened`."""
     try:
-        body = yield from opened(header, batch, config.log.decompression)
+        body = yield from opened(header, batch, config.log.decompression, at_once=at_once)
         if must_read_all(header, config, now_ms):
             return (yield from _check_all(body, header, config, partition_name, now_ms, spent))
         if config.record_checks is RecordChecks.ALL or header.records_count <= FEW_RECORDS:

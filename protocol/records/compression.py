@@ -10,7 +10,7 @@ gzip and zstd may consist of several members one after the other.
 
 import mmap
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import cramjam
@@ -42,6 +42,13 @@ Body = bytes | mmap.mmap
 """The records of one batch, uncompressed. Both give a number for an index and `bytes` for a slice."""
 _Room = bytearray | mmap.mmap
 DecompressInto = Callable[[Buffer, _Room], int]
+_INTO: dict[int, DecompressInto] = {
+    GZIP: cramjam.gzip.decompress_into,
+    LZ4: cramjam.lz4.decompress_into,
+    ZSTD: cramjam.zstd.decompress_into,
+}
+_FULL = "whole buffer"
+"""The library tells a full buffer from bad input only by its words; a test holds it to them."""
 
 
 class Undecodable(CorruptRecords):
@@ -97,17 +104,27 @@ def decompress_body(codec: int, data: Buffer, limit: int = DEFAULT_LIMIT) -> Bod
     if codec == NONE:
         return bytes(data)
     try:
-        if codec == GZIP:
-            return _grow(cramjam.gzip.decompress_into, data, limit)
         if codec == SNAPPY:
             return _decompress_snappy(memoryview(data), limit)
-        if codec == LZ4:
-            return _grow(cramjam.lz4.decompress_into, data, limit)
-        if codec == ZSTD:
-            return _grow(cramjam.zstd.decompress_into, data, limit)
+        if codec in _INTO:
+            return _grow(_INTO[codec], data, limit)
     except (cramjam.DecompressionError, struct.error) as error:
         raise Undecodable(f"{NAMES[codec]}: {error}") from error
     raise Undecodable(f"no codec has the code {codec}")
+
+
+def decompress_into(codec: int, data: Buffer, room: bytearray) -> int:
+    """Decompress the records of a batch to the beginning of `room`; how many bytes they are. Raises `CorruptRecords`;
+    `TooManyBytes` where they do not fit."""
+    try:
+        if codec == SNAPPY:
+            blocks, sizes = _snappy_blocks(memoryview(data), len(room))
+            return _fill(room, blocks, sizes)
+        return _INTO[codec](data, room)
+    except (cramjam.DecompressionError, struct.error) as error:
+        if _FULL in str(error):
+            raise TooManyBytes(f"the records come to more than {len(room)} bytes") from None
+        raise Undecodable(f"{NAMES[codec]}: {error}") from error
 
 
 def _grow(decompress_into: DecompressInto, data: Buffer, limit: int) -> Body:
@@ -118,8 +135,7 @@ def _grow(decompress_into: DecompressInto, data: Buffer, limit: int) -> Body:
         try:
             return _cut(out, decompress_into(data, out))
         except cramjam.DecompressionError as error:
-            # The library tells a full buffer from bad input only by its words; a test holds it to them.
-            if "whole buffer" not in str(error):
+            if _FULL not in str(error):
                 raise
         del out  # Before the next one comes, and before an error remembers this frame.
         if room >= limit:
@@ -155,6 +171,13 @@ def _compress_xerial(data: memoryview) -> bytes:
 
 
 def _decompress_snappy(data: memoryview, limit: int) -> Body:
+    blocks, sizes = _snappy_blocks(data, limit)
+    out = _room_for(sum(sizes))
+    return _cut(out, _fill(out, blocks, sizes))
+
+
+def _snappy_blocks(data: memoryview, limit: int) -> tuple[list[memoryview], list[int]]:
+    """The blocks of a stream, and how many bytes each comes to."""
     blocks = list(_xerial_blocks(data)) if data[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC else [data]
     sizes: list[int] = []
     for block in blocks:
@@ -162,12 +185,16 @@ def _decompress_snappy(data: memoryview, limit: int) -> Body:
         limit -= sizes[-1]
         if limit < 0:  # The length that a block claims is believed only up to the limit.
             raise TooManyBytes("snappy: the records come to more than the limit")
-    out, at = _room_for(sum(sizes)), 0
+    return blocks, sizes
+
+
+def _fill(out: _Room, blocks: Sequence[memoryview], sizes: Sequence[int]) -> int:
+    at = 0
     with memoryview(out) as room:
         for block, size in zip(blocks, sizes, strict=True):
             with room[at : at + size] as place:
                 at += cramjam.snappy.decompress_raw_into(block, place)
-    return _cut(out, at)
+    return at
 
 
 def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:

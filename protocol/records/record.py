@@ -87,7 +87,7 @@ def records_in(header: BatchHeader, body: Body) -> Iterator[Record]:
         raise CorruptRecords(f"unreadable record: {error}") from error
 
 
-def check_room(header: BatchHeader, body: Body) -> None:
+def check_room(header: BatchHeader, body: Body | memoryview) -> None:
     """Raises `CorruptRecords` where so many records cannot lie in so few bytes."""
     if header.records_count < 0 or header.records_count * SMALLEST_RECORD > len(body):
         raise CorruptRecords(f"{header.records_count} records in {len(body)} bytes")

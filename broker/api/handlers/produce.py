@@ -65,7 +65,7 @@ def produce(
         write for write in writes
         if write.partition is not None and opener.must_open(write.partition, write.records, now_ms)
     ]  # fmt: skip
-    if closed:
+    if closed and not _opened_at_once(services, context, closed, now_ms):
         return _open_and_go_on(services, context, request, writes, closed, answer)
     return _admit(services, context, request, writes, answer)
 
@@ -75,6 +75,18 @@ def _has_many(topics: Sequence[TopicProduceData]) -> bool:
     if len(topics) == 1:
         return len(topics[0].partition_data) >= AT_ONCE
     return sum(1 + len(topic.partition_data) for topic in topics) > AT_ONCE
+
+
+def _opened_at_once(services: ProduceServices, context: RequestContext, closed: list[Write], now_ms: int) -> bool:
+    """Open a batch that is the only one and small: no coroutine for that."""
+    write = closed[0]
+    if len(closed) > 1:
+        return False
+    assert write.partition is not None
+    write.opened = services.batch_opener.open_small(
+        write.partition, write.records, now_ms=now_ms, zstd_allowed=context.api_version >= ZSTD_SINCE
+    )
+    return write.opened is not None
 
 
 async def _open_and_go_on(
@@ -87,10 +99,11 @@ async def _open_and_go_on(
 ) -> ProduceResponse | Deferred | NoAnswer:
     """What is in the batches is heard of after the gate, as in Kafka; it is looked at before, so that nothing waits
     between the gate and the append."""
-    slice_ = services.environment.time_slice()
+    slice_, opener = services.environment.time_slice(), services.batch_opener
+    open_one = opener.open if len(closed) > 1 else opener.open_large
     for write in closed:
         assert write.partition is not None
-        write.opened = await services.batch_opener.open(
+        write.opened = await open_one(
             write.partition,
             write.records,
             now_ms=services.environment.wall_ms(),

@@ -7,7 +7,6 @@ from broker.api.catalogue import Deferred
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.node import Node
 from broker.partitions.opening import LARGE_AT_ONCE
-from broker.process.eager import Finished
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records.batch import HEADER, read_header, seal
@@ -149,8 +148,9 @@ def compressed(value: bytes, count: int = 1, **fields: int) -> memoryview:
 def test_a_small_compressed_batch_is_opened_without_waiting() -> None:
     async def story(node: Node) -> None:
         await opened(node)
-        begun = node.begin(produce(node, compressed(b"v", 20), acks=1))
-        assert isinstance(begun, Finished) and errors_of(begun.value) == [ErrorCode.NONE]
+        assert errors_of(produce(node, compressed(b"v", 20), acks=1)) == [ErrorCode.NONE]
+        lying = compressed(b"v", 20, records_count=30_000, last_offset_delta=29_999)
+        assert errors_of(produce(node, lying, acks=1)) == [ErrorCode.INVALID_RECORD]
 
     life(SimulatedFiles(), story)
 
