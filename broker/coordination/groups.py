@@ -16,11 +16,15 @@ from broker.partitions.partition import Partition
 from broker.partitions.topic import largest_batch
 from broker.process.environment import Environment
 from coordinator.groups.coordinator import DeletedOffsets, GroupCoordinator
+from coordinator.groups.held import Held
 from coordinator.groups.retention import TopicDeletion
 from coordinator.machine import Outcome, Ticket
+from coordinator.runtime import NotReady
 from protocol.errors import ErrorCode
 
 CONSUMER_OFFSETS = "__consumer_offsets"
+SCARCE_LOOK_MS = 1_000
+"""How soon groups that nobody needs are looked for when room is scarce."""
 
 
 class ConfiguredGroups:
@@ -33,6 +37,10 @@ class ConfiguredGroups:
     @property
     def max_size(self) -> int:
         return self._config.get_int("group.max.size")
+
+    @property
+    def max_held_bytes(self) -> int:
+        return self._config.get_int("tallystick.groups.max.bytes")
 
     @property
     def min_session_timeout_ms(self) -> int:
@@ -76,15 +84,27 @@ def make_group_shards(
         topic = topics.by_name(CONSUMER_OFFSETS)
         return config.get_int("offsets.topic.num.partitions") if topic is None else len(topic.partitions)
 
+    total = Held()
+    held: dict[int, Held] = {}
+
+    def make(index: int) -> GroupCoordinator:
+        """Also in the place of one that was dropped."""
+        if index in held:
+            held[index].let_go()
+        held[index] = Held(total)
+        return GroupCoordinator(settings, held[index])
+
     shards: Shards[GroupCoordinator] = Shards(
         topic=CONSUMER_OFFSETS,
         partition_count=partition_count,
-        make=lambda index: GroupCoordinator(settings),
+        make=make,
         environment=environment,
         load_bytes=lambda: config.get_int("offsets.load.buffer.size"),
         exists=lambda: topics.by_name(CONSUMER_OFFSETS) is not None,
         publish=publish,
     )
+
+    total.when_scarce = SoonRounds(shards).begin
 
     def leapt(by_ms: int) -> None:
         for shard in shards.all():
@@ -92,6 +112,26 @@ def make_group_shards(
 
     shards.clock.on_leap = leapt
     return shards
+
+
+class SoonRounds:
+    """Looks for groups and offsets that nobody needs, in all shards, some time before their next one is due."""
+
+    def __init__(self, shards: Shards[GroupCoordinator]) -> None:
+        self._shards = shards
+        self._begun = False
+
+    def begin(self) -> None:
+        """Soon, and once however often it is asked for meanwhile."""
+        if not self._begun:
+            self._begun = True
+            self._shards.timer.at(self._shards.clock.now_ms() + SCARCE_LOOK_MS, self._look)
+
+    def _look(self) -> None:
+        self._begun = False
+        for shard in self._shards.all():
+            with contextlib.suppress(NotReady):
+                shard.submit(lambda machine, now_ms: machine.look_for_unused(now_ms))
 
 
 async def forget_topic_offsets(groups: Shards[GroupCoordinator], topic: str, topic_id: bytes) -> None:

@@ -34,6 +34,15 @@ OWN_KEYS = (
         at_least(1),
     ),
     dynamic(
+        "tallystick.groups.max.bytes",
+        LONG,
+        "536870912",
+        "How much memory all groups together may take up: ids, metadata and assignments of members, ids that were "
+        "handed out, offsets. Beyond that new groups, members and offsets are COORDINATOR_NOT_AVAILABLE until others "
+        "have gone.",
+        at_least(1 << 20),
+    ),
+    dynamic(
         "tallystick.record.checks",
         STRING,
         "bounded",

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from coordinator.groups.answers import heartbeat, join_refused, sync_refused, synced, validate_member
 from coordinator.groups.deadline import DeadlineKey, DeadlineKind
+from coordinator.groups.growth import growth_by_assignments, growth_by_join
+from coordinator.groups.held import Held, Room
 from coordinator.groups.joining import Caller, Join, Joining
 from coordinator.groups.log_entries import empty_group
 from coordinator.groups.logged import LoggedGroup
@@ -31,9 +33,13 @@ from protocol.messages.groups import (
 class ClassicProtocol:
     """The operations of the protocol over the groups of one shard."""
 
-    def __init__(self, settings: GroupSettings, logged: Mapping[str, LoggedGroup], rebalance: Rebalance) -> None:
+    def __init__(
+        self, settings: GroupSettings, logged: Mapping[str, LoggedGroup], held: Held, rebalance: Rebalance
+    ) -> None:
         self._settings = settings
         self._logged = logged
+        self._held = held
+        self._room = Room(settings, held)
         self.memberships: dict[str, Membership] = {}
         """Of groups that were asked for since the shard was loaded, or had members then."""
         self._rebalance = rebalance
@@ -45,7 +51,7 @@ class ClassicProtocol:
         """A group was loaded: its members have a session's time to show up."""
         if not logged.members:
             return
-        group = self.memberships[logged.group_id] = Membership.of(logged)
+        group = self.memberships[logged.group_id] = Membership.of(logged, self._held)
         for member in group.members.values():
             self._rebalance.beat(group, member, now_ms)
         if len(group.members) > self._settings.max_size:
@@ -81,7 +87,7 @@ class ClassicProtocol:
                 self._forget(group)
             return None
         if group is None:
-            group = self.memberships[group_id] = Membership.of(logged)
+            group = self.memberships[group_id] = Membership.of(logged, self._held)
         return group
 
     def state_of(self, group_id: str) -> GroupState:
@@ -91,6 +97,7 @@ class ClassicProtocol:
 
     def _forget(self, group: Membership) -> None:
         self._rebalance.forget_group(group)
+        group.let_go()
         del self.memberships[group.group_id]
 
     # -- JoinGroup -------------------------------------------------------------------------------------------
@@ -103,12 +110,15 @@ class ClassicProtocol:
             outcome.answers.append((ticket, refusal))
             return outcome
         group = self.find(request.group_id)
+        if not self._room.has(growth_by_join(group, request, caller)):
+            outcome.answers.append((ticket, join_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)))
+            return outcome
         if group is None:
             if request.member_id:
                 # It was a member of a group that is gone.
                 outcome.answers.append((ticket, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)))
                 return outcome
-            group = Membership(request.group_id)
+            group = Membership(request.group_id, held=self._held)
             if not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
                 # Kafka would leave an empty group behind.
                 outcome.answers.append((ticket, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)))
@@ -136,6 +146,10 @@ class ClassicProtocol:
             outcome.answers.append((ticket, synced(group, member.assignment)))
             return outcome
         assert group.state is GroupState.COMPLETING_REBALANCE
+        if group.leader == member.member_id and not self._has_room_for(group, request):
+            # The leader joins again, and perhaps others have gone by then.
+            outcome.answers.append((ticket, sync_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)))
+            return outcome
         # An earlier request of the same member still waits: its connection is gone, or it would not ask again.
         answer_sync(member, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), outcome)
         member.syncing = ticket
@@ -146,6 +160,13 @@ class ClassicProtocol:
         else:
             self._rebalance.has_synced(group, member.member_id)
         return outcome
+
+    def _has_room_for(self, group: Membership, request: SyncGroupRequest) -> bool:
+        """Looked at where room is scarce: one record is never more than a batch."""
+        if not self._room.is_scarce:
+            return True
+        assignments = {entry.member_id: entry.assignment for entry in request.assignments}
+        return self._room.has(growth_by_assignments(group, self._logged[group.group_id], assignments))
 
     # -- Heartbeat -------------------------------------------------------------------------------------------
 

@@ -25,6 +25,8 @@ from coordinator.groups.commits import (
     validate_delete_offsets,
 )
 from coordinator.groups.deadline import DeadlineKey, DeadlineKind, GroupDeadlines
+from coordinator.groups.growth import growth_by_commit
+from coordinator.groups.held import Held, Room
 from coordinator.groups.joining import Caller
 from coordinator.groups.listing import described, listed
 from coordinator.groups.logged import GroupLedger
@@ -54,13 +56,15 @@ class DeletedOffsets:
 class GroupCoordinator:
     """Groups and their offsets, of one partition of `__consumer_offsets`."""
 
-    def __init__(self, settings: GroupSettings) -> None:
+    def __init__(self, settings: GroupSettings, held: Held | None = None) -> None:
+        """`held` counts what this machine holds, from nothing."""
         self._settings = settings
-        self.ledger = GroupLedger()
+        self.ledger = GroupLedger(held)
+        self._room = Room(settings, self.ledger.held)
         self._offsets = self.ledger.offsets
         self._deadlines = GroupDeadlines()
         self._rebalance = Rebalance(settings, self._deadlines)
-        self._classic = ClassicProtocol(settings, self.ledger.groups, self._rebalance)
+        self._classic = ClassicProtocol(settings, self.ledger.groups, self.ledger.held, self._rebalance)
         self._retention = RetentionRound(self.ledger, self._classic.memberships, settings)
 
     # -- membership ------------------------------------------------------------------------------------------
@@ -116,6 +120,8 @@ class GroupCoordinator:
         error = validate_commit(group, commit)
         if error is not ErrorCode.NONE:
             return Outcome(answers=[(ticket, [error for _ in commit.offsets])])
+        if self._room.is_scarce and not self._room.has(growth_by_commit(commit, self._offsets, is_new=group is None)):
+            return Outcome(answers=[(ticket, [ErrorCode.COORDINATOR_NOT_AVAILABLE for _ in commit.offsets])])
         if group is not None and commit.stamp is None and commit.member_id in group.members:
             # A plain commit is as good as a heartbeat.
             self._rebalance.beat(group, group.members[commit.member_id], now_ms)
@@ -189,6 +195,12 @@ class GroupCoordinator:
             if outcome.records:
                 break
         return outcome
+
+    def look_for_unused(self, now_ms: int) -> Outcome:
+        """Room is scarce: the next round of retention begins now."""
+        if self._retention.is_over:
+            self._deadlines.set(_RETENTION, now_ms)
+        return Outcome()
 
     def time_leapt(self, by_ms: int) -> None:
         """Somebody set the clock forward: that ends no session and no wait for members. Offsets age by it."""

@@ -118,7 +118,7 @@ class Joining:
         if join.caller.api_version >= MEMBER_ID_REQUIRED_SINCE:
             if len(group.pending) >= PENDING_MOST:
                 self._forget_pending(group, next(iter(group.pending)))
-            group.pending[member_id] = None
+            group.hand_out(member_id)
             self._rebalance.expect(group, member_id, join.now_ms + join.request.session_timeout_ms)
             join.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         else:

@@ -8,6 +8,7 @@ Rule 2. Who is joining, which generation is under way, who waits for what: all t
 
 from dataclasses import dataclass, field
 
+from coordinator.groups.held import LOGGED_GROUP_BYTES, LOGGED_MEMBER_BYTES, Held, text_bytes
 from coordinator.groups.offsets import OffsetStore
 from coordinator.groups.records import (
     GroupMetadataKey,
@@ -33,6 +34,11 @@ class LoggedMember:
     subscription: bytes
     assignment: bytes
 
+    @property
+    def held_bytes(self) -> int:
+        texts = text_bytes(self.member_id, self.instance_id, self.client_id, self.client_host)
+        return LOGGED_MEMBER_BYTES + texts + len(self.subscription) + len(self.assignment)
+
 
 @dataclass(frozen=True, slots=True)
 class LoggedGroup:
@@ -47,6 +53,12 @@ class LoggedGroup:
     state_timestamp_ms: int = -1
     """Of a group without members: since when it has none. Its offsets expire by that."""
     members: dict[str, LoggedMember] = field(default_factory=dict)
+    held_bytes: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        texts = 2 * text_bytes(self.group_id) + text_bytes(self.protocol_type, self.protocol, self.leader)
+        members = sum(member.held_bytes for member in self.members.values())
+        object.__setattr__(self, "held_bytes", LOGGED_GROUP_BYTES + texts + members)
 
     @classmethod
     def of(cls, group_id: str, value: GroupMetadataValue) -> "LoggedGroup":
@@ -78,9 +90,10 @@ class LoggedGroup:
 class GroupLedger:
     """All groups and offsets of one shard, as its log has them."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Held | None = None) -> None:
+        self.held = held or Held()
         self.groups: dict[str, LoggedGroup] = {}
-        self.offsets = OffsetStore()
+        self.offsets = OffsetStore(self.held)
 
     def replay(self, entry: ReplayedRecord | ReplayedMarker) -> str | None:
         """Take in what the log says; the id of the group whose own record it is. Unknown record types are skipped
@@ -103,20 +116,28 @@ class GroupLedger:
 
     def _replay_group(self, entry: ReplayedRecord) -> str:
         group_id = read_key(GroupMetadataKey, entry.key).group
+        known = self.groups.get(group_id)
+        if known is not None:
+            group_id = known.group_id  # A client chose it, of up to 32 KB: one copy is enough.
         if entry.value is None:
-            self.groups.pop(group_id, None)
+            self._put(group_id, None)
         else:
-            known = self.groups.get(group_id)
-            if known is not None:
-                group_id = known.group_id  # A client chose it, of up to 32 KB: one copy is enough.
-            self.groups[group_id] = LoggedGroup.of(group_id, read_versioned(GroupMetadataValue, entry.value))
+            self._put(group_id, LoggedGroup.of(group_id, read_versioned(GroupMetadataValue, entry.value)))
         return group_id
+
+    def _put(self, group_id: str, group: LoggedGroup | None) -> None:
+        before = self.groups.pop(group_id, None) if group is None else self.groups.get(group_id)
+        if before is not None:
+            self.held.add(-before.held_bytes)
+        if group is not None:
+            self.groups[group_id] = group
+            self.held.add(group.held_bytes)
 
     def _replay_offset(self, group_id: str, topic: str, partition: int, entry: ReplayedRecord) -> None:
         value = None if entry.value is None else read_versioned(OffsetCommitValue, entry.value)
         if value is not None and group_id not in self.groups:
             # Somebody stores offsets without being a member.
-            self.groups[group_id] = LoggedGroup(group_id)
+            self._put(group_id, LoggedGroup(group_id))
         self.offsets.replay(
             group_id,
             topic,

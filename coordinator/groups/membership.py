@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from coordinator.groups.held import MEMBER_BYTES, MEMBERSHIP_BYTES, PENDING_BYTES, Held, protocols_bytes, text_bytes
 from coordinator.groups.logged import LoggedGroup, LoggedMember
 from coordinator.groups.subscriptions import subscribed_topics
 from coordinator.machine import Ticket
@@ -48,6 +49,13 @@ class Member:
     """Never told of a generation yet. It cannot heartbeat, so its session runs even while it waits."""
     joining: Ticket | None = None
     syncing: Ticket | None = None
+    counted_bytes: int = 0
+    """What `Membership` has counted for it."""
+
+    @property
+    def held_bytes(self) -> int:
+        texts = text_bytes(self.member_id, self.instance_id, self.client_id, self.client_host)
+        return MEMBER_BYTES + texts + protocols_bytes(self.protocols) + len(self.assignment)
 
     def settle(self, logged: LoggedMember, protocol: str | None) -> None:
         """The log has this member's assignment. Its metadata need not be in memory twice."""
@@ -94,6 +102,27 @@ class Membership:
     member_came: bool = False
     subscribed: frozenset[str] | None = None
     """Topics of all members, where they are known."""
+    held: Held = field(default_factory=Held)
+    """What the shard holds; this group counts itself in."""
+    counted_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self._hold(MEMBERSHIP_BYTES)
+
+    # -- memory ----------------------------------------------------------------------------------------------
+
+    def _hold(self, change_bytes: int) -> None:
+        self.counted_bytes += change_bytes
+        self.held.add(change_bytes)
+
+    def _weigh(self, member: Member) -> None:
+        now_bytes = member.held_bytes
+        self._hold(now_bytes - member.counted_bytes)
+        member.counted_bytes = now_bytes
+
+    def let_go(self) -> None:
+        """The group is forgotten: it holds nothing any more."""
+        self._hold(-self.counted_bytes)
 
     # -- states ----------------------------------------------------------------------------------------------
 
@@ -132,7 +161,18 @@ class Membership:
             self.leader = member.member_id
         self.members[member.member_id] = member
         self._count(member, 1)
-        self.pending.pop(member.member_id, None)
+        self._weigh(member)
+        self._forget_pending(member.member_id)
+
+    def hand_out(self, member_id: str) -> None:
+        """An id whose owner is to come back with it."""
+        self.pending[member_id] = None
+        self._hold(PENDING_BYTES + text_bytes(member_id))
+
+    def _forget_pending(self, member_id: str) -> None:
+        if member_id in self.pending:
+            del self.pending[member_id]
+            self._hold(-PENDING_BYTES - text_bytes(member_id))
 
     def remove(self, member_id: str) -> None:
         """Forget a member or a pending id. Its waiting requests must have been answered."""
@@ -141,11 +181,12 @@ class Membership:
             assert member.joining is None
             assert member.syncing is None
             self._count(member, -1)
+            self._hold(-member.counted_bytes)
             if member.instance_id is not None:
                 del self.static_ids[member.instance_id]
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
-        self.pending.pop(member_id, None)
+        self._forget_pending(member_id)
         self.unsynced.pop(member_id, None)
 
     def replace_static(self, instance_id: str, new_id: str) -> Member:
@@ -168,6 +209,7 @@ class Membership:
         self._count(member, -1)
         member.protocols = protocols
         self._count(member, 1)
+        self._weigh(member)
 
     def _count(self, member: Member, change: int) -> None:
         for name in member.protocols:
@@ -234,7 +276,7 @@ class Membership:
     # -- what the log says -----------------------------------------------------------------------------------
 
     @classmethod
-    def of(cls, logged: LoggedGroup) -> "Membership":
+    def of(cls, logged: LoggedGroup, held: Held) -> "Membership":
         """The group as the log has it, with its members where it has any."""
         group = cls(
             logged.group_id,
@@ -244,6 +286,7 @@ class Membership:
             protocol=logged.protocol,
             leader=logged.leader,
             state_timestamp_ms=logged.state_timestamp_ms,
+            held=held,
         )
         for known in logged.members.values():
             member = Member(
@@ -274,6 +317,7 @@ class Membership:
             assert logged.generation == self.generation
             for known in logged.members.values():
                 self.members[known.member_id].settle(known, logged.protocol)
+                self._weigh(self.members[known.member_id])
             if self.leader is not None:
                 self.unsynced.pop(self.leader, None)
             if self.state is not GroupState.STABLE:

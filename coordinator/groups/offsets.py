@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from sys import intern
 
+from coordinator.groups.held import OFFSET_BYTES, Held, text_bytes
 from coordinator.groups.records import OffsetCommitValue
 
 Partition = tuple[str, int]
@@ -33,6 +34,10 @@ class StoredOffset:
     topic_id: bytes
     record_offset: int
 
+    @property
+    def held_bytes(self) -> int:
+        return OFFSET_BYTES + text_bytes(self.metadata)
+
     def is_of(self, topic_id: bytes) -> bool:
         """Whether it was committed for this topic and not for an earlier one of the same name."""
         return NO_TOPIC_ID in (self.topic_id, topic_id) or self.topic_id == topic_id
@@ -44,7 +49,8 @@ OffsetsOfGroup = dict[Partition, StoredOffset]
 class OffsetStore:
     """All offsets of one shard."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Held) -> None:
+        self._held = held
         self.committed: dict[str, OffsetsOfGroup] = {}
         self.staged: dict[int, dict[str, OffsetsOfGroup]] = {}
         """Producer id → group → what its open transaction would commit."""
@@ -115,9 +121,9 @@ class OffsetStore:
             record_offset,
         )
         if producer_id is None:
-            self.committed.setdefault(group_id, {})[key] = stored
+            self._put(self.committed.setdefault(group_id, {}), key, stored)
         else:
-            self.staged.setdefault(producer_id, {}).setdefault(group_id, {})[key] = stored
+            self._put(self.staged.setdefault(producer_id, {}).setdefault(group_id, {}), key, stored)
             self._producers.setdefault(group_id, {}).setdefault(key, {})[producer_id] = None
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
@@ -125,6 +131,7 @@ class OffsetStore:
         for group_id, offsets in self.staged.pop(producer_id, {}).items():
             for key, stored in offsets.items():
                 self._unlink(group_id, key, producer_id)
+                self._held.add(-stored.held_bytes)
                 if commit:
                     self._commit_if_newer(group_id, key, stored)
 
@@ -132,18 +139,28 @@ class OffsetStore:
         committed = self.committed.setdefault(group_id, {})
         present = committed.get(key)
         if present is None or stored.record_offset > present.record_offset:
-            committed[key] = stored
+            self._put(committed, key, stored)
+
+    def _put(self, offsets: OffsetsOfGroup, key: Partition, stored: StoredOffset) -> None:
+        before = offsets.get(key)
+        offsets[key] = stored
+        self._held.add(stored.held_bytes - (0 if before is None else before.held_bytes))
+
+    def _take(self, offsets: OffsetsOfGroup, key: Partition) -> None:
+        before = offsets.pop(key, None)
+        if before is not None:
+            self._held.add(-before.held_bytes)
 
     def _forget(self, group_id: str, key: Partition) -> None:
         committed = self.committed.get(group_id)
         if committed is not None:
-            committed.pop(key, None)
+            self._take(committed, key)
             if not committed:
                 del self.committed[group_id]
         for producer_id in list(self._producers.get(group_id, {}).get(key, ())):
             self._unlink(group_id, key, producer_id)
             by_group = self.staged[producer_id]
-            del by_group[group_id][key]
+            self._take(by_group[group_id], key)
             if not by_group[group_id]:
                 del by_group[group_id]
             if not by_group:

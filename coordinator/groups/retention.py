@@ -98,6 +98,7 @@ class RetentionRound:
         """What is in the log only costs less."""
         members = self._memberships.get(group_id)
         if members is not None and members.is_idle:
+            members.let_go()
             del self._memberships[group_id]
 
 

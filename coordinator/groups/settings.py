@@ -23,6 +23,10 @@ class GroupSettings(Protocol):
         """`group.initial.rebalance.delay.ms`; 0 here, for one node has no herd to wait for."""
 
     @property
+    def max_held_bytes(self) -> int:
+        """`tallystick.groups.max.bytes`: what the groups of all shards may hold in memory."""
+
+    @property
     def offsets_retention_ms(self) -> int:
         """`offsets.retention.minutes`."""
 

@@ -8,6 +8,7 @@ class FixedGroupSettings:
     """Kafka's defaults (but for the initial delay), for tests and for whoever needs no configuration."""
 
     max_size: int = 2**31 - 1
+    max_held_bytes: int = 1 << 28
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
     initial_rebalance_delay_ms: int = 0

@@ -51,7 +51,11 @@ def overflowing_retention(trial: Trial, *, requests: int) -> None:
         link.request(commit(f"overflowing-{number % 50}", [0], retention_ms=LONG_MAX), 2 + number % 3)
 
 
-@case(short={"requests": 40}, long={"requests": 2_000})
+@case(
+    short={"requests": 40},
+    long={"requests": 2_000},
+    settings={"tallystick.groups.max.bytes": str(32 << 20)},
+)
 def long_member_ids(trial: Trial, *, requests: int) -> None:
     """Members with ids, instances and group names that fit into a request and into no record."""
     link = trial.connect()

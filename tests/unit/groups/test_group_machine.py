@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from coordinator.groups.held import MEMBERSHIP_BYTES, PENDING_BYTES, text_bytes
 from coordinator.groups.logged import GroupLedger
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroupResponse
@@ -174,6 +175,18 @@ class GroupMachine(RuleBasedStateMachine):
         assert live.groups == fresh.groups
         assert live.offsets.committed == fresh.offsets.committed
         assert live.offsets.staged == fresh.offsets.staged
+        assert live.held.bytes == fresh.held.bytes + self.counted()
+
+    def counted(self) -> int:
+        """What the groups in memory hold beside what is logged, counted afresh."""
+        counted = 0
+        for group in self.story.shard.machine._classic.memberships.values():
+            pending = sum(PENDING_BYTES + text_bytes(member_id) for member_id in group.pending)
+            known = MEMBERSHIP_BYTES + pending + sum(member.counted_bytes for member in group.members.values())
+            assert group.counted_bytes == known
+            assert all(member.counted_bytes >= member.held_bytes for member in group.members.values())
+            counted += known
+        return counted
 
     def reload_agrees(self) -> None:
         story = self.story

@@ -1,8 +1,9 @@
 """A whole node in memory without sockets, and a client that asks its handlers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from broker.api.api_families import load_handlers
@@ -111,14 +112,16 @@ def commit(
     )
 
 
-def told(story: Callable[[Broker], Awaitable[None]], folder: Path) -> None:
+def told(
+    story: Callable[[Broker], Awaitable[None]], folder: Path, settings: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Run a story against a fresh node."""
 
     async def run() -> None:
-        settings = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "1"}
+        partitions = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "1"}
         files = LocalFiles(str(folder))
         environment = SetClock(files)
-        node = Node(BrokerConfig({"tallystick.in.memory": "true", **settings}), environment)
+        node = Node(BrokerConfig({"tallystick.in.memory": "true", **partitions, **settings}), environment)
         try:
             services = await node.start({"PLAINTEXT": Endpoint("PLAINTEXT", "broker.example", 9092)})
             await story(Broker(services, environment))
