@@ -26,7 +26,7 @@ from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import make_transaction_shards, reconcile
 from broker.disk.closing import close_partitions
-from broker.disk.data_identity import directory_of, draw_id, identify
+from broker.disk.data_identity import directory_of, draw_id, open_data_folder
 from broker.disk.group_commit import GroupCommit
 from broker.partitions.opening import BatchOpener
 from broker.partitions.partition import Partition
@@ -230,9 +230,9 @@ class Node:
             drawn = cluster_id or draw_id(random_bytes)
             return MemoryStore(), MetaProperties(drawn, self.config.node_id, draw_id(random_bytes))
         files = self.environment.files if self.faults is None else self.faults.around_files(self.environment.files)
-        identity = identify(files, node_id=self.config.node_id, cluster_id=cluster_id, random_bytes=random_bytes)
-        boot_id, to_repair = self.environment.boot_id(), self.config.get_list("tallystick.repair")
-        folder = DataFolder(files, boot_id=boot_id, page_cache=self.config.page_cache, to_repair=to_repair)
+        folder, identity = open_data_folder(
+            files, self.config, boot_id=self.environment.boot_id(), random_bytes=random_bytes
+        )
         self.data_folder = folder
         store = FolderStore(
             files,

@@ -30,16 +30,19 @@ class UnreadableDataFolder(Exception):
 
 
 def read_text(files: Files, path: str) -> str | None:
-    """A small file as text; None where it is missing or no text."""
+    """A small file as text; None where it is missing or no text. Raises `OSError`, which names it."""
     if not files.exists(path):
         return None
-    file = files.open(path)
     try:
-        return file.read(0, file.size()).decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-    finally:
-        file.close()
+        file = files.open(path)
+        try:
+            return file.read(0, file.size()).decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+        finally:
+            file.close()
+    except OSError as error:
+        raise OSError(error.errno, f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def replace_unsynced(files: Files, path: str, data: bytes) -> None:
@@ -94,7 +97,10 @@ def read_meta_properties(files: Files) -> MetaProperties | None:
             raise UnreadableDataFolder(f"{META_PROPERTIES} has version {values['version']}; version 1 is understood.")
         return MetaProperties(values["cluster.id"], int(values["node.id"]), values.get("directory.id", ""))
     except (KeyError, ValueError) as missing:
-        raise UnreadableDataFolder(f"{META_PROPERTIES} is damaged: {missing}.") from missing
+        raise UnreadableDataFolder(
+            f"{META_PROPERTIES} is damaged ({missing}). Put back a copy of it, or delete it and start with "
+            "--set cluster.id=ID, if clients know the cluster by its id."
+        ) from missing
 
 
 def write_meta_properties(files: Files, meta: MetaProperties) -> None:

@@ -38,6 +38,11 @@ FORMAT_VERSION = 1
 KRAFT_LOG = "__cluster_metadata-0"
 UPGRADES: Mapping[int, Callable[[Files], None]] = {}
 """From a version to the next one."""
+NO_FORMAT = (
+    f"{FORMAT_FILE} {{what}}: it says which version wrote the data folder. Nothing was changed. Put back a copy of it; "
+    f"or, if it was this version, have it made anew in the data folder: "
+    f"""echo '{{{{"version": {FORMAT_VERSION}, "boot_id": ""}}}}' > {FORMAT_FILE}"""
+)
 TRUSTED, DISTRUSTED = "page cache: trusted\n", "page cache: refused\n"
 """Of one length: the one is written over the other."""
 assert len(TRUSTED) == len(DISTRUSTED)
@@ -64,6 +69,8 @@ class DataFolder:
                 f"The data folder has format {self._version}; this program knows {FORMAT_VERSION}. "
                 "Use a newer version of it."
             )
+        if self._version == 0 and files.exists(TRUST_FILE) and files.list(KRAFT_LOG):
+            raise UnreadableDataFolder(NO_FORMAT.format(what="is missing"))
         if self._version == 0 and files.list(KRAFT_LOG):
             # Before anything is written, the mark of a clean shutdown included.
             raise UnreadableDataFolder(
@@ -83,11 +90,11 @@ class DataFolder:
         self._trust_file = files.open(TRUST_FILE)
         self._telling = threading.Lock()
         self._failed = False
-        self.clean = take_clean_shutdown(files)
-        self.same_boot = boot_id != "" and boot_id == self._recorded_boot
-        self._may_end_cleanly = self.clean and not self.distrusted
         self._recovery_points = read_offsets(files, RECOVERY_POINTS)
         self._start_offsets = read_offsets(files, LOG_START_OFFSETS)
+        self.clean = take_clean_shutdown(files)  # when all else could be read
+        self.same_boot = boot_id != "" and boot_id == self._recorded_boot
+        self._may_end_cleanly = self.clean and not self.distrusted
         self._written = dict(self._recovery_points), dict(self._start_offsets)
         self._writing = threading.Lock()
 
@@ -174,7 +181,7 @@ def _read_format(files: Files) -> tuple[int, str]:
         found = json.loads(text)
         return int(found["version"]), str(found["boot_id"])
     except (ValueError, KeyError, TypeError) as damaged:
-        raise UnreadableDataFolder(f"{FORMAT_FILE} is damaged ({damaged}).") from damaged
+        raise UnreadableDataFolder(NO_FORMAT.format(what="is damaged")) from damaged
 
 
 def _write_format(files: Files, version: int, boot_id: str) -> None:

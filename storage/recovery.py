@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from protocol.records.batch import BatchHeader
 from storage.epochs import EPOCHS_FILE, EpochCache, read_epochs
 from storage.files import Files
 from storage.log import BEYOND_ALL_OFFSETS, LogConfig, LogDamaged
@@ -125,6 +126,9 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
             _delete_segment(files, folder, segment)
         return _fresh(files, folder, config, now_ms, recovery.log_start_offset, notes)
     loaded.start_offset = max(loaded.segments[0].base_offset, recovery.log_start_offset)
+    if saved and saved[0][1] > loaded.start_offset and not (config.cleanup_compact or recovery.foreign):
+        # Its epochs were cut when records were deleted: of that deletion the checkpoint knows nothing (any more).
+        notes.append(f"{folder}: the log began at {saved[0][1]}; what was deleted before may be there again")
     loaded.epochs.truncate_start(loaded.start_offset)
     if saved and 0 < saved[0][1] == loaded.start_offset == loaded.end_offset:
         # All records were deleted, and their epoch is still the latest: it never goes back.
@@ -174,6 +178,7 @@ def _check_each(
 ) -> None:
     segments, epochs = loaded.segments, loaded.epochs
     from_offset = BEYOND_ALL_OFFSETS if recovery.believed else 0 if recovery.repair else recovery.recovery_point
+    last: BatchHeader | None = None
     for index in range(first, len(segments)):
         segment = segments[index]
         if index > first and gaps_are_losses and loaded.end_offset < segment.base_offset:
@@ -183,13 +188,13 @@ def _check_each(
             return
         found = segment.log.size()
         loaded.end_offset = segment.base_offset
-        forget = True
+        forget, last = True, None
         for header in segment.recover(from_offset):
             if forget:
                 epochs.truncate_end(header.base_offset)
                 forget = False
             epochs.assign(header.leader_epoch, header.base_offset)
-            loaded.end_offset = header.next_offset
+            loaded.end_offset, last = header.next_offset, header
         epochs.truncate_end(loaded.end_offset)
         if segment.size_bytes < found:
             if loaded.end_offset < recovery.whole_before:
@@ -203,6 +208,10 @@ def _check_each(
             return
         if index + 1 < len(segments):
             segment.finish()
+    if last is not None and 0 <= last.leader_epoch != epochs.latest():
+        loaded.notes.append(f"{folder}/{EPOCHS_FILE}: made anew, its last epoch is not that of the last batch")
+        epochs.entries.clear()
+        _read_all_epochs(loaded, len(segments) - 1)
     if loaded.end_offset < recovery.recovery_point and not recovery.repair:
         reason = f"the log ends there, and was on the disk up to offset {recovery.recovery_point}"
         raise segments[-1].damaged(segments[-1].size_bytes, loaded.end_offset, reason)

@@ -7,6 +7,8 @@ beyond the high watermark; the active segment goes too, once its time has come: 
 
 from typing import TYPE_CHECKING
 
+from storage.segments.segment import Segment
+
 if TYPE_CHECKING:
     from storage.segment_log import SegmentLog
 
@@ -51,7 +53,7 @@ def _segments_due(log: "SegmentLog", now_ms: int, high_watermark: int) -> int:
             return count
         excess_bytes -= segment.size_bytes
         breaches = (
-            (by_time and now_ms - _newest_ms(segment.largest_timestamp[0], segment.created_ms) > config.retention_ms)
+            (by_time and now_ms - _newest_ms(segment) > config.retention_ms)
             or (by_size and excess_bytes >= 0)
             or (end_offset <= log.start_offset and not is_last)
         )
@@ -60,6 +62,10 @@ def _segments_due(log: "SegmentLog", now_ms: int, high_watermark: int) -> int:
     return len(segments)
 
 
-def _newest_ms(largest_ms: int, created_ms: int) -> int:
-    """Records without timestamps are as old as their segment."""
-    return largest_ms if largest_ms >= 0 else created_ms
+def _newest_ms(segment: Segment) -> int:
+    """Records without timestamps are as old as their segment. Raises `LogDamaged`."""
+    try:
+        largest_ms = segment.largest_timestamp[0]
+    except OSError as error:
+        raise segment.unreadable(error) from error
+    return largest_ms if largest_ms >= 0 else segment.created_ms

@@ -14,7 +14,7 @@ from storage.log import LogDamaged
 DAMAGED = (
     "{damaged}. Without it nobody knows which topics there are; nothing was changed. Put back a copy of the data "
     "folder, or start once with --repair {folder} to go on without what lies behind the damage: folders of topics that "
-    "are then unknown are set aside, never deleted."
+    "are then unknown are set aside, never deleted. What stands in the place of a file has to be moved away first."
 )
 
 
@@ -32,7 +32,7 @@ async def open_cluster(
     directory: bytes,
 ) -> Cluster:
     """The metadata, loaded, with the epoch of this start in it. `made` gets its partition before anything is written.
-    Raises `UnreadableDataFolder` where it is damaged; the data folder is left as it was found."""
+    Raises `UnreadableDataFolder` where it is damaged or cannot be read; the data folder is left as it was found."""
     known_epoch = store.epoch_before_repair(METADATA_TOPIC, 0)
     try:
         cluster = Cluster(
@@ -44,10 +44,11 @@ async def open_cluster(
         )
         made(cluster.partition)
         await cluster.wait_until_loaded()
-    except LogDamaged as damaged:
+    except (LogDamaged, OSError) as damaged:
         if data_folder is not None:
             data_folder.close_cleanly()
-        raise UnreadableDataFolder(DAMAGED.format(damaged=damaged, folder=f"{METADATA_TOPIC}-0")) from damaged
+        what = damaged if isinstance(damaged, LogDamaged) else f"{METADATA_TOPIC}-0 cannot be opened: {damaged}"
+        raise UnreadableDataFolder(DAMAGED.format(damaged=what, folder=f"{METADATA_TOPIC}-0")) from damaged
     await cluster.register(node_id, rack, endpoints, directory)
     if known_epoch is not None:
         await cluster.pass_over_producer_ids(node_id)

@@ -204,15 +204,18 @@ class TopicDirectory:
                 topic.configure(self._config.topic_config(image.configs))
 
     def _owner(self, name: str, index: int, topic_id: bytes | None) -> bool | None:
-        """Whose folder this is; a folder whose metadata file was torn belongs to the topic of its name."""
+        """Whose folder this is. One whose metadata file was torn, or has an id that nobody ever had here, is that of
+        the topic of its name; opening it says what is wrong."""
         image = self._cluster.image
         if name == METADATA_TOPIC:
             return True
-        known = image.topics.get(name) if topic_id is None else image.by_id.get(topic_id)
-        if known is not None and known.name == name:
-            # A partition beyond the last: it was made for a CreatePartitions that never became durable.
-            return index < known.partition_count
-        return False if topic_id in image.removed else None
+        if topic_id in image.removed:
+            return False
+        known = image.topics.get(name)
+        if known is None or (index >= known.partition_count and topic_id not in (None, known.topic_id)):
+            return None
+        # A partition beyond the last: it was made for a CreatePartitions that never became durable.
+        return index < known.partition_count
 
     # -- deleting --------------------------------------------------------------------------------------------
 

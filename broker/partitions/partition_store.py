@@ -15,7 +15,7 @@ from coordinator.cluster.topic_rules import LONGEST_NAME
 from storage.checkpoints import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from storage.epochs import highest_epoch
 from storage.files import Files
-from storage.log import Log, LogConfig
+from storage.log import Log, LogConfig, LogDamaged
 from storage.memory_log import MemoryLog
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
@@ -101,10 +101,9 @@ class FolderStore:
         folder = f"{topic}-{index}"
         found = read_partition_metadata(self._files, folder)
         recovery = self._recovery(topic, index)
-        if found is not None and found != topic_id:
-            # The topic was deleted and made again, and a crash came before the old folder was out of the way.
-            self.remove(topic, found, index)
-            recovery = Recovery(clean=True)
+        if found is not None and found != topic_id and not recovery.repair:
+            # Folders of deleted topics are out of the way by now (`tidy`).
+            raise LogDamaged(f"{folder}/", None, 0, f"{PARTITION_METADATA} has the id of another topic, {found.hex()}")
         log = SegmentLog.open(self._files, folder, config, now_ms=self._now_ms, recovery=recovery)
         log.on_sync_failed = self._on_sync_failed
         for note in log.recovery_notes:
@@ -155,7 +154,7 @@ class FolderStore:
             if matched is None or not self._is_partition(name):
                 continue
             topic, index = matched["topic"], int(matched["index"])
-            topic_id = read_partition_metadata(self._files, name)
+            topic_id = self._topic_id(name)
             owned = owner(topic, index, topic_id)
             if owned is False:
                 self.remove(topic, topic_id or bytes(16), index)
@@ -163,6 +162,13 @@ class FolderStore:
                 aside = self._free_name(f"{self._cut(name)}.{(topic_id or bytes(16)).hex()}")
                 self._files.rename(name, aside)
                 yield aside
+
+    def _topic_id(self, folder: str) -> bytes | None:
+        """Whose a folder is by its file; one that cannot be read is that log's affair, when it is opened."""
+        try:
+            return read_partition_metadata(self._files, folder)
+        except OSError:
+            return None
 
     def _free_name(self, stem: str) -> str:
         """What is set aside is kept, an earlier one of the same name included."""

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.topics import TopicDirectory
+from broker.partitions.errors import storage_error
 from broker.partitions.partition import Partition
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
@@ -20,7 +21,7 @@ from broker.process.steps import run_steps
 from broker.upkeep.pace import Pace
 from broker.upkeep.producer_cap import enforce
 from broker.upkeep.scrubbing import scrub_all
-from storage.log import StorageFailed
+from storage.log import LogDamaged, StorageFailed
 
 OFTEN_MS = 10
 SOON_MS = 2_000
@@ -100,15 +101,21 @@ class Housekeeping:
     async def enforce_retention(self) -> None:
         """Give up segments that have had their time."""
         for number, partition in enumerate(self._partitions(), 1):
-            while not partition.discarded:
-                log, now_ms, high_watermark = partition.log, self._environment.wall_ms(), partition.high_watermark
-                if (due := log.due_offset(now_ms, high_watermark)) > partition.derived.remembered_offset:
-                    await self._write_down(partition, due)
-                elif not log.enforce_retention(now_ms, high_watermark):
-                    break
-                await asyncio.sleep(0)
+            try:
+                await self._enforce_retention(partition)
+            except LogDamaged as damaged:  # of this log alone
+                storage_error(damaged)
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
+
+    async def _enforce_retention(self, partition: Partition) -> None:
+        while not partition.discarded:
+            log, now_ms, high_watermark = partition.log, self._environment.wall_ms(), partition.high_watermark
+            if (due := log.due_offset(now_ms, high_watermark)) > partition.derived.remembered_offset:
+                await self._write_down(partition, due)
+            elif not log.enforce_retention(now_ms, high_watermark):
+                break
+            await asyncio.sleep(0)
 
     async def _write_down(self, partition: Partition, offset: int) -> None:
         """Retention forgets no producer: what a restart knows of them must not need segments that leave."""
@@ -134,6 +141,8 @@ class Housekeeping:
                 except StorageFailed:
                     if not partition.discarded:
                         raise
+                except LogDamaged as damaged:
+                    storage_error(damaged)
                 except Exception as error:  # noqa: BLE001  what is in one log is not to end compaction of the others
                     _log.bug("compaction failed", error, partition=f"{partition.topic}-{partition.index}")
                 await asyncio.sleep(0)

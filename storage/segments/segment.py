@@ -52,7 +52,14 @@ class Segment(SegmentReading):
         self.damage: dict[int, LogDamaged] = {}
 
     def open_indexes(self) -> None:
-        """Open both index files and rebuild them if one is missing or cannot be right."""
+        """Open both index files and rebuild them if one is missing or cannot be right. Raises `LogDamaged` where
+        something else stands in their place, or they cannot be read."""
+        try:
+            self._open_indexes()
+        except OSError as error:
+            raise self.unreadable(error) from error
+
+    def _open_indexes(self) -> None:
         missing = not (self._files.exists(self.path + INDEX) and self._files.exists(self.path + TIME_INDEX))
         limit = self._config.segment_index_bytes
         opened = [self._files.open(self.path + suffix, create=True) for suffix in (INDEX, TIME_INDEX)]

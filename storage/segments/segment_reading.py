@@ -32,6 +32,7 @@ class SegmentReading:
     size_bytes: int
     damage: dict[int, LogDamaged]
     """What is known to be damaged, by position."""
+    _unreadable: LogDamaged | None = None
 
     @property
     def offset_index(self) -> SparseIndex:
@@ -153,6 +154,12 @@ class SegmentReading:
         if extent[1] < LEAST_LENGTH:
             raise self.damaged(position, offset, "no batch has such a header")
         return extent
+
+    def unreadable(self, error: OSError) -> LogDamaged:
+        """What is raised where a file of the segment cannot be opened or read just now; always the same."""
+        if self._unreadable is None:
+            self._unreadable = LogDamaged(f"{self.path}.*", None, self.base_offset, f"a file cannot be read: {error}")
+        return self._unreadable.with_traceback(None)
 
     def damaged(self, position: int, offset: int, reason: str, next_offset: int = BEYOND_ALL_OFFSETS) -> LogDamaged:
         """What is raised of the damage at `position`, always the same: it is remembered."""

@@ -290,7 +290,8 @@ class SimulatedDisk:
             self.before("create", path)
             node = Inode()
             folder.change({name: node})
-        assert isinstance(node, Inode), f"{path} is a folder"
+        if not isinstance(node, Inode):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
         return SimulatedFile(self, path, node)
 
     def exists(self, path: str) -> bool:

@@ -12,6 +12,7 @@ from broker.api.services import WithEnvironment, WithTopics
 from broker.partitions.errors import PartitionError, storage_error
 from broker.partitions.opening import BatchOpener
 from broker.partitions.partition import Partition
+from broker.process.logging import EventLog
 from broker.process.time_slice import TimeSlice
 from broker.upkeep.checkpoints import Checkpoints
 from protocol.errors import ErrorCode
@@ -34,6 +35,8 @@ from protocol.messages.offsets import (
 )
 from storage.log import LogClosed, LogDamaged, OffsetOutOfRange, TimestampedOffset
 from storage.steps import Spent, Steps
+
+_log = EventLog("offsets")
 
 READ_COMMITTED = 1
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -83,6 +86,9 @@ async def list_offsets(
                         )
                     except LogDamaged as damaged:
                         result.error_code = storage_error(damaged)
+                    except OSError as error:
+                        _log.error("a partition cannot be read", partition=partition.name, reason=error)
+                        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             partitions.append(result)
             if slice_.spent():
                 await slice_.wait_for_turn()

@@ -3,16 +3,18 @@
 import asyncio
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from broker.partitions.partition import Partition
 from storage.log import LogDamaged
+from storage.recovery import Recovery
 from storage.scrub import Scrub
 from storage.segment_log import SegmentLog
 from storage.steps import Step
 from tests.harness.simulated_files import SimulatedFiles
-from tests.unit.partition.rig import Rig, on_disk, plain
+from tests.unit.partition.rig import SMALL_SEGMENTS, Rig, on_disk, plain
 from tests.unit.partition.test_rounds_of_compaction import housekeeping
 
 
@@ -94,3 +96,19 @@ def test_a_file_that_cannot_be_read_ends_nothing(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.ERROR):
         asyncio.run(housekeeping([one, other]).scrub())
     assert len(caplog.records) == 2 and second.segments[0].damage
+
+
+@pytest.mark.parametrize("operation", ["open", "read"])
+def test_retention_goes_on_with_the_other_logs(operation: str, caplog: pytest.LogCaptureFixture) -> None:
+    """An index that cannot be read is named once, of its log alone; the broker does not end of it."""
+    disks = [disk.kill() for _, log in (filled(), filled()) if isinstance(disk := log.files, SimulatedFiles)]
+    path = f"t-0/{0:020d}.timeindex"
+    disks[0].fault = lambda what, of: OSError(5, "bad sector") if (what, of) == (operation, path) else None
+    brief = replace(SMALL_SEGMENTS, retention_bytes=0)
+    one, other = (on_disk(disk, config=brief, recovery=Recovery(clean=True)) for disk in disks)
+    keeping = housekeeping([one, other])
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(keeping.enforce_retention())
+        asyncio.run(keeping.enforce_retention())
+    assert len(caplog.records) == 1 and "bad sector" in caplog.text
+    assert one.log.start_offset == 0 and other.log.start_offset > 0
