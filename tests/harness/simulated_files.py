@@ -9,7 +9,8 @@ write that was not synced survives whole, torn or not at all, independently of l
 from collections.abc import Callable
 from random import Random
 
-from tests.harness.disk import Folder, Inode, SimulatedDisk
+from tests.harness.disk import SimulatedDisk
+from tests.harness.page_cache import Folder, Inode
 
 Fault = Callable[[str, str], OSError | None]
 """(operation, path) -> the error it meets, or None. Operations are the names of the methods of `Files` and `File`."""

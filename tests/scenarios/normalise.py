@@ -27,6 +27,7 @@ EPOCHS = {
     "coordinator_epoch",
     "current_leader_epoch",
     "last_fetched_epoch",
+    "epoch",
 }
 PRODUCERS = {"producer_id", "previous_producer_id", "next_producer_id", "ongoing_txn_producer_id"}
 MEMBERS = {"member_id", "leader"}

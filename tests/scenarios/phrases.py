@@ -79,6 +79,7 @@ def fetch(words: list[str], said: Said, version: int, names: Names) -> Said:
     if "read_committed" in words:
         words, said = [word for word in words if word != "read_committed"], {**said, "isolation_level": 1}
     size, epoch = said.pop("partition_max_bytes", 1 << 20), said.pop("leader_epoch", -1)
+    fetched = said.pop("last_fetched_epoch", -1)
 
     def one(index: int, offset: str) -> Said:
         return {
@@ -86,6 +87,7 @@ def fetch(words: list[str], said: Said, version: int, names: Names) -> Said:
             "fetch_offset": int(offset or 0),
             "partition_max_bytes": size,
             "current_leader_epoch": epoch,
+            "last_fetched_epoch": fetched,
         }
 
     forgotten = said.pop("forget", None)

@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from tests.harness.disk import Inode, SimulatedDisk
+from tests.harness.disk import SimulatedDisk
+from tests.harness.page_cache import Inode
 
 
 def failing_once() -> SimulatedDisk:

@@ -19,7 +19,7 @@ from protocol.records.batch import first_corrupt
 from storage.checkpoints import UnreadableDataFolder
 from storage.log import BEYOND_ALL_OFFSETS, LogDamaged
 from storage.steps import finish
-from tests.harness.disk import Folder, Inode
+from tests.harness.page_cache import Folder, Inode
 from tests.harness.read_committed_oracle import Seen, committed_records
 from tests.harness.simulated_files import SimulatedFiles
 from tests.simulation.broker_process import SmallLogs
