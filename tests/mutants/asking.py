@@ -28,15 +28,22 @@ class Verdict:
     trouble: str = ""
     """It does not apply any more, or what should notice it is broken."""
 
+    @property
+    def noticed(self) -> bool:
+        """By a story, or by a test where no story can."""
+        return bool(self.story or (self.mutant.unseen and self.test))
+
 
 def examine(mutant: Mutant, *, narrow: bool = False, tests: bool = True) -> Verdict:
     """The story that is known to notice it, then all others; and the unit tests, those expected first. `narrow`: nobody
-    but those expected; without `tests`, stories alone."""
+    but those expected; without `tests`, stories alone. No story is asked where none can notice it."""
     began = time.monotonic()
     known = told().get(mutant.name)
     expected = [one for one in mutant.caught_by if is_story(one)]
     stories = [*([known] if known else []), *expected]
-    story, story_said, trouble = _first(mutant, stories if narrow else [*stories, *STORIES])
+    if not narrow:
+        stories += STORIES
+    story, story_said, trouble = _first(mutant, [] if mutant.unseen else stories)
     test = test_said = ""
     if tests and not trouble:
         units = [one for one in mutant.caught_by if not is_story(one)]

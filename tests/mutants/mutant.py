@@ -49,6 +49,8 @@ class Mutant:
     """What is expected to notice it, the quickest first: see `catchers`."""
     plant: Callable[[], contextlib.AbstractContextManager[Any]] | None = None
     """For one that is not a change of text."""
+    unseen: str = ""
+    """Why no story can notice it: what a test of it does that no story may. A test has to notice it then."""
 
     @property
     def places(self) -> str:

@@ -1,8 +1,14 @@
-"""docs/mutants.md: every mutant, what it imitates, and which story and which unit test noticed it."""
+"""docs/mutants.md: every mutant, what it imitates, and which story and which unit test noticed it.
 
+The page is also what is remembered of earlier runs: lines of mutants that a run did not look at stay as they are.
+"""
+
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.mutants.tables import MUTANTS
 
 if TYPE_CHECKING:
     from tests.mutants.asking import Verdict
@@ -14,35 +20,55 @@ HEAD = """# Planted defects
 Written by `make mutants`. Each line is a defect of the kind that brokers shipped: a few lines in the place of ours,
 planted into the live code of a process of its own (`tests/mutants/tables`). Each has to be noticed by a story: a
 scenario (`tests/scenarios`), or a seed of the simulation among the first 150; one that no story notices is a hole in
-the tests, and fails the run. Beside it stands the unit test that noticed it, where one was written for it.
+the tests, and fails the run. Beside it stands the unit test that noticed it, where one was written for it. Where no
+story can notice a defect, the line says why, and the test has to.
 """
+NOTHING = "**nothing**"
+NO_STORY = "no story: "
+SEED = "simulation, seed "
+CELLS = re.compile(r"(?<!\\) \| ")
 
 
 def write(verdicts: "Sequence[Verdict]") -> None:
-    """The whole page anew."""
-    PAGE.write_text(page(verdicts), encoding="utf-8")
+    """The lines of these anew, in the order of the tables."""
+    PAGE.write_text(page(verdicts, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def page(verdicts: "Sequence[Verdict]") -> str:
-    scenarios = sum(verdict.story.startswith("scenario") for verdict in verdicts)
-    seeds = sum(verdict.story.startswith("seed") for verdict in verdicts)
-    tests = sum(bool(verdict.test) for verdict in verdicts)
+def page(verdicts: "Sequence[Verdict]", before: str) -> str:
+    """`before`: the page as it is."""
+    rows = {cells[0]: cells for cells in _rows_of(before)}
+    for verdict in verdicts:
+        mutant = verdict.mutant
+        rows[_cell(mutant.name)] = [_cell(mutant.name), _cell(mutant.imitates), _cell(_story(verdict)), _test(verdict)]
+    ordered = [rows[name] for name in map(_cell, MUTANTS) if name in rows]
+    stories = [cells[2] for cells in ordered if not cells[2].startswith(NO_STORY) and cells[2] != NOTHING]
+    seeds = sum(story.startswith(SEED) for story in stories)
+    alone = sum(cells[2].startswith(NO_STORY) for cells in ordered)
     lines = [
         HEAD,
-        f"{len(verdicts)} planted, {scenarios + seeds} noticed by a story: {scenarios} by a scenario, {seeds} by a"
-        f" seed; {tests} by a unit test, too.\n",
+        f"{len(ordered)} planted, {len(stories)} noticed by a story: {len(stories) - seeds} by a scenario, {seeds} by a"
+        f" seed; {alone} by a unit test alone, {sum(bool(cells[3]) for cells in ordered) - alone} by one, too.\n",
         "| defect | imitates | noticed by the story | and by the test |",
         "|---|---|---|---|",
+        *("| " + " | ".join(cells) + " |" for cells in ordered),
     ]
-    for verdict in verdicts:
-        cells = (verdict.mutant.name, verdict.mutant.imitates, _story(verdict.story), _test(verdict))
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def _story(story: str) -> str:
-    kind, _, rest = story.partition(" ")
-    return {"scenario": rest, "seed": f"simulation, seed {rest}"}.get(kind, "**nothing**")
+def _rows_of(text: str) -> list[list[str]]:
+    rows = [line.removeprefix("| ").removesuffix(" |") for line in text.splitlines() if line.startswith("| ")]
+    return [CELLS.split(row) for row in rows[1:]]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _story(verdict: "Verdict") -> str:
+    if verdict.mutant.unseen and verdict.test:
+        return NO_STORY + verdict.mutant.unseen
+    kind, _, rest = verdict.story.partition(" ")
+    return {"scenario": rest, "seed": f"{SEED}{rest}"}.get(kind, NOTHING)
 
 
 def _test(verdict: "Verdict") -> str:

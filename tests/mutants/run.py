@@ -1,10 +1,13 @@
 """`make mutants`: plant one mutant at a time, each in processes of its own, and see what notices it.
 
 Each has to be noticed by a story: a scenario, or a seed of the simulation among the first 150. The one that is known to
-(`stories.json`) is asked first, then all of them. The unit test that was written for it is asked beside that.
+(`stories.json`) is asked first, then all of them. The unit test that was written for it is asked beside that; it is the
+one that counts where the table says why no story can notice.
 Before that, tests must be content with the code as it is; a seed of the simulation that noticed something is run once
-more without the mutant. Exit status 1 where no story notices a mutant, or one does not apply any more, 2 where a test
+more without the mutant. Exit status 1 where nobody notices a mutant, or one does not apply any more, 2 where a test
 fails without any.
+The page has its line for each as soon as it was examined, and those of the others stay: a run may be done in pieces
+(names, or `--since` the one at which the last run ended).
 """
 
 import argparse
@@ -15,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import dropwhile
 
 from tests.mutants.asking import Verdict, examine
 from tests.mutants.catchers import warm_up
@@ -28,9 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """See the head of this file."""
     options = _options(arguments)
     chosen = [mutant for mutant in MUTANTS.values() if _is_chosen(mutant, options.names, exact=options.exact)]
+    if options.since:
+        chosen = list(dropwhile(lambda mutant: options.since not in mutant.name, chosen))
     if options.missing:
         known = told()
         chosen = [mutant for mutant in chosen if mutant.name not in known]
+    if options.stories or options.missing:
+        chosen = [mutant for mutant in chosen if not mutant.unseen]
     if not chosen:
         print("there is no such mutant")
         return 0 if options.missing else 2
@@ -43,13 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_line(verdict, tests=tests), flush=True)
         if not options.narrow:
             remember({verdict.mutant.name: verdict.story})
+            if tests:
+                write([verdict])
     by = Counter(verdict.story.partition(" ")[0] for verdict in verdicts if verdict.story)
-    noticed = sum(by.values())
+    noticed = sum(verdict.noticed for verdict in verdicts)
     kinds = ", ".join(f"{by[kind]} by a {kind}" for kind in ("scenario", "seed"))
-    print(f"{noticed} of {len(verdicts)} noticed: {kinds}")
-    if tests and not options.names:
-        places = list(MUTANTS)
-        write(sorted(verdicts, key=lambda verdict: places.index(verdict.mutant.name)))
+    print(f"{noticed} of {len(verdicts)} noticed: {kinds}, {noticed - by.total()} by a test alone")
     return 0 if noticed == len(verdicts) and not any(verdict.trouble for verdict in verdicts) else 1
 
 
@@ -60,6 +67,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--exact", action="store_true", help="names are whole names")
     parser.add_argument("--stories", action="store_true", help="ask stories alone, no unit tests")
     parser.add_argument("--missing", action="store_true", help="stories, of mutants of which none is known yet")
+    parser.add_argument("--since", metavar="NAME", help="this one, and those behind it in the tables")
     parser.add_argument("--narrow", action="store_true", help="only what is expected to notice each")
     parser.add_argument(
         "--unchecked", action="store_true", help="do not look first whether all is well without mutants"
@@ -114,11 +122,11 @@ def _line(verdict: Verdict, *, tests: bool) -> str:
     name = f"{verdict.mutant.name} ({verdict.seconds:.0f} s): "
     if verdict.trouble:
         return f"{name}{verdict.trouble}"
-    if not verdict.story:
-        return f"{name}NOT NOTICED by a story"
+    if not verdict.noticed:
+        return f"{name}NOT NOTICED by {'its test' if verdict.mutant.unseen else 'a story'}"
     expected = tests and any(not is_story(one) for one in verdict.mutant.caught_by)
     beside = ", and no unit test" if expected and not verdict.test else ""
-    return f"{name}{verdict.story_said[:160]}{beside}"
+    return f"{name}{(verdict.story_said or verdict.test_said)[:160]}{beside}"
 
 
 def enter() -> None:

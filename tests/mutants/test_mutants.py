@@ -10,8 +10,9 @@ import sys
 
 import pytest
 
+from tests.mutants.asking import Verdict
 from tests.mutants.mutant import SEEDS, VARIABLE, Change, Stale, changed_code, function_at
-from tests.mutants.page import PAGE
+from tests.mutants.page import PAGE, page
 from tests.mutants.stories import told
 from tests.mutants.tables import MUTANTS
 from tests.scenarios.language import all_scenarios
@@ -73,8 +74,27 @@ def test_enough_are_planted_and_each_is_on_the_page() -> None:
 def test_each_has_a_story_that_notices_it() -> None:
     stories = {f"scenario {scenario.title}" for scenario in all_scenarios()} | {f"seed {seed}" for seed in range(SEEDS)}
     found = told()
-    assert set(found) == set(MUTANTS), "run `make mutants`"
+    seen = {mutant.name for mutant in MUTANTS.values() if not mutant.unseen}
+    assert set(found) == seen, "run `make mutants`"
     assert set(found.values()) <= stories
+
+
+def test_a_line_of_the_page_stays_until_its_mutant_is_examined_again() -> None:
+    one, other = (MUTANTS[name] for name in SAMPLE[:2])
+    before = page([Verdict(one, "seed 3", "", "", "", 0.0), Verdict(other, "", "", "", "", 0.0)], "")
+    after = page([Verdict(other, "scenario A | B", "", "x", "x.py::test_y[1]", 0.0)], before)
+    assert "2 planted, 1 noticed by a story: 0 by a scenario, 1 by a seed; 0 by a unit test alone, 0 by one" in before
+    assert "2 planted, 2 noticed by a story: 1 by a scenario, 1 by a seed; 0 by a unit test alone, 1 by one" in after
+    assert f"| {one.name} | {one.imitates} | simulation, seed 3 |  |\n" in after
+    assert f"| {other.name} | {other.imitates} | A \\| B | `test_y` |\n" in after
+    assert page([], after) == after
+
+
+def test_what_no_story_can_notice_counts_when_its_test_notices_it() -> None:
+    mutant = next(mutant for mutant in MUTANTS.values() if mutant.unseen)
+    assert Verdict(mutant, "", "", "a test", "", 0.0).noticed
+    assert not Verdict(mutant, "", "", "", "", 0.0).noticed
+    assert not Verdict(MUTANTS[SAMPLE[0]], "", "", "a test", "", 0.0).noticed
 
 
 def test_each_has_something_that_is_expected_to_notice_it() -> None:

@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.tables import (
     answers,
     coordinator,
+    disk,
     fencing,
     groups,
     logs,
@@ -11,6 +12,7 @@ from tests.mutants.tables import (
     offsets,
     partitions,
     producers,
+    reading,
     simulated,
 )
 
@@ -22,9 +24,11 @@ for _mutant in (
     *producers.MUTANTS,
     *partitions.MUTANTS,
     *logs.MUTANTS,
+    *disk.MUTANTS,
     *groups.MUTANTS,
     *offsets.MUTANTS,
     *answers.MUTANTS,
+    *reading.MUTANTS,
     *simulated.MUTANTS,
 ):
     assert _mutant.name not in MUTANTS, f"two mutants are called {_mutant.name!r}"

@@ -57,6 +57,18 @@ MUTANTS = (
         ("unit/broker/test_produce.py", "simulation 60"),
     ),
     Mutant(
+        "a repeat is answered before its original is durable",
+        "I21, I24: acknowledged while it is being synced, and gone after a power cut",
+        (
+            Change(
+                "broker.api.handlers.produce_appends:_append",
+                "return appended.next_offset",
+                "return 0 if appended.duplicate else appended.next_offset",
+            ),
+        ),
+        ("unit/broker/test_produce.py::test_a_repeat_is_acknowledged_when_it_is_durable",),
+    ),
+    Mutant(
         "the aborted list is missing for parked fetches",
         "KAFKA-5376",
         (

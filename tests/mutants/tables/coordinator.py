@@ -82,6 +82,19 @@ MUTANTS = (
         ("unit/transactions/test_offset_admission.py",),
     ),
     Mutant(
+        "offsets are admitted before their group is loaded",
+        "KAFKA-15784: the transaction ends while the group loads, and the offset is staged behind its end, for good",
+        (
+            Change(
+                f"{GATE}:admit_offset_commit",
+                "await services.groups.wait_until_ready(index)",
+                "pass",
+            ),
+        ),
+        ("unit/transactions/test_offset_admission.py::test_a_transaction_that_ends_while_its_group_loads",),
+        unseen="a shard that loads is slowed down, turn by turn",
+    ),
+    Mutant(
         "the next producer id is not written down",
         "KAFKA-20310",
         (

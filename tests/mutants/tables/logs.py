@@ -54,6 +54,30 @@ MUTANTS = (
         (f"{RECOVERED}::test_deduplication_is_as_deep_after_a_restart",),
     ),
     Mutant(
+        "a snapshot is written before its sidecar",
+        "killed between the two, all but the last batch of each producer are forgotten",
+        (
+            Change(
+                f"{SNAPSHOTS}:SnapshotFiles.write",
+                "    snapshot = encode_snapshot(entries)\n",
+                "    snapshot = encode_snapshot(entries)\n"
+                "    self._files.write_whole(self._path(offset, '.snapshot'), *snapshot)\n",
+            ),
+            Change(
+                f"{SNAPSHOTS}:SnapshotFiles.write",
+                "    self._files.write_whole(self._path(offset, SNAPSHOT_SUFFIX), *snapshot)\n",
+                "",
+            ),
+        ),
+        ("unit/partition/test_snapshots_on_disk.py::test_a_snapshot_never_stands_without_its_sidecar",),
+    ),
+    Mutant(
+        "what is cut from the aborted index is not synced",
+        "KAFKA-7866: a power cut brings the entry back, and committed records are hidden",
+        (Change("storage.producers.aborted:AbortedIndex.truncate", "self._dirty.add(base)", "pass"),),
+        ("unit/partition/test_aborted_index.py::test_what_a_killed_process_had_cut_off_is_synced_by_the_next",),
+    ),
+    Mutant(
         "open transactions are not restored from a snapshot",
         "Redpanda PR #7544: the last stable offset is ahead after a restart",
         (
@@ -82,6 +106,18 @@ MUTANTS = (
         "I24: records behind a gap",
         (Change("storage.recovery:_check_each", "_drop_from(files, folder, loaded, index + 1, recovery)", "pass"),),
         (f"{RECOVERY}::test_after_a_reboot_segments_behind_a_tear_are_dropped",),
+    ),
+    Mutant(
+        "what a start finds counts as durable",
+        "page cache: a kill, and then a power cut, leave a log with a hole, or one that does not open",
+        (
+            Change(
+                "storage.recovery:load",
+                "min(loaded.end_offset, recovery.recovery_point) if loaded.unsynced else loaded.end_offset",
+                "loaded.end_offset",
+            ),
+        ),
+        (f"{RECOVERY}::test_what_a_kill_left_unsynced_is_not_durable_before_it_is_synced",),
     ),
     Mutant(
         "gaps in a compacted log are taken for compaction",

@@ -103,6 +103,18 @@ MUTANTS = (
         (f"{IN_A_PARTITION}::test_the_oldest_transaction_decides_whichever_ends_first", RANDOM_BOUNDS),
     ),
     Mutant(
+        "of markers that are not durable the first one decides what is stable",
+        "I29, KAFKA-9807: transactions that end in another order than they began",
+        (
+            Change(
+                f"{STATE}._find_first_unstable",
+                "min(pair[1] for pair in self._unreplicated)",
+                "self._unreplicated[0][1]",
+            ),
+        ),
+        (f"{IN_A_PARTITION}::test_of_markers_not_yet_durable_the_earliest_transaction_decides",),
+    ),
+    Mutant(
         "a transaction counts as complete though it could not be indexed",
         "KAFKA-7866: the index fails, and aborted records are shown",
         (

@@ -194,6 +194,18 @@ MUTANTS = (
         (f"{RULES}::test_historical_timestamps_do_not_shorten_a_producers_life",),
     ),
     Mutant(
+        "a marker makes its producer no younger",
+        "KIP-854: a producer is forgotten right after a long transaction",
+        (
+            Change(
+                f"{STATE}:ProducerState.apply_marker",
+                "seen_ms = max(marker.timestamp_ms, now_ms)",
+                "seen_ms = HEAD.unpack_from(packed)[3] if packed else now_ms",
+            ),
+        ),
+        (f"{IN_A_PARTITION}::test_a_producer_is_as_young_as_its_last_marker",),
+    ),
+    Mutant(
         "a new epoch keeps the batches of the old one",
         "KIP-360: the first batch of an epoch passes for a duplicate",
         (

@@ -1,0 +1,53 @@
+"""The last hop: what is synced, in which order, and what may be deleted meanwhile (broker/disk, broker/upkeep)."""
+
+from tests.mutants.mutant import Change, Mutant
+
+LOCAL_FILES = "broker.disk.local_files"
+SYNCED = "unit/disk/test_what_is_synced.py"
+REAL = "stories have a disk in memory, and this is the real one"
+
+MUTANTS = (
+    Mutant(
+        "fdatasync is left out",
+        "acknowledged before durable, at the last hop",
+        (Change(f"{LOCAL_FILES}:_sync_contents", "os.fdatasync(descriptor)", "pass"),),
+        (f"{SYNCED}::test_a_sync_is_a_sync_of_contents",),
+        unseen=REAL,
+    ),
+    Mutant(
+        "the sync of a folder is left out",
+        "a file that was synced, under a name that a power cut takes away",
+        (Change(f"{LOCAL_FILES}:LocalFiles._sync_folder", "os.fsync(descriptor)", "pass"),),
+        (f"{SYNCED}::test_a_file_written_whole_has_its_contents_before_its_name",),
+        unseen=REAL,
+    ),
+    Mutant(
+        "a file is renamed before its contents are on the disk",
+        "ext4 with delayed allocation: an empty file in the place of the old one",
+        (Change(f"{LOCAL_FILES}:LocalFiles.write_whole", "_sync_contents(descriptor)", "pass"),),
+        (f"{SYNCED}::test_a_file_written_whole_has_its_contents_before_its_name",),
+        unseen=REAL,
+    ),
+    Mutant(
+        "DeleteRecords is answered by the writing that was under way",
+        "a power cut brings back what was deleted",
+        (
+            Change("broker.upkeep.checkpoints:Checkpoints._write", "        self._next = None\n", ""),
+            Change(
+                "broker.upkeep.checkpoints:Checkpoints._write",
+                ") from error",
+                ") from error\n        finally:\n            self._next = None",
+            ),
+        ),
+        (
+            "unit/broker/test_restarts.py::"
+            "test_a_start_that_is_deleted_up_to_while_checkpoints_are_written_is_in_the_next_writing",
+        ),
+    ),
+    Mutant(
+        "files that are due are deleted in the middle of a flush",
+        "the sync finds no file, and the broker ends",
+        (Change("storage.retention:enforce_retention", "    if not log.is_flushing:\n        log", "    log"),),
+        ("unit/storage/test_retention.py::test_what_is_due_is_not_unlinked_while_a_flush_may_sync_it",),
+    ),
+)
