@@ -1,6 +1,7 @@
 """What a handler knows of the one who asks."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(slots=True)
@@ -18,10 +19,12 @@ class ConnectionInfo:
     """Whether answers may hold what is still in files (`File.read_to_send`)."""
     descriptor: int = -1
     """The number of its socket; -1 where it has none."""
+    client_id_bytes: bytes = b""
+    client_id: str = ""
+    """The client id of its latest request, as it came and as text."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
+class RequestContext(NamedTuple):
     """One request: who, through which listener, in which version."""
 
     connection: ConnectionInfo

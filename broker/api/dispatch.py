@@ -28,6 +28,9 @@ DECODED_FACTOR = 30
 AT_ONCE = 2000
 """Elements of a message that are read or written at once: a few milliseconds. Larger ones take turns with others."""
 
+REMEMBERED_BYTES = 256
+"""The longest client id that is kept with its connection; it is the same in every request."""
+
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 
@@ -112,7 +115,9 @@ class Dispatcher:
             body += 1
         elif version >= flexible_since:
             _, body = read_request_header(memoryview(frame))
-        client_id = _client_id(frame, client_id_length)
+        client_id: str | None = connection.client_id
+        if client_id_length < 0 or frame[_FIXED.size : _FIXED.size + client_id_length] != connection.client_id_bytes:
+            client_id = _client_id(connection, frame, client_id_length)
         context = RequestContext(connection, key, version, correlation_id, client_id)
         try:
             request: object = decode(entry.request, version, frame, body, AT_ONCE)[0]
@@ -155,16 +160,19 @@ async def _finished(steps: Steps[T], slice_: TimeSlice) -> T:
         await slice_.wait_for_turn()
 
 
-def _client_id(frame: Buffer, length: int) -> str | None:
+def _client_id(connection: ConnectionInfo, frame: Buffer, length: int) -> str | None:
     if length < 0:
         return None
     raw = bytes(frame[_FIXED.size : _FIXED.size + length])
     if len(raw) != length:
         raise ProtocolError("the client id ends outside its request")
     try:
-        return raw.decode()
+        client_id = raw.decode()
     except UnicodeDecodeError:
         raise ProtocolError("the client id is not UTF-8") from None
+    if length <= REMEMBERED_BYTES:
+        connection.client_id_bytes, connection.client_id = raw, client_id
+    return client_id
 
 
 def _other_versions_answer(entry: Entry, correlation_id: int) -> list[Buffer]:

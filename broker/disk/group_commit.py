@@ -51,6 +51,7 @@ class GroupCommit:
         self._dirty: dict[Committed, None] = {}
         self._cycle: asyncio.Task[None] | None = None
         self._turn: asyncio.Handle | None = None
+        self._beginning = False
         self._idle: list[asyncio.Future[None]] = []
         self.failed = False
 
@@ -66,6 +67,9 @@ class GroupCommit:
             if not partition.log.checkpoint_wanted:
                 del self._dirty[partition]  # before the next line: who hears of the commit may write again
             partition.committed_moved()
+            if self._turn is not None and not (self._dirty or self._idle or self._beginning):
+                self._turn.cancel()  # it would find nothing to do
+                self._turn = None
 
     async def wait_until_idle(self) -> None:
         """Until nothing is dirty any more (shutdown)."""
@@ -76,11 +80,12 @@ class GroupCommit:
 
     def _begin(self) -> None:
         dirty, self._dirty = self._dirty, {}
+        self._beginning = True  # who hears of a commit may write, and must not begin a second cycle
         try:
             self._publish_at_once(dirty)
         except Exception as error:  # noqa: BLE001  Rule 4
             self._fail(error)
-        self._turn = None  # not before: who hears of a commit may write, and must not begin a second cycle
+        self._turn, self._beginning = None, False
         if self.failed:
             return
         if dirty:

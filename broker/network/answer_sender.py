@@ -20,8 +20,8 @@ class AnswerSender:
     cannot be sent to its end."""
 
     __slots__ = (
-        "_bound_bytes", "_budget", "_counted", "_finished", "_out", "_out_bytes", "_owner", "_paused",
-        "_regions", "_transport", "blocked",
+        "_bound_bytes", "_budget", "_counted", "_finished", "_out_bytes", "_owner", "_paused",
+        "_regions", "_transport", "blocked", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -38,7 +38,8 @@ class AnswerSender:
         self._owner = owner
         self._bound_bytes = bound_bytes
         self._finished = finished
-        self._out: list[Buffer] = []
+        self.waiting: list[Buffer] = []
+        """Answers to be flushed."""
         self._out_bytes = 0
         self._regions: RegionSender | None = None
         self._paused = False
@@ -47,14 +48,9 @@ class AnswerSender:
         """Whether the client has yet to take what it was sent."""
         transport.set_write_buffer_limits(high=bound_bytes)
 
-    @property
-    def waiting(self) -> bool:
-        """Whether there are answers to be flushed."""
-        return bool(self._out)
-
     def add(self, parts: list[Buffer]) -> None:
         """Small answers leave together; one with records at once, so that only one is held."""
-        self._out += parts
+        self.waiting += parts
         if len(parts) == 1:
             self._out_bytes += len(parts[0])
             if self._out_bytes < FLUSH_BYTES:
@@ -62,7 +58,7 @@ class AnswerSender:
         self.flush()
 
     def flush(self) -> None:
-        out, self._out, self._out_bytes = self._out, [], 0
+        out, self.waiting, self._out_bytes = self.waiting, [], 0
         transport = self._transport
         if transport.is_closing():
             return
@@ -105,7 +101,7 @@ class AnswerSender:
     def drop(self) -> None:
         """The connection is gone."""
         self._budget.leave(self._owner)
-        self._out = []
+        self.waiting = []
         if self._regions is not None:
             self._regions.drop()
 

@@ -116,10 +116,11 @@ class Connection(asyncio.BufferedProtocol):
     def _advance(self) -> None:
         """Apply what may be applied now, send what is answered, read on if there is room."""
         if self._reader.frames and not self._due and not self._closing:
-            if self._host.turns.over:
+            began = self._host.turns.begin()
+            if began is None:
                 self._due = self._host.turns.wait(self._go_on)
             else:
-                self._work()
+                self._work(began)
         self._settle()
 
     def _settle(self) -> None:
@@ -132,10 +133,9 @@ class Connection(asyncio.BufferedProtocol):
         if held or not self._reading:
             self._check_reading()
 
-    def _work(self) -> None:
+    def _work(self, began: float) -> None:
         """Apply requests until one has to wait, or others are to have a turn."""
         turns, queue, answers, sender = self._host.turns, self._reader.frames, self._order.waiting, self._sender
-        began = turns.clock()
         while queue and self._serial is None and not (sender.blocked or self._closing or self._stopping):
             frame = queue[0]
             if answers and (frame[:2] != b"\0\0" or not self._may_overlap):
@@ -159,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
     def _go_on(self) -> None:
         self._due = False
         if not self._closing:
-            self._work()
+            self._work(self._host.turns.clock())
             self._settle()
 
     def _account(self, held: int) -> None:

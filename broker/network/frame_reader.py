@@ -73,6 +73,11 @@ class FrameReader:
         if self._frame is None:
             if self._length_start:
                 return self._cut(memoryview(self._length_start + bytes(self._shared[:size])))
+            if size > 4:
+                (length,) = _LENGTH.unpack_from(self._shared)
+                if length == size - 4 and length <= self._limit:  # one whole frame, as from all who wait for answers
+                    self.frames.append(bytes(self._shared[4:size]))
+                    return size - 4
             return self._cut(self._shared[:size])
         self.partial_bytes += size
         if self.partial_bytes < self._frame_length:

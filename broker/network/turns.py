@@ -24,10 +24,9 @@ class Turns:
         self._worked_s = 0.0
         """How long connections have worked since the last turn began."""
 
-    @property
-    def over(self) -> bool:
-        """Whether whoever comes now has to wait for a turn."""
-        return self._worked_s >= TURN_S or bool(self._waiting)
+    def begin(self) -> float | None:
+        """When whoever comes now begins; None where it has to wait for a turn."""
+        return None if self._worked_s >= TURN_S or self._waiting else self.clock()
 
     def ends(self, began: float) -> bool:
         """Whether a connection that began then is to let others go on."""

@@ -3,7 +3,6 @@
 What has to be looked at behind the header, and when, is `inspection`'s to know (decision 0014).
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from broker.config.topic_config import RecordChecks, TopicConfig
@@ -22,7 +21,9 @@ from protocol.records import compression
 from protocol.records.batch import (
     BEFORE_LENGTH_COUNTS,
     COMPRESSION_MASK,
+    CONTROL,
     HEADER_SIZE,
+    LOG_APPEND_TIME,
     MAGIC,
     MAGIC_AT,
     BatchHeader,
@@ -37,8 +38,7 @@ _SMALLEST_LENGTH = 14
 _BEFORE_RECORDS_COUNT = MAGIC_AT + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """What became of a Produce to one partition."""
 
     base_offset: int
@@ -69,19 +69,21 @@ def check_batch(
     records: memoryview,
     config: TopicConfig,
     partition_name: str,
+    header: BatchHeader | None = None,
     *,
     now_ms: int,
     zstd_allowed: bool,
     log_start_offset: int,
 ) -> CheckedBatch:
-    """The one batch of a Produce, checked and, where the topic asks for it, rewritten. Raises `AppendError`."""
-    batch, header = _sound_batch(records, config, zstd_allowed, log_start_offset)
+    """The one batch of a Produce, checked and, where the topic asks for it, rewritten. Raises `AppendError`. `header`:
+    that of `records`, where it is known."""
+    batch, header = _sound_batch(records, config, zstd_allowed, log_start_offset, header)
     try:
         check_header(header, config)
         if not must_open(header, config, now_ms):
             if header.records_count <= FEW_RECORDS and not header.attributes & COMPRESSION_MASK:
                 count_records(batch, header, config)
-            if header.log_append_time or config.log_append_time:
+            if header.attributes & LOG_APPEND_TIME or config.log_append_time:
                 newest_ms = now_ms if config.log_append_time else header.max_timestamp
                 return finish(_rewritten(batch, header, config, newest_ms, now_ms))
             return _fitting(batch, header, config, now_ms)
@@ -120,9 +122,11 @@ def check_small(
     now_ms: int,
     zstd_allowed: bool,
     log_start_offset: int,
+    header: BatchHeader | None = None,
 ) -> CheckedBatch | None:
-    """The same for a batch of `opens_small`, in `room`; None where its records do not fit."""
-    batch, header = _sound_batch(records, config, zstd_allowed, log_start_offset)
+    """The same at once for a compressed batch, in `room`, where not every record is to be read; None where its records
+    do not fit."""
+    batch, header = _sound_batch(records, config, zstd_allowed, log_start_offset, header)
     try:
         check_header(header, config)
         return _fitting(batch, header, config, now_ms) if open_small(batch, header, config, room) else None
@@ -132,8 +136,10 @@ def check_small(
 
 def must_open(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
     """Whether more is to be done with a batch than a header, a checksum and a few records take."""
-    if config.leaves_closed and not header.attributes & COMPRESSION_MASK:
+    if config.leaves_closed and not header.attributes & COMPRESSION_MASK:  # as good as all of them
         return header.max_timestamp > now_ms + config.timestamp_after_max_ms
+    if config.leaves_closed and config.record_checks is RecordChecks.BOUNDED:
+        return True
     if config.recompresses or must_read_all(header, config, now_ms):
         return True
     if header.compression:
@@ -142,10 +148,16 @@ def must_open(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
 
 
 def _sound_batch(
-    records: memoryview, config: TopicConfig, zstd_allowed: bool, log_start_offset: int
+    records: memoryview,
+    config: TopicConfig,
+    zstd_allowed: bool,
+    log_start_offset: int,
+    header: BatchHeader | None = None,
 ) -> tuple[memoryview, BatchHeader]:
-    batch = the_only_batch(records, zstd_allowed=zstd_allowed)
-    header = read_header(batch)
+    batch, length = records, len(records) - BEFORE_LENGTH_COUNTS
+    if header is None or header.batch_length != length or header.magic != MAGIC or not zstd_allowed:
+        batch = the_only_batch(records, zstd_allowed=zstd_allowed)
+        header = read_header(batch)
     if header.base_offset != 0:
         raise _invalid(f"the base offset should be 0, but it is {header.base_offset}", log_start_offset)
     if len(batch) > config.max_message_bytes:
@@ -207,7 +219,7 @@ def check_header(header: BatchHeader, config: TopicConfig) -> None:
     count = header.records_count
     if count <= 0 or count != header.last_offset_delta + 1:
         raise _invalid(f"{count} records do not fit a last offset delta of {header.last_offset_delta}")
-    if header.is_control:
+    if header.attributes & CONTROL:
         raise _invalid("clients do not write control records")
     if header.producer_id != -1 and header.base_sequence < 0:
         raise _invalid(f"producer {header.producer_id} sent no sequence")

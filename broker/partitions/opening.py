@@ -10,20 +10,17 @@ Rule 4. Small batches are all opened in the same memory, one after the other: no
 
 import asyncio
 from collections.abc import Callable
-from struct import Struct
 
-from broker.config.topic_config import RecordChecks
-from broker.partitions.append import CheckedBatch, check_small, checking, must_open
+from broker.partitions.append import CheckedBatch, check_small, checking
 from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
 from broker.process.environment import Environment
 from broker.process.steps import run_steps
 from broker.process.time_slice import TimeSlice
-from protocol.records.batch import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_SIZE, MAX_TIMESTAMP_AT, read_header
+from protocol.records.batch import BatchHeader
 from storage.steps import INLINE_BYTES, Spent, Steps, T, without_frames
 
 LARGE_AT_ONCE = 2
-_MAX_TIMESTAMP = Struct(">q")
 
 
 class BatchOpener:
@@ -35,35 +32,22 @@ class BatchOpener:
         self._large_looked_up = asyncio.Semaphore(1)
         self._room = bytearray(INLINE_BYTES)
 
-    def must_open(self, partition: Partition, records: memoryview, now_ms: int) -> bool:
-        """Whether a batch is to be opened before its append, which may take long."""
-        if len(records) < HEADER_SIZE:
-            return False
-        config = partition.config
-        if not config.leaves_closed:
-            return must_open(read_header(records), config, now_ms)
-        if records[ATTRIBUTES_AT + 1] & COMPRESSION_MASK and config.record_checks is not RecordChecks.HEADER:
-            return True
-        return self._is_of_the_future(partition, records, now_ms)
-
-    def _is_of_the_future(self, partition: Partition, records: memoryview, now_ms: int) -> bool:
-        newest_ms: int = _MAX_TIMESTAMP.unpack_from(records, MAX_TIMESTAMP_AT)[0]
-        return newest_ms > now_ms + partition.config.timestamp_after_max_ms
-
     def open_small(
-        self, partition: Partition, records: memoryview, *, now_ms: int, zstd_allowed: bool
+        self, partition: Partition, records: memoryview, header: BatchHeader, *, now_ms: int, zstd_allowed: bool
     ) -> CheckedBatch | AppendError | None:
         """Open one that `must_open`, where nothing has to wait for that; None: `open_large` is to do it."""
-        if not partition.config.leaves_closed or self._is_of_the_future(partition, records, now_ms):
+        config = partition.config
+        if not config.leaves_closed or header.max_timestamp > now_ms + config.timestamp_after_max_ms:
             return None  # every record is read
         try:
             return check_small(
                 records,
-                partition.config,
+                config,
                 self._room,
                 now_ms=now_ms,
                 zstd_allowed=zstd_allowed,
-                log_start_offset=partition.log_start_offset,
+                log_start_offset=partition.log.start_offset,
+                header=header,
             )
         except AppendError as refused:
             return without_frames(refused)
@@ -73,23 +57,37 @@ class BatchOpener:
         return await run_steps(self._environment, work, blocking=self._large_looked_up, slice_=slice_)
 
     async def open(
-        self, partition: Partition, records: memoryview, *, now_ms: int, zstd_allowed: bool, slice_: TimeSlice
+        self,
+        partition: Partition,
+        records: memoryview,
+        header: BatchHeader,
+        *,
+        now_ms: int,
+        zstd_allowed: bool,
+        slice_: TimeSlice,
     ) -> CheckedBatch | AppendError:
         """The batch as it may be appended, or why not. Does not wait where there is little to do. `slice_` is that of
         the request."""
         if slice_.spent():
             await slice_.wait_for_turn()
-        found = self.open_small(partition, records, now_ms=now_ms, zstd_allowed=zstd_allowed)
+        found = self.open_small(partition, records, header, now_ms=now_ms, zstd_allowed=zstd_allowed)
         return found or await self.open_large(
-            partition, records, now_ms=now_ms, zstd_allowed=zstd_allowed, slice_=slice_
+            partition, records, header, now_ms=now_ms, zstd_allowed=zstd_allowed, slice_=slice_
         )
 
     async def open_large(
-        self, partition: Partition, records: memoryview, *, now_ms: int, zstd_allowed: bool, slice_: TimeSlice
+        self,
+        partition: Partition,
+        records: memoryview,
+        header: BatchHeader,
+        *,
+        now_ms: int,
+        zstd_allowed: bool,
+        slice_: TimeSlice,
     ) -> CheckedBatch | AppendError:
         """The same for one of which `open_small` has said None in this turn."""
         config = partition.config
-        all_read = not config.leaves_closed or self._is_of_the_future(partition, records, now_ms)
+        all_read = not config.leaves_closed or header.max_timestamp > now_ms + config.timestamp_after_max_ms
         try:
             return await run_steps(
                 self._environment,

@@ -117,22 +117,24 @@ class Partition:
         verification: bool = True,
         now_ms: int,
         zstd_allowed: bool = True,
+        header: BatchHeader | None = None,
         opened: CheckedBatch | None = None,
     ) -> Appended:
         """Append what a Produce brings. Raises `AppendError`; `StorageFailed` ends the process.
 
         A transactional batch that opens a transaction here needs the current guard of `begin_verification`, unless
-        `verification` is off. `zstd_allowed` is false for Produce before version 7. `opened` is what `opening` says.
+        `verification` is off. `zstd_allowed` is false for Produce before version 7. `header` is that of `records`, if
+        known; `opened` is what `opening` says.
         """
         self._check_stands()
-        checked = opened
-        if checked is None or checked.config is not self.config:
+        checked, config = opened, self.config
+        if checked is None or checked.config is not config:
             start = self.log.start_offset
             checked = check_batch(
-                records, self.config, self.name, now_ms=now_ms, zstd_allowed=zstd_allowed, log_start_offset=start
+                records, config, self.name, header, now_ms=now_ms, zstd_allowed=zstd_allowed, log_start_offset=start
             )
         header = checked.header
-        if header.is_transactional and transactional_id is None:
+        if transactional_id is None and header.is_transactional:
             raise AppendError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without an id")
         producers = self.derived.producers
         if header.producer_id < 0:

@@ -25,7 +25,6 @@ BEFORE_LENGTH_COUNTS = 12
 MAGIC_AT = 16
 CRC_AT = 17
 ATTRIBUTES_AT = 21
-MAX_TIMESTAMP_AT = 35
 COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
@@ -35,6 +34,8 @@ _CRC = struct.Struct(">I")
 _LENGTH_AND_CRC = struct.Struct(">8xi5xI")
 _INT32 = struct.Struct(">i")
 _SEQUENCES = 1 << 31
+_make = tuple.__new__
+"""A named tuple's own `_make` is a call of Python around this."""
 
 
 class CorruptRecords(Exception):
@@ -100,14 +101,9 @@ class BatchHeader(NamedTuple):
         return self.attributes & DELETE_HORIZON != 0
 
 
-def is_transactional(batch: Buffer) -> bool:
-    """Whether a batch says that it belongs to a transaction; false for what is too short to be a batch."""
-    return len(batch) >= HEADER_SIZE and bool(batch[ATTRIBUTES_AT + 1] & TRANSACTIONAL)
-
-
 def read_header(data: Buffer, offset: int = 0) -> BatchHeader:
     """The header at `offset`. Believes everything; raises `struct.error` where there are no 61 bytes."""
-    return BatchHeader._make(HEADER.unpack_from(data, offset))
+    return _make(BatchHeader, HEADER.unpack_from(data, offset))
 
 
 def headers_in(data: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
@@ -128,8 +124,8 @@ def headers_in(data: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHead
 
 def check_crc(data: Buffer, position: int, header: BatchHeader) -> bool:
     """Whether the batch holds what its writer computed the checksum of."""
-    view = memoryview(data)
-    return bool(crc32c(view[position + ATTRIBUTES_AT : position + header.size]) == header.crc)
+    end = position + header.batch_length + BEFORE_LENGTH_COUNTS
+    return bool(crc32c(memoryview(data)[position + ATTRIBUTES_AT : end]) == header.crc)
 
 
 def first_corrupt(data: Buffer) -> int | None:

@@ -126,9 +126,14 @@ class Segment(SegmentReading):
             return True
         if self.size_bytes + size_bytes > self._config.segment_bytes:
             return False
-        if self.offset_index.is_full or self.time_index.is_full:
+        offsets, times = self._offset_index, self._time_index
+        if offsets is None or times is None:
+            offsets, times = self.offset_index, self.time_index
+        if offsets.is_full or times.is_full:
             return False
-        first = self.first_timestamp_ms
+        first = self._first_timestamp_ms
+        if first is None:
+            first = self.first_timestamp_ms
         age_ms = timestamp_ms - first if first >= 0 else now_ms() - self.created_ms
         return age_ms <= roll_after_ms
 

@@ -12,6 +12,7 @@ from typing import Any
 from broker.api.catalogue import Deferred, NoAnswer, handles
 from broker.api.context import RequestContext
 from broker.api.handlers.produce_appends import (
+    NO_RECORDS,
     ZSTD_SINCE,
     ProduceServices,
     Write,
@@ -20,11 +21,13 @@ from broker.api.handlers.produce_appends import (
     refuse_all,
 )
 from broker.coordination.transaction_gate import Admission, ProduceBatch, admit_produce, admitted_at_once
+from broker.partitions.append import must_open
 from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
 from broker.process.time_slice import TimeSlice
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
+    LeaderIdAndEpoch,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -32,11 +35,12 @@ from protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from protocol.records.batch import is_transactional, read_header
+from protocol.records.batch import HEADER_SIZE, TRANSACTIONAL, read_header
 
 TOPIC_IDS_SINCE = 13
 AT_ONCE = 64
 """Topics and partitions of a request that is answered in one go."""
+UNKNOWN_LEADER = LeaderIdAndEpoch()
 VERIFIED = Admission(verification=False)
 """The coordinator has said yes in this very turn: the append need not ask for a guard."""
 
@@ -55,26 +59,32 @@ def produce(
 
     Not done: `timeout_ms` (a sync ends or the broker does), old message formats.
     """
-    if _has_many(request.topic_data):
+    topics = request.topic_data
+    if (len(topics) != 1 or len(topics[0].partition_data) >= AT_ONCE) and _has_many(topics):
         return _produce_in_slices(services, context, request)
     writes, answer = _resolve(services, context, request)
     if request.acks not in (-1, 0, 1):
         return refuse_all(request, writes, ErrorCode.INVALID_REQUIRED_ACKS, answer)
-    opener, now_ms = services.batch_opener, services.environment.wall_ms()
-    closed = [
-        write for write in writes
-        if write.partition is not None and opener.must_open(write.partition, write.records, now_ms)
-    ]  # fmt: skip
+    now_ms = services.environment.wall_ms()
+    closed: list[Write] = []
+    transactional: list[Write] = []
+    for write in writes:
+        header, partition = write.header, write.partition
+        if header is not None and partition is not None:
+            if must_open(header, partition.config, now_ms):
+                closed.append(write)
+            if header.attributes & TRANSACTIONAL:
+                transactional.append(write)
     if closed and not _opened_at_once(services, context, closed, now_ms):
-        return _open_and_go_on(services, context, request, writes, closed, answer)
-    return _admit(services, context, request, writes, answer)
+        return _open_and_go_on(services, context, request, writes, closed, transactional, answer)
+    if transactional:
+        return _admit(services, context, request, writes, transactional, answer)
+    return _append_and_answer(services, context, request, writes, answer, now_ms)
 
 
 def _has_many(topics: Sequence[TopicProduceData]) -> bool:
-    """Whether a request is worked on in slices. Most are for one topic, where there is nothing to add up."""
-    if len(topics) == 1:
-        return len(topics[0].partition_data) >= AT_ONCE
-    return sum(1 + len(topic.partition_data) for topic in topics) > AT_ONCE
+    """Whether a request is worked on in slices."""
+    return sum([1 + len(topic.partition_data) for topic in topics]) > AT_ONCE
 
 
 def _opened_at_once(services: ProduceServices, context: RequestContext, closed: list[Write], now_ms: int) -> bool:
@@ -82,9 +92,10 @@ def _opened_at_once(services: ProduceServices, context: RequestContext, closed: 
     write = closed[0]
     if len(closed) > 1:
         return False
-    assert write.partition is not None
+    assert write.partition is not None and write.header is not None
+    zstd_allowed = context.api_version >= ZSTD_SINCE
     write.opened = services.batch_opener.open_small(
-        write.partition, write.records, now_ms=now_ms, zstd_allowed=context.api_version >= ZSTD_SINCE
+        write.partition, write.records, write.header, now_ms=now_ms, zstd_allowed=zstd_allowed
     )
     return write.opened is not None
 
@@ -95,6 +106,7 @@ async def _open_and_go_on(
     request: ProduceRequest,
     writes: list[Write],
     closed: list[Write],
+    transactional: list[Write],
     answer: ProduceResponse,
 ) -> ProduceResponse | Deferred | NoAnswer:
     """What is in the batches is heard of after the gate, as in Kafka; it is looked at before, so that nothing waits
@@ -102,15 +114,16 @@ async def _open_and_go_on(
     slice_, opener = services.environment.time_slice(), services.batch_opener
     open_one = opener.open if len(closed) > 1 else opener.open_large
     for write in closed:
-        assert write.partition is not None
+        assert write.partition is not None and write.header is not None
         write.opened = await open_one(
             write.partition,
             write.records,
+            write.header,
             now_ms=services.environment.wall_ms(),
             zstd_allowed=context.api_version >= ZSTD_SINCE,
             slice_=slice_,
         )
-    result = _admit(services, context, request, writes, answer)
+    result = _admit(services, context, request, writes, transactional, answer)
     return await result if isinstance(result, Coroutine) else result
 
 
@@ -119,10 +132,10 @@ def _admit(
     context: RequestContext,
     request: ProduceRequest,
     writes: list[Write],
+    transactional: list[Write],
     answer: ProduceResponse,
 ) -> ProduceResponse | Deferred | NoAnswer | Coroutine[Any, Any, ProduceResponse | Deferred | NoAnswer]:
     """Through the transaction gate, where there is something for it, then append."""
-    transactional = [write for write in writes if write.partition is not None and is_transactional(write.records)]
     if transactional:
         if error := _whole_request_error(request, transactional):
             return refuse_all(request, writes, error, answer)
@@ -135,7 +148,7 @@ def _admit(
                 _remember(batch)
         elif batches:
             return _admit_and_append(services, context, request, writes, batches, answer)
-    return _append_and_answer(services, context, request, writes, answer)
+    return _append_and_answer(services, context, request, writes, answer, services.environment.wall_ms())
 
 
 def _resolve(
@@ -167,8 +180,14 @@ def _lay_out(
         if found is not None:
             partition = found[data.index] if 0 <= data.index < len(found) else None
         code = error if partition is None else ErrorCode.NONE
-        responses.append(PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1))
-        writes.append(Write(partition, _records_of(data), responses[-1]))
+        response = PartitionProduceResponse(
+            index=data.index, error_code=code, base_offset=-1, current_leader=UNKNOWN_LEADER
+        )
+        responses.append(response)
+        records = data.records or NO_RECORDS  # null is as good as none, and refused as such by the partition
+        assert isinstance(records, memoryview)
+        header = read_header(records) if partition is not None and len(records) >= HEADER_SIZE else None
+        writes.append(Write(partition, records, header, response))
 
 
 async def _produce_in_slices(
@@ -181,7 +200,7 @@ async def _produce_in_slices(
     if request.acks not in (-1, 0, 1):
         return refuse_all(request, writes, ErrorCode.INVALID_REQUIRED_ACKS, answer)
     await _open_in_slices(services, context, writes, time_slice)
-    transactional = [write for write in writes if write.partition is not None and is_transactional(write.records)]
+    transactional = [write for write in writes if write.header is not None and write.header.attributes & TRANSACTIONAL]
     if transactional and (error := _whole_request_error(request, transactional)):
         return refuse_all(request, writes, error, answer)
     batches: list[tuple[Write, ProduceBatch]] = []
@@ -223,11 +242,12 @@ async def _open_in_slices(
     """As `_open_and_go_on`, where it has to be found out of many batches whether they must be opened."""
     opener = services.batch_opener
     for write in writes:
-        now_ms = services.environment.wall_ms()
-        if write.partition is not None and opener.must_open(write.partition, write.records, now_ms):
+        now_ms, header, partition = services.environment.wall_ms(), write.header, write.partition
+        if header is not None and partition is not None and must_open(header, partition.config, now_ms):
             write.opened = await opener.open(
-                write.partition,
+                partition,
                 write.records,
+                header,
                 now_ms=now_ms,
                 zstd_allowed=context.api_version >= ZSTD_SINCE,
                 slice_=time_slice,
@@ -247,27 +267,18 @@ def _find_topic(
     return topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _records_of(requested: PartitionProduceData) -> memoryview:
-    """The bytes of the batch; null is as good as none, and refused as such by the partition."""
-    records = requested.records
-    if records is None:
-        return memoryview(b"")
-    assert isinstance(records, memoryview)
-    return records
-
-
 def _whole_request_error(request: ProduceRequest, transactional: list[Write]) -> ErrorCode:
     """What refuses the whole request: no transactional id, or batches of more than one producer."""
     if request.transactional_id is None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if len(transactional) > 1 and len({_producer_of(write.records) for write in transactional}) > 1:
+    if len(transactional) > 1 and len({_producer_of(write) for write in transactional}) > 1:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return ErrorCode.NONE
 
 
-def _producer_of(records: memoryview) -> tuple[int, int]:
-    header = read_header(records)
-    return header.producer_id, header.producer_epoch
+def _producer_of(write: Write) -> tuple[int, int]:
+    assert write.header is not None
+    return write.header.producer_id, write.header.producer_epoch
 
 
 def _to_be_admitted(transactional: list[Write]) -> list[tuple[Write, ProduceBatch]]:
@@ -294,7 +305,7 @@ async def _admit_and_append(
 ) -> ProduceResponse | Deferred | NoAnswer:
     """Ask the gate, then append without another await: a request may mix transactional and other partitions."""
     await _ask_the_gate(services, context, request, batches)
-    return _append_and_answer(services, context, request, writes, answer)
+    return _append_and_answer(services, context, request, writes, answer, services.environment.wall_ms())
 
 
 async def _ask_the_gate(
@@ -318,9 +329,9 @@ def _append_and_answer(
     request: ProduceRequest,
     writes: list[Write],
     answer: ProduceResponse,
+    now_ms: int,
 ) -> ProduceResponse | Deferred | NoAnswer:
     waits: list[tuple[Write, asyncio.Future[None]]] = []
-    now_ms = services.environment.wall_ms()
     failed = False
     for write in writes:
         failed = not append_and_publish(services, write, context, request, now_ms, waits) or failed

@@ -21,10 +21,11 @@ from protocol.messages.produce import (
     ProduceRequest,
     ProduceResponse,
 )
+from protocol.records.batch import BatchHeader
 from storage.log import StorageFailed
 
 ZSTD_SINCE = 7
-_NOTHING = memoryview(b"")
+NO_RECORDS = memoryview(b"")
 NOT_IN_TRANSACTION = "The partition is not in the producer's open transaction."
 """Clients before Produce 11 do not know TRANSACTION_ABORTABLE; the words are for whoever reads their log."""
 MANY_PRODUCERS = "The request holds transactional batches of more than one producer."
@@ -49,6 +50,8 @@ class Write:
 
     partition: Partition | None
     records: memoryview
+    header: BatchHeader | None
+    """That of the records; None where they are too short for one, or nobody takes them."""
     response: PartitionProduceResponse
     admission: Admission | None = None
     opened: CheckedBatch | AppendError | None = None
@@ -111,6 +114,7 @@ def _append(
             verification=admission is None or admission.verification,
             now_ms=now_ms,
             zstd_allowed=context.api_version >= ZSTD_SINCE,
+            header=write.header,
             opened=write.opened,
         )
     except AppendError as refused:
@@ -126,7 +130,7 @@ def _append(
         services.fail(failure)  # the broker ends, but not before this answer is out
         response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return -1
-    write.records = _NOTHING  # the buffer may be used again while the answer waits
+    write.records = NO_RECORDS  # the buffer may be used again while the answer waits
     response.base_offset = appended.base_offset
     response.log_append_time_ms = appended.log_append_time_ms
     response.log_start_offset = appended.log_start_offset

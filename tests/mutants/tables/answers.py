@@ -85,7 +85,7 @@ MUTANTS = (
     Mutant(
         "control batches from clients are accepted",
         "I35",
-        (Change("broker.partitions.append:check_header", "if header.is_control:", "if False:"),),
+        (Change("broker.partitions.append:check_header", "if header.attributes & CONTROL:", "if False:"),),
         (f"{CHECKS}::test_what_is_not_one_sound_batch_is_refused_as_kafka_does",),
     ),
     Mutant(

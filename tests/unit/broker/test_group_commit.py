@@ -206,6 +206,61 @@ def test_a_writer_that_answers_at_once_publishes_only_what_needs_no_sync() -> No
     run(story())
 
 
+def test_where_everything_was_published_no_turn_is_left_to_wait_for() -> None:
+    """One in every small Produce, for nothing; but whoever waits for it already is told."""
+
+    async def story() -> None:
+        bench = Bench()
+        relaxed, other = bench.partition("relaxed", durable=False), bench.partition("other", durable=False)
+        bench.write(relaxed, other)
+        bench.commit.publish(relaxed)
+        waiting = asyncio.ensure_future(bench.commit.wait_until_idle())
+        await asyncio.sleep(0)
+        await waiting
+        bench.write(relaxed)
+        bench.commit.publish(relaxed)
+        with pytest.raises(StopIteration):
+            bench.commit.wait_until_idle().send(None)
+        bench.write(relaxed)
+        waiting = asyncio.ensure_future(bench.commit.wait_until_idle())
+        asyncio.get_running_loop().call_soon(bench.commit.publish, relaxed)
+        await waiting
+        assert bench.events == [f"committed {name}" for name in ("relaxed 1", "other 1", "relaxed 2", "relaxed 3")]
+
+    run(story())
+
+
+def test_who_hears_of_a_commit_and_publishes_begins_no_second_cycle() -> None:
+    async def story() -> None:
+        bench = Bench()
+        relaxed, other = bench.partition("relaxed", durable=False), bench.partition("other", durable=False)
+        strict, late = bench.partition("strict"), bench.partition("late")
+        heard = relaxed.committed_moved
+
+        def write_elsewhere() -> None:
+            heard()
+            bench.write(other)
+            bench.commit.publish(other)
+            bench.write(late)
+
+        relaxed.committed_moved = write_elsewhere  # type: ignore[method-assign]
+        bench.write(relaxed, strict)
+        cycles = set()
+        for _ in range(30):
+            await asyncio.sleep(0)
+            under_way = {task for task in asyncio.all_tasks() if "GroupCommit._run" in repr(task)}
+            assert len(under_way) <= 1
+            cycles |= under_way
+        await bench.commit.wait_until_idle()
+        assert len(cycles) == 2
+        assert bench.events == [
+            "committed relaxed 1", "committed other 1",
+            "sync strict", "committed strict 1", "sync late", "committed late 1",
+        ]  # fmt: skip
+
+    run(story())
+
+
 def test_who_hears_of_a_commit_and_writes_again_is_committed_again() -> None:
     async def story() -> None:
         bench = Bench()

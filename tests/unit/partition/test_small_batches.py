@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.config.topic_config import RecordChecks, TopicConfig
-from broker.partitions.append import CheckedBatch, check_batch, check_small
+from broker.partitions.append import CheckedBatch, check_batch, check_small, must_open
 from broker.partitions.errors import AppendError
 from broker.partitions.opening import BatchOpener
 from broker.process.environment import RealEnvironment
 from protocol.errors import ErrorCode
 from protocol.records import compression
-from protocol.records.batch import HEADER_SIZE
+from protocol.records.batch import HEADER_SIZE, read_header
 from protocol.records.record import NewRecord, build_batch
 from storage.log import LogConfig
 from storage.steps import INLINE_BYTES
@@ -104,15 +104,15 @@ def test_what_does_not_fit_into_the_room_is_left_to_others(codec: int) -> None:
 def test_where_every_record_is_read_nothing_is_opened_at_once(config: TopicConfig, timestamp_ms: int) -> None:
     rig = Rig(config=config)
     batch = memoryview(build_batch([NewRecord(b"v", b"k", timestamp_ms)] * 9, compression=compression.LZ4))
-    environment = RealEnvironment(None)
+    environment, header = RealEnvironment(None), read_header(batch)
     opener = BatchOpener(environment)
 
     async def both() -> tuple[object, object]:
-        opened = opener.open_small(rig.partition, batch, now_ms=NOW_MS, zstd_allowed=True)
+        opened = opener.open_small(rig.partition, batch, header, now_ms=NOW_MS, zstd_allowed=True)
         slice_ = environment.time_slice()
-        return opened, await opener.open(rig.partition, batch, now_ms=NOW_MS, zstd_allowed=True, slice_=slice_)
+        return opened, await opener.open(rig.partition, batch, header, now_ms=NOW_MS, zstd_allowed=True, slice_=slice_)
 
-    assert opener.must_open(rig.partition, batch, NOW_MS)
+    assert must_open(header, config, NOW_MS)
     opened, later = asyncio.run(both())
     assert opened is None
     assert isinstance(later, AppendError if timestamp_ms > NOW_MS else CheckedBatch)
