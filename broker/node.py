@@ -144,12 +144,11 @@ class Node:
         return await open_cluster(
             store,
             self.environment,
+            self.config,
             on_written=self.group_commit.wrote,
             make_partition=self._make_partition,
             made=lambda partition: self._partition_sources.append(lambda: [partition]),
             data_folder=self.data_folder,
-            node_id=self.config.node_id,
-            rack=self.config.rack,
             endpoints=tuple((name, endpoint.host, endpoint.port) for name, endpoint in endpoints.items()),
             directory=directory_of(identity.directory_id),
         )

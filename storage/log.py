@@ -200,6 +200,10 @@ class Log(Protocol):
     def truncate(self, end_offset: int) -> None:
         """Drop everything from `end_offset` on."""
 
+    def roll(self) -> None:
+        """Begin a new part (`segment_bases`) with the next append, so that what stands before can leave as a whole.
+        Raises `StorageFailed`."""
+
     def trim(self, start_offset: int) -> None:
         """Move the start forward (DeleteRecords, retention); bytes may be freed later."""
 

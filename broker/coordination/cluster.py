@@ -3,7 +3,8 @@
 The log is always synced, whatever the durability of topics: ids and epochs that were handed out must never come again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from broker.config.topic_config import TopicConfig
@@ -14,9 +15,13 @@ from broker.process.logging import EventLog
 from broker.process.steady_clock import LoopTimer, SteadyClock
 from coordinator.cluster.coordinator import ClusterCoordinator, Registration
 from coordinator.cluster.image import ClusterImage
+from coordinator.cluster.records import TopicRecord
 from coordinator.cluster.topic_rules import METADATA_TOPIC, METADATA_TOPIC_ID
-from coordinator.machine import Outcome, Ticket
+from coordinator.loading import STEP_RECORDS, entries_of
+from coordinator.machine import Outcome, ReplayedRecord, Ticket
 from coordinator.runtime import NotReady, Shard
+from protocol.codec import read_metadata_frame
+from protocol.schema import Buffer, schema_of
 from storage.log import Log, LogConfig
 
 E = TypeVar("E")
@@ -27,10 +32,55 @@ _log = EventLog("cluster")
 
 PASSED_OVER = 1 << 40
 LOAD_READ_BYTES = 1 << 20
+_TOPIC = schema_of(TopicRecord).api_key
 METADATA_CONFIG = TopicConfig(
     log=LogConfig(retention_ms=-1, segment_ms=(1 << 63) - 1), max_message_bytes=1 << 30, flush_messages=1
 )
-"""Nothing of the metadata log is ever dropped: a topic is made by one batch, and so is a start of the node."""
+"""Nothing of the metadata log is dropped but what a snapshot holds (`broker.coordination.metadata_snapshots`). A topic
+is made by one batch, and so is a start of the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a start begins with: a snapshot, or nothing and the log from its first offset on."""
+
+    end_offset: int
+    """Where the log is to be read from."""
+    epoch: int = -1
+    batches: list[Buffer] = field(default_factory=list[Buffer])
+    is_cut: bool = False
+    """The snapshot was damaged, and this is what stood before the damage."""
+
+    def entries(self) -> Iterator[ReplayedRecord]:
+        """The records of the snapshot, as of the last offset that it holds. Of one that is cut the last topic is left
+        out: some of its partitions may be missing."""
+        topic: list[ReplayedRecord] = []
+        for batch in self.batches:
+            for entry, _ in entries_of(batch):
+                if not isinstance(entry, ReplayedRecord) or entry.value is None:
+                    continue
+                entry.offset = self.end_offset - 1
+                if read_metadata_frame(entry.value)[0] == _TOPIC:
+                    yield from topic
+                    topic.clear()
+                elif not topic:
+                    yield entry
+                    continue
+                topic.append(entry)
+        if not self.is_cut:
+            yield from topic
+
+
+class _BehindSnapshot(PartitionShardLog):
+    """The metadata log as its shard reads it: what stands before the snapshot is no matter."""
+
+    def __init__(self, partition: Partition, start_offset: int) -> None:
+        super().__init__(partition)
+        self._start_offset = start_offset
+
+    @property
+    def start_offset(self) -> int:
+        return self._start_offset
 
 
 class Cluster:
@@ -44,10 +94,13 @@ class Cluster:
         on_written: Callable[[Partition], None],
         make_partition: Callable[..., Partition] = Partition,
         known_epoch: int = -1,
+        begins: Beginning | None = None,
     ) -> None:
-        """`known_epoch` is one that is known from elsewhere, where a part of the log was lost."""
+        """`known_epoch` is one that is known from elsewhere, where a part of the log was lost. `begins` is the snapshot
+        to begin with."""
         self._environment = environment
-        self.epoch = max(log.latest_epoch(), known_epoch) + 1
+        self._begins = begins or Beginning(log.start_offset)
+        self.epoch = max(log.latest_epoch(), known_epoch, self._begins.epoch) + 1
         self.partition = make_partition(
             topic=METADATA_TOPIC,
             topic_id=METADATA_TOPIC_ID,
@@ -64,7 +117,7 @@ class Cluster:
         clock = SteadyClock(environment)
         self.shard: Shard[ClusterCoordinator] = Shard(
             ClusterCoordinator,
-            PartitionShardLog(self.partition),
+            _BehindSnapshot(self.partition, self._begins.end_offset),
             clock,
             LoopTimer(clock),
             name=f"{METADATA_TOPIC}-0",
@@ -93,8 +146,14 @@ class Cluster:
         return self.partition.high_watermark
 
     async def wait_until_loaded(self) -> None:
-        """Replay the whole log, in slices."""
+        """Take over the snapshot and replay the log behind it, in slices."""
         time_slice = self._environment.time_slice()
+        for number, entry in enumerate(self._begins.entries(), 1):
+            self.shard.machine.replay(entry)
+            if number % STEP_RECORDS == 0 and time_slice.spent():
+                await time_slice.wait_for_turn()
+        self._begins.batches.clear()
+        self.image.record_bytes = 0
         while not self.shard.load_slice(LOAD_READ_BYTES, time_slice.spent):
             await time_slice.wait_for_turn()
 

@@ -7,12 +7,13 @@ Rule 2. A deleted topic is gone at once for readers and writers; its folders fol
 Rule 3. Partitions open when first asked for, and one after the other in the background; the loop breathes between.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.cluster import Cluster
 from broker.coordination.coordinators import CoordinatorError
+from broker.coordination.leaving_topics import LeavingTopics
+from broker.coordination.metadata_snapshots import MetadataSnapshots
 from broker.partitions.errors import PartitionError
 from broker.partitions.internal_topics import PARTITION_COUNTS, internal_configs
 from broker.partitions.log_opening import PartitionOpener
@@ -41,8 +42,6 @@ from protocol.messages.topics import (
 
 _log = EventLog("topics")
 
-RELEASE_RETRY_S = 0.002
-
 Follower = Callable[[Topic], None]
 
 
@@ -68,14 +67,13 @@ class TopicDirectory:
         self._open_one = PartitionOpener(
             cluster.epoch, config, environment, store, on_written=on_written, make_partition=make_partition
         )
+        folder = store.metadata_snapshots(METADATA_TOPIC, 0)
+        self.snapshots = MetadataSnapshots(cluster, folder, config, environment, self._with_folders_left)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._leaving: dict[str, asyncio.Task[None]] = {}
-        self._removing = asyncio.Lock()
-        """The logs of one topic are moved out of the way at a time: a thousand tasks of one step each are one turn."""
+        self._leaving = LeavingTopics(store, environment)
         self._created: list[Follower] = []
         self._deleted: list[Follower] = []
-        self._before_reuse: list[Callable[[Topic], Awaitable[None]]] = []
 
     # -- looking ---------------------------------------------------------------------------------------------
 
@@ -119,7 +117,7 @@ class TopicDirectory:
 
     def before_reuse(self, follower: Callable[[Topic], Awaitable[None]]) -> None:
         """Await `follower` for each deleted topic when its folders are out of the way, before its name is free."""
-        self._before_reuse.append(follower)
+        self._leaving.before_reuse.append(follower)
 
     def load(self) -> None:
         """Take over what the metadata log says at start, then follow it. Opens no log yet."""
@@ -171,7 +169,7 @@ class TopicDirectory:
             self._publish(image, change.partition_count)
 
     def _publish(self, image: TopicImage, partition_count: int) -> None:
-        leaving = self._leaving.get(image.name)
+        leaving = self._leaving.find(image.name)
         if leaving is not None:
             leaving.add_done_callback(lambda _: self._publish_late(image, partition_count))
             return
@@ -229,35 +227,13 @@ class TopicDirectory:
             partition.discard()
         for follower in self._deleted:
             follower(topic)
-        task = asyncio.get_running_loop().create_task(self._remove_logs(topic, opened))
-        self._leaving[topic.name] = task
+        self._leaving.add(topic, opened)
 
-        def gone(_: asyncio.Task[None]) -> None:
-            del self._leaving[topic.name]
-
-        task.add_done_callback(gone)
-
-    async def _remove_logs(self, topic: Topic, opened: list[Partition]) -> None:
-        async with self._removing:
-            time_slice = self._environment.time_slice()
-            for partition in opened:
-                while not self._store.release(partition.log):
-                    await asyncio.sleep(RELEASE_RETRY_S)
-                if time_slice.spent():
-                    await time_slice.wait_for_turn()
-            for index in range(len(topic.partitions)):
-                self._store.remove(topic.name, topic.topic_id, index)
-                if time_slice.spent():
-                    await time_slice.wait_for_turn()
-        for follower in self._before_reuse:
-            await follower(topic)
-
-    async def wait_until_removed(self, names: Sequence[str]) -> None:
-        """Until the folders of deleted topics of these names are out of the way."""
-        leaving = [self._leaving[name] for name in names if name in self._leaving]
-        if leaving:
-            await asyncio.wait(leaving)
-            await asyncio.sleep(0)
+    def _with_folders_left(self) -> set[bytes]:
+        """Ids of deleted topics whose folders may still have their names."""
+        changes = self._cluster.image.changes
+        under_way = (one.topic.topic_id for one in changes if one.removed and one.topic is not None)
+        return self._leaving.with_folders.union(under_way)
 
     def sweep(self) -> bool:
         """Free the space of one deleted log; False where none is due. For housekeeping."""
@@ -286,7 +262,7 @@ class TopicDirectory:
         """Make topics; returns one result for each name, when what was made can be used. Raises `CoordinatorError`."""
         _check_size(topics)
         names = [topic.name for topic in topics]
-        await self.wait_until_removed(names)
+        await self._leaving.wait_until_removed(names)
         rules = self.rules()
         results: list[CreatableTopicResult] = await self._cluster.ask_in_slices(
             plan_creation(self._cluster.image, topics, rules),
@@ -299,7 +275,7 @@ class TopicDirectory:
                 spent=spent,
             ),
         )
-        await self.wait_until_removed(names)
+        await self._leaving.wait_until_removed(names)
         await self.wait_until_open([topic for one in results if (topic := self._by_id.get(one.topic_id)) is not None])
         return results
 
@@ -311,7 +287,7 @@ class TopicDirectory:
             plan_deletion(self._cluster.image, topics),
             lambda machine, ticket, planned, spent: machine.delete_topics(ticket, planned, rules, spent=spent),
         )
-        await self.wait_until_removed([one.name for one in results if one.name is not None])
+        await self._leaving.wait_until_removed([one.name for one in results if one.name is not None])
         return results
 
     async def grow(
@@ -375,8 +351,7 @@ class TopicDirectory:
 
     async def stop(self) -> None:
         """Let deletions that are under way finish."""
-        if self._leaving:
-            await asyncio.wait(list(self._leaving.values()))
+        await self._leaving.wait_until_idle()
 
 
 def _check_size(entries: Sequence[object]) -> None:

@@ -7,6 +7,7 @@ topic that we know is set aside (`-stray`), never deleted.
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Protocol
 
@@ -17,6 +18,7 @@ from storage.epochs import highest_epoch
 from storage.files import Files
 from storage.log import Log, LogConfig, LogDamaged
 from storage.memory_log import MemoryLog
+from storage.metadata_snapshots import SnapshotFolder
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
 from storage.segments.segment_format import DAMAGED
@@ -34,12 +36,16 @@ BEHIND = 1 + 32 + len(DELETED) + 15
 class PartitionStore(Protocol):
     """Makes, opens and removes logs."""
 
-    def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig) -> Log:
-        """The log of a partition, made where there is none. Raises `LogDamaged`."""
+    def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig, *, start_offset: int = 0) -> Log:
+        """The log of a partition, made where there is none. What stood before `start_offset` is known without it: it
+        begins there, be it that it would end before. Raises `LogDamaged`."""
 
     def epoch_before_repair(self, topic: str, index: int) -> int | None:
         """The highest epoch that any log knows, where a part of this one was or is about to be cut off by a repair;
         None where nothing ever was."""
+
+    def metadata_snapshots(self, topic: str, index: int) -> SnapshotFolder | None:
+        """Where snapshots of what a log says are kept beside it; None where nothing outlives the process."""
 
     def release(self, log: Log) -> bool:
         """Close a log whose partition is going away; False while a sync still uses its files (try again)."""
@@ -57,8 +63,12 @@ class PartitionStore(Protocol):
 class MemoryStore:
     """Logs in memory; nothing is left of a removed one."""
 
-    def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig) -> Log:
+    def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig, *, start_offset: int = 0) -> Log:
+        assert start_offset == 0, "nothing was there before"
         return MemoryLog(config)
+
+    def metadata_snapshots(self, topic: str, index: int) -> None:
+        return None
 
     def epoch_before_repair(self, topic: str, index: int) -> int | None:
         return None
@@ -97,10 +107,12 @@ class FolderStore:
         self._on_sync_failed = on_sync_failed
         self._doomed: list[tuple[int, str]] = []
 
-    def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig) -> Log:
+    def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig, *, start_offset: int = 0) -> Log:
         folder = f"{topic}-{index}"
         found = read_partition_metadata(self._files, folder)
         recovery = self._recovery(topic, index)
+        if start_offset > recovery.log_start_offset:
+            recovery = replace(recovery, log_start_offset=start_offset)
         if found is not None and found != topic_id and not recovery.repair:
             # Folders of deleted topics are out of the way by now (`tidy`).
             raise LogDamaged(f"{folder}/", None, 0, f"{PARTITION_METADATA} has the id of another topic, {found.hex()}")
@@ -115,6 +127,9 @@ class FolderStore:
     def epoch_before_repair(self, topic: str, index: int) -> int | None:
         cut = any(name.endswith(DAMAGED) for name in self._files.list(f"{topic}-{index}"))
         return highest_epoch(self._files) if cut or self._recovery(topic, index).repair else None
+
+    def metadata_snapshots(self, topic: str, index: int) -> SnapshotFolder:
+        return SnapshotFolder(self._files, f"{topic}-{index}", repair=self._recovery(topic, index).repair)
 
     def release(self, log: Log) -> bool:
         if log.is_flushing:

@@ -58,6 +58,7 @@ class Housekeeping:
 
     def start(self) -> None:
         expiry = "producer.id.expiration.check.interval.ms"
+        snapshots = "metadata.log.max.snapshot.interval.ms"
         rounds: tuple[tuple[str, str, int, int, Callable[[], Awaitable[None]]], ...] = (
             ("retention", "log.retention.check.interval.ms", OFTEN_MS, FOREVER_MS, self.enforce_retention),
             ("scrub", "tallystick.scrub.interval.ms", OFTEN_MS, FOREVER_MS, self.scrub),
@@ -65,6 +66,7 @@ class Housekeeping:
             ("producer expiry", expiry, OFTEN_MS, FOREVER_MS, self.expire_producers),
             ("producer cap", expiry, OFTEN_MS, PRODUCER_CAP_MS, self.bound_producers),
             ("checkpoint", "log.flush.offset.checkpoint.interval.ms", OFTEN_MS, SOON_MS, self._write_checkpoints),
+            ("metadata snapshots", snapshots, OFTEN_MS, SOON_MS, self._topics.snapshots.keep_up),
             ("deletion", "log.segment.delete.delay.ms", DELETION_MS, SOON_MS, self.free_space),
         )
         create_task = asyncio.get_running_loop().create_task

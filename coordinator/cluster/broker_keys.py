@@ -296,4 +296,29 @@ GROUPS = (
     fixed("offsets.commit.timeout.ms", INT, "5000", "How long a commit may take.", at_least(1)),
 )
 
-EFFECTIVE_KEYS = (*IDENTITY, *NETWORK, *TOPICS, *LOG, *TRANSACTIONS, *GROUPS, *OWN_KEYS)
+METADATA = (
+    fixed(
+        "metadata.log.max.record.bytes.between.snapshots",
+        LONG,
+        "20971520",
+        "After how many bytes of records in the metadata log a snapshot is made of what they come to.",
+        at_least(1),
+    ),
+    fixed(
+        "metadata.log.max.snapshot.interval.ms",
+        LONG,
+        "3600000",
+        "After how long one is made if there was any record; 0: only their bytes count.",
+        at_least(0),
+    ),
+    fixed(
+        "metadata.max.retention.bytes",
+        LONG,
+        "104857600",
+        "What the metadata log and its snapshots may take together before the oldest snapshot is deleted, with the log "
+        "before the next one; the latest snapshot always stays.",
+    ),
+    fixed("metadata.max.retention.ms", LONG, "604800000", "How old a snapshot may become before the same happens."),
+)
+
+EFFECTIVE_KEYS = (*IDENTITY, *NETWORK, *TOPICS, *LOG, *METADATA, *TRANSACTIONS, *GROUPS, *OWN_KEYS)

@@ -74,7 +74,7 @@ class ClusterCoordinator:
 
     def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
         if isinstance(entry, ReplayedRecord) and entry.value is not None:
-            self.image.replay(entry.offset, entry.value)
+            self.image.replay(entry.offset, entry.value, entry.timestamp_ms)
 
     def loaded(self, now_ms: int) -> None:
         """Nothing but the log matters here."""

@@ -1,6 +1,7 @@
 """What the metadata log says, as tables: topics, settings, features, the next producer id, the last registration.
 
 `ClusterImage.replay` is the only thing that writes them. Records of a kind that is not known are passed over (KIP-915).
+What only a snapshot of the image needs (`coordinator.cluster.snapshot`) is kept beside them.
 """
 
 from collections import deque
@@ -11,6 +12,7 @@ from typing import Any
 from coordinator.cluster.records import (
     ConfigRecord,
     FeatureLevelRecord,
+    NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -55,8 +57,9 @@ class ClusterImage:
         self.by_id: dict[bytes, TopicImage] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By broker id as text; the empty name is for all brokers."""
-        self.removed: set[bytes] = set()
-        """Ids of topics that were there once: whatever still bears one of them belongs to nobody."""
+        self.removed: dict[bytes, str] = {}
+        """Ids and names of topics that were there once: whatever still bears one of them belongs to nobody. Those whose
+        folders are gone for good are forgotten with the next snapshot."""
         self.features: dict[str, int] = {}
         """Finalised levels; level 0 is as good as none, and is not in here."""
         self.decided_features: set[str] = set()
@@ -65,7 +68,16 @@ class ClusterImage:
         """(offset of the record, all levels since then): what followers have not been told yet."""
         self.next_producer_id = 0
         self.broker_epoch = -1
+        self.registration: RegisterBrokerRecord | None = None
+        self.producer_ids: ProducerIdsRecord | None = None
+        self.is_complete = True
+        """Whether it holds all that the log says: not where records were passed over."""
         self.last_offset = -1
+        self.last_timestamp_ms = 0
+        self.record_bytes = 0
+        """Of records behind the latest snapshot."""
+        self.before: dict[bytes, tuple[int, dict[str, str]]] | None = None
+        """While a snapshot is being made: partition counts and settings of topics that have changed since it began."""
         self.changes: list[Change] = []
         """What followers have not been told yet; they take it away."""
         self._canonical: dict[str, dict[str, None]] = {}
@@ -75,7 +87,7 @@ class ClusterImage:
         """A topic whose name differs from `name` only by `.` against `_`."""
         return next(iter(self._canonical.get(name.replace(".", "_"), ())), None)
 
-    def replay(self, offset: int, frame: bytes) -> None:
+    def replay(self, offset: int, frame: bytes, timestamp_ms: int = 0) -> None:
         """Take in one record."""
         api_key, version, position = read_metadata_frame(frame)
         known = _KNOWN.get(api_key)
@@ -83,7 +95,16 @@ class ClusterImage:
             cls, take = known
             record: object = decode(cls, version, frame, position)[0]
             take(self, record, offset)
+        elif api_key != _NO_OP:
+            self.is_complete = False
         self.last_offset = offset
+        self.last_timestamp_ms = max(self.last_timestamp_ms, timestamp_ms)
+        self.record_bytes += len(frame)
+
+    def _changes(self, topic: TopicImage) -> None:
+        """Called before it does: a snapshot under way is of what was."""
+        if self.before is not None and topic.topic_id not in self.before:
+            self.before[topic.topic_id] = (topic.partition_count, dict(topic.configs))
 
     def _topic(self, record: TopicRecord, offset: int) -> None:
         assert record.name not in self.topics, "a topic was created twice"
@@ -96,6 +117,7 @@ class ClusterImage:
     def _partition(self, record: PartitionRecord, offset: int) -> None:
         topic = self.by_id[record.topic_id]
         assert record.partition_id == topic.partition_count, "partitions come in order"
+        self._changes(topic)
         topic.partition_count += 1
         self._tell(offset, topic)
 
@@ -105,7 +127,7 @@ class ClusterImage:
     def _remove_topic(self, record: RemoveTopicRecord, offset: int) -> None:
         topic = self.by_id.pop(record.topic_id)
         del self.topics[topic.name]
-        self.removed.add(topic.topic_id)
+        self.removed[topic.topic_id] = topic.name
         same = self._canonical[topic.name.replace(".", "_")]
         del same[topic.name]
         if not same:
@@ -115,11 +137,14 @@ class ClusterImage:
     def _config(self, record: ConfigRecord, offset: int) -> None:
         if record.resource_type == TOPIC_RESOURCE:
             topic = self.topics[record.resource_name]
+            self._changes(topic)
             _set(topic.configs, record)
             self._tell(offset, topic)
         elif record.resource_type == BROKER_RESOURCE:
             _set(self.broker_configs.setdefault(record.resource_name, {}), record)
             self.changes.append(Change(offset))
+        else:
+            self.is_complete = False
 
     def _feature(self, record: FeatureLevelRecord, offset: int) -> None:
         self.decided_features.add(record.name)
@@ -131,10 +156,12 @@ class ClusterImage:
     def _producer_ids(self, record: ProducerIdsRecord, offset: int) -> None:
         assert record.next_producer_id > self.next_producer_id, "producer ids only grow"
         self.next_producer_id = record.next_producer_id
+        self.producer_ids = record
 
     def _register(self, record: RegisterBrokerRecord, offset: int) -> None:
         assert record.broker_epoch > self.broker_epoch, "epochs only grow"
         self.broker_epoch = record.broker_epoch
+        self.registration = record
 
     def _tell(self, offset: int, topic: TopicImage) -> None:
         self.changes.append(Change(offset, topic, topic.partition_count))
@@ -160,3 +187,4 @@ _KNOWN: dict[int, tuple[type, Callable[[ClusterImage, Any, int], None]]] = {
         (RegisterBrokerRecord, ClusterImage._register),
     )
 }
+_NO_OP = schema_of(NoOpRecord).api_key

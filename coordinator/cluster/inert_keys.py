@@ -86,13 +86,9 @@ _FAMILIES: tuple[tuple[str, tuple[tuple[str, ConfigType, Scope, str | None], ...
             ("controller.socket.timeout.ms", INT, FIXED, "30000"),
             ("initial.broker.registration.timeout.ms", INT, FIXED, "60000"),
             ("metadata.log.dir", STRING, FIXED, None),
-            ("metadata.log.max.record.bytes.between.snapshots", LONG, FIXED, "20971520"),
-            ("metadata.log.max.snapshot.interval.ms", LONG, FIXED, "3600000"),
             ("metadata.log.segment.bytes", INT, FIXED, "1073741824"),
             ("metadata.log.segment.ms", LONG, FIXED, "604800000"),
             ("metadata.max.idle.interval.ms", INT, FIXED, "500"),
-            ("metadata.max.retention.bytes", LONG, FIXED, "104857600"),
-            ("metadata.max.retention.ms", LONG, FIXED, "604800000"),
         ),
     ),
     (

@@ -15,6 +15,8 @@ from protocol.schema import Buffer
 
 ABORT = 0
 COMMIT = 1
+SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
+"""What begins and ends a snapshot of the metadata log (KIP-630)."""
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _MARKER = struct.Struct(HEADER.format + "BbBBBhhBhiB")
@@ -52,6 +54,11 @@ def end_transaction_marker(
     )  # fmt: skip
     seal(batch)
     return bytes(batch)
+
+
+def control_key(type_: int) -> bytes:
+    """The key of a control record of this type."""
+    return _KEY.pack(0, type_)
 
 
 def read_control_type(key: bytes | None) -> int:

@@ -36,7 +36,7 @@ def draw(seed: int) -> Plan:
         clock_rate=random.choice((1.0, 1.0, 1.0, 0.5, 0.99, 1.01, 3.0)),
         clients=clients,
         faults=draw_faults(random, duration_s, page_cache, classic=_has_classic(clients)),
-        settings=_settings(random),
+        settings=(*_settings(random), *_snapshots(Random(f"snapshots {seed}"))),
     )
 
 
@@ -75,4 +75,17 @@ def _settings(random: Random) -> tuple[tuple[str, str], ...]:
     if random.random() < 0.25:
         drawn["offsets.retention.minutes"] = "1"
         drawn["offsets.retention.check.interval.ms"] = random.choice(("50", "300"))
+    return tuple(drawn.items())
+
+
+def _snapshots(random: Random) -> tuple[tuple[str, str], ...]:
+    """Those of the metadata, by a draw of its own, so that it changes no other."""
+    if random.random() < 0.5:
+        return ()
+    drawn = {
+        "metadata.log.max.snapshot.interval.ms": random.choice(("15", "60", "300")),
+        "metadata.log.max.record.bytes.between.snapshots": random.choice(("1", "400", "20971520")),
+        "metadata.max.retention.bytes": random.choice(("0", "0", "3000", "104857600")),
+        "metadata.max.retention.ms": random.choice(("0", "200", "604800000")),
+    }
     return tuple(drawn.items())

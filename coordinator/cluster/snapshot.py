@@ -1,0 +1,151 @@
+"""A snapshot of the image (KIP-630): the records that make it, as few as there can be, in Kafka's file format.
+
+    control batch: SnapshotHeaderRecord | data batches: framed metadata records | control batch: SnapshotFooterRecord
+
+Offsets count from 0, the leader epoch is that of the last record which the snapshot contains. A topic that is gone is
+in it, made and removed, as long as its folders may still be there: whoever finds them has to know whose they are.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from coordinator.cluster.coordinator import framed
+from coordinator.cluster.features import METADATA_VERSION
+from coordinator.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, TopicImage
+from coordinator.cluster.records import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    TopicRecord,
+)
+from coordinator.machine import Record
+from protocol.codec import encode_bytes
+from protocol.records.control import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, control_key
+from protocol.records.record import NewRecord, build_batch
+
+BATCH_BYTES = 16 << 10
+"""What one step makes: a millisecond or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenImage:
+    """The image as it was at one moment, until `thaw`."""
+
+    end_offset: int
+    """Everything before is in it, and nothing else."""
+    timestamp_ms: int
+    record_bytes: int
+    """What stands in the log between the snapshot before and this one."""
+    registration: RegisterBrokerRecord
+    producer_ids: ProducerIdsRecord | None
+    features: dict[str, int]
+    broker_configs: dict[str, dict[str, str]]
+    removed: dict[bytes, str]
+    topics: list[TopicImage]
+    before: dict[bytes, tuple[int, dict[str, str]]]
+    """What those that have changed since were like."""
+
+
+def freeze(image: ClusterImage, leaving: Collection[bytes]) -> FrozenImage:
+    """Hold on to what a snapshot needs, however many topics there are: those that change from now on are copied first.
+    `leaving` are ids of removed topics whose folders may still be there; the image forgets all others."""
+    assert image.registration is not None, "a node that serves has registered"
+    assert image.before is None, "one snapshot at a time"
+    image.before = {}
+    image.removed = {topic_id: image.removed[topic_id] for topic_id in leaving if topic_id in image.removed}
+    return FrozenImage(
+        end_offset=image.last_offset + 1,
+        timestamp_ms=image.last_timestamp_ms,
+        record_bytes=image.record_bytes,
+        registration=image.registration,
+        producer_ids=image.producer_ids,
+        features={name: image.features.get(name, 0) for name in image.decided_features},
+        broker_configs={name: dict(configs) for name, configs in image.broker_configs.items()},
+        removed=dict(image.removed),
+        topics=list(image.topics.values()),
+        before=image.before,
+    )
+
+
+def thaw(image: ClusterImage, frozen: FrozenImage, *, taken: bool) -> None:
+    """The snapshot is durable (`taken`), or given up."""
+    if image.before is frozen.before:
+        image.before = None
+        image.record_bytes -= frozen.record_bytes if taken else 0
+
+
+def snapshot_batches(frozen: FrozenImage, epoch: int) -> Iterator[bytes]:
+    """The whole snapshot, a batch at each step."""
+    timestamp_ms = frozen.timestamp_ms
+    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=timestamp_ms)
+    yield _control(SNAPSHOT_HEADER, header, 0, epoch, timestamp_ms)
+    offset = 1
+    for records in _in_batches(framed_one for message in _messages(frozen) for framed_one in framed([message])):
+        made = [NewRecord(key=None, value=record.value, timestamp_ms=timestamp_ms) for record in records]
+        yield build_batch(made, base_offset=offset, leader_epoch=epoch)
+        offset += len(made)
+    yield _control(SNAPSHOT_FOOTER, SnapshotFooterRecord(version=0), offset, epoch, timestamp_ms)
+
+
+def _control(kind: int, message: object, offset: int, epoch: int, timestamp_ms: int) -> bytes:
+    record = NewRecord(key=control_key(kind), value=encode_bytes(message, 0), timestamp_ms=timestamp_ms)
+    return build_batch([record], base_offset=offset, leader_epoch=epoch, control=True)
+
+
+def _in_batches(records: Iterator[Record]) -> Iterator[list[Record]]:
+    batch: list[Record] = []
+    size_bytes = 0
+    for record in records:
+        batch.append(record)
+        size_bytes += len(record.value or b"")
+        if size_bytes >= BATCH_BYTES:
+            yield batch
+            batch, size_bytes = [], 0
+    if batch:
+        yield batch
+
+
+def _messages(frozen: FrozenImage) -> Iterator[object]:
+    """In Kafka's order: features, its `metadata.version` first; then brokers, topics, settings."""
+    for name in sorted(frozen.features, key=lambda name: (name != METADATA_VERSION, name)):
+        yield FeatureLevelRecord(name=name, feature_level=frozen.features[name])
+    yield frozen.registration
+    if frozen.producer_ids is not None:
+        yield frozen.producer_ids
+    for name, configs in frozen.broker_configs.items():
+        yield from _configs(BROKER_RESOURCE, name, configs)
+    for topic_id, name in frozen.removed.items():
+        yield TopicRecord(name=name, topic_id=topic_id)
+        yield RemoveTopicRecord(topic_id=topic_id)
+    for topic in frozen.topics:
+        partition_count, configs = frozen.before.get(topic.topic_id) or (topic.partition_count, dict(topic.configs))
+        yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
+        yield from _configs(TOPIC_RESOURCE, topic.name, configs)
+        yield from _partitions(topic.topic_id, partition_count, frozen.registration)
+
+
+def _configs(resource_type: int, resource: str, configs: Mapping[str, str]) -> Iterator[ConfigRecord]:
+    for name, value in configs.items():
+        yield ConfigRecord(resource_type=resource_type, resource_name=resource, name=name, value=value)
+
+
+def _partitions(topic_id: bytes, count: int, led_by: RegisterBrokerRecord) -> Iterator[PartitionRecord]:
+    """All partitions are this node's, with the epoch of its start."""
+    for index in range(count):
+        yield PartitionRecord(
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=[led_by.broker_id],
+            isr=[led_by.broker_id],
+            removing_replicas=[],
+            adding_replicas=[],
+            leader=led_by.broker_id,
+            leader_epoch=led_by.broker_epoch,
+            partition_epoch=0,
+            directories=(led_by.log_dirs or [bytes(16)])[:1],
+        )
