@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
+from broker.coordination.releases import Releases
 from broker.partitions.errors import AppendError, storage_error
 from broker.partitions.partition import Partition
 from broker.process.environment import Environment
@@ -86,12 +87,20 @@ def partition_for(key: str, partitions: int) -> int:
 
 
 class FutureTicket:
-    """A ticket somebody awaits. One who went away (a closed connection) is not told."""
+    """A ticket somebody awaits. One who went away (a closed connection) is not told. `releases` has many answers take
+    turns."""
 
-    def __init__(self) -> None:
+    def __init__(self, releases: Releases | None = None) -> None:
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._releases = releases
 
     def release(self, answer: Any) -> None:
+        if self._releases is None:
+            self._deliver(answer)
+        else:
+            self._releases.put(self._deliver, answer)
+
+    def _deliver(self, answer: Any) -> None:
         if not self.future.done():
             self.future.set_result(answer)
 
@@ -202,6 +211,7 @@ class Shards(Generic[M]):
         self._partitions: dict[int, Partition] = {}
         self._changed: asyncio.Future[None] | None = None
         self._shards: dict[int, Shard[M]] = {}
+        self._releases: dict[int, Releases] = {}
         self._loading: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
 
@@ -243,7 +253,7 @@ class Shards(Generic[M]):
         shard = self._shards.get(index)
         if shard is None or shard.state is ShardState.LOADING:
             shard = await self.wait_until_ready(index)
-        ticket = FutureTicket()
+        ticket = FutureTicket(self._releases[index])
         try:
             shard.submit(lambda machine, now_ms: operation(machine, ticket, now_ms), ticket)
         except NotReady as not_ready:
@@ -299,6 +309,7 @@ class Shards(Generic[M]):
             lambda: self._make(index), log, self.clock, self.timer, name=f"{self.topic}-{index}", compacted=True
         )
         self._shards[index] = shard
+        self._releases[index] = Releases(self._environment.time_slice())
         shard.on_reload = self._load_in_background
         shard.on_bug = lambda error: _log.bug("an operation failed", error, shard=shard.name)
         if self._opened is not None:
@@ -368,5 +379,6 @@ class Shards(Generic[M]):
             self._loading.cancel()
         for index in sorted(self._shards):
             self._shards[index].close()
+            self._releases[index].flush()
         self._shards.clear()
         self._shards_changed()

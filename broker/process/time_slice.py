@@ -23,12 +23,20 @@ class SliceQueue:
 
     async def wait(self) -> None:
         """Until everybody who waited before has had a turn."""
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[None] = loop.create_future()
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._append(turn)
+        await turn
+
+    def call(self, callback: Callable[[], None]) -> None:
+        """The same for whoever is called back."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn.add_done_callback(lambda _: callback())
+        self._append(turn)
+
+    def _append(self, turn: "asyncio.Future[None]") -> None:
         self._waiting.append(turn)
         if len(self._waiting) == 1:
-            loop.call_soon(self._give)
-        await turn
+            turn.get_loop().call_soon(self._give)
 
     def _give(self) -> None:
         turn = self._waiting[0]
@@ -57,3 +65,12 @@ class TimeSlice:
         """Let everybody else have a turn, then begin a new slice."""
         await self._turns.wait()
         self._end = self.clock() + SLICE_S
+
+    def call_in_turn(self, callback: Callable[[], None]) -> None:
+        """The same for work that is not awaited: it goes on in `callback`."""
+
+        def begin() -> None:
+            self._end = self.clock() + SLICE_S
+            callback()
+
+        self._turns.call(begin)

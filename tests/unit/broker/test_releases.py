@@ -1,0 +1,103 @@
+"""Answers of a shard: a few at once, thousands in turns, always in order."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.coordination.coordinators import FutureTicket
+from broker.coordination.releases import AT_ONCE, Releases
+from broker.process.time_slice import TimeSlice
+from tests.harness.turns import CallsPerTurn
+from tests.harness.work_clock import WorkClock
+
+MANY = 3_000
+
+
+class Clock(WorkClock):
+    """Each answer that is written takes a tenth of a millisecond."""
+
+    def write(self) -> None:
+        self._now += 0.0001
+
+
+def test_few_answers_are_there_at_once() -> None:
+    async def story() -> None:
+        releases, told = Releases(TimeSlice(WorkClock().now)), list[int]()
+        for number in range(AT_ONCE):
+            releases.put(told.append, number)
+        assert told == list(range(AT_ONCE))
+        await asyncio.sleep(0)
+        releases.put(told.append, AT_ONCE)
+        assert told[-1] == AT_ONCE, "another turn, another few"
+
+    asyncio.run(story())
+
+
+def test_thousands_of_answers_go_some_in_a_turn_and_in_order() -> None:
+    async def story() -> None:
+        clock, written = Clock(), list[int]()
+        write = CallsPerTurn(lambda number: (written.append(number), clock.write()))
+        releases = Releases(TimeSlice(clock.now))
+
+        async def handler(number: int) -> None:
+            ticket = FutureTicket(releases)
+            tickets.append(ticket)
+            answer: Any = await ticket.future
+            write(answer)
+
+        tickets: list[FutureTicket] = []
+        handlers = [asyncio.ensure_future(handler(number)) for number in range(MANY)]
+        await asyncio.sleep(0)
+        for number, ticket in enumerate(tickets):
+            ticket.release(number)
+        await asyncio.gather(*handlers)
+        assert written == list(range(MANY))
+        assert write.most <= 100, "ten milliseconds in a turn"
+
+    asyncio.run(story())
+
+
+def test_what_comes_later_does_not_overtake() -> None:
+    async def story() -> None:
+        releases, told = Releases(TimeSlice(WorkClock().now)), list[int]()
+        for number in range(MANY):
+            releases.put(told.append, number)
+            if number % 500 == 0:
+                await asyncio.sleep(0)
+        while len(told) < MANY:
+            await asyncio.sleep(0)
+        assert told == list(range(MANY))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        releases.put(told.append, MANY)
+        assert told[-1] == MANY, "nobody waits any more"
+
+    asyncio.run(story())
+
+
+def test_nobody_is_forgotten_when_the_node_stops() -> None:
+    async def story() -> None:
+        releases, told = Releases(TimeSlice(WorkClock().now)), list[int]()
+        for number in range(100):
+            releases.put(told.append, number)
+        releases.flush()
+        assert told == list(range(100))
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("cancelled", [0, 50])
+def test_one_who_went_away_holds_up_nobody(cancelled: int) -> None:
+    async def story() -> None:
+        releases = Releases(TimeSlice(WorkClock().now))
+        tickets = [FutureTicket(releases) for _ in range(100)]
+        tickets[cancelled].future.cancel()
+        for number, ticket in enumerate(tickets):
+            ticket.release(number)
+        rest = [ticket.future for number, ticket in enumerate(tickets) if number != cancelled]
+        assert await asyncio.gather(*rest) == [number for number in range(100) if number != cancelled]
+
+    asyncio.run(story())
