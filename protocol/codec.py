@@ -114,6 +114,12 @@ def versioned(message: object, version: int) -> bytes:
     return _INT16.pack(version) + encode_bytes(message, version)
 
 
+def versioned_in_steps(message: object, version: int, spent: Callable[[], bool]) -> Generator[None, None, bytes]:
+    """A large value: yields when its time is `spent`."""
+    parts = yield from step_encoder_of(type(message), version)(message, bytearray(_INT16.pack(version)), spent)
+    return b"".join(parts)
+
+
 def versioned_key(message: object) -> bytes:
     """A key: int16 record type, then version 0 of the message."""
     return _INT16.pack(schema_of(type(message)).api_key) + encode_bytes(message, 0)

@@ -246,6 +246,8 @@ class ClassicProtocol:
                 self._rebalance.joins_are_due(group, now_ms, outcome)
             case DeadlineKind.SYNC:
                 self._rebalance.syncs_are_due(group, now_ms, outcome)
+            case DeadlineKind.ASSIGN:
+                self._rebalance.go_on_assigning(group, now_ms, outcome)
             case DeadlineKind.RETENTION:
                 raise AssertionError("not a deadline of a member")
 

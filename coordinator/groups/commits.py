@@ -191,7 +191,9 @@ def records_of_delete(
     store: OffsetStore, group: Membership, wanted: Sequence[Partition], start: int, max_batch_bytes: int
 ) -> tuple[list[Record], list[ErrorCode]]:
     """Tombstones for what is there, committed or staged, as many as one batch takes; the answer for each of those
-    partitions, which begin at `start`."""
+    partitions, which begin at `start`. Nothing as long as it is still being read which topics the group wants."""
+    if not group.knows_subscriptions():
+        return [], []
     room = BatchRoom(min(STEP_BYTES, max_batch_bytes))
     deleted: set[Partition] = set()
     errors: list[ErrorCode] = []

@@ -63,7 +63,7 @@ class GroupCoordinator:
         self._room = Room(settings, self.ledger.held)
         self._offsets = self.ledger.offsets
         self._deadlines = GroupDeadlines()
-        self._rebalance = Rebalance(settings, self._deadlines)
+        self._rebalance = Rebalance(settings, self._deadlines, self.ledger.wrote)
         self._classic = ClassicProtocol(settings, self.ledger.groups, self.ledger.held, self._rebalance)
         self._retention = RetentionRound(self.ledger, self._classic.memberships, settings)
 

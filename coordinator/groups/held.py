@@ -63,7 +63,11 @@ class Room:
 
 def text_bytes(*texts: str | None) -> int:
     """What texts take up in memory, beside their objects."""
-    return sum(len(text) if text.isascii() else 4 * len(text) for text in texts if text)
+    held = 0
+    for text in texts:
+        if text:
+            held += len(text) if text.isascii() else 4 * len(text)
+    return held
 
 
 def protocols_bytes(protocols: Mapping[str, bytes]) -> int:

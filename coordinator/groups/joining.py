@@ -8,7 +8,7 @@ is stable, it takes its own place back and nobody else notices.
 from dataclasses import dataclass
 
 from coordinator.groups.answers import join_refused, joined, joined_unchanged, sync_refused, validate_member
-from coordinator.groups.log_entries import stable_group
+from coordinator.groups.assigning import assigned
 from coordinator.groups.membership import GroupState, Member, Membership
 from coordinator.groups.rebalance import Rebalance, answer_join, answer_sync
 from coordinator.groups.settings import GroupSettings
@@ -178,7 +178,9 @@ class Joining:
 
     def _take_place_back(self, group: Membership, member: Member, join: Join, old_leader: str | None) -> None:
         assignments = {other.member_id: other.assignment for other in group.members.values()}
-        join.outcome.records = [stable_group(group, assignments)]
+        made = assigned(group, assignments)
+        self._rebalance.wrote(made.value, made.group)
+        join.outcome.records = [made.record]
         self._rebalance.settled(group)
         can_skip = join.caller.api_version >= SKIP_ASSIGNMENT_SINCE
         answer = joined_unchanged(group, member.member_id, old_leader=old_leader, can_skip=can_skip)

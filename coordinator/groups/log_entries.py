@@ -4,7 +4,6 @@ from coordinator.groups.membership import Membership
 from coordinator.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
-    MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
@@ -45,31 +44,6 @@ def empty_group(group: Membership, generation: int, now_ms: int) -> Record:
         leader=None,
         current_state_timestamp=now_ms,
         members=[],
-    )
-    return Record(group_key(group.group_id), versioned(value, GROUP_METADATA_VERSION))
-
-
-def stable_group(group: Membership, assignments: dict[str, bytes]) -> Record:
-    """A generation with its assignments; who is not named in them gets the empty one."""
-    value = GroupMetadataValue(
-        protocol_type=group.protocol_type or "",
-        generation=group.generation,
-        protocol=group.protocol,
-        leader=group.leader,
-        current_state_timestamp=group.state_timestamp_ms,
-        members=[
-            MemberMetadata(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                rebalance_timeout=member.rebalance_timeout_ms,
-                session_timeout=member.session_timeout_ms,
-                subscription=member.metadata(group.protocol),
-                assignment=assignments.get(member.member_id, b""),
-            )
-            for member in group.members.values()
-        ],
     )
     return Record(group_key(group.group_id), versioned(value, GROUP_METADATA_VERSION))
 

@@ -6,6 +6,7 @@ Rule 2. Who is joining, which generation is under way, who waits for what: all t
         follows from what is logged, never the other way round.
 """
 
+from collections import deque
 from dataclasses import dataclass, field
 
 from coordinator.groups.held import LOGGED_GROUP_BYTES, LOGGED_MEMBER_BYTES, Held, text_bytes
@@ -14,6 +15,7 @@ from coordinator.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     LegacyOffsetCommitKey,
+    MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
@@ -33,6 +35,20 @@ class LoggedMember:
     session_timeout_ms: int
     subscription: bytes
     assignment: bytes
+
+    @classmethod
+    def of(cls, member: MemberMetadata) -> "LoggedMember":
+        """What a record says."""
+        return cls(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            member.session_timeout if member.rebalance_timeout == -1 else member.rebalance_timeout,
+            member.session_timeout,
+            bytes(member.subscription),
+            bytes(member.assignment),
+        )
 
     @property
     def held_bytes(self) -> int:
@@ -61,21 +77,12 @@ class LoggedGroup:
         object.__setattr__(self, "held_bytes", LOGGED_GROUP_BYTES + texts + members)
 
     @classmethod
-    def of(cls, group_id: str, value: GroupMetadataValue) -> "LoggedGroup":
-        """What a record says."""
-        members = {
-            member.member_id: LoggedMember(
-                member.member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.client_host,
-                member.session_timeout if member.rebalance_timeout == -1 else member.rebalance_timeout,
-                member.session_timeout,
-                bytes(member.subscription),
-                bytes(member.assignment),
-            )
-            for member in value.members
-        }
+    def of(
+        cls, group_id: str, value: GroupMetadataValue, members: dict[str, LoggedMember] | None = None
+    ) -> "LoggedGroup":
+        """What a record says; `members` where they were read before."""
+        if members is None:
+            members = {member.member_id: LoggedMember.of(member) for member in value.members}
         return cls(
             group_id,
             generation=value.generation,
@@ -94,6 +101,19 @@ class GroupLedger:
         self.held = held or Held()
         self.groups: dict[str, LoggedGroup] = {}
         self.offsets = OffsetStore(self.held)
+        self._written: deque[tuple[bytes, LoggedGroup]] = deque()
+
+    def wrote(self, value: bytes, group: LoggedGroup) -> None:
+        """A record of a group was just made: replay need not decode what is known."""
+        self._written.append((value, group))
+
+    def _just_written(self, value: bytes) -> LoggedGroup | None:
+        while self._written:
+            # What belongs to an append that was refused is skipped: its value is another object.
+            written, group = self._written.popleft()
+            if written is value:
+                return group
+        return None
 
     def replay(self, entry: ReplayedRecord | ReplayedMarker) -> str | None:
         """Take in what the log says; the id of the group whose own record it is. Unknown record types are skipped
@@ -122,7 +142,10 @@ class GroupLedger:
         if entry.value is None:
             self._put(group_id, None)
         else:
-            self._put(group_id, LoggedGroup.of(group_id, read_versioned(GroupMetadataValue, entry.value)))
+            group = self._just_written(entry.value)
+            if group is None:
+                group = LoggedGroup.of(group_id, read_versioned(GroupMetadataValue, entry.value))
+            self._put(group_id, group)
         return group_id
 
     def _put(self, group_id: str, group: LoggedGroup | None) -> None:

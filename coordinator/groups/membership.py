@@ -8,13 +8,13 @@ again.
 This file keeps the books. What happens when is decided in `rebalance`, `joining` and `classic`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from enum import Enum
 
 from coordinator.groups.held import MEMBER_BYTES, MEMBERSHIP_BYTES, PENDING_BYTES, Held, protocols_bytes, text_bytes
 from coordinator.groups.logged import LoggedGroup, LoggedMember
-from coordinator.groups.subscriptions import subscribed_topics
+from coordinator.groups.subscriptions import Subscriptions
 from coordinator.machine import Ticket
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -57,16 +57,14 @@ class Member:
         texts = text_bytes(self.member_id, self.instance_id, self.client_id, self.client_host)
         return MEMBER_BYTES + texts + protocols_bytes(self.protocols) + len(self.assignment)
 
-    def settle(self, logged: LoggedMember, protocol: str | None) -> None:
-        """The log has this member's assignment. Its metadata need not be in memory twice."""
-        self.assignment = logged.assignment
+    def share(self, logged: LoggedMember, protocol: str | None) -> None:
+        """The log has this member's metadata: they need not be in memory twice."""
         if protocol is not None and self.protocols.get(protocol) == logged.subscription:
             self.protocols[protocol] = logged.subscription
 
-    def vote(self, candidates: Iterable[str]) -> str:
+    def vote(self, candidates: Set[str]) -> str:
         """The candidate this member likes best."""
-        allowed = set(candidates)
-        return next(name for name in self.protocols if name in allowed)
+        return next(name for name in self.protocols if name in candidates)
 
     def metadata(self, protocol: str | None) -> bytes:
         """What the member says under the protocol the group has chosen."""
@@ -100,20 +98,27 @@ class Membership:
     initial_remaining_ms: int = 0
     """How much longer the first rebalance may be put off while new members keep coming (KIP-134)."""
     member_came: bool = False
-    subscribed: frozenset[str] | None = None
-    """Topics of all members, where they are known."""
+    subscriptions: Subscriptions = field(init=False)
     held: Held = field(default_factory=Held)
     """What the shard holds; this group counts itself in."""
     counted_bytes: int = 0
 
     def __post_init__(self) -> None:
         self._hold(MEMBERSHIP_BYTES)
+        self.forget_subscriptions()
 
     # -- memory ----------------------------------------------------------------------------------------------
 
     def _hold(self, change_bytes: int) -> None:
         self.counted_bytes += change_bytes
         self.held.add(change_bytes)
+
+    def assign(self, member: Member, assignment: bytes) -> None:
+        """What a member is to work on, or nothing any more."""
+        change_bytes = len(assignment) - len(member.assignment)
+        member.assignment = assignment
+        member.counted_bytes += change_bytes
+        self._hold(change_bytes)
 
     def _weigh(self, member: Member) -> None:
         now_bytes = member.held_bytes
@@ -253,25 +258,27 @@ class Membership:
         """The protocol with the most votes among those that all members can speak."""
         assert self.members
         everyone = len(self.members)
-        candidates = [name for name, count in self.supporters.items() if count == everyone]
+        candidates = {name for name, count in self.supporters.items() if count == everyone}
+        if len(candidates) == 1:
+            return candidates.pop()
         votes: dict[str, int] = {}
         for member in self.members.values():
             choice = member.vote(candidates)
             votes[choice] = votes.get(choice, 0) + 1
         return max(votes, key=lambda name: votes[name])
 
-    def learn_subscriptions(self) -> None:
-        """Read which topics the members want, where the protocol is one we may read."""
-        if not self.uses_consumer_protocol:
-            self.subscribed = None
-        elif not self.members:
-            self.subscribed = frozenset()
-        else:
-            self.subscribed = subscribed_topics(member.metadata(self.protocol) for member in self.members.values())
+    def forget_subscriptions(self) -> None:
+        """Another generation, other topics."""
+        self.subscriptions = Subscriptions(lambda: (member.metadata(self.protocol) for member in self.members.values()))
+
+    def knows_subscriptions(self) -> bool:
+        """Whether it is known which topics the members want, as far as that can be: if not, ask again."""
+        return not self.uses_consumer_protocol or self.subscriptions.read()
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether offsets of `topic` are in use. Where we cannot know, a consumer group is taken to use them all."""
-        return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed
+        topics = self.subscriptions.topics
+        return self.uses_consumer_protocol and (topics is None or topic in topics)
 
     # -- what the log says -----------------------------------------------------------------------------------
 
@@ -300,7 +307,6 @@ class Membership:
                 known.assignment,
             )
             group.add(member, logged.protocol_type or "")
-        group.learn_subscriptions()
         return group
 
     @property
@@ -316,8 +322,9 @@ class Membership:
         if logged.members:
             assert logged.generation == self.generation
             for known in logged.members.values():
-                self.members[known.member_id].settle(known, logged.protocol)
-                self._weigh(self.members[known.member_id])
+                member = self.members[known.member_id]
+                self.assign(member, known.assignment)
+                member.share(known, logged.protocol)
             if self.leader is not None:
                 self.unsynced.pop(self.leader, None)
             if self.state is not GroupState.STABLE:
@@ -326,5 +333,5 @@ class Membership:
             self.generation = logged.generation
             self.protocol = None
             self.leader = None
-            self.learn_subscriptions()
+            self.forget_subscriptions()
             self.enter(GroupState.EMPTY, logged.state_timestamp_ms)

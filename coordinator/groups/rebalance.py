@@ -8,11 +8,14 @@ members that did not come. Static ones keep their place until their session ends
 with an empty group waits for `group.initial.rebalance.delay.ms` instead (KIP-134).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from coordinator.groups.answers import join_refused, joined, sync_refused, synced
+from coordinator.groups.assigning import Assigned, Assigning, assigning
 from coordinator.groups.deadline import DeadlineKey, DeadlineKind, GroupDeadlines
-from coordinator.groups.log_entries import empty_group, stable_group
+from coordinator.groups.log_entries import empty_group
+from coordinator.groups.logged import LoggedGroup
 from coordinator.groups.membership import GroupState, Member, Membership
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import Outcome
@@ -38,8 +41,14 @@ def answer_sync(member: Member, answer: Any, outcome: Outcome) -> None:
 class Rebalance:
     """The transitions, over groups and deadlines that the coordinator owns."""
 
-    def __init__(self, settings: GroupSettings, deadlines: GroupDeadlines) -> None:
+    def __init__(
+        self, settings: GroupSettings, deadlines: GroupDeadlines, wrote: Callable[[bytes, LoggedGroup], None]
+    ) -> None:
+        """`wrote` is told the value of a record that is about to be written, and what it will be read as."""
         self._settings = settings
+        self.wrote = wrote
+        self._assigning: dict[str, Assigning] = {}
+        """By group: the record that is being made of what its leader said."""
         self._deadlines = deadlines
 
     # -- deadlines -------------------------------------------------------------------------------------------
@@ -62,6 +71,7 @@ class Rebalance:
             self.forget(group, member_id)
         self._deadlines.clear(DeadlineKey(DeadlineKind.JOIN, group.group_id))
         self._deadlines.clear(DeadlineKey(DeadlineKind.SYNC, group.group_id))
+        self._forget_assigning(group)
 
     def settled(self, group: Membership) -> None:
         """The group's record was replayed: what it settled need not be waited for."""
@@ -83,10 +93,11 @@ class Rebalance:
         """All members are to join again; heartbeats tell them so."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             for member in group.members.values():
-                member.assignment = b""
+                group.assign(member, b"")
                 if member.syncing is not None:
                     answer_sync(member, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), outcome)
                     self.beat(group, member, now_ms)
+        self._forget_assigning(group)
         group.unsynced.clear()
         self._deadlines.clear(DeadlineKey(DeadlineKind.SYNC, group.group_id))
         group.enter(GroupState.PREPARING_REBALANCE, now_ms)
@@ -148,7 +159,7 @@ class Rebalance:
     def _begin_generation(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
         group.generation += 1
         group.protocol = group.select_protocol()
-        group.learn_subscriptions()
+        group.forget_subscriptions()
         group.enter(GroupState.COMPLETING_REBALANCE, now_ms)
         group.unsynced = dict.fromkeys(group.members)
         for member in group.members.values():
@@ -163,10 +174,32 @@ class Rebalance:
 
     def assign(self, group: Membership, assignments: dict[str, bytes], now_ms: int, outcome: Outcome) -> None:
         """The leader has spoken. The record makes the group stable; who waits is answered when it is durable."""
-        outcome.records = [*outcome.records, stable_group(group, assignments)]
+        self._assigning[group.group_id] = assigning(group, assignments)
+        self.go_on_assigning(group, now_ms, outcome)
+
+    def go_on_assigning(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
+        """The next step of that; a small group needs one."""
+        steps = self._assigning.get(group.group_id)
+        if steps is None:
+            return
+        try:
+            next(steps)
+        except StopIteration as done:
+            self._forget_assigning(group)
+            self._assigned(group, done.value, now_ms, outcome)
+        else:
+            self._deadlines.set(DeadlineKey(DeadlineKind.ASSIGN, group.group_id), now_ms + 1)
+
+    def _forget_assigning(self, group: Membership) -> None:
+        self._assigning.pop(group.group_id, None)
+        self._deadlines.clear(DeadlineKey(DeadlineKind.ASSIGN, group.group_id))
+
+    def _assigned(self, group: Membership, made: Assigned, now_ms: int, outcome: Outcome) -> None:
+        self.wrote(made.value, made.group)
+        outcome.records = [*outcome.records, made.record]
         for member in group.members.values():
             if member.syncing is not None:
-                answer_sync(member, synced(group, assignments.get(member.member_id, b"")), outcome)
+                answer_sync(member, synced(group, made.group.members[member.member_id].assignment), outcome)
                 self.beat(group, member, now_ms)
 
     def has_synced(self, group: Membership, member_id: str) -> None:
@@ -177,6 +210,10 @@ class Rebalance:
     def syncs_are_due(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
         """Members that never asked for their assignment are given up, and the others join again."""
         if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.unsynced:
+            return
+        if group.group_id in self._assigning:
+            # The leader has spoken; give it the moment that takes.
+            self._deadlines.set(DeadlineKey(DeadlineKind.SYNC, group.group_id), now_ms + RETRY_MS)
             return
         for member_id in list(group.unsynced):
             group.remove(member_id)

@@ -62,6 +62,8 @@ class RetentionRound:
             group_id = self._groups[-1]
             group = self._logged.get(group_id)
             if not self._begun:
+                if not self._knows_subscriptions(group_id):
+                    break
                 self._partitions = list(self._store.committed.get(group_id, ()))
                 self._begun, going = True, 0
             if group is not None and self._partitions:
@@ -88,6 +90,10 @@ class RetentionRound:
             and not self._store.is_unstable(group.group_id, topic, partition)
         )
 
+    def _knows_subscriptions(self, group_id: str) -> bool:
+        members = self._memberships.get(group_id)
+        return members is None or members.state is not GroupState.STABLE or members.knows_subscriptions()
+
     def _is_unused(self, group: LoggedGroup, going: int) -> bool:
         members = self._memberships.get(group.group_id)
         left = len(self._store.committed.get(group.group_id, ())) - going
@@ -112,7 +118,7 @@ def _has_expired(
 ) -> bool:
     since_ms = stored.commit_timestamp_ms
     if members is not None and members.state is not GroupState.EMPTY:
-        known = members.state is GroupState.STABLE and members.subscribed is not None
+        known = members.state is GroupState.STABLE and members.subscriptions.topics is not None
         if not known or members.is_subscribed_to(topic):
             return False
     elif group.protocol_type is not None and group.state_timestamp_ms != -1:

@@ -2,24 +2,52 @@
 
 Version 0 of the consumer protocol is a prefix of all later ones, so that is all that is read: int16 version, array of
 topic names. What cannot be read is not an error; the group's topics are then unknown.
+
+Hardly anybody asks, and much may have to be read: it is read when somebody asks, some of it at a time.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
 
 
-def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """The union over all members; None if any of them says something else."""
-    topics: set[str] = set()
-    for metadata in subscriptions:
-        try:
-            topics.update(_topics_of(metadata))
-        except (struct.error, ValueError):
-            return None
-    return frozenset(topics)
+READ_AT_ONCE_BYTES = 32 << 10
+MEMBER_BYTES = 64
+"""What reading the shortest metadata counts as."""
+
+
+class Subscriptions:
+    """The topics of all members of one generation, whose metadata `members` tells."""
+
+    def __init__(self, members: Callable[[], Iterable[bytes]]) -> None:
+        self.topics: frozenset[str] | None = None
+        """Their union; None if any member says something else, and until `read` says that it has read all."""
+        self._members = members
+        self._unread: list[bytes] | None = None
+        self._found: set[str] = set()
+        self._known = False
+
+    def read(self) -> bool:
+        """Read on; whether `topics` is known now."""
+        if self._known:
+            return True
+        if self._unread is None:
+            self._unread = list(self._members())
+        left = READ_AT_ONCE_BYTES
+        while self._unread and left > 0:
+            metadata = self._unread.pop()
+            left -= MEMBER_BYTES + len(metadata)
+            try:
+                self._found.update(_topics_of(metadata))
+            except (struct.error, ValueError):
+                self._unread, self._found, self._known = None, set(), True
+                return True
+        if not self._unread:
+            self.topics, self._known = frozenset(self._found), True
+            self._unread, self._found = None, set()
+        return self._known
 
 
 def _topics_of(metadata: bytes) -> list[str]:
