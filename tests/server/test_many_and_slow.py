@@ -3,6 +3,8 @@
 import os
 import resource
 import socket
+import time
+from contextlib import suppress
 from struct import unpack_from
 
 import pytest
@@ -13,7 +15,7 @@ from protocol.messages.metadata import ApiVersionsRequest
 from protocol.records.record import NewRecord, build_batch
 from tallystick import Broker
 from tests.harness.framing import request_frame
-from tests.server.wire import Wire, make_topic, produce, still_serves
+from tests.server.wire import SECONDS, Wire, make_topic, produce, still_serves
 
 IDLE = 1000
 
@@ -21,6 +23,15 @@ IDLE = 1000
 def memory_bytes(broker: Broker) -> int:
     with open(f"/proc/{broker.pid}/statm", encoding="ascii") as source:
         return int(source.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def sockets(broker: Broker) -> int:
+    """How many the server has open."""
+    count = 0
+    for name in os.listdir(f"/proc/{broker.pid}/fd"):
+        with suppress(FileNotFoundError):
+            count += os.readlink(f"/proc/{broker.pid}/fd/{name}").startswith("socket:")
+    return count
 
 
 def fetch(topic: str, offset: int, *, max_wait_ms: int) -> FetchRequest:
@@ -94,11 +105,22 @@ def test_large_requests_that_never_end_hold_only_what_was_sent(broker: Broker) -
 
 def test_a_client_gone_in_a_long_poll_leaves_nothing_behind(broker: Broker) -> None:
     make_topic(broker, "left")
-    for _ in range(50):
-        with Wire(broker) as wire:
-            wire.send(request_frame(fetch("left", 0, max_wait_ms=600_000), 4, 1))
-    fill(broker, "left", 1)
     still_serves(broker)
+    before = sockets(broker)
+    wires = [Wire(broker) for _ in range(50)]
+    for wire in wires:
+        wire.send(
+            request_frame(ApiVersionsRequest(), 0, 1) + request_frame(fetch("left", 0, max_wait_ms=600_000), 4, 2)
+        )
+    for wire in wires:
+        wire.frame()
+    assert sockets(broker) >= 50
+    for wire in wires:
+        wire.socket.close()
+    until = time.monotonic() + SECONDS
+    while sockets(broker) > before and time.monotonic() < until:
+        still_serves(broker)
+    assert sockets(broker) <= before
 
 
 def test_a_client_gone_in_a_join_does_not_hold_up_its_group(broker: Broker) -> None:

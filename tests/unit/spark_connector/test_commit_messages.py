@@ -6,7 +6,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from spark_connector.errors import NotMicroBatches, NotOneWriter
-from spark_connector.sink.batch_transaction import BatchId
+from spark_connector.sink.batch_transaction import BatchId, BatchTransaction
 from spark_connector.sink.kafka_eos import EosStreamWriter, Written
 from spark_connector.sink.settings import SinkSettings
 from tallystick.client.lease import Lease
@@ -15,8 +15,23 @@ SETTINGS = SinkSettings.of({"kafka.bootstrap.servers": "127.0.0.1:1", "sinkId": 
 MESSAGE = Written(Lease("s", 1, 1, True), BatchId("q", 3), {"t": {"0": 1}}, None)
 
 
+class Asked(Exception):
+    """The writer has begun to ask a broker about this batch."""
+
+
+class Watched(EosStreamWriter):
+    """Asks no broker."""
+
+    def transaction(self, batch: BatchId) -> BatchTransaction:
+        raise Asked(batch)
+
+
 def test_a_batch_without_tasks_has_nothing_to_decide() -> None:
-    EosStreamWriter(SETTINGS).commit([], 3)
+    """No broker is asked for it, as one is for a batch with a task."""
+    with pytest.raises(Asked) as asked:
+        Watched(SETTINGS).commit([MESSAGE], 3)
+    assert asked.value.args == (MESSAGE.batch,)
+    Watched(SETTINGS).commit([], 3)
 
 
 def test_rows_that_no_task_was_given_are_not_committed_over() -> None:

@@ -113,27 +113,37 @@ def test_a_deleted_file_and_its_successor_are_two(files: LocalFiles) -> None:
     assert files.open("a").read(0, 3) == b"new"
 
 
-def test_syncs_run_beside_the_loop_that_evicts_and_closes(files: LocalFiles) -> None:
-    """A sync in another thread never touches the descriptor of another file."""
-    opened = [files.open(f"f{index}", create=True) for index in range(8)]
-    failures: list[BaseException] = []
+@pytest.mark.parametrize("meanwhile", ["evicted", "closed", "renamed"])
+def test_a_sync_under_way_keeps_its_file(files: LocalFiles, monkeypatch: pytest.MonkeyPatch, meanwhile: str) -> None:
+    """The loop evicts, closes or renames it meanwhile, and opens others: the descriptor that is synced is still its
+    own."""
+    file = files.open("a", create=True)
+    file.append([b"a"])
+    inode = os.stat(f"{files.root}/a").st_ino
+    begun, may_go_on = threading.Event(), threading.Event()
+    synced: list[int] = []
+    fdatasync = os.fdatasync
 
-    def sync_all() -> None:
-        try:
-            for _ in range(50):
-                for file in opened[:4]:
-                    file.sync()
-        except BaseException as error:
-            failures.append(error)
+    def slow(descriptor: int) -> None:
+        begun.set()
+        assert may_go_on.wait(10)
+        synced.append(os.fstat(descriptor).st_ino)
+        fdatasync(descriptor)
 
-    thread = threading.Thread(target=sync_all)
+    monkeypatch.setattr(broker.disk.local_files, "_sync_contents", slow)
+    thread = threading.Thread(target=file.sync)
     thread.start()
-    for number in range(300):
-        for file in opened:
-            file.append([bytes([number % 256])])
+    assert begun.wait(10)
+    if meanwhile == "closed":
+        file.close()
+    elif meanwhile == "renamed":
+        files.rename("a", "b")
+    for index in range(8):
+        files.open(f"f{index}", create=True).append([b"x"])
+    assert file.descriptor == -1
+    may_go_on.set()
     thread.join()
-    assert not failures
-    assert all(file.size() == 300 for file in opened)
+    assert synced == [inode]
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/.", "a\0b", "a/"])
