@@ -3,13 +3,14 @@
 A snapshot is written off the loop, by the flush that moves the recovery point or by whoever is about to take old
 segments out of the log. It is the commit point. When one is written for an offset, the aborted index is on the disk up
 to there, so opening takes the newest readable snapshot, cuts the index back to it, and replays the log from it:
-whatever a crash left of index entries behind it is made anew. A damaged snapshot only means a longer replay, and so
-does a file of the index that ends in the middle of an entry: whole entries may be missing before its end.
+whatever a crash left of index entries behind it is made anew. A damaged snapshot only means a longer replay. An index
+that is not what was written before the snapshot (`aborted-checkpoint`) is made anew from the whole log.
 """
 
 from collections.abc import Callable, Sequence
 from threading import Lock
 
+from broker.process.logging import EventLog
 from protocol.records.batch import BatchHeader
 from protocol.records.control import read_end_transaction
 from protocol.schema import Buffer
@@ -17,7 +18,9 @@ from storage.files import File
 from storage.log import Log, StorageFailed
 from storage.producers.producer_snapshot import SnapshotFiles
 from storage.producers.producer_state import CompletedTransaction, EndMarker, ProducerState
-from storage.steps import Steps, finish
+from storage.steps import Blocking, Steps, finish
+
+_log = EventLog("recovery")
 
 
 class DerivedState:
@@ -75,8 +78,9 @@ class DerivedState:
 
     def _begin_snapshot(self, files: SnapshotFiles) -> "SnapshotUnderWay":
         self._due = False
-        indexes = self.aborted.take_unsynced()
-        self._under_way = SnapshotUnderWay(files, self.producers, indexes, durable_offset=self._log.durable_offset)
+        indexes, checkpoint = self.aborted.take_unsynced(), self.aborted.write_down()
+        durable_offset = self._log.durable_offset
+        self._under_way = SnapshotUnderWay(files, self.producers, indexes, checkpoint, durable_offset=durable_offset)
         return self._under_way
 
     def _end_snapshot(self, snapshot: "SnapshotUnderWay") -> None:
@@ -97,6 +101,13 @@ class DerivedState:
         assert snapshots is not None
         yield from self.write_down(end_offset)
         yield from snapshots.off_the_loop(lambda: snapshots.forget_before(end_offset))
+
+    def segments_compacted(self) -> Steps[None]:
+        """Others took their place: their indexes are what is to be there from now on. Raises `OSError`."""
+        self.segments_replaced()
+        write, snapshots = self.aborted.write_down(only_synced=True), self._snapshots
+        if write is not None and snapshots is not None:
+            yield from snapshots.off_the_loop(write)
 
     def segments_replaced(self) -> None:
         """Truncation or compaction left other segments, with their indexes."""
@@ -152,33 +163,52 @@ class DerivedState:
         if self._snapshots is not None:
             state = self._snapshots.load(
                 start_offset=first_offset,
-                end_offset=min(log.end_offset, self.aborted.whole_before),
+                end_offset=log.end_offset,
                 now_ms=now_ms,
                 expiration_ms=self._expiration_ms,
             )
         self._snapshot_offset = -1 if state is None else state.offset
         if state is None:
             state = ProducerState(first_offset)
+        if state.offset > first_offset and not self.aborted.is_what_was_written(state.offset, log.start_offset):
+            self._make_index_anew(first_offset, state.offset, now_ms)
         self.aborted.truncate(state.offset)
         self._replay(state, now_ms)
         state.skip_to(log.end_offset)
         return state
 
+    def _make_index_anew(self, first_offset: int, end_offset: int, now_ms: int) -> None:
+        """Of all the log up to the snapshot, which stays: it may know of producers whose records are gone."""
+        self.aborted.clear()
+        scratch = ProducerState(first_offset)
+        for header, batch in self._log.replay(first_offset):
+            if header.base_offset >= end_offset:
+                break
+            self.transaction_completed(scratch.replay(header, marker_of(header, batch), now_ms))
+        self.aborted.sync()
+        if (write := self.aborted.write_down()) is not None:
+            write()
+        _log.warning(
+            "an index of aborted transactions was not what was written; it is made anew", log=self.aborted.folder
+        )
+
     def _replay(self, state: ProducerState, now_ms: int) -> None:
         """What is behind the snapshot. Nobody knows when it was written, so its producers count as seen just now."""
         for header, batch in self._log.replay(state.offset):
-            marker = None
-            if header.is_control and batch is not None and header.records_count > 0:
-                marker = marker_in(header, batch)
-            completed = state.replay(header, marker, now_ms)
-            self.transaction_completed(completed)
+            self.transaction_completed(state.replay(header, marker_of(header, batch), now_ms))
 
 
 class SnapshotUnderWay:
     """The state at one moment, on its way to the disk. It is made and ended on the loop's thread."""
 
     def __init__(
-        self, files: SnapshotFiles, state: ProducerState, indexes: Sequence[File], *, durable_offset: int
+        self,
+        files: SnapshotFiles,
+        state: ProducerState,
+        indexes: Sequence[File],
+        checkpoint: Blocking | None,
+        *,
+        durable_offset: int,
     ) -> None:
         self.offset = state.offset
         self.is_written = False
@@ -186,6 +216,7 @@ class SnapshotUnderWay:
         self._state = state
         self._entries = state.freeze()
         self._indexes = indexes
+        self._checkpoint = checkpoint
         self._durable_offset = durable_offset
         self._one_at_a_time = Lock()
 
@@ -196,6 +227,8 @@ class SnapshotUnderWay:
             if not self.is_written:
                 for index in self._indexes:
                     index.sync()
+                if self._checkpoint is not None:
+                    self._checkpoint()
                 self._files.write(self.offset, self._entries, durable_offset=self._durable_offset)
                 self.is_written = True
 
@@ -203,6 +236,11 @@ class SnapshotUnderWay:
         self._state.thaw()
         for index in self._indexes:
             index.close()
+
+
+def marker_of(header: BatchHeader, batch: Buffer | None) -> EndMarker | None:
+    """The marker that a batch carries, whose bytes are known where it is a control batch."""
+    return marker_in(header, batch) if header.is_control and batch is not None and header.records_count > 0 else None
 
 
 def marker_in(header: BatchHeader, batch: Buffer) -> EndMarker | None:

@@ -121,12 +121,12 @@ def compact(
     now_ms: int,
     work: Work,
     before_swap: Callable[[], Steps[None]],
-    after_swap: Callable[[], None],
+    after_swap: Callable[[], Steps[None]],
     max_keys: int = MAX_KEYS,
 ) -> Steps[Pass]:
     """One pass. Gives up without harm where the segments were changed by others.
 
-    `before_swap` comes before each replacement, `after_swap` behind it and in one breath with it. Raises `OSError`.
+    `before_swap` comes before each replacement, `after_swap` behind it, beginning in one breath. Raises `OSError`.
     """
     keys = KeyMap(max_keys)
     done = Pass(planned.first_dirty_offset)
@@ -156,7 +156,7 @@ def _replace(
     cleaning: Cleaning,
     done: Pass,
     before_swap: Callable[[], Steps[None]],
-    after_swap: Callable[[], None],
+    after_swap: Callable[[], Steps[None]],
 ) -> Steps[None]:
     """Put what stays of a group in its place. Raises `_Gone`, `DamagedSegment`, `OSError`."""
     _check_there(log, group)
@@ -171,8 +171,8 @@ def _replace(
             replacement.take_over()
             first = log.segments.index(group[0])
             log.replace_segments(range(first, first + len(group)), replacement.install)
-            after_swap()
             done.count(group, replacement.size_bytes)
+            yield from after_swap()
     finally:
         # The folder of a deleted topic is not ours any more, and another topic may have its name.
         replacement.give_up(leave_files=log.closed)

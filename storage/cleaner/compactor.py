@@ -30,8 +30,8 @@ class Derived(Protocol):
     def compaction_begins(self, end_offset: int) -> Steps[None]:
         """Segments below `end_offset` are about to be replaced."""
 
-    def segments_replaced(self) -> None:
-        """They have been."""
+    def segments_compacted(self) -> Steps[None]:
+        """Some have been."""
 
 
 class Compactor:
@@ -85,7 +85,7 @@ class Compactor:
                 now_ms=now_ms,
                 work=self._work,
                 before_swap=lambda: self._derived.compaction_begins(planned.end_offset),
-                after_swap=self._derived.segments_replaced,
+                after_swap=self._derived.segments_compacted,
             )
             self._tell(done)
             if self._log.failed or done.first_dirty_offset == self.first_dirty_offset:

@@ -1,7 +1,7 @@
 """Which transactions of a log were aborted, so that read_committed readers can leave their records out.
 
 One entry per aborted transaction, in the segment that holds its marker: `<base offset>.txnindex`, Kafka's format,
-made when the first entry comes.
+made when the first entry comes; `aborted-checkpoint` says which have to be there.
 
     version i16 = 0 | producer id i64 | first offset i64 | last offset i64 (the marker) | last stable offset i64
 
@@ -15,9 +15,13 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from storage.files import File, Files
 from storage.log import BEYOND_ALL_OFFSETS
+from storage.producers.aborted_checkpoint import AbortedCheckpoint
 from storage.producers.producer_state import CompletedTransaction
+from storage.steps import Blocking
 
 INDEX_SUFFIX = ".txnindex"
 _ENTRY = struct.Struct(">hqqqq")
@@ -43,15 +47,13 @@ class AbortedIndex:
 
     def __init__(self, files: Files | None, folder: str, segment_bases: Iterable[int]) -> None:
         self._files = files
-        self._folder = folder
+        self.folder = folder
         self._bases: list[int] = []
         self._sections: dict[int, _Section] = {}
         self._dirty: set[int] = set()
         self.last_offset = -1
         """The newest marker in the index: a reader beyond it needs no look-up."""
-        self.whole_before = BEYOND_ALL_OFFSETS
-        """Entries of markers from here on may be missing, for a file ends in the middle of one: they are to be made
-        anew. Until `truncate` has cut that file."""
+        self._checkpoint = None if files is None else AbortedCheckpoint(files, folder)
         self._load(segment_bases)
 
     def append(self, transaction: CompletedTransaction) -> None:
@@ -92,6 +94,45 @@ class AbortedIndex:
         """Markers from `base` on belong to a new segment."""
         insort(self._bases, base)
 
+    def is_what_was_written(self, end_offset: int, start_offset: int) -> bool:
+        """After a start: whether every entry below `end_offset` is there as it was synced. Whatever lies behind may be
+        anything; segments that end before `start_offset` have no readers, and may be missing from the checkpoint."""
+        if self._checkpoint is None:
+            return True
+        known = self._checkpoint.known
+        if known is None:
+            return not any(section.count or section.torn for section in self._sections.values())
+        for base, following in zip(self._bases, [*self._bases[1:], BEYOND_ALL_OFFSETS], strict=True):
+            count, crc = known.get(base, (0, 0))
+            section = self._sections.get(base)
+            if following <= start_offset or (section is None and count == 0):
+                continue
+            if section is None or section.count < count or section.checksum(count) != crc:
+                return False
+            if following <= end_offset and (section.count > count or section.torn):
+                return False
+        return True
+
+    def clear(self) -> None:
+        """Drop all entries: they are about to be made anew."""
+        for base, section in self._sections.items():
+            section.cut(0)
+            self._dirty.add(base)
+        self.last_offset = -1
+
+    def write_down(self, *, only_synced: bool = False) -> Blocking | None:
+        """What says of the index as it is now that it is right, to be run on any thread when all of it is synced; with
+        `only_synced`, at once: of what is not, it says what it said before. None where nothing has changed."""
+        if self._checkpoint is None:
+            return None
+        sections = {base: (one.count, one.checksum()) for base, one in self._sections.items() if one.count}
+        if only_synced:
+            before = self._checkpoint.latest
+            sections = {
+                base: before.get(base, (0, 0)) if base in self._dirty else one for base, one in sections.items()
+            }
+        return self._checkpoint.take({base: one for base, one in sections.items() if one[0]})
+
     def truncate(self, end_offset: int) -> None:
         """Forget markers from `end_offset` on. What lies before that was synced; a power cut may have left anything
         behind it, so the entries of the segment in question are looked at one by one. It counts as unsynced even where
@@ -101,7 +142,6 @@ class AbortedIndex:
             if base >= held_by:
                 section.truncate(end_offset)
                 self._dirty.add(base)
-        self.whole_before = BEYOND_ALL_OFFSETS
         self._find_last_offset()
 
     def trimmed(self, start_offset: int) -> None:
@@ -149,12 +189,10 @@ class AbortedIndex:
 
     def _load(self, segment_bases: Iterable[int]) -> None:
         self._bases = sorted(segment_bases) or [0]
-        names = set(self._files.list(self._folder)) if self._files is not None else set()
+        names = set(self._files.list(self.folder)) if self._files is not None else set()
         for base in self._bases:
             if f"{base:020d}{INDEX_SUFFIX}" in names:
-                self._sections[base] = section = _Section(self._open(base))
-                if section.torn:
-                    self.whole_before = min(self.whole_before, base)
+                self._sections[base] = _Section(self._open(base))
         self._find_last_offset()
 
     def _find_last_offset(self) -> None:
@@ -163,7 +201,7 @@ class AbortedIndex:
     def _open(self, base: int) -> File | None:
         if self._files is None:
             return None
-        return self._files.open(f"{self._folder}/{base:020d}{INDEX_SUFFIX}", create=True)
+        return self._files.open(f"{self.folder}/{base:020d}{INDEX_SUFFIX}", create=True)
 
     def _base_of(self, offset: int) -> int:
         return self._bases[max(0, bisect_right(self._bases, offset) - 1)]
@@ -176,6 +214,8 @@ class _Section:
         self._file = file
         self._memory = bytearray()
         self.count = 0
+        self._crc: int | None = None
+        """That of all entries, once somebody has asked for it."""
         self.torn = False
         """A crash, or damage, has left a part of an entry at the end."""
         if file is not None:
@@ -191,6 +231,8 @@ class _Section:
         else:
             self._file.append([packed])
         self.count += 1
+        if self._crc is not None:
+            self._crc = crc32c(packed, self._crc)
 
     def collect(self, fetch_offset: int, upper_bound: int, found: list[AbortedTransaction]) -> bool:
         """Add what overlaps to `found`; True when no later entry can."""
@@ -216,13 +258,24 @@ class _Section:
             if not entry.first_offset < entry.last_offset < end_offset or entry.last_offset <= last_offset:
                 break
             kept, last_offset = kept + 1, entry.last_offset
-        if kept == self.count and not self.torn:
-            return
-        self.count, self.torn = kept, False
+        if kept < self.count or self.torn:
+            self.cut(kept)
+
+    def cut(self, kept: int) -> None:
+        """Only the first entries stay."""
+        self.count, self.torn, self._crc = kept, False, None
         if self._file is None:
             del self._memory[kept * _ENTRY.size :]
         else:
             self._file.truncate(kept * _ENTRY.size)
+
+    def checksum(self, count: int | None = None) -> int:
+        """That of the bytes of all entries, or of the first ones."""
+        if count is not None and count != self.count:
+            return crc32c(self._read(0, count))
+        if self._crc is None:
+            self._crc = crc32c(self._read(0, self.count))
+        return self._crc
 
     def sync(self) -> None:
         if self._file is not None:

@@ -225,6 +225,16 @@ class SimulatedDisk:
         assert isinstance(inode, Inode) and not inode.pending, f"{path} is not synced"
         inode.content[position] ^= 1
 
+    def spoil(self, path: str, change: Callable[[bytearray], object]) -> None:
+        """The bytes of a file are others, as if nobody had ever written what was there."""
+        folder, name = self._parent(path)
+        inode = folder.entries[name]
+        assert isinstance(inode, Inode), f"{path} is a folder"
+        spoilt = Inode(inode.content)
+        change(spoilt.content)
+        folder.change({name: spoilt})
+        folder.sync()
+
     def lose(self, path: str) -> None:
         """A file is gone."""
         folder, name = self._parent(path)

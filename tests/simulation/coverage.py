@@ -7,6 +7,7 @@ the only ones that a simulation does not come by; `tests/chaos` and the tests of
 
 from broker.faults.points import ANSWER, POINTS, REQUEST, Action
 from tests.simulation.plan_faults import APIS, OPERATIONS
+from tests.simulation.rot import WAYS
 
 RARE = ("make_folder",)
 """What topics are made with: there are few of them."""
@@ -19,6 +20,8 @@ EXPECTED = (
     "fault.failed-sync",
     "fault.clock",
     "fault.drift",
+    "rot.lost",
+    *(f"rot.{way}" for way in WAYS),
     *(f"fault.at-a-point.{action.value}" for action in Action),
     "network.cut",
     "network.split",

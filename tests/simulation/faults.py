@@ -9,6 +9,7 @@ from coordinator.runtime import ShardState
 from tests.harness.loop import ProcessDied
 from tests.simulation.broker_process import BrokerProcess
 from tests.simulation.points import Points
+from tests.simulation.rot import rot
 from tests.simulation.shape import FaultPlan
 from tests.simulation.world import World
 
@@ -25,6 +26,8 @@ class Faults:
         self._armed: list[tuple[FaultPlan, list[int]]] = []
         self._over = False
         self._down_s = 0.1
+        self._rot: FaultPlan | None = None
+        """Damage that the next start is to find."""
         self._ended = asyncio.Event()
         self._serving = asyncio.Event()
         self._serving.set()
@@ -85,15 +88,21 @@ class Faults:
             for _ in range(fault.count):
                 world.network.cut_one()
         elif fault.kind == "clock":
-            world.hit("fault.clock")
-            broker.clock.step(int(fault.amount * 1000))
-            if broker.alive and fault.amount >= GROUPS_CHECKED_EVERY_S:
-                world.history.steps_ahead.append(world.history.note("clock set forward", fault.amount))
+            self._set_clock(fault)
         elif fault.kind == "drift":
             world.hit("fault.drift")
             broker.clock.drift(fault.amount)
+        elif fault.kind == "rot":
+            self._rot = fault
         elif fault.kind == "point" and self._points is not None:
             self._points.arm(fault)
+
+    def _set_clock(self, fault: FaultPlan) -> None:
+        world = self._world
+        world.hit("fault.clock")
+        self._broker.clock.step(int(fault.amount * 1000))
+        if self._broker.alive and fault.amount >= GROUPS_CHECKED_EVERY_S:
+            world.history.steps_ahead.append(world.history.note("clock set forward", fault.amount))
 
     def _disk(self, operation: str, path: str) -> None:
         """Called before and after every change of the disk, by the broker."""
@@ -179,6 +188,9 @@ class Faults:
             self._ended.clear()
             await asyncio.sleep(self._down_s)
             self._broker.disk.room_bytes = None
+            if self._rot is not None and not self._over and rot(self._broker.disk, self._rot) is not None:
+                self._world.hit(f"rot.{self._rot.operation}")
+                self._rot = None
             serving = self._broker.start()
             ended = self._world.loop.create_task(self._ended.wait())
             await asyncio.wait((serving, ended), return_when=asyncio.FIRST_COMPLETED)

@@ -9,6 +9,7 @@ from random import Random
 from tests.harness.network import NetworkFaults
 from tests.simulation.plan_clients import draw_clients
 from tests.simulation.plan_faults import draw_faults
+from tests.simulation.rot import draw_rot
 from tests.simulation.shape import LONG_MS, ClientPlan, FaultPlan, Plan
 
 __all__ = ["ClientPlan", "FaultPlan", "Plan", "draw"]
@@ -35,7 +36,10 @@ def draw(seed: int) -> Plan:
         final=random.choice(("", "stop", "kill", "power")) if not page_cache else random.choice(("", "stop", "kill")),
         clock_rate=random.choice((1.0, 1.0, 1.0, 0.5, 0.99, 1.01, 3.0)),
         clients=clients,
-        faults=draw_faults(random, duration_s, page_cache, classic=_has_classic(clients)),
+        faults=(
+            *draw_faults(random, duration_s, page_cache, classic=_has_classic(clients)),
+            *draw_rot(Random(f"rot {seed}"), duration_s),
+        ),
         settings=(*_settings(random), *_snapshots(Random(f"snapshots {seed}"))),
     )
 

@@ -25,7 +25,8 @@ class ClientPlan:
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
     """One fault. `operation` is the disk operation at whose `count`th occurrence after `at_s` it strikes, "" is at
-    once. Of kind "point" it is what `broker.faults` arms; a crash there takes the power along if `count` is not 0."""
+    once. Of kind "rot" it is how a file is damaged before the next start. Of kind "point" it is what `broker.faults`
+    arms; a crash there takes the power along if `count` is not 0."""
 
     kind: str
     at_s: float

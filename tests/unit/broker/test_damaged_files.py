@@ -213,11 +213,11 @@ OF_THE_FOLDER = (
     ".kafka_cleanshutdown",
 )
 OF_A_LOG = ("log 0", "index 0", "timeindex 0", "snapshot 0", "leader-epoch-checkpoint", "partition.metadata")
-OF_SEGMENTS = [f"{suffix} {which}" for suffix in ("index",) for which in (0, 2, -1)]
+OF_SEGMENTS = [f"{suffix} {which}" for suffix in ("index", "txnindex") for which in (0, 2, -1)]
 FILES = [
     *OF_THE_FOLDER,
     *(f"__cluster_metadata-0/{name}" for name in OF_A_LOG),
-    *(f"t-0/{name}" for name in (*OF_SEGMENTS, "snapshot -1", "producers -1", *OF_A_LOG[4:])),
+    *(f"t-0/{name}" for name in (*OF_SEGMENTS, "snapshot -1", "aborted-checkpoint", "producers -1", *OF_A_LOG[4:])),
 ]
 
 

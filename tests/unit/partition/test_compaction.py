@@ -328,7 +328,7 @@ def test_a_map_that_is_full_leaves_the_rest_for_the_next_pass() -> None:
             now_ms=NOW_MS,
             work=Work(never),
             before_swap=nothing,
-            after_swap=lambda: None,
+            after_swap=nothing,
             max_keys=4,
         )
         try:

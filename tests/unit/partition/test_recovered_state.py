@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.producers.aborted import AbortedIndex, AbortedTransaction
+from storage.producers.aborted_checkpoint import ABORTED_CHECKPOINT
 from storage.producers.producer_entry import CachedBatch, ProducerEntry
 from storage.producers.producer_snapshot import (
     SnapshotUnreadable,
@@ -17,6 +18,7 @@ from storage.producers.producer_snapshot import (
 )
 from storage.producers.producer_state import CompletedTransaction
 from storage.recovery import Recovery
+from storage.segment_log import SegmentLog
 from tests.harness.read_committed_oracle import Seen
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import DAY_MS, KILLED, NOW_MS, Rig, idempotent, in_transaction, on_disk, plain
@@ -321,3 +323,62 @@ def test_what_a_power_cut_left_behind_the_snapshot_is_cut_off(tail: bytes) -> No
     again.truncate(25)
     assert again.last_offset == 19
     again.append(completed(2, 20, 29, 30))
+
+
+# ------------------------------------------------------------------------------- an index that is not what was written
+
+
+def with_aborted(files: SimulatedFiles, count: int = 3) -> Rig:
+    rig = on_disk(files)
+    for number in range(count):
+        rig.transact(in_transaction(5, 0, number))
+        rig.end(5, 0, commit=False, version=0)
+    return rig
+
+
+def test_an_index_of_an_earlier_version_is_made_anew_once(caplog: pytest.LogCaptureFixture) -> None:
+    files = SimulatedFiles()
+    rig = with_aborted(files)
+    known = rig.partition.derived.aborted.collect(0, 100)
+    rig.partition.close()
+    files.lose(f"t-0/{ABORTED_CHECKPOINT}")
+    for made_anew in (True, False):
+        caplog.clear()
+        again = on_disk(files := files.kill(), recovery=Recovery(clean=True, recovery_point=rig.log.end_offset))
+        assert again.partition.derived.aborted.collect(0, 100) == known
+        assert bool(caplog.records) == made_anew
+
+
+def test_a_kill_at_any_moment_leaves_no_doubt_about_the_index(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither before the first snapshot, nor with entries behind it."""
+    files = SimulatedFiles()
+    rig = with_aborted(files)
+    on_disk(files.kill(), recovery=KILLED)
+    rig.partition.derived.snapshot()
+    rig.transact(in_transaction(5, 0, 3))
+    rig.end(5, 0, commit=False, version=0)
+    again = on_disk(files.kill(), recovery=KILLED)
+    assert len(again.partition.derived.aborted.collect(0, 100)) == 4
+    assert caplog.records == []
+
+
+def test_producers_whose_records_are_gone_stay_known_when_the_index_is_made_anew() -> None:
+    """I24: the snapshot is not given up for the index."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    rig.produce(idempotent(6, 0, 0))
+    while len(rig.log.segment_bases()) < 3:
+        rig.transact(in_transaction(5, 0, rig.partition.end_offset // 2))
+        rig.end(5, 0, commit=False, version=0)
+    rig.flush()
+    rig.partition.derived.snapshot()
+    assert isinstance(rig.log, SegmentLog)
+    rig.log.remove_oldest(1)
+    rig.partition.close()
+    base = rig.log.segment_bases()[0]
+    known = state_of(rig)
+    assert base > 0 and 6 in known
+    files.lose(f"t-0/{base:020d}.txnindex")
+    again = on_disk(files, recovery=Recovery(clean=True, recovery_point=rig.log.end_offset, log_start_offset=base))
+    assert state_of(again) == known
+    assert again.partition.derived.aborted.entries(base)
