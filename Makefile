@@ -16,7 +16,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack attack help install demo serve test test-spark mutants lint format bench bench-spark chaos simulate pipelines
-.PHONY: fresh jars jars-kafka jars-tested spark-where-java docs lock clean
+.PHONY: fresh mutants-at-random jars jars-kafka jars-tested spark-where-java docs lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ fresh: install ## The two commands of the README on fresh machines: Debian 13 an
 
 mutants: install ## Plant defects, one at a time; each must be noticed; write docs/mutants.md (ARGS="--jobs 2 NAME")
 	@$(BIN)/python -m tests.mutants $(ARGS)
+
+mutants-at-random: $(VENV)/.mutants ## A draw of automatic defects; the score into docs/mutants.md (N=300 SEED=7 ARGS="--part transactions")
+	@$(BIN)/python -m tests.mutants.at_random --count $(or $(N),300) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 oracle: install jars-kafka ## Tell the scenarios to a real Apache Kafka, record its answers, show what differs (ARGS="groups.txt")
 	@$(BIN)/python -m tests.scenarios oracle $(ARGS)
@@ -103,6 +106,8 @@ lock: install ## Compile the lock files anew from pyproject.toml
 	@$(COMPILE) --constraint requirements/test.txt --output-file requirements/build.txt requirements/build.in
 	@$(COMPILE) --upgrade --extra test --extra spark --constraint requirements/test.txt \
 		--output-file requirements/spark.txt pyproject.toml requirements/build.in
+	@$(COMPILE) --upgrade --extra test --extra mutants --constraint requirements/test.txt \
+		--output-file requirements/mutants.txt pyproject.toml requirements/build.in
 
 clean: ## Remove what was made here; .jars stays
 	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -116,6 +121,11 @@ $(VENV)/.installed: requirements/test.txt pyproject.toml | $(VENV)/bin/python
 	@$(PIP) install --require-hashes -r requirements/test.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q protocol storage coordinator broker tallystick
+	@touch $@
+
+$(VENV)/.mutants: requirements/mutants.txt | $(VENV)/.installed
+	@echo "installing mutmut and coverage from the lock into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/mutants.txt
 	@touch $@
 
 $(VENV)/.spark: requirements/spark.txt | $(VENV)/.installed

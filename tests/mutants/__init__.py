@@ -6,6 +6,7 @@
     stories.py   which scenario or seed is known to notice each
     asking.py    one mutant before those who may notice it
     run.py       `make mutants`: plants one at a time, reports, writes docs/mutants.md
+    at_random/   defects that nobody chose: `make mutants-at-random`
     plugin.py    plants the mutant of the environment variable before pytest collects anything
 
 The environment variable `TALLYSTICK_MUTANT` names the mutant of a process.

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ def _first(mutant: Mutant, catchers: Sequence[str]) -> tuple[str, str, str]:
     """(who noticed it, what was said, what was wrong with those who did not)"""
     broken = ""
     for catcher in catchers:
-        status, said = ask(catcher, mutant.name)
+        status, said = ask([catcher], mutant)
         if status == STALE:
             return "", "", f"DOES NOT APPLY ANY MORE: {said}"
         if status == NOTICED and not _is_about_the_code_as_it_is(said):
@@ -65,8 +66,9 @@ def _first(mutant: Mutant, catchers: Sequence[str]) -> tuple[str, str, str]:
     return "", "", broken
 
 
-def ask(catcher: str, name: str | None) -> tuple[int, str]:
-    """One catcher in a process of its own, with or without a mutant: (exit status, the last line it printed).
+def ask(catchers: Sequence[str], mutant: Mutant | None, seconds: float = SECONDS) -> tuple[int, str]:
+    """Catchers in a process of their own, with or without a mutant: (exit status, the last line that was printed). The
+    first that notices something is the last that is asked; no end within `seconds` is something.
 
     The process is a fork of one in which nothing but imports has happened.
     """
@@ -76,10 +78,11 @@ def ask(catcher: str, name: str | None) -> tuple[int, str]:
         os.setpgid(0, 0)
         os.dup2(to_tell, 1)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        notice([catcher], name)
+        sys.stdout = os.fdopen(1, "w", closefd=False)  # pytest may have put another in its place
+        notice(catchers, mutant)
     os.close(to_tell)
     said = b""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + seconds
     while select([answer], [], [], max(0.0, deadline - time.monotonic()))[0]:
         part = os.read(answer, 1 << 16)
         if not part:
@@ -87,7 +90,7 @@ def ask(catcher: str, name: str | None) -> tuple[int, str]:
         said += part
     else:
         os.killpg(child, signal.SIGKILL)
-        said = b"no end within %d s" % SECONDS
+        said = b"no end within %d s" % seconds
     os.close(answer)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     lines = said.decode(errors="replace").strip().splitlines()
@@ -97,4 +100,4 @@ def ask(catcher: str, name: str | None) -> tuple[int, str]:
 def _is_about_the_code_as_it_is(said: str) -> bool:
     """A seed that fails without the mutant proves nothing about it."""
     seed = SEED.match(said)
-    return seed is not None and ask(f"seed {seed[1]}", None)[0] != UNNOTICED
+    return seed is not None and ask([f"seed {seed[1]}"], None)[0] != UNNOTICED

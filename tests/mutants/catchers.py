@@ -1,6 +1,6 @@
 """What notices a mutant.
 
-    unit/…/test_x.py::test_y    a test (below tests/); "…/test_x.py" a whole file
+    unit/…/test_x.py::test_y    a test (below tests/), or several; "…/test_x.py" a whole file
     scenario TITLE              one story, in process; "scenarios" all of them
     simulation N                one of the seeds 0 … N-1; "seed N" this one
 
@@ -8,19 +8,23 @@ Exit status: 0 nothing noticed, 1 noticed, anything else: the catcher itself is 
 """
 
 import contextlib
+import functools
 import importlib
 import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from unittest import mock
 
 import pytest
 from hypothesis import Phase, settings
 
-from tests.mutants.mutant import VARIABLE, Stale, function_at, source_of
+from tests.mutants.mutant import VARIABLE, Mutant, Stale, function_at, source_of
 from tests.mutants.tables import MUTANTS
+
+if TYPE_CHECKING:
+    from tests.scenarios.language import Scenario
 
 UNNOTICED, NOTICED, BROKEN, STALE = 0, 1, 3, 4
 SECONDS = 300
@@ -33,7 +37,7 @@ def run(catcher: str) -> int:
     """One catcher, in this process. Prints one line of what it found."""
     kind, _, rest = catcher.partition(" ")
     if kind not in ("simulation", "seed", "scenario", "scenarios"):
-        return _pytest([f"tests/{catcher}"])
+        return _pytest([f"tests/{one}" for one in catcher.split()])
     from tests.harness.loop import Scheduler
 
     told = kind.startswith("scenario")
@@ -59,11 +63,17 @@ def _simulation(seeds: Sequence[int]) -> int:
     return UNNOTICED
 
 
-def _scenarios(title: str) -> int:
+@functools.cache
+def _all_scenarios() -> "list[Scenario]":
     from tests.scenarios.language import all_scenarios
+
+    return all_scenarios()
+
+
+def _scenarios(title: str) -> int:
     from tests.scenarios.places import virtual
 
-    stories = [scenario for scenario in all_scenarios() if title in ("", scenario.title)]
+    stories = [scenario for scenario in _all_scenarios() if title in ("", scenario.title)]
     if not stories:
         print(f"there is no scenario {title!r}")
         return BROKEN
@@ -116,17 +126,18 @@ def warm_up() -> None:
     for module in ("hypothesis.stateful", "tests.simulation.simulation", "tests.simulation.plan"):
         importlib.import_module(module)
     importlib.import_module("tests.scenarios.places.virtual")
+    _all_scenarios()
     for mutant in MUTANTS.values():
         for change in mutant.changes:
             with contextlib.suppress(Stale):
                 source_of(function_at(change.place))
 
 
-def notice(catchers: Sequence[str], name: str | None) -> NoReturn:
+def notice(catchers: Sequence[str], mutant: Mutant | None) -> NoReturn:
     """Plant a mutant, run catchers until one notices it, and end this process with what came of it."""
     status = BROKEN
     try:
-        status = _notice(catchers, name)
+        status = _notice(catchers, mutant)
     except BaseException as error:
         print(f"{error!r}")
     finally:
@@ -135,12 +146,12 @@ def notice(catchers: Sequence[str], name: str | None) -> NoReturn:
         os._exit(status)
 
 
-def _notice(catchers: Sequence[str], name: str | None) -> int:
+def _notice(catchers: Sequence[str], mutant: Mutant | None) -> int:
     with contextlib.ExitStack() as planted:
         try:
-            if name:
-                os.environ[VARIABLE] = name
-                planted.enter_context(MUTANTS[name].planted())
+            if mutant is not None:
+                os.environ[VARIABLE] = mutant.name
+                planted.enter_context(mutant.planted())
         except Stale as stale:
             print(stale)
             return STALE

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from tests.mutants.asking import Verdict
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "mutants.md"
+SCORE = Path(__file__).with_name("at_random") / "score.md"
+"""Written by `make mutants-at-random`."""
+SECTION = "\n## Defects that nobody chose"
 
 HEAD = """# Planted defects
 
@@ -36,7 +39,7 @@ def write(verdicts: "Sequence[Verdict]") -> None:
 
 def page(verdicts: "Sequence[Verdict]", before: str) -> str:
     """`before`: the page as it is."""
-    rows = {cells[0]: cells for cells in _rows_of(before)}
+    rows = {cells[0]: cells for cells in _rows_of(before.partition(SECTION)[0])}
     for verdict in verdicts:
         mutant = verdict.mutant
         rows[_cell(mutant.name)] = [_cell(mutant.name), _cell(mutant.imitates), _cell(_story(verdict)), _test(verdict)]
@@ -52,7 +55,17 @@ def page(verdicts: "Sequence[Verdict]", before: str) -> str:
         "|---|---|---|---|",
         *("| " + " | ".join(cells) + " |" for cells in ordered),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + _score()
+
+
+def rewrite_score() -> None:
+    """The section about defects drawn at random alone."""
+    planted = PAGE.read_text(encoding="utf-8").partition(SECTION)[0].rstrip("\n")
+    PAGE.write_text(planted + "\n" + _score(), encoding="utf-8")
+
+
+def _score() -> str:
+    return "\n" + SCORE.read_text(encoding="utf-8") if SCORE.exists() else ""
 
 
 def _rows_of(text: str) -> list[list[str]]:

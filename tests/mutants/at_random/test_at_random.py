@@ -1,0 +1,63 @@
+"""That a draw is repeatable, that a drawn defect can be noticed, and how the score is counted."""
+
+import pytest
+
+pytest.importorskip("mutmut", reason="`make mutants-at-random` installs mutmut")
+
+from tests.mutants.asking import ask
+from tests.mutants.at_random import record, source
+from tests.mutants.at_random.draw import code_with, drawn
+from tests.mutants.at_random.reach import Reach
+from tests.mutants.at_random.trial import tried
+from tests.mutants.mutant import function_at
+
+
+@pytest.fixture(scope="module")
+def some() -> list[source.Defect]:
+    return drawn(5, 12, "coordinator/transactions/fencing.py")
+
+
+def test_a_larger_draw_begins_with_the_smaller(some: list[source.Defect]) -> None:
+    assert drawn(5, 6, "coordinator/transactions/fencing.py") == some[:6]
+    assert drawn(6, 6, "coordinator/transactions/fencing.py") != some[:6]
+
+
+def test_kinds_take_turns(some: list[source.Defect]) -> None:
+    assert len({defect.kind for defect in some[:5]}) == 5
+
+
+def test_each_changes_the_code_of_its_function(some: list[source.Defect]) -> None:
+    for defect in some:
+        right = function_at(defect.place).__code__
+        changed = code_with(defect)
+        assert changed != right
+        assert (changed.co_qualname, changed.co_firstlineno) == (right.co_qualname, right.co_firstlineno)
+
+
+def test_a_defect_is_noticed_by_a_test_that_reaches_it_and_by_no_other() -> None:
+    [defect] = [
+        one
+        for one in source.defects("transactions", "coordinator/transactions/states.py")
+        if one.kind == "statement" and one.function == "key_bytes"
+    ][:1]
+    unit = "unit/transactions/test_tables.py"
+    verdict = tried(defect, Reach([unit], [], []))
+    assert verdict.by == "test"
+    assert unit in verdict.said
+    assert ask([unit], None)[0] == 0, "the process of the tests itself has no defect"
+
+
+def test_score_and_survivors(monkeypatch: pytest.MonkeyPatch) -> None:
+    defect = drawn(5, 1, "coordinator/transactions/fencing.py")[0]
+    noticed = record.Verdict.of(defect, "test", "said", 1.0)
+    missed = record.Verdict.of(defect, "", "", 1.0)
+    assert record.survivors([noticed, missed]) == [missed]
+    assert "| **all** | 2 | 0 | 1 | 50.0% |" in record.report(5, [noticed, missed])
+    monkeypatch.setattr(record, "why_equivalent", lambda verdict: "" if verdict.by else "nobody can tell")
+    assert "| **all** | 2 | 1 | 1 | 100.0% |" in record.report(5, [noticed, missed])
+
+
+def test_interval() -> None:
+    low, high = record.interval(570, 600)
+    assert (round(low, 3), round(high, 3)) == (0.93, 0.965)
+    assert record.interval(0, 0) == (0.0, 1.0)

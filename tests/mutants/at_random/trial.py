@@ -1,0 +1,91 @@
+"""One defect before those who may notice it, the quickest first.
+
+The unit tests, scenarios and seeds that reach its line, the type checker, then a thousand seeds.
+"""
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import CodeType
+
+from tests.mutants.asking import ask
+from tests.mutants.at_random.draw import code_with
+from tests.mutants.at_random.reach import HERE, Reach
+from tests.mutants.at_random.record import Verdict
+from tests.mutants.at_random.source import PROJECT, Defect, text_of
+from tests.mutants.catchers import UNNOTICED
+from tests.mutants.mutant import Mutant, function_at
+
+AT_ONCE = 60
+"""Tests that are asked in one run of pytest: those that reach the fewest lines."""
+MORE_SEEDS = 1000
+PATIENCE, MORE_PATIENCE = 180.0, 1200.0
+"""Seconds. A defect that makes one of them go round for ever is noticed, too."""
+
+
+def tried(defect: Defect, reach: Reach) -> Verdict:
+    """Who noticed it, or that nobody did."""
+    began = time.monotonic()
+    code = code_with(defect)
+    mutant = Mutant(defect.name, "", plant=lambda: _given(defect.place, code))
+    tests = [" ".join(reach.tests[:AT_ONCE])] if reach.tests else []
+    asked: tuple[tuple[str, Callable[[], str]], ...] = (
+        ("test", lambda: _asked(tests, mutant, PATIENCE)),
+        ("scenario", lambda: _asked(reach.scenarios, mutant, PATIENCE)),
+        ("seed", lambda: _asked(reach.seeds, mutant, PATIENCE)),
+        ("types", lambda: _types(defect)),
+        ("seed", lambda: _asked([f"simulation {MORE_SEEDS}"], mutant, MORE_PATIENCE)),
+    )
+    for kind, ask_them in asked:
+        if said := ask_them():
+            return Verdict.of(defect, kind, said, time.monotonic() - began)
+    return Verdict.of(defect, "", "", time.monotonic() - began)
+
+
+def _asked(catchers: Sequence[str], mutant: Mutant, seconds: float) -> str:
+    """What was said by the first that notices the defect, and has nothing to say without it."""
+    while catchers:
+        status, said = ask(catchers, mutant, seconds)
+        if status == UNNOTICED:
+            return ""
+        spoke = _catcher_of(said)
+        if ask([spoke] if spoke else catchers, None, seconds)[0] == UNNOTICED:
+            return said or f"ended with {status}"
+        catchers = [one for one in catchers if one != spoke] if spoke in catchers else []
+    return ""
+
+
+def _catcher_of(said: str) -> str | None:
+    """The one that spoke. None where that cannot be seen: it did not come to an end."""
+    if said.startswith("seed "):
+        return said.partition(":")[0]
+    if said.startswith("scenario "):
+        return said.partition(" | ")[0]
+    return said.partition("[")[0].removeprefix("tests/") if "::" in said else None
+
+
+def _types(defect: Defect) -> str:
+    """What `make lint` would say."""
+    with tempfile.NamedTemporaryFile("w", suffix=".py", encoding="utf-8") as changed:
+        changed.write(text_of(defect))
+        changed.flush()
+        cache = HERE / "mypy"
+        command = [sys.executable, "-m", "mypy", "--cache-dir", str(cache), "--shadow-file", defect.path, changed.name]
+        done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    lines = [Path(line).name for line in done.stdout.splitlines() if ": error: " in line]
+    return lines[0] if lines else ""
+
+
+@contextlib.contextmanager
+def _given(place: str, code: CodeType) -> Iterator[None]:
+    function = function_at(place)
+    right = function.__code__
+    function.__code__ = code
+    try:
+        yield
+    finally:
+        function.__code__ = right
