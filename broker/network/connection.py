@@ -290,10 +290,10 @@ class Connection(asyncio.BufferedProtocol):
         """What a wait brought; encodes it where it is a response."""
         answer.parts = []
         try:
-            result = done.result()
-            if isinstance(result, Encoded):
+            kind = type(result := done.result())  # asking whether it is an instance costs more
+            if kind is Encoded:
                 answer.parts = result.parts
-            elif isinstance(result, Deferred | Decoded):
+            elif kind is Deferred or kind is Decoded:
                 answer.parts = None
             elif result is not NO_ANSWER:
                 try:

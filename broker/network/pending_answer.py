@@ -49,12 +49,17 @@ class AnswersInOrder:
     def put(self, answer: PendingAnswer) -> None:
         """Behind all others."""
         self.waiting.append(answer)
-        self.known_bytes += _size(answer.parts)
+        if answer.parts:
+            self.known_bytes += _size(answer.parts)
 
     def known(self, answer: PendingAnswer, send: Callable[[list[Buffer]], None]) -> None:
         """The parts of an answer are there now; `send` whatever nothing stands before."""
-        self.known_bytes += _size(answer.parts)
         waiting = self.waiting
+        if len(waiting) == 1 and waiting[0] is answer:
+            waiting.clear()
+            send(answer.parts or [])
+            return
+        self.known_bytes += _size(answer.parts)
         while waiting and waiting[0].parts is not None:
             parts = waiting.popleft().parts or []
             self.known_bytes -= _size(parts)

@@ -69,6 +69,7 @@ class Partition:
         if self.is_durable:
             log.flush_now()  # What recovery kept is on the disk before anybody reads it.
         self._visibility = Visibility(self._committed_end())
+        self.when_committed = self._visibility.when_committed
         self.derived.producers.high_watermark_moved(self._visibility.high_watermark)
 
     def __repr__(self) -> str:
@@ -145,13 +146,8 @@ class Partition:
         if duplicate is not None:
             logger.info("%s: producer %d repeats offset %d", self.name, header.producer_id, duplicate.base_offset)
             self.verifications.repeated(header, producers.next_sequence(header.producer_id))
-            return Appended(
-                duplicate.base_offset,
-                duplicate.last_offset,
-                duplicate.timestamp_ms,
-                self.log.start_offset,
-                duplicate=True,
-            )
+            base, last, timestamp_ms = duplicate.base_offset, duplicate.last_offset, duplicate.timestamp_ms
+            return Appended(base, last, timestamp_ms, self.log.start_offset, duplicate=True)
         self._check_data(header, guard, verification=verification, from_client=True)
         base_offset = self.log.append(checked.batch, leader_epoch=self.leader_epoch)
         producers.apply_data(header, base_offset, now_ms)

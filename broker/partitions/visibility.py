@@ -7,8 +7,11 @@ by one call of the group-commit cycle and never by an append, and never goes bac
 import asyncio
 import heapq
 from collections.abc import Callable
+from functools import partial
 
 Watcher = Callable[[], None]
+Told = Callable[[Exception | None], None]
+"""Called once: with None, or with why it will not be committed. Begins nothing else."""
 
 
 class Visibility:
@@ -17,7 +20,7 @@ class Visibility:
     def __init__(self, high_watermark: int) -> None:
         self.high_watermark = high_watermark
         self._watchers: dict[Watcher, None] = {}
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[int, int, Told]] = []
         self._tickets = 0
 
     def committed(self, offset: int) -> "asyncio.Future[None] | None":
@@ -25,9 +28,13 @@ class Visibility:
         if offset <= self.high_watermark:
             return None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._tickets += 1
-        heapq.heappush(self._waiting, (offset, self._tickets, future))
+        self.when_committed(offset, partial(_settle, future))
         return future
+
+    def when_committed(self, offset: int, tell: Told) -> None:
+        """The same for who needs no future; not everything below `offset` is committed yet."""
+        self._tickets += 1
+        heapq.heappush(self._waiting, (offset, self._tickets, tell))
 
     def watch(self, watcher: Watcher) -> None:
         self._watchers[watcher] = None
@@ -48,9 +55,7 @@ class Visibility:
         """
         waiting = self._waiting
         while waiting and waiting[0][0] <= self.high_watermark:
-            future = heapq.heappop(waiting)[2]
-            if not future.done():
-                future.set_result(None)
+            heapq.heappop(waiting)[2](None)
         for watcher in list(self._watchers):
             if watcher in self._watchers:
                 watcher()
@@ -58,6 +63,14 @@ class Visibility:
     def fail(self, error: Exception) -> None:
         """Nothing more will be committed: whoever waits learns why."""
         waiting, self._waiting = self._waiting, []
-        for _, _, future in waiting:
-            if not future.done():
-                future.set_exception(error)
+        for _, _, tell in waiting:
+            tell(error)
+
+
+def _settle(future: "asyncio.Future[None]", error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)

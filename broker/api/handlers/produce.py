@@ -4,7 +4,6 @@ A request goes through `_resolve` (which partitions), the gate (which transactio
 its partition) and `_append` (one synchronous block), and is answered by `answered`.
 """
 
-import asyncio
 import contextlib
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from broker.api.context import RequestContext
 from broker.api.handlers.produce_appends import (
     NO_RECORDS,
     ZSTD_SINCE,
+    Commits,
     ProduceServices,
     Write,
     answered,
@@ -209,14 +209,14 @@ async def _produce_in_slices(
         if time_slice.spent():
             await time_slice.wait_for_turn()
     await _ask_the_gate(services, context, request, batches)
-    waits: list[tuple[Write, asyncio.Future[None]]] = []
+    commits = Commits()
     now_ms = services.environment.wall_ms()
     failed = False
     for write in writes:
-        failed = not append_and_publish(services, write, context, request, now_ms, waits) or failed
+        failed = not append_and_publish(services, write, context, request, now_ms, commits) or failed
         if time_slice.spent():
             await time_slice.wait_for_turn()
-    return answered(request, writes, waits, answer, failed=failed)
+    return answered(request, writes, commits, answer, failed=failed)
 
 
 async def _resolve_in_slices(
@@ -331,11 +331,11 @@ def _append_and_answer(
     answer: ProduceResponse,
     now_ms: int,
 ) -> ProduceResponse | Deferred | NoAnswer:
-    waits: list[tuple[Write, asyncio.Future[None]]] = []
+    commits = Commits()
     failed = False
     for write in writes:
-        failed = not append_and_publish(services, write, context, request, now_ms, waits) or failed
-    return answered(request, writes, waits, answer, failed=failed)
+        failed = not append_and_publish(services, write, context, request, now_ms, commits) or failed
+    return answered(request, writes, commits, answer, failed=failed)
 
 
 def _remember(batch: ProduceBatch) -> None:

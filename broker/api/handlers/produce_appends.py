@@ -1,8 +1,9 @@
 """Produce (0), its second half: one append for each partition, and the answer when what has to be committed is."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred, NoAnswer
@@ -57,30 +58,57 @@ class Write:
     opened: CheckedBatch | AppendError | None = None
 
 
+class Commits:
+    """The appends of one request that are not committed yet."""
+
+    __slots__ = ("_answer", "_done", "missing")
+
+    def __init__(self) -> None:
+        self.missing = 0
+        self._answer: ProduceResponse | None = None
+        self._done: asyncio.Future[ProduceResponse] | None = None
+
+    def told(self, response: PartitionProduceResponse, error: Exception | None) -> None:
+        """One is, or never will be."""
+        if error is not None:
+            code = error.code if isinstance(error, PartitionError) else ErrorCode.KAFKA_STORAGE_ERROR
+            response.error_code = code
+            response.base_offset = -1
+        self.missing -= 1
+        if not self.missing and self._done is not None and self._answer is not None and not self._done.done():
+            self._done.set_result(self._answer)
+
+    def when_none_is_missing(self, answer: ProduceResponse) -> "asyncio.Future[ProduceResponse]":
+        """A future of the answer; no more appends follow."""
+        self._answer = answer
+        self._done = asyncio.get_running_loop().create_future()
+        return self._done
+
+
 def append_and_publish(
     services: ProduceServices,
     write: Write,
     context: RequestContext,
     request: ProduceRequest,
     now_ms: int,
-    waits: list[tuple[Write, "asyncio.Future[None]"]],
+    commits: Commits,
 ) -> bool:
-    """Append to one partition; whether that went well. What the answer has to wait for is added to `waits`."""
+    """Append to one partition; whether that went well. What the answer has to wait for is added to `commits`."""
     next_offset = _append(services, write, context, request, now_ms)
     if next_offset < 0:
         return False
     if request.acks == -1 and write.partition is not None:
         services.group_commit.publish(write.partition)
-        wait = write.partition.committed(next_offset)
-        if wait is not None:
-            waits.append((write, wait))
+        if write.partition.high_watermark < next_offset:
+            commits.missing += 1
+            write.partition.when_committed(next_offset, partial(commits.told, write.response))
     return True
 
 
 def answered(
     request: ProduceRequest,
     writes: list[Write],
-    waits: list[tuple[Write, "asyncio.Future[None]"]],
+    commits: Commits,
     answer: ProduceResponse,
     *,
     failed: bool,
@@ -89,7 +117,7 @@ def answered(
         if failed:
             raise CloseConnection(f"a Produce with acks=0 failed: {_codes(writes)}")
         return NO_ANSWER
-    return Deferred(_when_committed(waits, answer)) if waits else answer
+    return Deferred(commits.when_none_is_missing(answer)) if commits.missing else answer
 
 
 def _append(
@@ -135,28 +163,6 @@ def _append(
     response.log_append_time_ms = appended.log_append_time_ms
     response.log_start_offset = appended.log_start_offset
     return appended.next_offset
-
-
-def _when_committed(
-    waits: Sequence[tuple[Write, "asyncio.Future[None]"]], answer: ProduceResponse
-) -> "asyncio.Future[ProduceResponse]":
-    """A future of the answer, done when the last partition is committed."""
-    done: asyncio.Future[ProduceResponse] = asyncio.get_running_loop().create_future()
-    missing = len(waits)
-
-    def committed(write: Write, wait: "asyncio.Future[None]") -> None:
-        nonlocal missing
-        if not wait.cancelled() and (error := wait.exception()) is not None:
-            code = error.code if isinstance(error, PartitionError) else ErrorCode.KAFKA_STORAGE_ERROR
-            write.response.error_code = code
-            write.response.base_offset = -1
-        missing -= 1
-        if not missing and not done.done():
-            done.set_result(answer)
-
-    for write, wait in waits:
-        wait.add_done_callback(lambda wait, write=write: committed(write, wait))  # type: ignore[misc]
-    return done
 
 
 def refuse_all(

@@ -6,12 +6,14 @@ from typing import Any
 from broker.api.catalogue import Deferred
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.node import Node
+from broker.partitions.errors import PartitionError
 from broker.partitions.opening import LARGE_AT_ONCE
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records.batch import HEADER, read_header, seal
 from protocol.records.compression import ZSTD
 from protocol.records.record import NewRecord, build_batch
+from storage.log import StorageFailed
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.broker.test_restarts import life, opened
 
@@ -112,6 +114,31 @@ def test_a_repeat_is_acknowledged_when_it_is_durable() -> None:
         assert (repeated.error_code, repeated.base_offset) == (ErrorCode.NONE, 0)
 
     life(SimulatedFiles(), story)
+
+
+def test_acks_all_is_answered_when_the_last_partition_has_its_verdict() -> None:
+    """One becomes durable, one is deleted meanwhile, one cannot be written: each gets its own code."""
+
+    async def story(node: Node) -> None:
+        await opened(node)
+        await node.group_commit.wait_until_idle()
+        disk = HeldSyncs(node)
+        answer = produce(node, batch(), batch(), batch())
+        assert isinstance(answer, Deferred) and isinstance(answer.answer, asyncio.Future)
+        topic = node.services.topics.by_name("t")
+        assert topic is not None
+        topic.partitions[1].fail(PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "t-1 is gone"))
+        topic.partitions[2].fail(StorageFailed("no space"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not answer.answer.done()
+        disk.let_go()
+        told = (await answer.answer).responses[0].partition_responses
+        assert [(one.error_code, one.base_offset) for one in told] == [
+            (ErrorCode.NONE, 0), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1), (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        ]  # fmt: skip
+
+    life(SimulatedFiles(), story, num_partitions="3")
 
 
 def test_nobody_writes_to_our_own_topics() -> None:
