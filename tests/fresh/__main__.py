@@ -5,11 +5,13 @@ No Java is there, nor anything else that the README does not ask for. Exit statu
 """
 
 import argparse
+import re
 import shutil
 import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +22,7 @@ RELEASES = ("trixie", "testing")
 COMMANDS = ("make demo", "make test")
 PROJECT = Path(__file__).resolve().parents[2]
 LAST_LINES = 40
+SKIPPED = re.compile(r"SKIPPED \[(?P<count>\d+)\] \S+ (?P<reason>.*)")
 PASSED, FAILED, NOT_HERE = 0, 1, 2
 
 
@@ -68,10 +71,19 @@ def _try(release: str, folder: Path, here: Here, commands: Sequence[str]) -> boo
             began = time.monotonic()
             results.append(debian.passes(command))
             _verdict(release, f"{command} ({time.monotonic() - began:.0f} s)", written, passed=results[-1])
-    for line in written.read_text(errors="replace").splitlines():
-        if line.startswith("SKIPPED") or "skipped" in line:
-            print(f"{release}: {line}")
+    for line in said_at_the_end(written.read_text(errors="replace").splitlines()):
+        print(f"{release}: {line}")
     return all(results)
+
+
+def said_at_the_end(lines: Sequence[str]) -> list[str]:
+    """What was skipped, a line for each reason with the number of tests, and pytest's count of all."""
+    skipped: Counter[str] = Counter()
+    for line in lines:
+        if found := SKIPPED.match(line):
+            skipped[found["reason"]] += int(found["count"])
+    counts = [line for line in lines if "skipped" in line and not SKIPPED.match(line)]
+    return [f"{count} skipped: {reason}" for reason, count in skipped.most_common()] + counts
 
 
 def _verdict(release: str, what: str, written: Path, *, passed: bool) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.fresh import here
-from tests.fresh.__main__ import NOT_HERE, main
+from tests.fresh.__main__ import NOT_HERE, main, said_at_the_end
 
 
 def test_the_mirror_is_the_one_apt_uses() -> None:
@@ -34,3 +34,19 @@ def test_where_no_machine_can_be_made_it_says_so(
     monkeypatch.setattr(here, "TOOLS", ("a-tool-that-nobody-has",))
     assert main([]) == NOT_HERE
     assert "a-tool-that-nobody-has is not installed" in capsys.readouterr().out
+
+
+def test_what_was_skipped_is_counted_by_reason() -> None:
+    lines = [
+        "SKIPPED [2] tests/a/test_a.py:12: no Java",
+        "no Java: the tests of Spark are skipped",
+        "SKIPPED [3] tests/b.py:1: no Java",
+        "SKIPPED [1] tests/b.py:2: no git",
+        "6 passed, 6 skipped in 1.00s",
+    ]
+    assert said_at_the_end(lines) == [
+        "5 skipped: no Java",
+        "1 skipped: no git",
+        "no Java: the tests of Spark are skipped",
+        "6 passed, 6 skipped in 1.00s",
+    ]
