@@ -198,8 +198,8 @@ MUTANTS = (
         (
             Change(
                 f"{COORDINATION}.cluster:Cluster.__init__",
-                "max(log.latest_epoch(), known_epoch) + 1",
-                "max(0, log.latest_epoch())",
+                "max(log.latest_epoch(), known_epoch, self._begins.epoch) + 1",
+                "max(0, log.latest_epoch(), self._begins.epoch)",
             ),
         ),
         ("unit/broker/test_restarts.py",),

@@ -16,9 +16,9 @@ MUTANTS = (
         "every member is told the assignment of the first",
         (
             Change(
-                f"{REBALANCE}.assign",
-                'synced(group, assignments.get(member.member_id, b""))',
-                "synced(group, next(iter(assignments.values())))",
+                f"{REBALANCE}._assigned",
+                "synced(group, made.group.members[member.member_id].assignment)",
+                "synced(group, next(iter(made.group.members.values())).assignment)",
             ),
         ),
         (f"{SYNCING}::test_followers_wait_for_the_leader",),
