@@ -10,11 +10,30 @@ from dataclasses import dataclass
 from coordinator.cluster.broker_keys import EFFECTIVE_KEYS
 from coordinator.cluster.config_types import ConfigKey, ConfigSource, ConfigType, InvalidConfig, render
 from coordinator.cluster.inert_keys import IGNORED_PREFIXES, INERT_KEYS
+from coordinator.cluster.key_tables import dynamic
 from coordinator.cluster.topic_keys import TOPIC_KEYS
 
-__all__ = ["BROKER_KEYS", "TOPIC_KEYS", "Layers", "Resolved", "SynonymValue", "check_topic_values", "is_ignored"]
+__all__ = [
+    "BROKER_KEYS",
+    "CLIENT_METRICS_KEYS",
+    "TOPIC_KEYS",
+    "Layers",
+    "Resolved",
+    "SynonymValue",
+    "check_topic_values",
+    "is_ignored",
+]
 
 BROKER_KEYS: dict[str, ConfigKey] = {key.name: key for key in (*EFFECTIVE_KEYS, *INERT_KEYS)}
+CLIENT_METRICS_KEYS: dict[str, ConfigKey] = {
+    key.name: key
+    for key in (
+        dynamic("interval.ms", ConfigType.INT, "300000", "How often clients would send metrics; none are collected."),
+        dynamic("match", ConfigType.LIST, "", "Which clients would."),
+        dynamic("metrics", ConfigType.LIST, "", "Which metrics they would send."),
+    )
+}
+"""Of a subscription to metrics of clients (KIP-714): of any name, as long as there is none."""
 
 ValueLayer = tuple[ConfigSource, Mapping[str, str]]
 """Texts by key, and where they come from."""

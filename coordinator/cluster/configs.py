@@ -9,9 +9,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from coordinator.cluster.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, check_topic_values, is_ignored
+from coordinator.cluster.config_keys import (
+    BROKER_KEYS,
+    CLIENT_METRICS_KEYS,
+    TOPIC_KEYS,
+    Layers,
+    check_topic_values,
+    is_ignored,
+)
 from coordinator.cluster.config_types import ConfigKey, ConfigType, InvalidConfig, Scope, render
-from coordinator.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
+from coordinator.cluster.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterImage,
+)
 from coordinator.cluster.records import ConfigRecord
 from coordinator.cluster.topic_rules import Refused
 from coordinator.cluster.topics import Decided, Rules, never_spent
@@ -87,12 +100,17 @@ def _alter_one(image: ClusterImage, resource: AlteredResource, rules: Rules) -> 
         before = _topic_configs(image, resource.name)
     elif resource.resource_type == BROKER_RESOURCE:
         before = _broker_configs(image, resource.name, rules.node_id)
+    elif resource.resource_type in (CLIENT_METRICS_RESOURCE, GROUP_RESOURCE):
+        before = {}
     else:
         message = f"Configurations of resource type {resource.resource_type} cannot be altered here."
         raise Refused(ErrorCode.INVALID_REQUEST, message)
     names = Counter(one.name for one in resource.alterations)
     if any(count > 1 for count in names.values()):
         raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if resource.resource_type in (CLIENT_METRICS_RESOURCE, GROUP_RESOURCE):
+        _check_nothing_is_set(resource)
+        return []
     after = _altered(before, resource, rules.layers)
     if resource.resource_type == TOPIC_RESOURCE:
         try:
@@ -110,6 +128,24 @@ def _alter_one(image: ClusterImage, resource: AlteredResource, rules: Rules) -> 
         for name in dict.fromkeys((*before, *after))
         if before.get(name) != after.get(name)
     ]
+
+
+def _check_nothing_is_set(resource: AlteredResource) -> None:
+    """Subscriptions to metrics of clients (KIP-714) and settings of groups (KIP-848) are not kept here: whoever deletes
+    one finds nothing to do, as in Kafka, and whoever sets one is told."""
+    is_group = resource.resource_type == GROUP_RESOURCE
+    if not resource.name:
+        message = "Default group resources are not allowed." if is_group else "Subscription name can't be empty"
+        raise Refused(ErrorCode.INVALID_REQUEST, message)
+    for one in resource.alterations:
+        if one.operation == Operation.DELETE:
+            continue
+        if is_group:
+            raise Refused(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {one.name}")
+        if one.name not in CLIENT_METRICS_KEYS:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {one.name}")
+        message = "Metrics of clients are not collected here (KIP-714): a subscription would have no effect."
+        raise Refused(ErrorCode.INVALID_REQUEST, message)
 
 
 def _topic_configs(image: ClusterImage, name: str) -> Mapping[str, str]:

@@ -25,6 +25,8 @@ from protocol.schema import schema_of
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
 
 
 @dataclass(slots=True)

@@ -141,6 +141,16 @@ def test_transactions_of_the_java_client_are_copied_listed_and_described(
         assert rows(tools.run("TransactionsCommand", *hanging)) == [], "I48"
 
 
+def test_settings_of_client_metrics_and_groups_are_described(bootstrap: str, tools: Tools) -> None:
+    """Nothing is kept of either, and their tools say so instead of failing."""
+    server = ("--bootstrap-server", bootstrap)
+    assert tools.run("ClientMetricsCommand", *server, "--list").strip() == ""
+    assert "any doesn't exist" in tools.run("ClientMetricsCommand", *server, "--describe", "--name", "any")
+    tools.run("ClientMetricsCommand", *server, "--delete", "--name", "any")
+    described = tools.run("kafka.admin.ConfigCommand", *server, "--describe", "--entity-type", "groups")
+    assert described.strip() == ""
+
+
 def test_the_group_and_its_offsets_are_seen_by_tools(bootstrap: str, name: str, tools: Tools) -> None:
     make_topic(bootstrap, f"{name}-in", 1)
     make_topic(bootstrap, f"{name}-out", 1)

@@ -83,7 +83,6 @@ class ApacheKafka(BrokerProcess):
         properties = {
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "listeners": listeners,
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "log.dirs": str(self.data),
         } | self._settings
         shutil.rmtree(self.data, ignore_errors=True)

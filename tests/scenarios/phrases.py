@@ -16,7 +16,7 @@ from tests.scenarios.requests import Literal, value_of
 Said = dict[str, Any]
 Phrase = Callable[[list[str], Said, int, Names], Said]
 TIMES = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
-RESOURCES = {"topic": 2, "broker": 4, "group": 32, "unknown": 0}
+RESOURCES = {"topic": 2, "broker": 4, "logger": 8, "client-metrics": 16, "group": 32, "unknown": 0}
 OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 PARTITION = re.compile(r"^(.*)-(\d+)$")
 

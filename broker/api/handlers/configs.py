@@ -10,10 +10,10 @@ from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.services import WithCluster, WithConfig, WithEnvironment, WithNodeId, WithTopics
 from broker.coordination.coordinators import CoordinatorError
-from coordinator.cluster.config_keys import BROKER_KEYS, TOPIC_KEYS, Resolved, SynonymValue
+from coordinator.cluster.config_keys import BROKER_KEYS, CLIENT_METRICS_KEYS, TOPIC_KEYS, Resolved, SynonymValue
 from coordinator.cluster.config_types import ConfigSource, Scope
 from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource
-from coordinator.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from coordinator.cluster.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST, TOO_LARGE, Refused, check_name
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
@@ -34,7 +34,7 @@ from protocol.messages.configs import (
 )
 
 KNOWN_RESOURCE_TYPES = frozenset((2, 4, 8, 16, 32))
-"""Topics, brokers, broker loggers, client metrics, groups; only the first two have settings here."""
+"""Topics, brokers, broker loggers, client metrics, groups; the first two have settings that can be changed."""
 
 
 class ConfigServices(WithCluster, WithConfig, WithEnvironment, WithNodeId, WithTopics, Protocol):
@@ -47,8 +47,9 @@ async def describe_configs(
 ) -> DescribeConfigsResponse:
     """Tell settings, where they come from and what else could have said them. Answered at once.
 
-    No keys (null) means all. A secret is never told. v3: types and documentation. Loggers, groups and client metrics
-    have no settings here: INVALID_REQUEST. A resource that is named more than once is described once, with all keys
+    No keys (null) means all. A secret is never told. v3: types and documentation. A subscription to metrics of clients
+    (KIP-714) has its defaults, whatever its name, and a group no settings: neither is kept here. Loggers have none
+    either: INVALID_REQUEST. A resource that is named more than once is described once, with all keys
     that are wanted of it: a few bytes would be answered with 20 KB each time.
     """
     time_slice = services.environment.time_slice()
@@ -94,6 +95,14 @@ def _settings(services: ConfigServices, resource_type: int, name: str) -> Iterab
         return [services.config.layers.topic(key, image.configs) for key in TOPIC_KEYS.values()]
     if resource_type == BROKER_RESOURCE:
         return _broker_settings(services, name)
+    if resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            raise Refused(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        return [Resolved(key, key.default, ConfigSource.DEFAULT, ()) for key in CLIENT_METRICS_KEYS.values()]
+    if resource_type == GROUP_RESOURCE:
+        if not name:
+            raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return []
     raise Refused(ErrorCode.INVALID_REQUEST, f"Resources of type {resource_type} have no configuration here.")
 
 
@@ -215,7 +224,9 @@ def list_config_resources(
 ) -> ListConfigResourcesResponse:
     """Name what has settings: topics and this broker (KIP-1142). Answered at once.
 
-    v0 asks for client metrics only, of which there are none. An unknown type is UNSUPPORTED_VERSION.
+    v0 asks for client metrics only, of which there are none, nor settings of groups. Kafka names its loggers too (the
+    type of broker loggers, with the id of the broker); levels of ours cannot be changed. An unknown type is
+    UNSUPPORTED_VERSION.
     """
     if any(one not in KNOWN_RESOURCE_TYPES for one in request.resource_types):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
