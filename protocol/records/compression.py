@@ -4,7 +4,8 @@ Decompression is bounded: a few kilobytes of zstd can stand for gigabytes. What 
 `TooManyBytes`, what is not what it claims to be is `Undecodable`; both are `CorruptRecords`.
 
 snappy comes in two shapes: Java writes the framing of snappy-java ("xerial"), librdkafka one bare block. Both are
-read; the framing is written. lz4 frames are written with independent blocks, for Java refuses linked ones.
+read; the framing is written. lz4 frames are written with independent blocks, for Java refuses linked ones
+(`lz4_frames`).
 gzip and zstd may consist of several members one after the other.
 """
 
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import cramjam
 
 from protocol.records.batch import CorruptRecords
+from protocol.records.lz4_frames import compress_frame, decompress_frame_into
 from protocol.schema import Buffer
 
 NONE = 0
@@ -82,9 +84,7 @@ def compress(codec: int, data: Buffer | mmap.mmap) -> bytes:
     if codec == SNAPPY:
         return _compress_xerial(memoryview(data))
     if codec == LZ4:
-        compressor = cramjam.lz4.Compressor(block_linked=False)
-        compressor.compress(bytes(data))  # This one takes nothing but bytes.
-        return bytes(compressor.finish())
+        return compress_frame(memoryview(data))
     if codec == ZSTD:
         return bytes(cramjam.zstd.compress(data))
     raise ValueError(f"no codec has the code {codec}")
@@ -116,6 +116,8 @@ def decompress_body(codec: int, data: Buffer, limit: int = DEFAULT_LIMIT) -> Bod
 def decompress_into(codec: int, data: Buffer, room: bytearray) -> int:
     """Decompress the records of a batch to the beginning of `room`; how many bytes they are. Raises `CorruptRecords`;
     `TooManyBytes` where they do not fit."""
+    if codec == LZ4 and (size := decompress_frame_into(data, room)) is not None:
+        return size
     try:
         if codec == SNAPPY:
             blocks, sizes = _snappy_blocks(memoryview(data), len(room))
