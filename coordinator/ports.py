@@ -72,6 +72,15 @@ class Timer(Protocol):
     def at(self, wall_ms: int, callback: Callable[[], None]) -> "Cancel": ...
 
 
+class Turns(Protocol):
+    """A stretch of time on the loop, for work that lets others have a turn when it has taken long enough."""
+
+    def spent(self) -> bool: ...
+
+    def call_in_turn(self, callback: Callable[[], None]) -> None:
+        """Go on in `callback` when the others have had their turn; a new stretch begins then."""
+
+
 class Cancel(Protocol):
     """A timer that is running."""
 

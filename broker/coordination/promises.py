@@ -14,6 +14,8 @@ from broker.coordination.transactions import TransactionShards
 from broker.disk.group_commit import GroupCommit
 from broker.partitions.errors import PartitionError
 from broker.partitions.partition import Partition
+from broker.process.environment import Environment
+from broker.process.time_slice import TimeSlice
 from coordinator.runtime import ShardState
 from coordinator.transactions.states import NO_TOPIC_ID, Transaction, TransactionState, each_partition
 
@@ -22,6 +24,9 @@ T = TypeVar("T")
 
 class PromiseServices(Protocol):
     """What is looked at: the transaction, and the partitions it wrote to."""
+
+    @property
+    def environment(self) -> Environment: ...
 
     @property
     def topics(self) -> TopicDirectory: ...
@@ -71,15 +76,22 @@ async def _promises(services: PromiseServices, transactional_id: str) -> "list[a
 
 
 def _not_durable(services: PromiseServices, transaction: Transaction) -> "list[asyncio.Future[None]]":
+    """Some of what is to be waited for, where there is much of it: whoever has waited asks again."""
     waits: list[asyncio.Future[None]] = []
+    turns: TimeSlice | None = None
     for name, topic_id, index in each_partition(transaction.partitions):
         partition = _partition(services.topics, name, topic_id, index)
         if partition is None or partition.high_watermark >= partition.end_offset:
             continue
+        turns = turns or services.environment.time_slice()
         services.group_commit.publish(partition)
         wait = partition.committed(partition.derived.producers.last_offset(transaction.producer_id) + 1)
         if wait is not None:
             waits.append(wait)
+        if turns.spent():
+            # Each look gets on, for it does not come to what it has published or waited for again.
+            waits.append(asyncio.ensure_future(turns.wait_for_turn()))
+            break
     return waits
 
 

@@ -20,7 +20,7 @@ Both verify (Produce below 12, TxnOffsetCommit below 5) or add (KIP-890 part 2) 
 `broker.coordination.transactions.HOLD_MS` while the previous transaction of the same id completes in this services.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,7 +35,14 @@ from broker.partitions.verification import ALREADY_VERIFIED, Guard
 from broker.process.environment import Environment
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.transactions.fencing import Producer
-from coordinator.transactions.states import NO_TOPIC_ID, PartitionLookup, TopicPartitions, TransactionState, contains
+from coordinator.transactions.states import (
+    NO_TOPIC_ID,
+    PartitionLookup,
+    TopicPartitions,
+    TransactionState,
+    by_topic,
+    contains,
+)
 from protocol.errors import ErrorCode
 from protocol.records.batch import BatchHeader, read_header
 
@@ -205,14 +212,6 @@ async def add_to_transaction(
         ),
     )
     return error
-
-
-def by_topic(partitions: Iterable[tuple[str, bytes, int]]) -> list[TopicPartitions]:
-    """Partitions as a transaction keeps them."""
-    found: dict[tuple[str, bytes], set[int]] = {}
-    for topic, topic_id, index in partitions:
-        found.setdefault((topic, topic_id), set()).add(index)
-    return [TopicPartitions(topic, topic_id, tuple(sorted(indexes))) for (topic, topic_id), indexes in found.items()]
 
 
 def _for_produce(error: ErrorCode, version: int) -> ErrorCode:

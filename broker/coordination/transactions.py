@@ -161,7 +161,14 @@ def make_transaction_shards(
         return TransactionCoordinator(producer_ids, settings, lambda: epoch)
 
     def opened(index: int, shard: Shard[TransactionCoordinator]) -> None:
-        MarkerDriver(shard, writer, shards.clock, shards.timer, completed=shards.completed)
+        MarkerDriver(
+            shard,
+            writer,
+            shards.clock,
+            shards.timer,
+            completed=shards.completed,
+            begin_turn=environment.time_slice,
+        )
 
     def partition_count() -> int:
         """What the topic has, once it is there: it decides which shard knows an id."""

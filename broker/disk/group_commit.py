@@ -4,20 +4,24 @@ Rule 1. A cycle syncs data partitions and `__consumer_offsets` in parallel, then
 promises does not rest on that: it is appended when all of it is durable (`broker.coordination.promises`).
 Rule 2. A partition written while a cycle runs is in the next one. A cycle runs whenever something is dirty.
 Rule 3. A partition that is not to be durable (page-cache mode) counts as committed after one turn of the loop, which
-gathers a burst; it is synced beside that only when its log wants a checkpoint, so that recovery stays short.
+gathers a burst; it is synced beside that only when its log wants a checkpoint, so that recovery stays short. Thousands
+that were written at once are synced and published some at a time, with a turn for others in between.
 Rule 4. A sync that fails ends the process; nothing that waited for it is ever acknowledged. So does a bug in a cycle:
 what it had begun can be neither ended nor begun again, and a node that acknowledges nothing any more serves nobody.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
+from broker.process.time_slice import TimeSlice
 from storage.log import Flush, Log, StorageFailed
 
 TRANSACTION_STATE = "__transaction_state"
+PORTION = 128
+"""Partitions whose syncs are under way together: many more than there are threads for them."""
 
 _log = EventLog("group_commit")
 
@@ -81,10 +85,18 @@ class GroupCommit:
     def _begin(self) -> None:
         dirty, self._dirty = self._dirty, {}
         self._beginning = True  # who hears of a commit may write, and must not begin a second cycle
+        self._begin_with(dirty, iter(list(dirty)), self._environment.time_slice())
+
+    def _begin_with(self, dirty: dict[Committed, None], rest: Iterator[Committed], turns: TimeSlice) -> None:
+        """`rest` are those of the dirty that were not looked at yet."""
+        is_whole = True
         try:
-            self._publish_at_once(dirty)
+            is_whole = self._publish_at_once(dirty, rest, turns)
         except Exception as error:  # noqa: BLE001  Rule 4
             self._fail(error)
+        if not is_whole:
+            turns.call_in_turn(lambda: self._begin_with(dirty, rest, turns))
+            return
         self._turn, self._beginning = None, False
         if self.failed:
             return
@@ -93,15 +105,18 @@ class GroupCommit:
         else:
             self._go_on()
 
-    def _publish_at_once(self, dirty: dict[Committed, None]) -> None:
-        """Take out what needs no sync: it is committed now."""
-        for partition in list(dirty):
+    def _publish_at_once(self, dirty: dict[Committed, None], rest: Iterator[Committed], turns: TimeSlice) -> bool:
+        """Take out what needs no sync: it is committed now. False where the time for that was over first."""
+        for partition in rest:
             if partition.discarded:
                 del dirty[partition]
             elif not partition.is_durable:
                 partition.committed_moved()
                 if not partition.log.checkpoint_wanted:
                     del dirty[partition]
+            if turns.spent():
+                return False
+        return True
 
     async def _run(self, dirty: Sequence[Committed]) -> None:
         try:
@@ -125,9 +140,14 @@ class GroupCommit:
         return [*data, *promises, *more]
 
     async def _sync(self, chosen: Sequence[Committed]) -> None:
+        turns = self._environment.time_slice()
+        for start in range(0, len(chosen), PORTION):
+            await self._sync_portion(chosen[start : start + PORTION], turns)
+
+    async def _sync_portion(self, portion: Sequence[Committed], turns: TimeSlice) -> None:
         flushes: list[tuple[Log, Flush]] = []
-        chosen = [partition for partition in chosen if not partition.discarded]
-        for partition in chosen:
+        portion = [partition for partition in portion if not partition.discarded]
+        for partition in portion:
             flush = partition.log.begin_flush()
             if flush is not None:
                 flushes.append((partition.log, flush))
@@ -135,9 +155,11 @@ class GroupCommit:
             await self._run_all(flushes)
         for log, flush in flushes:
             log.finish_flush(flush)
-        for partition in chosen:
+        for partition in portion:
             if not partition.discarded:
                 partition.committed_moved()
+            if turns.spent():
+                await turns.wait_for_turn()
 
     async def _run_all(self, flushes: Sequence[tuple[Log, Flush]]) -> None:
         if len(flushes) == 1:

@@ -39,6 +39,7 @@ from coordinator.transactions.states import (
     TopicPartitions,
     Transaction,
     TransactionState,
+    by_topic,
     each_partition,
     growth_until_decided,
     united,
@@ -293,8 +294,7 @@ class TransactionCoordinator:
         completion = self.completions.get(transactional_id)
         partitions = transaction.partitions
         if completion is not None:
-            remaining = (TopicPartitions(topic, topic_id, (index,)) for topic, topic_id, index in completion.remaining)
-            partitions = united((), remaining)
+            partitions = united((), by_topic(completion.remaining))
         return Outcome(answers=[(ticket, Description(ErrorCode.NONE, transaction, partitions))])
 
     def list_transactions(self, ticket: Ticket, now_ms: int, *, wanted: Callable[[str, Transaction], bool]) -> Outcome:

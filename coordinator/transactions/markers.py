@@ -6,13 +6,16 @@ restart goes the same way as normal running, and markers are written at least on
 Rule 1. No marker before PREPARE is durable, no COMPLETE before every marker is (I04).
 Rule 2. A `Completion` is worked on by its identity: one that is not the machine's any more is let go, whatever comes
         back for it (I15); COMPLETE is submitted by the one who finds nothing remaining (I16).
-Rule 3. Only a topic whose id is gone is passed over. What time cures is tried again, for ever: somebody waits.
+Rule 3. A transaction may have thousands of partitions: its markers are begun in slices of time, one transaction after
+        the other; between two slices some have theirs and some have not, as anywhere else between PREPARE and COMPLETE.
+Rule 4. Only a topic whose id is gone is passed over. What time cures is tried again, for ever: somebody waits.
 """
 
+from collections import deque
 from collections.abc import Callable
 
 from coordinator.machine import Outcome
-from coordinator.ports import Clock, MarkerWriter, Timer
+from coordinator.ports import Clock, MarkerWriter, Timer, Turns
 from coordinator.runtime import NotReady, Shard, ShardState
 from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.transactions.ledger import Completion
@@ -52,13 +55,19 @@ class MarkerDriver:
         timer: Timer,
         *,
         completed: Callable[[str], None] = lambda transactional_id: None,
+        begin_turn: Callable[[], Turns] | None = None,
     ) -> None:
+        """`begin_turn` begins a slice of time; without it all is begun at once."""
         self._shard = shard
         self._writer = writer
         self._clock = clock
         self._timer = timer
         self._completed = completed
         """Told the id when COMPLETE is appended: who was held may go on."""
+        self._begin_turn = begin_turn
+        self._to_write: deque[tuple[Completion, Key]] = deque()
+        self._at_work = False
+        """Somebody is writing, or waits for a turn to go on."""
         shard.on_durable(self.drive)
 
     def drive(self) -> None:
@@ -70,8 +79,19 @@ class MarkerDriver:
                 continue
             if not completion.remaining:
                 self._finish(completion, RETRY_MS)
-            for key in list(completion.remaining):
-                self._write(completion, key, RETRY_MS)
+            self._to_write.extend((completion, key) for key in completion.remaining)
+        if self._to_write and not self._at_work:
+            self._at_work = True
+            self._write_on(None if self._begin_turn is None else self._begin_turn())
+
+    def _write_on(self, turns: Turns | None) -> None:
+        while self._to_write:
+            if turns is not None and turns.spent():
+                turns.call_in_turn(lambda: self._write_on(turns))
+                return
+            completion, key = self._to_write.popleft()
+            self._write(completion, key, RETRY_MS)
+        self._at_work = False
 
     def _is_current(self, completion: Completion) -> bool:
         """A shard that was closed has nothing to say any more, whatever its timers think."""

@@ -111,6 +111,14 @@ def each_partition(partitions: Iterable[TopicPartitions]) -> Iterator[tuple[str,
             yield entry.topic, entry.topic_id, partition
 
 
+def by_topic(partitions: Iterable[tuple[str, bytes, int]]) -> list[TopicPartitions]:
+    """(topic, topic id, partition) as a transaction keeps them."""
+    found: dict[tuple[str, bytes], set[int]] = {}
+    for topic, topic_id, index in partitions:
+        found.setdefault((topic, topic_id), set()).add(index)
+    return [TopicPartitions(topic, topic_id, tuple(sorted(indexes))) for (topic, topic_id), indexes in found.items()]
+
+
 def contains(partitions: Iterable[TopicPartitions], topic: str, topic_id: bytes, partition: int) -> bool:
     """Whether a partition is among them. An id that is not known, on either side, leaves the name to decide."""
     return any(
@@ -135,14 +143,23 @@ class PartitionLookup:
             for known_id, indexes in self._by_topic.get(topic, ())
         )
 
+    def missing(self, entry: TopicPartitions) -> set[int]:
+        """Those partitions of an entry that are not among them."""
+        missing = set(entry.partitions)
+        for known_id, indexes in self._by_topic.get(entry.topic, ()):
+            if known_id == entry.topic_id or NO_TOPIC_ID in (known_id, entry.topic_id):
+                missing -= indexes
+        return missing
+
 
 def united(known: tuple[TopicPartitions, ...], added: Iterable[TopicPartitions]) -> tuple[TopicPartitions, ...]:
     """The union, sorted; `known` itself where nothing is new."""
     fresh: dict[tuple[str, bytes], set[int]] = {}
     lookup = PartitionLookup(known)
-    for topic, topic_id, partition in each_partition(added):
-        if not lookup.contains(topic, topic_id, partition):
-            fresh.setdefault((topic, topic_id), set()).add(partition)
+    for entry in added:
+        missing = lookup.missing(entry)
+        if missing:
+            fresh.setdefault((entry.topic, entry.topic_id), set()).update(missing)
     if not fresh:
         return known
     for entry in known:
@@ -170,7 +187,8 @@ def check_transition(before: Transaction | None, after: Transaction) -> None:
     if after.state is TransactionState.ONGOING:
         assert same_identity
         assert after.start_ms != NO_TIMESTAMP
-        assert set(each_partition(before.partitions)) <= set(each_partition(after.partitions))
+        lookup = PartitionLookup(after.partitions)
+        assert not any(lookup.missing(entry) for entry in before.partitions)
     elif after.state.preparing:
         assert after.producer_id == before.producer_id
         assert after.producer_epoch - before.producer_epoch in (0, 1)

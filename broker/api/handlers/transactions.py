@@ -16,11 +16,11 @@ from broker.api.handlers import transaction_inspection, transaction_markers
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.promises import when_promises_are_durable
-from broker.coordination.transaction_gate import GateServices, add_to_transaction, by_topic, offsets_partition
+from broker.coordination.transaction_gate import GateServices, add_to_transaction, offsets_partition
 from broker.disk.group_commit import GroupCommit
 from coordinator.transactions.coordinator import Identity
 from coordinator.transactions.fencing import Producer
-from coordinator.transactions.states import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions
+from coordinator.transactions.states import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions, by_topic
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -142,11 +142,12 @@ async def add_partitions_to_txn(
             topics=request.v3_and_below_topics,
         )
         results = await _add_or_verify(services, one, context.api_version)
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(results, context.api_version))
+        topics = await _by_topic(services, results, context.api_version)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
     by_transaction: list[AddPartitionsToTxnResult] = []
     for transaction in request.transactions:
         results = await _add_or_verify(services, transaction, context.api_version)
-        topics = _by_topic(results, context.api_version)
+        topics = await _by_topic(services, results, context.api_version)
         by_transaction.append(
             AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=topics)
         )
@@ -214,12 +215,17 @@ def _known_partitions(
     return by_topic(known)
 
 
-def _by_topic(results: Results, version: int) -> list[AddPartitionsToTxnTopicResult]:
+async def _by_topic(
+    services: TransactionServices, results: Results, version: int
+) -> list[AddPartitionsToTxnTopicResult]:
+    time_slice = services.environment.time_slice()
     topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
     for (topic, index), error in results.items():
         code = _known_to(error, AddPartitionsToTxnRequest, version)
         result = AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
         topics.setdefault(topic, []).append(result)
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
     return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=some) for name, some in topics.items()]
 
 

@@ -211,7 +211,7 @@ def deleted_under_transactions(trial: Trial, *, rounds: int, producers: int) -> 
 
 @case(
     short={"partitions": 60},
-    long={"partitions": 10_000},
+    long={"partitions": 9_900},
     prepare=lambda trial, partitions: _make_partitions(trial, "wide", partitions),
 )
 def transaction_over_many_partitions(trial: Trial, *, partitions: int) -> None:

@@ -11,8 +11,10 @@ from broker.network.frame_buffers import FrameBuffers
 from broker.network.turns import Turns
 from broker.process.eager import Finished, begin
 from broker.process.memory_budget import AnswerBudget, MemoryBudget
+from broker.process.time_slice import TimeSlice
 from protocol.errors import ProtocolError
 from storage.log import StorageFailed
+from tests.harness.work_clock import WorkClock
 
 PRODUCE, OTHER = 0, 7
 
@@ -238,6 +240,10 @@ class InlineEnvironment:
 
     def __init__(self) -> None:
         self.before_each: Callable[[], None] | None = None
+        self._clock = WorkClock()
+
+    def time_slice(self) -> TimeSlice:
+        return TimeSlice(self._clock.now)
 
     def run_blocking(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
         async def run() -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.disk.group_commit import TRANSACTION_STATE, GroupCommit
+from tests.harness.turns import CallsPerTurn
 from tests.unit.broker.doubles import FakeFlush, FakePartition, InlineEnvironment
 
 
@@ -277,5 +278,44 @@ def test_who_hears_of_a_commit_and_writes_again_is_committed_again() -> None:
         bench.commit.publish(relaxed)
         await bench.commit.wait_until_idle()
         assert bench.events == ["committed relaxed 1", "committed relaxed 2"]
+
+    run(story())
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_thousands_of_partitions_are_published_some_in_a_turn(durable: bool) -> None:
+    """A transaction over all partitions of a wide topic has a marker in each."""
+
+    async def story() -> None:
+        bench = Bench()
+        partitions = [bench.partition(f"wide-{number}", durable=durable) for number in range(1_000)]
+        moved = CallsPerTurn(bench.events.append)
+        for partition in partitions:
+            partition.committed_moved = lambda topic=partition.topic: moved(topic)  # type: ignore[method-assign, misc]
+        bench.write(*partitions)
+        late = bench.partition("late", durable=True)
+        asyncio.get_running_loop().call_later(0, lambda: bench.write(late))
+        await bench.commit.wait_until_idle()
+        assert moved.most < 100
+        assert [event for event in bench.events if event.startswith("wide")] == [one.topic for one in partitions]
+        assert "committed late 1" in bench.events
+        assert all(bench.events.count(f"sync wide-{number}") == int(durable) for number in range(1_000))
+
+    run(story())
+
+
+def test_a_topic_deleted_between_two_portions_is_passed_over() -> None:
+    async def story() -> None:
+        bench = Bench()
+        partitions = [bench.partition(f"wide-{number}") for number in range(300)]
+
+        def delete() -> None:
+            partitions[299].discarded = True
+
+        bench.environment.before_each = delete
+        bench.write(*partitions)
+        await bench.commit.wait_until_idle()
+        assert "sync wide-298" in bench.events
+        assert "sync wide-299" not in bench.events
 
     run(story())

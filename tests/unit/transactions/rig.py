@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from coordinator.loading import entries_of
 from coordinator.machine import Marker, Outcome, Record, ReplayedRecord, Ticket
+from coordinator.ports import Turns
 from coordinator.runtime import Shard
 from coordinator.transactions.coordinator import Identity, TransactionCoordinator
 from coordinator.transactions.fencing import Producer
@@ -89,7 +90,13 @@ class Rig:
     """One shard of transactions. Markers are written by `leaders` unless `driven` is False."""
 
     def __init__(
-        self, *, version: int = 2, durable: bool = True, driven: bool = True, log: MemoryShardLog | None = None
+        self,
+        *,
+        version: int = 2,
+        durable: bool = True,
+        driven: bool = True,
+        log: MemoryShardLog | None = None,
+        begin_turn: Callable[[], Turns] | None = None,
     ) -> None:
         self.time = VirtualTime()
         self.ids = Ids()
@@ -98,12 +105,20 @@ class Rig:
         self.log = log or MemoryShardLog(durable=durable)
         self.completed: list[str] = []
         self.driven = driven
+        self.begin_turn = begin_turn
         self._open()
 
     def _open(self) -> None:
         shard = self.shard = Shard(self.make, self.log, self.time, self.time, name="__transaction_state-0")
         if self.driven:
-            MarkerDriver(shard, self.leaders, self.time, self.time, completed=self.completed.append)
+            MarkerDriver(
+                shard,
+                self.leaders,
+                self.time,
+                self.time,
+                completed=self.completed.append,
+                begin_turn=self.begin_turn,
+            )
         while not shard.load_slice(1):
             pass
 
