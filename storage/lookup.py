@@ -7,12 +7,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from protocol.records.batch import BatchHeader, CorruptRecords, read_header
+from protocol.records.batch import HEADER_SIZE, BatchHeader, CorruptRecords, read_header
 from protocol.records.compression import DEFAULT_BOUNDS, Bounds
 from protocol.records.spans import spans_in
 from protocol.schema import Buffer
-from storage.log import LogClosed, LogConfig, TimestampedOffset
+from storage.log import BEYOND_ALL_OFFSETS, LogClosed, LogConfig, TimestampedOffset
+from storage.segment_ends import look_at_end
 from storage.segments.segment import Segment
+from storage.segments.segment_reading import BEFORE_ITS_BYTES
 from storage.steps import RECORDS_AT_ONCE, NoLongerTrue, Spent, Steps, never, opened, while_true
 
 LOOKUP_BYTES = 64 << 10
@@ -42,9 +44,12 @@ class Unreadable:
             self._base_offsets.add(header.base_offset)
 
 
-def headers_from(segments: Iterable[Segment], position: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
-    """Every header from a position in the first segment on; with a control batch, its bytes."""
-    for segment in segments:
+def headers_from(log: "Segments", index: int, position: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
+    """Every header from a position in a segment on; with a control batch, its bytes. Raises `LogDamaged`."""
+    for number, segment in enumerate(log.segments[index:]):
+        _look_at_end(log, segment)
+        if number and BEFORE_ITS_BYTES in segment.damage:
+            raise segment.damage[BEFORE_ITS_BYTES].with_traceback(None)
         for _, header, batch in segment.all_batches(position):
             yield header, batch if header.is_control else None
         position = 0
@@ -167,12 +172,11 @@ def _find(timestamp_ms: int, log: Segments, segments: Sequence[Segment], end_off
             yield None
         if segment.base_offset >= end_offset:
             return None
+        _look_at_end(log, segment)
         if segment.largest_timestamp[0] < timestamp_ms:
+            _refuse_damaged(segment, start_offset, end_offset)
             continue
-        entry = segment.time_index.floor(0, timestamp_ms)
-        # Everything up to the batch of this entry is older, or is this batch.
-        offset = segment.base_offset + entry[1] if entry is not None else segment.base_offset
-        position = segment.locate(max(offset, start_offset))
+        position = segment.locate(max(_oldest_possible(segment, timestamp_ms), start_offset))
         batches = (batch for _, _, batch in segment.batches(position, read_bytes=LOOKUP_BYTES))
         found = yield from first_record_at_or_after(
             timestamp_ms,
@@ -183,9 +187,43 @@ def _find(timestamp_ms: int, log: Segments, segments: Sequence[Segment], end_off
             spent=spent,
             unreadable=log.unreadable,
         )
+        _refuse_damaged(segment, start_offset, end_offset if found is None else found.offset)
         if found is not None:
             return found
     return None
+
+
+def _oldest_possible(segment: Segment, timestamp_ms: int) -> int:
+    """An offset before which everything is older. Everything up to the batch of an entry of the time index is older, or
+    is this batch; an entry that no batch is as old as was damaged."""
+    for _ in range(2):
+        entry = segment.time_index.floor(0, timestamp_ms)
+        if entry is None:
+            break
+        offset = segment.base_offset + entry[1]
+        raw = segment.log.read(segment.locate(offset), HEADER_SIZE)
+        if len(raw) == HEADER_SIZE:
+            header = read_header(raw)
+            if header.max_timestamp == entry[0] and header.base_offset <= offset <= header.last_offset:
+                return offset
+        if not segment.is_indexed_anew:
+            segment.index_anew()
+    return segment.base_offset
+
+
+def _look_at_end(log: Segments, segment: Segment) -> None:
+    """Of a segment that is not the last."""
+    bases = [one.base_offset for one in log.segments]
+    following = bisect_right(bases, segment.base_offset)
+    if following < len(bases):
+        look_at_end(log, segment, bases[following])
+
+
+def _refuse_damaged(segment: Segment, start_offset: int, end_offset: int) -> None:
+    """What lies between two offsets may not be passed over: it may be what is looked for. Raises `LogDamaged`."""
+    for damaged in segment.damage.values():
+        if damaged.offset < end_offset and start_offset < damaged.next_offset:
+            raise damaged.with_traceback(None)
 
 
 def newest_in_segments(log: Segments, *, end_offset: int, spent: Spent) -> Steps[Found]:
@@ -206,6 +244,11 @@ def _largest(log: Segments, segments: Sequence[Segment], spent: Spent) -> Steps[
     following = [segment.base_offset for segment in segments[1:]]
     # Segments that end before the start wait for retention; nothing of them counts.
     segments = segments[bisect_right(following, start_offset) :]
+    for segment in segments:
+        _look_at_end(log, segment)
+        _refuse_damaged(segment, start_offset, BEYOND_ALL_OFFSETS)
+        if spent():
+            yield None
     largest = max(segment.largest_timestamp[0] for segment in segments[1:]) if len(segments) > 1 else -1
     first = segments[0]
     if first.largest_timestamp[0] >= largest:

@@ -93,6 +93,7 @@ class Loaded:
 def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], int], recovery: Recovery) -> Loaded:
     """Open the log in `folder`, making it where it is missing. Raises `LogDamaged`."""
     files.make_folder(folder)
+    given_up = any(name.endswith(LOG + DELETED) for name in files.list(folder))
     names, notes = _tidy(files, folder, config, now_ms)
     bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
     segments = [Segment(files, folder, base, config, created_ms=now_ms()) for base in bases]
@@ -104,6 +105,7 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
         files.write_whole(f"{folder}/{EPOCHS_FILE}{DAMAGED}", known.to_bytes())
     loaded = Loaded(segments, known or EpochCache(), bases[0], 0, 0, [], False, notes)
     saved = loaded.epochs.entries[:1]
+    _check_beginning(folder, saved[0][1] if saved and not given_up else bases[0], bases[0], recovery)
     unsure = 0 if recovery.repair else max(0, bisect_right(bases, recovery.recovery_point) - 1)
     first = len(segments) - 1 if recovery.believed else unsure
     if known is None:
@@ -134,6 +136,13 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
         # All records were deleted, and their epoch is still the latest: it never goes back.
         loaded.epochs.assign(*saved[0])
     return loaded
+
+
+def _check_beginning(folder: str, known: int, found: int, recovery: Recovery) -> None:
+    """Retention cuts the epochs with the segments, and a crash between the two leaves files that wait for deletion: a
+    log that begins later than its epochs has lost its beginning. Raises `LogDamaged`."""
+    if known < found and recovery.believed and not recovery.foreign:
+        raise LogDamaged(f"{folder}/", None, known, f"the log began there, and what lies before {found} is missing")
 
 
 def _nothing_left(

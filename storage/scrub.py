@@ -17,16 +17,14 @@ from crc32c import crc32c
 
 from protocol.records.batch import ATTRIBUTES_AT, HEADER_SIZE, BatchHeader, read_header
 from storage.log import BEYOND_ALL_OFFSETS, LogDamaged
+from storage.segment_ends import enter_gap, look_at_end
 from storage.segments.segment import Segment
-from storage.segments.segment_format import LOG
 from storage.steps import Steps
 
 if TYPE_CHECKING:
     from storage.segment_log import SegmentLog
 
 READ_BYTES = 64 << 10
-BEFORE_ITS_BYTES = -1
-"""The position of a damage that lies before a segment, at none of its own."""
 
 
 @dataclass(slots=True)
@@ -71,6 +69,7 @@ def _stands(log: "SegmentLog", segment: Segment) -> bool:
 
 
 def _scrub_segment(log: "SegmentLog", segment: Segment, end_offset: int, work: Scrub) -> Steps[None]:
+    look_at_end(log, segment, end_offset)
     walk = _Walk(0, segment.base_offset)
     while walk.position < segment.size_bytes:
         block = segment.log.read(walk.position, min(READ_BYTES, segment.size_bytes - walk.position))
@@ -96,7 +95,9 @@ def _scrub_segment(log: "SegmentLog", segment: Segment, end_offset: int, work: S
     if walk.wrong is not None:
         _enter(segment, walk.wrong, end_offset, work)
     elif walk.offset < end_offset and not log.config.cleanup_compact:
-        _enter_gap(log, segment, walk.offset, end_offset, work)
+        gap = enter_gap(log, segment, walk.offset, end_offset)
+        if gap is not None:
+            work.report(gap)
 
 
 def _large_batch(
@@ -144,13 +145,3 @@ def _looked_at(segment: Segment, header: BatchHeader, walk: _Walk, crc: int, wor
 
 def _enter(segment: Segment, wrong: tuple[int, int, int], next_offset: int, work: Scrub) -> None:
     work.report(segment.damaged(wrong[0], wrong[1], "a checksum is wrong, or there is no whole batch", next_offset))
-
-
-def _enter_gap(log: "SegmentLog", segment: Segment, offset: int, end_offset: int, work: Scrub) -> None:
-    """Offsets that are in no segment: a file between two others is gone. Readers are kept from passing over them by the
-    segment behind. In a compacted log that another program has written such a gap means nothing."""
-    later = next((one for one in log.segments if one.base_offset == end_offset), None)
-    if later is not None:
-        reason = "what lies before this segment is missing"
-        gap = LogDamaged(f"{later.path}{LOG}", None, offset, reason, end_offset)
-        work.report(later.damage.setdefault(BEFORE_ITS_BYTES, gap))

@@ -33,15 +33,15 @@ from storage.log import (
 from storage.lookup import Found, Unreadable, find_in_segments, headers_from, newest_in_segments
 from storage.producers.aborted import AbortedIndex
 from storage.producers.producer_snapshot import SnapshotFiles
+from storage.read_hints import ReadHints
 from storage.recovery import Loaded, Recovery, load
 from storage.retention import due_offset, enforce_retention
 from storage.scrub import Scrub, scrub
+from storage.segment_ends import look_at_end
 from storage.segments.segment import Segment, roll_age_ms
 from storage.segments.segment_format import BATCH_EXTENT
 from storage.segments.stamping import Placed, stamp, together
 from storage.steps import Spent, Steps, never
-
-HINTS = 256
 
 
 class SegmentLog:
@@ -64,7 +64,7 @@ class SegmentLog:
         self._unsynced = Unsynced(found.unsynced, [folder.rpartition("/")[0], folder] if found.is_new else [])
         self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
         self._roll_after_ms = roll_age_ms(self.config, self.folder, self._bases[-1])
-        self._hints: dict[int, tuple[int, int]] = {}
+        self._hints = ReadHints()
 
     @classmethod
     def open(
@@ -220,32 +220,30 @@ class SegmentLog:
         found, next_offset, left, last = list[Buffer](), offset, max_bytes, len(self.segments) - 1
         while True:
             segment = self.segments[index]
-            if position < segment.size_bytes:
-                ends = self._bases[index + 1] if index < last else self.end_offset
-                least = at_least_one and not found
-                try:
+            ends = self._bases[index + 1] if index < last else self.end_offset
+            try:
+                if index < last:
+                    look_at_end(self, segment, ends)
+                    ends = min(ends, segment.ends_at)
+                if is_there := position < segment.size_bytes:
+                    least = at_least_one and not found
                     part, position = segment.read(
                         position, left, next_offset, ends, end_offset, at_least_one=least, to_send=to_send
                     )
-                except LogDamaged:
-                    if not found:
-                        raise
-                    return LogSlice(found, next_offset)
+            except LogDamaged:
+                if not found:
+                    raise
+                return LogSlice(found, next_offset)
+            if is_there:
                 found += part.batches
                 left -= sum(map(len, part.batches))
                 next_offset = part.next_offset
             if position < segment.size_bytes or index == last or (left <= 0 and (found or not at_least_one)):
                 break
             index, position = index + 1, 0
-        self._hint(next_offset, index, position)
+        if index == last or position < self.segments[index].size_bytes:
+            self._hints.keep(next_offset, index, position)
         return LogSlice(found, next_offset)
-
-    def _hint(self, offset: int, index: int, position: int) -> None:
-        """Where a reader that goes on will go on: it needs no index lookup then."""
-        if index == len(self.segments) - 1 or position < self.segments[index].size_bytes:
-            if len(self._hints) >= HINTS:
-                self._hints.clear()
-            self._hints[offset] = (index, position)
 
     def _locate(self, offset: int) -> tuple[int, int]:
         """(index of the segment, position) of the first batch that ends behind `offset`."""
@@ -363,7 +361,7 @@ class SegmentLog:
         if from_offset >= self.end_offset:
             return
         index, position = self._locate(max(from_offset, self._bases[0]))
-        yield from headers_from(self.segments[index:], position)
+        yield from headers_from(self, index, position)
 
     def configure(self, config: LogConfig) -> None:
         self.config = config

@@ -97,7 +97,7 @@ def plan(
         is_dirty = end_offset > first_dirty_offset
         if end_offset > last_stable_offset or (is_dirty and newest_ms > now_ms - config.min_compaction_lag_ms):
             break
-        if segment.base_offset in damaged:
+        if segment.base_offset in damaged or segment.damage:
             break
         chosen.append(segment)
         if is_dirty:

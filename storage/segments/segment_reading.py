@@ -9,7 +9,7 @@ from protocol.records.batch import HEADER_SIZE
 from storage.files import File
 from storage.log import BEYOND_ALL_OFFSETS, LogDamaged, LogSlice
 from storage.segments.segment_format import BATCH_EXTENT, LENGTH_END, LOG
-from storage.segments.sparse_index import SparseIndex
+from storage.segments.sparse_index import Entry, SparseIndex
 
 LOCATE_BYTES = 8192
 LEFT_IN_FILE_BYTES = 64 << 10
@@ -21,6 +21,8 @@ LEAST_LENGTH = HEADER_SIZE - LENGTH_END
 """What the length field of a batch says at least; less is damage."""
 OFFSET, POSITION = 0, 1
 """Columns of the offset index."""
+BEFORE_ITS_BYTES = -1
+"""The position of a damage that lies before a segment, at none of its own."""
 
 
 class SegmentReading:
@@ -34,9 +36,32 @@ class SegmentReading:
     """What is known to be damaged, by position."""
     _unreadable: LogDamaged | None = None
 
+    end_is_known = False
+    """Of a final segment: whether its end has been looked at (`storage.segment_ends`)."""
+    ends_at = BEYOND_ALL_OFFSETS
+    """Where its offsets end, if that is before the next segment begins."""
+    is_indexed_anew = False
+    """Whether its indexes were found wrong already: it helps once."""
+
     @property
     def offset_index(self) -> SparseIndex:
         raise NotImplementedError
+
+    def rebuild_indexes(self) -> None:
+        raise NotImplementedError
+
+    def index_anew(self) -> None:
+        """Make the indexes again: an entry was met that cannot be right, or entries are missing."""
+        self.is_indexed_anew = True
+        self.rebuild_indexes()
+
+    def _is_right(self, entry: Entry, block: bytes) -> bool:
+        """Whether the batch that an entry of the offset index leads to, of which a block is the beginning, is that of
+        the entry: a wrong one would lead past records, or into the middle of some."""
+        if len(block) < EXTENT:
+            return False
+        base_offset, _, last_offset_delta = BATCH_EXTENT.unpack_from(block)
+        return bool(base_offset + last_offset_delta == self.base_offset + entry[OFFSET])
 
     def locate(self, offset: int) -> int:
         """The position of the first batch whose last offset is `offset` or more; the end where there is none."""
@@ -44,7 +69,10 @@ class SegmentReading:
         position, expected = entry[1] if entry is not None else 0, self.base_offset
         while position < self.size_bytes:
             block = self.log.read(position, min(LOCATE_BYTES, self.size_bytes - position))
-            at = 0
+            if entry is not None and not self.is_indexed_anew and not self._is_right(entry, block):
+                self.index_anew()
+                return self.locate(offset)
+            at, entry = 0, None
             while at + EXTENT <= len(block):
                 base_offset, length, last_offset_delta = BATCH_EXTENT.unpack_from(block, at)
                 if length < LEAST_LENGTH:
@@ -186,4 +214,6 @@ class SegmentReading:
         by_offset = self.offset_index.floor(OFFSET, end_offset - 1 - self.base_offset)
         if by_position is None or by_offset is None:
             return 0
-        return max(0, min(by_position[1], by_offset[1]) - position)
+        entry = min(by_position, by_offset)
+        jump = entry[POSITION] - position
+        return jump if jump > 0 and self._is_right(entry, self.log.read(entry[POSITION], EXTENT)) else 0

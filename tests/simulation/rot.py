@@ -6,7 +6,7 @@ from random import Random
 from tests.harness.disk import SimulatedDisk
 from tests.simulation.shape import FaultPlan
 
-ENDINGS = (".txnindex", "aborted-checkpoint")
+ENDINGS = (".txnindex", "aborted-checkpoint", ".index", ".timeindex", "leader-epoch-checkpoint")
 """What is damaged. Logs are not: then something is refused, which no checker here expects."""
 
 

@@ -213,7 +213,7 @@ OF_THE_FOLDER = (
     ".kafka_cleanshutdown",
 )
 OF_A_LOG = ("log 0", "index 0", "timeindex 0", "snapshot 0", "leader-epoch-checkpoint", "partition.metadata")
-OF_SEGMENTS = [f"{suffix} {which}" for suffix in ("index", "txnindex") for which in (0, 2, -1)]
+OF_SEGMENTS = [f"{suffix} {which}" for suffix in ("log", "index", "timeindex", "txnindex") for which in (0, 2, -1)]
 FILES = [
     *OF_THE_FOLDER,
     *(f"__cluster_metadata-0/{name}" for name in OF_A_LOG),
@@ -236,8 +236,11 @@ def check(got: Known, known: Known) -> None:
         assert got == known
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("way", WAYS)
+CASES = [(name, way) for name in FILES for way in WAYS if (name.split(" ")[0], way) != ("t-0/log", "of another")]
+"""A log whose batches are whole and have the offsets of those that were there is believed."""
+
+
+@pytest.mark.parametrize(("name", "way"), CASES)
 def test_all_is_served_or_refused_with_a_sentence(name: str, way: str, caplog: pytest.LogCaptureFixture) -> None:
     files, known = made()
     files = files.kill()

@@ -10,7 +10,9 @@ import pytest
 from protocol.records.batch import read_header
 from storage.log import LogConfig, LogDamaged
 from storage.recovery import Recovery
+from storage.scrub import Scrub
 from storage.segment_log import SegmentLog
+from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.storage.batches import batch
 
@@ -208,3 +210,66 @@ def test_any_damage_at_all_is_noticed_or_harmless() -> None:
 
 def log_again(log: SegmentLog) -> SegmentLog:
     return open_log(disk_of(log), Recovery(recovery_point=40, clean=True))
+
+
+def again_after(log: SegmentLog, change: Callable[[bytearray], object], *, suffix: str = ".log") -> SegmentLog:
+    """The log over a disk on which the second segment's file is another."""
+    files = disk_of(log)
+    files.spoil(log.segments[1].path + suffix, change)
+    return open_log(files, Recovery(recovery_point=40, clean=True))
+
+
+def test_a_segment_that_was_cut_short_at_a_batch_is_refused_where_it_ends() -> None:
+    """Before any scrub: the next segment says where it should end."""
+    log = filled()
+    base, end = log.segments[1].base_offset, log.segments[2].base_offset
+    size = log.segments[1].size_bytes // (end - base)
+    again = again_after(log, lambda content: content.__delitem__(slice(2 * size, None)))
+    found, refused = readable(again)
+    assert refused == list(range(base + 2, end)) and found == [one for one in range(40) if one not in refused]
+    assert again.read_slice(0, 1 << 20, end_offset=40, to_send=True).next_offset == base + 2
+    with pytest.raises(LogDamaged, match="missing"):
+        list(again.replay(0))
+    with pytest.raises(LogDamaged, match="missing"):
+        finish(again.max_timestamp())
+
+
+def test_what_is_in_a_file_twice_is_read_once_and_said() -> None:
+    log = filled()
+    again = again_after(log, lambda content: content.extend(bytes(content)))
+    said: list[str] = []
+    again.unreadable.report = said.append
+    assert readable(again) == (list(range(40)), [])
+    assert len(said) == 1 and "bytes behind its last batch" in said[0]
+    assert [header.base_offset for header, _ in again.replay(0)] == list(range(40))
+    finish(again.scrub(Scrub(lambda damaged: pytest.fail(str(damaged)))))
+
+
+def offsets_by_time(log: SegmentLog) -> list[object]:
+    return [finish(log.offset_for_timestamp(time_ms, end_offset=40)) for time_ms in range(42)]
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_no_wrong_entry_of_an_index_leads_past_a_record(suffix: str) -> None:
+    log = filled(replace(CONFIG, index_interval_bytes=1))
+    times = offsets_by_time(log_again(log))
+    size = disk_of(log).open(log.segments[1].path + suffix).size()
+    for position in range(size):
+        again = again_after(log, lambda content, at=position: content.__setitem__(at, content[at] ^ 4), suffix=suffix)
+        assert readable(again) == (list(range(40)), [])
+        assert offsets_by_time(again) == times
+
+
+def test_the_first_segment_is_missed_unless_retention_took_it() -> None:
+    log = filled()
+    files = disk_of(log)
+    files.lose(log.segments[0].path + ".log")
+    begun = log.segments[1].base_offset
+    with pytest.raises(LogDamaged, match=f"what lies before {begun} is missing"):
+        open_log(files, Recovery(recovery_point=40, clean=True))
+    again = open_log(files, Recovery(recovery_point=40, clean=True, repair=True))
+    assert again.start_offset == begun
+    kept = open_log(disk_of(log), Recovery(recovery_point=40, clean=True))
+    kept.remove_oldest(1)
+    for fate in (Recovery(recovery_point=40, same_boot=True), Recovery(recovery_point=40)):
+        assert open_log(disk_of(kept), fate).start_offset == begun

@@ -18,7 +18,10 @@ from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.storage.batches import batch
 from tests.unit.storage.exact_appends import append_exactly
 
-CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=90, segment_ms=500, file_delete_delay_ms=0)
+CONFIG = LogConfig(
+    segment_bytes=600, index_interval_bytes=90, segment_ms=500, file_delete_delay_ms=0, cleanup_compact=True
+)
+"""Compacted, for there may be gaps between segments."""
 
 
 def batches() -> st.SearchStrategy[bytes]:
