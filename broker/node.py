@@ -20,7 +20,8 @@ from broker.config.listeners import Endpoint
 from broker.coordination.cluster import Cluster
 from broker.coordination.cluster_opening import open_cluster
 from broker.coordination.coordinators import Shards
-from broker.coordination.groups import forget_topic_offsets, make_group_shards
+from broker.coordination.forgotten_offsets import ForgottenOffsets
+from broker.coordination.groups import make_group_shards
 from broker.coordination.marker_writer import LocalMarkerWriter
 from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.topics import TopicDirectory
@@ -127,7 +128,7 @@ class Node:
         self._running = _Running(services, housekeeping)
         self._partition_sources.append(topics.opened)
         topics.on_created(lambda topic: self._topic_created(services, topic))
-        topics.on_deleted(lambda topic: self._topic_deleted(services, topic))
+        topics.on_deleted(ForgottenOffsets(services.groups, self.own).forget)
         topics.before_reuse(lambda topic: self._forget_checkpoints(services, topic))
         topics.load()
         if self.data_folder is not None and self.data_folder.forget_others(_partitions_of(topics)):
@@ -251,9 +252,6 @@ class Node:
     async def _open_shards(self, services: Services, shards: Shards[Any], topic: Topic) -> None:
         await services.topics.wait_until_open([topic])
         shards.open(topic.partitions)
-
-    def _topic_deleted(self, services: Services, topic: Topic) -> None:
-        self.own(forget_topic_offsets(services.groups, topic.name, topic.topic_id))
 
     async def _forget_checkpoints(self, services: Services, topic: Topic) -> None:
         """What was written down of a deleted topic is not to be believed of one with the same name after a crash: its

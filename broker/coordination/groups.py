@@ -17,7 +17,6 @@ from broker.partitions.topic import largest_batch
 from broker.process.environment import Environment
 from coordinator.groups.coordinator import DeletedOffsets, GroupCoordinator
 from coordinator.groups.held import Held
-from coordinator.groups.retention import TopicDeletion
 from coordinator.machine import Outcome, Ticket
 from coordinator.runtime import NotReady
 from protocol.errors import ErrorCode
@@ -132,25 +131,6 @@ class SoonRounds:
         for shard in self._shards.all():
             with contextlib.suppress(NotReady):
                 shard.submit(lambda machine, now_ms: machine.look_for_unused(now_ms))
-
-
-async def forget_topic_offsets(groups: Shards[GroupCoordinator], topic: str, topic_id: bytes) -> None:
-    """Write tombstones for all offsets of a deleted topic, some at a time.
-
-    A shard that is not ready is passed over: what is left there belongs to a topic id that is gone, is never told to
-    anybody, and expires.
-    """
-    for index, _ in groups.indexed():
-        deletion = TopicDeletion(topic, topic_id)
-
-        def forget(
-            machine: GroupCoordinator, ticket: Ticket, now_ms: int, deletion: TopicDeletion = deletion
-        ) -> Outcome:
-            return machine.forget_topic(deletion, ticket, now_ms)
-
-        with contextlib.suppress(CoordinatorError):
-            while await groups.ask_partition(index, forget):
-                await asyncio.sleep(0)
 
 
 async def delete_group(groups: Shards[GroupCoordinator], group_id: str) -> ErrorCode:

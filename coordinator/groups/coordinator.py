@@ -158,8 +158,8 @@ class GroupCoordinator:
         records, errors = records_of_delete(self._offsets, group, wanted, start, self._settings.max_batch_bytes)
         return Outcome(records, answers=[(ticket, DeletedOffsets(ErrorCode.NONE, errors))])
 
-    def forget_topic(self, deletion: TopicDeletion, ticket: Ticket, now_ms: int) -> Outcome:
-        """A topic was deleted: so are its offsets, some at a time. Answers whether to call again."""
+    def forget_topics(self, deletion: TopicDeletion, ticket: Ticket, now_ms: int) -> Outcome:
+        """Topics were deleted: so are their offsets, some at a time. Answers whether to call again."""
         records, is_last = deletion.step(self._offsets, self._settings.max_batch_bytes)
         return Outcome(records, answers=[(ticket, not is_last)])
 

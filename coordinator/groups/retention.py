@@ -139,11 +139,13 @@ def records_of_deletion(group: Membership, store: OffsetStore, max_batch_bytes: 
 
 
 class TopicDeletion:
-    """The offsets of a topic that is gone, in all groups of one shard. A later topic of that name keeps its own."""
+    """The offsets of topics that are gone, in all groups of one shard. A later topic of such a name keeps its own."""
 
-    def __init__(self, topic: str, topic_id: bytes) -> None:
-        self._topic = topic
-        self._topic_ids = (NO_TOPIC_ID, topic_id)
+    def __init__(self, topics: Iterable[tuple[str, bytes]]) -> None:
+        """`topics` are (name, id)."""
+        self._topic_ids: dict[str, set[bytes]] = {}
+        for name, topic_id in topics:
+            self._topic_ids.setdefault(name, {NO_TOPIC_ID}).add(topic_id)
         self._groups: list[str] | None = None
         self._group_id = ""
         self._partitions: list[Partition] = []
@@ -168,7 +170,8 @@ class TopicDeletion:
         return room.records, False
 
     def _is_of_it(self, store: OffsetStore, partition: Partition) -> bool:
-        if partition[0] != self._topic:
+        gone = self._topic_ids.get(partition[0])
+        if gone is None:
             return False
         topic_ids = list(store.topic_ids_of(self._group_id, partition))
-        return bool(topic_ids) and all(topic_id in self._topic_ids for topic_id in topic_ids)
+        return bool(topic_ids) and gone.issuperset(topic_ids)

@@ -283,9 +283,9 @@ class Story:
             self.ask(lambda machine, ticket, now: machine.delete_offsets(group, wanted, start, ticket, now)),
         )
 
-    def forget_topic(self, deletion: TopicDeletion) -> bool:
+    def forget_topics(self, deletion: TopicDeletion) -> bool:
         """One batch; whether there is more."""
-        return cast(bool, self.ask(lambda machine, ticket, now: machine.forget_topic(deletion, ticket, now)))
+        return cast(bool, self.ask(lambda machine, ticket, now: machine.forget_topics(deletion, ticket, now)))
 
 
 def joined(ticket: CollectingTicket) -> JoinGroupResponse:

@@ -105,8 +105,8 @@ def test_offsets_of_a_deleted_topic_go_in_batches_that_fit() -> None:
     story = story_with_limit()
     with_many_offsets(story)
     story.commit(1, topic="another")
-    deletion = TopicDeletion("t", TOPIC_ID)
-    while story.forget_topic(deletion):
+    deletion = TopicDeletion([("t", TOPIC_ID)])
+    while story.forget_topics(deletion):
         pass
     assert story.all_offsets() == {("another", 0): 1}
 

@@ -1,10 +1,11 @@
 """Offsets of groups through a whole node: by name and by id, in every shape, plain and in transactions."""
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from broker.coordination.groups import forget_topic_offsets
+from broker.coordination.forgotten_offsets import ForgottenOffsets
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
     OffsetDeleteRequest,
@@ -138,7 +139,17 @@ def test_offsets_go_with_their_topic(tmp_path: Path) -> None:
         await broker.ask(commit(1), 8)
         topic = broker.node.topics.by_name("t")
         assert topic is not None
-        await forget_topic_offsets(broker.node.groups, "t", topic.topic_id)
+        tasks: list[asyncio.Task[None]] = []
+
+        def own(work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+            tasks.append(asyncio.get_running_loop().create_task(work))
+            return tasks[-1]
+
+        forgotten = ForgottenOffsets(broker.node.groups, own)
+        for _ in range(1000):
+            forgotten.forget(topic)
+        assert len(tasks) == 1, "one walk for all of them"
+        await tasks[0]
         fetched = await broker.ask(OffsetFetchRequest(group_id=GROUP, topics=None), 7)
         assert fetched.topics == []
 

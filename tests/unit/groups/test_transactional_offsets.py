@@ -182,19 +182,32 @@ def test_a_deleted_topic_takes_its_offsets_with_it() -> None:
     story.commit(2, partition=1, topic_id=old, producer=4)
     story.commit(3, partition=2, topic_id=new)
     story.commit(4, topic="u", topic_id=old)
-    assert not story.forget_topic(TopicDeletion("t", old))
+    assert not story.forget_topics(TopicDeletion([("t", old)]))
     story.end(4, commit=True)
     assert story.all_offsets() == {("t", 2): 3, ("u", 0): 4}
     story.restart()
     assert story.all_offsets() == {("t", 2): 3, ("u", 0): 4}
 
 
+def test_topics_that_are_deleted_together_are_forgotten_in_one_walk() -> None:
+    """As often made and deleted again as it may be; of a topic that is there nothing is touched."""
+    story = Story()
+    first, second, there = b"1" * 16, b"2" * 16, b"3" * 16
+    story.commit(1, topic="a", topic_id=first)
+    story.commit(2, topic="a", partition=1, topic_id=second)
+    story.commit(3, topic="a", partition=2, topic_id=there)
+    story.commit(4, topic="b", topic_id=second)
+    story.commit(5, topic="c", topic_id=second)
+    assert not story.forget_topics(TopicDeletion([("a", first), ("a", second), ("b", second), ("c", there)]))
+    assert story.all_offsets() == {("a", 2): 3, ("c", 0): 5}
+
+
 def test_a_deleted_topic_is_forgotten_some_offsets_at_a_time() -> None:
     story = Story()
     for partition in range(1_000):
         story.commit(partition, partition=partition)
-    deletion = TopicDeletion("t", TOPIC_ID)
-    assert story.forget_topic(deletion)
+    deletion = TopicDeletion([("t", TOPIC_ID)])
+    assert story.forget_topics(deletion)
     assert 0 < len(story.all_offsets()) < 1_000
-    assert not story.forget_topic(deletion)
+    assert not story.forget_topics(deletion)
     assert story.all_offsets() == {}
