@@ -45,6 +45,18 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "a topic is shown before all that makes it is durable",
+        "Redpanda #6018 for topics: found by an automatic defect",
+        (
+            Change(
+                "broker.coordination.topics:TopicDirectory._follow",
+                "if change.offset < durable]",
+                "if change.offset <= durable]",
+            ),
+        ),
+        ("scenario A topic is there when all that makes it is on the disk",),
+    ),
+    Mutant(
         "files that are due are deleted in the middle of a flush",
         "the sync finds no file, and the broker ends",
         (Change("storage.retention:enforce_retention", "    if not log.is_flushing:\n        log", "    log"),),
