@@ -111,7 +111,7 @@ def parse(name: str, kind: ConfigType, text: str) -> ConfigValue:
             return float(text)
         except ValueError:
             raise InvalidConfig(f"Invalid value {text} for configuration {name}: Not a number of type DOUBLE") from None
-    return text if kind is ConfigType.PASSWORD else text.strip()
+    return text.strip()
 
 
 def _whole_number(name: str, kind: ConfigType, text: str) -> int:

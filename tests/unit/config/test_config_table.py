@@ -101,3 +101,8 @@ def test_what_java_would_not_take_for_a_number_we_do_not_either(text: str) -> No
 def test_lists_are_trimmed_and_shown_as_they_are_stored(words: list[str]) -> None:
     value = TOPIC_KEYS["cleanup.policy"].parse(",".join(words))
     assert render(value) == ",".join(word for word in words if word.strip())
+
+
+@pytest.mark.parametrize("kind", [ConfigType.STRING, ConfigType.PASSWORD])
+def test_words_are_trimmed_as_in_kafka(kind: ConfigType) -> None:
+    assert parse("key", kind, " a b ") == "a b"

@@ -7,6 +7,8 @@ import pytest
 from storage.producers.aborted import AbortedIndex
 from storage.producers.producer_state import CompletedTransaction
 from tests.harness.simulated_files import SimulatedFiles
+from tests.unit.partition.rig import in_transaction
+from tests.unit.partition.rig import on_disk as partition_on_disk
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
@@ -42,3 +44,17 @@ def test_what_a_killed_process_had_cut_off_is_synced_by_the_next() -> None:
     again.sync()
     for seed in range(20):
         assert AbortedIndex(files.crash(Random(seed)), "t-0", [0]).last_offset == 9
+
+
+def test_what_is_before_the_start_of_the_log_is_forgotten() -> None:
+    """And its files are closed: they go with their segments."""
+    rig = partition_on_disk(SimulatedFiles())
+    for sequence in range(12):
+        rig.transact(in_transaction(7, 0, sequence, value=bytes(100)))
+        rig.end(7, 0, commit=False, version=0)
+        rig.flush()
+    index, bases = rig.partition.derived.aborted, rig.log.segment_bases()
+    assert len(bases) > 3 and all(index.entries(base) for base in bases[:3])
+    rig.partition.delete_records(bases[2])
+    assert [bool(index.entries(base)) for base in bases[:3]] == [False, False, True]
+    assert [entry.producer_id for entry in index.collect(bases[2], bases[2] + 1)] != []

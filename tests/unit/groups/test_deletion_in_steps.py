@@ -1,0 +1,38 @@
+"""Deletions that take several batches: others have a turn between two of them, and nothing else is waited for."""
+
+from typing import Any, cast
+
+from broker.coordination.groups import delete_group, delete_offsets
+from coordinator.groups.coordinator import DeletedOffsets
+from protocol.errors import ErrorCode
+from tests.harness.loop import Scheduler, new_process, run_on
+
+
+class OneAtATime:
+    """Shards of which each question gets a part of the work done."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = list(answers)
+
+    async def ask(self, *_: object) -> Any:
+        return self._answers.pop(0)
+
+
+def without_time_passing(work: Any) -> Any:
+    scheduler = Scheduler()
+    began = scheduler.now
+    answer = run_on(new_process(scheduler, "broker"), work)
+    assert scheduler.now - began < 0.01  # of the scheduler; each turn is a microsecond
+    return answer
+
+
+def test_offsets_are_deleted_without_a_pause() -> None:
+    one = DeletedOffsets(ErrorCode.NONE, [ErrorCode.NONE])
+    shards = cast(Any, OneAtATime(one, one, one))
+    deleted = without_time_passing(delete_offsets(shards, "g", [("t", 0), ("t", 1), ("t", 2)]))
+    assert deleted == DeletedOffsets(ErrorCode.NONE, [ErrorCode.NONE] * 3)
+
+
+def test_a_group_is_deleted_without_a_pause() -> None:
+    shards = cast(Any, OneAtATime(None, None, ErrorCode.NONE))
+    assert without_time_passing(delete_group(shards, "g")) is ErrorCode.NONE
