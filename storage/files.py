@@ -4,8 +4,9 @@ The one real implementation is `broker/disk/local_files.py`; tests bring a simul
 was not synced. Paths are relative to the data folder, parts joined by `/`. Every method may raise
 `OSError`; the caller decides what that means (a failed write or sync is fatal to the process).
 
-Nothing here waits on purpose. `sync`, `sync_folder` and `write_whole` may take long; they, `write_at`, `list`, and
-`delete` of a file that is not open are the only methods that may be called from another thread than the event loop's.
+Nothing here waits on purpose. `sync`, `sync_folder` and `write_whole` may take long; they, `write_at`, `read_apart`,
+`list`, and `delete` of a file that is not open are the only methods that may be called from another thread than the
+event loop's.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,9 @@ class File(Protocol):
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`; fewer at the end of the file."""
+
+    def read_apart(self, position: int, size: int) -> bytes:
+        """As `read`, from any thread."""
 
     def read_to_send(self, position: int, size: int) -> Buffer:
         """The same bytes for an answer to a client. They may stay in the file until they are sent: of the result only

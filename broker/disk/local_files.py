@@ -3,9 +3,9 @@
 Rules. Descriptors are a cache: a file that has not been used for long may have none, and gets one on its next use.
 When the system has no more, the loop makes room in the cache; other threads use the spare ones. A lack of descriptors
 is never the failure of a write or a sync.
-Everything but syncs, whole-file writes and writes in place happens on one thread. Those run on a duplicate of the
-descriptor, so that the loop may meanwhile close, rename or evict the file; the lock is held only while a descriptor is
-closed or duplicated.
+Everything but syncs, whole-file writes, writes in place and `read_apart` happens on one thread. Those run on a
+duplicate of the descriptor, so that the loop may meanwhile close, rename or evict the file; the lock is held only while
+a descriptor is closed or duplicated.
 No path leads out of the data folder.
 """
 
@@ -76,6 +76,13 @@ class LocalFile:
 
     def read(self, position: int, size: int) -> bytes:
         return os.pread(self._files.descriptor_of(self), size, position)
+
+    def read_apart(self, position: int, size: int) -> bytes:
+        descriptor = self._files.duplicate(self)
+        try:
+            return os.pread(descriptor, size, position)
+        finally:
+            self._files.spares.close(descriptor)
 
     def read_to_send(self, position: int, size: int) -> Buffer:
         region = self._files.regions.of(self._files.descriptor_of(self), position, size)

@@ -58,6 +58,9 @@ class FaultyFile:
     def read(self, position: int, size: int) -> bytes:
         return self._file.read(position, size)
 
+    def read_apart(self, position: int, size: int) -> bytes:
+        return self._file.read_apart(position, size)
+
     def read_to_send(self, position: int, size: int) -> Buffer:
         return self._file.read_to_send(position, size)
 

@@ -48,6 +48,8 @@ class SimulatedFile:
         self._disk.before_looking("read", self._path)
         return bytes(self._inode.content[position : position + size])
 
+    read_apart = read
+
     def read_to_send(self, position: int, size: int) -> bytes:
         return self.read(position, size)
 

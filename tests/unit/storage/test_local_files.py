@@ -183,3 +183,17 @@ def test_a_folder_that_is_a_link_is_deleted_as_a_link(files: LocalFiles, tmp_pat
     link.symlink_to(elsewhere)
     files.delete_folder("t-0.1-delete")
     assert not files.exists("t-0.1-delete") and (elsewhere / "kept").exists()
+
+
+def test_another_thread_reads_whatever_becomes_of_the_descriptor(files: LocalFiles) -> None:
+    """Also of a file that has none just now, and without taking the loop's away."""
+    first = files.open("first", create=True)
+    first.append([b"0123456789"])
+    for number in range(5):
+        files.open(f"other {number}", create=True).append([b"x"])
+    assert first.descriptor < 0
+    read: list[bytes] = []
+    thread = threading.Thread(target=lambda: read.append(first.read_apart(2, 3)))
+    thread.start()
+    thread.join()
+    assert read == [b"234"] and first.descriptor < 0

@@ -6,7 +6,7 @@ from storage.log import LogConfig, LogDamaged
 from storage.recovery import Recovery
 from storage.scrub import READ_BYTES, Scrub
 from storage.segment_log import SegmentLog
-from storage.steps import finish
+from storage.steps import Steps, finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.storage.batches import batch
 from tests.unit.storage.test_damage import CONFIG, open_log, readable
@@ -32,6 +32,43 @@ def scrubbed(log: SegmentLog) -> list[LogDamaged]:
     found: list[LogDamaged] = []
     finish(log.scrub(Scrub(found.append)))
     return found
+
+
+def walked(steps: Steps[None]) -> int:
+    """In how many steps it goes to its end."""
+    count = 0
+    for step in steps:
+        count += 1
+        if step is not None:
+            step()
+    return count
+
+
+def test_the_loop_neither_reads_nor_sums_up() -> None:
+    """All but the ends of segments, which are looked at once, is read where a step says that it blocks."""
+    log = filled()
+    finish(log.scrub(Scrub(lambda _: None)))
+    files, on_the_loop = disk_of(log), list[str]()
+    steps = log.scrub(work := Scrub(lambda _: pytest.fail("there is no damage")))
+    while True:
+        files.fault = lambda operation, path: on_the_loop.append(f"{operation} {path}")
+        step = next(steps, None)
+        files.fault = None
+        if step is None:
+            break
+        step()
+    assert on_the_loop == [] and work.read_bytes == sum(segment.size_bytes for segment in log.segments[:-1])
+
+
+def test_a_file_that_goes_while_another_thread_reads_it_is_no_failure() -> None:
+    log = filled()
+    steps = log.scrub(Scrub(lambda _: pytest.fail("what is gone is not damaged")))
+    next(steps)
+    log.remove_oldest(1)
+    step = steps.throw(FileNotFoundError("it was unlinked"))
+    assert step is not None
+    with pytest.raises(OSError, match="bad sector"):
+        steps.throw(OSError("bad sector"))
 
 
 def size_of_batch(log: SegmentLog, index: int = 1) -> int:
@@ -92,7 +129,7 @@ def test_a_large_batch_is_looked_at_piece_by_piece() -> None:
     log.flush_now(closing=True)
     large = log.segments[-2]
     steps = log.scrub(Scrub(lambda _: pytest.fail("there is no damage")))
-    assert sum(1 for _ in steps) >= large.size_bytes // READ_BYTES
+    assert walked(steps) >= large.size_bytes // READ_BYTES
     files.damage(large.path + ".log", large.size_bytes - 2)
     (damaged,) = scrubbed(log)
     assert (damaged.offset, damaged.next_offset) == (large.base_offset, log.segments[-1].base_offset)
@@ -124,7 +161,7 @@ def test_it_goes_on_where_retention_took_a_segment() -> None:
     steps = log.scrub(work)
     next(steps)
     log.remove_oldest(2)
-    assert list(steps) and work.read_bytes > 0
+    assert walked(steps) and work.read_bytes > 0
 
 
 def test_the_end_of_a_file_that_is_too_short_is_damage() -> None:
