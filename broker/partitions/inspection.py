@@ -48,10 +48,10 @@ def must_read_all(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool
 
 def check_room_for_records(header: BatchHeader, config: TopicConfig) -> None:
     """By its header alone: no batch may claim more offsets than it can have records. Raises `AppendError`."""
-    size = header.size - HEADER_SIZE
-    if header.compression and size:
+    size, codec = header.size - HEADER_SIZE, header.attributes & COMPRESSION_MASK
+    if codec and size:
         size = config.log.decompression.limit_of(size)
-    elif header.compression not in (compression.NONE, compression.ZSTD):
+    elif codec not in (compression.NONE, compression.ZSTD):
         raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, "nothing is no compressed stream, but for zstd")
     if header.records_count * compression.SMALLEST_RECORD > size:
         raise AppendError(ErrorCode.INVALID_RECORD, f"{header.records_count} records in {header.size} bytes")

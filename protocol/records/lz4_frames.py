@@ -49,22 +49,21 @@ def decompress_frame_into(data: Buffer, room: bytearray) -> int | None:
     most = HEADS.get(bytes(data[:_HEAD_BYTES]))
     if most is None:
         return None
+    frame, view, end_of_frame, room_bytes = memoryview(data), memoryview(room), len(data), len(room)
     at, filled = _HEAD_BYTES, 0
-    with memoryview(data) as frame, memoryview(room) as view:
-        try:
-            while size := _SIZE.unpack_from(frame, at)[0]:
-                at += _SIZE.size
-                end = at + (size & ~_AS_IT_IS)
-                left = min(most, len(room) - filled)
-                if end - at > (left if size & _AS_IT_IS else most) or end > len(frame):
-                    return None
-                with frame[at:end] as block, view[filled : filled + left] as place:
-                    if size & _AS_IT_IS:
-                        place[: len(block)] = block
-                        filled += len(block)
-                    else:
-                        filled += cramjam.lz4.decompress_block_into(block, place, output_len=left)
-                at = end
-        except (cramjam.DecompressionError, struct.error):
-            return None
-    return filled if at + _SIZE.size == len(data) else None
+    try:
+        while size := _SIZE.unpack_from(frame, at)[0]:
+            begin = at + 4
+            at = begin + (size & ~_AS_IT_IS)
+            left = min(most, room_bytes - filled)
+            if at - begin > (left if size & _AS_IT_IS else most) or at > end_of_frame:
+                return None
+            if size & _AS_IT_IS:
+                view[filled : filled + at - begin] = frame[begin:at]
+                filled += at - begin
+            else:
+                place = view[filled : filled + left]
+                filled += cramjam.lz4.decompress_block_into(frame[begin:at], place, output_len=left)
+    except (cramjam.DecompressionError, struct.error):
+        return None
+    return filled if at + 4 == end_of_frame else None
