@@ -95,7 +95,8 @@ def response_parts_in_steps(
 def _with_head(parts: list[Buffer], correlation_id: int) -> list[Buffer]:
     first = parts[0]
     assert isinstance(first, bytearray)
-    _LENGTH_AND_CORRELATION.pack_into(first, 0, sum(map(len, parts)) - LENGTH.size, correlation_id)
+    size = len(first) if len(parts) == 1 else sum(map(len, parts))
+    _LENGTH_AND_CORRELATION.pack_into(first, 0, size - LENGTH.size, correlation_id)
     return parts
 
 
