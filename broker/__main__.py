@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 OK, FAILED, NOT_STARTED = 0, 1, 2
 HURRIED_DRAIN_S = 0.1
+SWITCH_INTERVAL_S = 0.001
+"""How long a thread that computes (it opens a log, writes a snapshot) keeps the interpreter from the loop. The loop
+lets go of it with each call of the system, and Python's own 5 ms would be waited for several times in a turn."""
 LAST_WORDS_S = 2.0
 """How long the end waits for somebody to read the log."""
 
@@ -42,6 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     writer = set_up_logging(options.log_level, as_json=options.log_format == "json")
     raise_limit()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         config = _configuration(options)
         for sentence in config.warnings:

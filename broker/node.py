@@ -40,7 +40,7 @@ from broker.process.memory_budget import AnswerBudget
 from broker.upkeep.checkpoints import Checkpoints
 from broker.upkeep.housekeeping import Housekeeping
 from coordinator.cluster.features import TRANSACTION_VERSION
-from coordinator.cluster.topic_rules import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from coordinator.cluster.topic_rules import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from storage.checkpoints import MetaProperties
 from storage.data_folder import DataFolder
 from storage.log import StorageFailed
@@ -131,7 +131,7 @@ class Node:
         topics.on_deleted(ForgottenOffsets(services.groups, self.own).forget)
         topics.before_reuse(lambda topic: self._forget_checkpoints(services, topic))
         topics.load()
-        if self.data_folder is not None and self.data_folder.forget_others(_partitions_of(topics)):
+        if self.data_folder is not None and self.data_folder.forget_others(topics.partition_names()):
             await services.checkpoints.write()
         self._opening.append(self.own(self._open_the_rest(services)))
         housekeeping.start()
@@ -251,7 +251,8 @@ class Node:
 
     async def _open_shards(self, services: Services, shards: Shards[Any], topic: Topic) -> None:
         await services.topics.wait_until_open([topic])
-        shards.open(topic.partitions)
+        if topic.partitions.first_closed() is None:  # else it was deleted
+            shards.open(topic.partitions)
 
     async def _forget_checkpoints(self, services: Services, topic: Topic) -> None:
         """What was written down of a deleted topic is not to be believed of one with the same name after a crash: its
@@ -289,6 +290,7 @@ class Node:
         services.waiting.close()
         for task in self._opening:
             task.cancel()
+        services.topics.to_open.stop()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=FINISH_WORK_S)
         services.transactions.close()
@@ -300,6 +302,7 @@ class Node:
             return
         await services.topics.stop()
         try:
+            await services.topics.to_open.wait_until_stopped()
             await self._close_logs(services)
         except (StorageFailed, OSError) as error:
             # As at any other time: the next start must not believe what was not synced (decision 0010).
@@ -318,11 +321,15 @@ class Node:
         await close_partitions(self.environment, services.topics.opened())
         services.cluster.close()
         if self.data_folder is not None:
+            if services.topics.to_open.half_done:
+                self.data_folder.damaged()
             self.data_folder.checkpoint(*services.checkpoints.offsets())
             self.data_folder.close_cleanly()
 
     def abandon(self) -> None:
         """After a failure: touch nothing any more. The next start recovers."""
+        if self._running is not None:
+            self._running.services.topics.to_open.give_up()
         for task in list(self._tasks):
             task.cancel()
 
@@ -388,9 +395,3 @@ class Node:
             _log.bug(str(context.get("message", "unhandled")), error)
         else:
             _log.error("unhandled", what=context.get("message", ""))
-
-
-def _partitions_of(topics: TopicDirectory) -> set[tuple[str, int]]:
-    """The names of all partitions that the metadata log knows, its own one included."""
-    known = {(topic.name, index) for topic in topics.all() for index in range(len(topic.partitions))}
-    return {(METADATA_TOPIC, 0), *known}

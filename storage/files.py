@@ -7,12 +7,17 @@ was not synced. Paths are relative to the data folder, parts joined by `/`. Ever
 Nothing here waits on purpose. `sync`, `sync_folder` and `write_whole` may take long; they, `write_at`, `read_apart`,
 `list`, and `delete` of a file that is not open are the only methods that may be called from another thread than the
 event loop's.
+Work that does more on another thread is given `FilesBeside`.
 """
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from protocol.schema import Buffer
+
+
+class GivenUp(Exception):
+    """Nobody wants any more what another thread is about to read."""
 
 
 class File(Protocol):
@@ -81,3 +86,21 @@ class Files(Protocol):
     def write_whole(self, path: str, *parts: Buffer) -> None:
         """Replace a small file atomically and durably: temporary name, sync, rename, sync of the folder.
         Thread-safe, two writers of one path excepted."""
+
+    def beside(self) -> "FilesBeside":
+        """The same files, for work on another thread. Nobody else may use meanwhile what it opens or renames."""
+
+
+class FilesBeside(Files, Protocol):
+    """Files that belong to one piece of work until `hand_over`, and to everybody afterwards."""
+
+    def hand_over(self) -> None:
+        """On the loop's thread, when the work is done: what it has open is from now on as if it had been opened there.
+        Whoever has a file, or these files, keeps them."""
+
+    def give_up(self) -> None:
+        """From any thread: reading or writing a file raises `GivenUp` soon. What was begun may stay half done, as after
+        a crash."""
+
+    def close(self) -> None:
+        """Without `hand_over`: close what the work has left open."""

@@ -26,6 +26,7 @@ READS_THE_WORLD = {
     "broker/process/log_writer.py",
     "broker/process/stall_monitor.py",
     "broker/process/environment.py",
+    "broker/disk/descriptor_cache.py",
     "broker/disk/local_files.py",
     "broker/__main__.py",
     "broker/config/sources.py",

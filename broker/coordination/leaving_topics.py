@@ -12,9 +12,12 @@ RELEASE_RETRY_S = 0.002
 
 
 class LeavingTopics:
-    """Those of one directory."""
+    """Those of one directory. `until_left` waits until none of a topic's logs is being opened any more."""
 
-    def __init__(self, store: PartitionStore, environment: Environment) -> None:
+    def __init__(
+        self, store: PartitionStore, environment: Environment, until_left: Callable[[Topic], Awaitable[None]]
+    ) -> None:
+        self._until_left = until_left
         self._store = store
         self._environment = environment
         self.with_folders: set[bytes] = set()
@@ -40,6 +43,7 @@ class LeavingTopics:
         return self._tasks.get(name)
 
     async def _remove_logs(self, topic: Topic, opened: list[Partition]) -> None:
+        await self._until_left(topic)
         async with self._removing:
             time_slice = self._environment.time_slice()
             for partition in opened:

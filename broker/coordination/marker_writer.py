@@ -49,7 +49,17 @@ class LocalMarkerWriter:
         self._uncommitted = UncommittedMarkers()
 
     def write(self, topic: str, partition: int, topic_id: bytes | None, marker: Marker, done: Done) -> None:
-        """A topic whose id is gone answers UNKNOWN_TOPIC_ID; one without an id in the record (TV0) goes by its name."""
+        """A topic whose id is gone answers UNKNOWN_TOPIC_ID; one without an id in the record (TV0) goes by its name. A
+        log that is not open yet is opened for its marker."""
+        found = self._topics.by_name(topic) if topic_id is None else self._topics.by_id(topic_id)
+        if found is not None and found.partitions.is_closed(partition):
+            self._topics.to_open.after_opening(
+                found, partition, lambda: self._write(topic, partition, topic_id, marker, done)
+            )
+        else:
+            self._write(topic, partition, topic_id, marker, done)
+
+    def _write(self, topic: str, partition: int, topic_id: bytes | None, marker: Marker, done: Done) -> None:
         topics = self._topics
         found = topics.by_name(topic) if topic_id is None else topics.by_id(topic_id)
         if found is not None and self._of_coordinator:

@@ -9,15 +9,18 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
+from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards
 from broker.disk.group_commit import GroupCommit
 from broker.partitions.errors import PartitionError
 from broker.partitions.partition import Partition
+from broker.partitions.topic import Topic
 from broker.process.environment import Environment
 from broker.process.time_slice import TimeSlice
 from coordinator.runtime import ShardState
 from coordinator.transactions.states import NO_TOPIC_ID, Transaction, TransactionState, each_partition
+from protocol.errors import ErrorCode
 
 T = TypeVar("T")
 
@@ -72,7 +75,22 @@ async def _promises(services: PromiseServices, transactional_id: str) -> "list[a
     transaction = shard.machine.transactions.get(transactional_id)
     if transaction is None or transaction.state is not TransactionState.ONGOING:
         return []
+    if services.topics.to_open.any_left and (closed := _closed(services.topics, transaction)):
+        # What is in a log is on the disk when it is open, and nobody knows before.
+        await services.topics.to_open.wait_a_moment(closed)
+        if any(topic.partitions.is_closed(index) for topic, index in closed):
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return await _promises(services, transactional_id)
     return _not_durable(services, transaction)
+
+
+def _closed(topics: TopicDirectory, transaction: Transaction) -> list[tuple[Topic, int]]:
+    """Those of its partitions whose logs are not open yet."""
+    places = (
+        (topics.by_name(name) if topic_id == NO_TOPIC_ID else topics.by_id(topic_id), index)
+        for name, topic_id, index in each_partition(transaction.partitions)
+    )
+    return [(topic, index) for topic, index in places if topic is not None and topic.partitions.is_closed(index)]
 
 
 def _not_durable(services: PromiseServices, transaction: Transaction) -> "list[asyncio.Future[None]]":

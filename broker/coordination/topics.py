@@ -4,7 +4,7 @@ Rule 1. The directory follows the log, and only what of it is durable: a topic i
         logs are there before whoever asked for it is answered.
 Rule 2. A deleted topic is gone at once for readers and writers; its folders follow when no sync uses them any more,
         and a new topic of that name appears only after that.
-Rule 3. Partitions open when first asked for, and one after the other in the background; the loop breathes between.
+Rule 3. Partitions open in the background (`opening_logs`); what is wanted of one before is refused, and repeated.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,7 +14,7 @@ from broker.coordination.cluster import Cluster
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.leaving_topics import LeavingTopics
 from broker.coordination.metadata_snapshots import MetadataSnapshots
-from broker.partitions.errors import PartitionError
+from broker.coordination.opening_logs import LogsToOpen
 from broker.partitions.internal_topics import PARTITION_COUNTS, internal_configs
 from broker.partitions.log_opening import PartitionOpener
 from broker.partitions.partition import Partition
@@ -22,7 +22,6 @@ from broker.partitions.partition_store import FolderStore, PartitionStore
 from broker.partitions.topic import Topic
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
-from broker.process.time_slice import TimeSlice
 from coordinator.cluster.image import Change, TopicImage
 from coordinator.cluster.topic_rules import (
     INTERNAL_TOPICS,
@@ -64,14 +63,16 @@ class TopicDirectory:
         self._environment = environment
         self._store = store
         self._directory = directory
-        self._open_one = PartitionOpener(
+        opener = PartitionOpener(
             cluster.epoch, config, environment, store, on_written=on_written, make_partition=make_partition
         )
+        self._closed_one = opener.closed
+        self.to_open = LogsToOpen(opener, environment, stands=self._stands)
         folder = store.metadata_snapshots(METADATA_TOPIC, 0)
         self.snapshots = MetadataSnapshots(cluster, folder, config, environment, self._with_folders_left)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._leaving = LeavingTopics(store, environment)
+        self._leaving = LeavingTopics(store, environment, self.to_open.wait_until_left)
         self._created: list[Follower] = []
         self._deleted: list[Follower] = []
 
@@ -86,6 +87,11 @@ class TopicDirectory:
     def all(self) -> list[Topic]:
         """Every topic, by name."""
         return [self._by_name[name] for name in sorted(self._by_name)]
+
+    def partition_names(self) -> set[tuple[str, int]]:
+        """Those of all partitions, open or not, that of the metadata log included."""
+        known = {(topic.name, index) for topic in self._by_id.values() for index in range(len(topic.partitions))}
+        return {(METADATA_TOPIC, 0), *known}
 
     def partition(self, name: str, index: int) -> Partition | None:
         return _partition(self._by_name.get(name), index)
@@ -133,17 +139,11 @@ class TopicDirectory:
         self._cluster.shard.on_durable(self._follow)
 
     async def wait_until_open(self, topics: Sequence[Topic] | None = None) -> None:
-        """Open what is closed yet, of some topics or of all, a slice at a time."""
-        time_slice = self._environment.time_slice()
-        for topic in list(self._by_id.values()) if topics is None else topics:
-            await self._open_topic(topic, time_slice)
+        """Until the logs of some topics are open, or of all there are now. Raises `StorageFailed`."""
+        await self.to_open.wait_until_open(list(self._by_id.values()) if topics is None else topics)
 
-    async def _open_topic(self, topic: Topic, time_slice: TimeSlice | None = None) -> None:
-        time_slice = self._environment.time_slice() if time_slice is None else time_slice
-        while self._by_id.get(topic.topic_id) is topic and (index := topic.partitions.first_closed()) is not None:
-            _ = topic.partitions[index]
-            if time_slice.spent():
-                await time_slice.wait_for_turn()
+    def _stands(self, topic: Topic) -> bool:
+        return self._by_id.get(topic.topic_id) is topic
 
     def _follow(self) -> None:
         """Called when the metadata log got durable further, before anybody who waits for that is answered."""
@@ -164,6 +164,7 @@ class TopicDirectory:
         elif image.topic_id in self._by_id:
             topic = self._by_id[image.topic_id]
             topic.partitions.grow(change.partition_count)
+            self.to_open.add(topic)
             topic.configure(self._config.topic_config(image.configs))
         elif image.topic_id in self._cluster.image.by_id:
             self._publish(image, change.partition_count)
@@ -173,21 +174,17 @@ class TopicDirectory:
         if leaving is not None:
             leaving.add_done_callback(lambda _: self._publish_late(image, partition_count))
             return
-        topic = Topic(image.name, image.topic_id, self._config.topic_config(image.configs), self._open_partition)
+        topic = Topic(image.name, image.topic_id, self._config.topic_config(image.configs), self._closed_one)
         topic.partitions.grow(partition_count)
         self._by_name[image.name] = topic
         self._by_id[image.topic_id] = topic
+        self.to_open.add(topic)
         for follower in self._created:
             follower(topic)
 
     def _publish_late(self, image: TopicImage, partition_count: int) -> None:
         if image.topic_id in self._cluster.image.by_id and image.topic_id not in self._by_id:
             self._publish(image, partition_count)
-
-    def _open_partition(self, topic: Topic, index: int) -> Partition:
-        if self._by_id.get(topic.topic_id) is not topic:
-            raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} was deleted")
-        return self._open_one(topic, index)
 
     def _apply_broker_configs(self) -> None:
         configs = self._cluster.image.broker_configs
@@ -330,7 +327,7 @@ class TopicDirectory:
             topic = self._by_name.get(result.name)
             if topic is None:
                 return ErrorCode.LEADER_NOT_AVAILABLE
-            await self._open_topic(topic)
+            await self.wait_until_open([topic])
             return ErrorCode.NONE
         return ErrorCode(result.error_code)
 
@@ -344,7 +341,7 @@ class TopicDirectory:
             topic = self._by_name.get(name)
             if topic is None:
                 raise CoordinatorError(error or ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        await self._open_topic(topic)
+        await self.wait_until_open([topic])
         return topic
 
     # -- ending ----------------------------------------------------------------------------------------------

@@ -1,32 +1,27 @@
 """The disk: `storage.files.Files` over one data folder of the local file system.
 
-Rules. Descriptors are a cache: a file that has not been used for long may have none, and gets one on its next use.
-When the system has no more, the loop makes room in the cache; other threads use the spare ones. A lack of descriptors
-is never the failure of a write or a sync.
-Everything but syncs, whole-file writes, writes in place and `read_apart` happens on one thread. Those run on a
-duplicate of the descriptor, so that the loop may meanwhile close, rename or evict the file; the lock is held only while
-a descriptor is closed or duplicated.
+Rules. Open files and their descriptors belong to the loop's thread (`descriptor_cache`). Syncs, whole-file writes,
+writes in place and `read_apart` may be done on any. Another thread that has more to do has open files of its own
+(`FilesBeside`).
 No path leads out of the data folder.
 """
 
 import fcntl
 import os
 import shutil
-import threading
-from collections import OrderedDict
-from collections.abc import Sequence
-from typing import cast
 
+from broker.disk.descriptor_cache import DescriptorCache, LocalFile, sync_contents
 from broker.disk.file_region import FileRegions
-from broker.disk.open_files import OpenFiles
-from broker.disk.spare_descriptors import NO_DESCRIPTOR, SpareDescriptors
+from broker.disk.spare_descriptors import SpareDescriptors
 from broker.process.descriptor_limit import files_kept_open, highest_for_connections
 from protocol.schema import Buffer
+from storage.files import GivenUp
 
 LOCK_FILE = ".lock"
 """Kafka's name, and Java's kind of lock: a Kafka cannot be started on the folder of a running broker."""
-PARTS_PER_WRITE = min(1024, os.sysconf("SC_IOV_MAX"))
 TEMPORARY = ".tmp"
+BESIDE_DESCRIPTORS = 64
+"""Of files that another thread has open, at a time."""
 LONGEST_INSIDE = 64
 """Longer than a slash and the name of any file of a log, with what may be put behind it; and the zero that ends a path.
 """
@@ -39,122 +34,17 @@ class DataFolderLocked(Exception):
     """Another broker uses the data folder."""
 
 
-class LocalFile:
-    """One file, shared by all who have it open; see `storage.files.File`."""
+class _Folder:
+    """The data folder and what is in it, with the files that one thread has open."""
 
-    __slots__ = ("_files", "_size", "descriptor", "path", "users")
-
-    def __init__(self, files: "LocalFiles", path: str, descriptor: int) -> None:
-        self._files = files
-        self._size = os.fstat(descriptor).st_size
-        self.descriptor = descriptor
-        self.path = path
-        self.users = 0
-
-    def append(self, parts: Sequence[Buffer]) -> None:
-        descriptor = self._files.descriptor_of(self)
-        total = sum(map(len, parts))
-        try:
-            if len(parts) <= PARTS_PER_WRITE:
-                written = os.pwritev(descriptor, parts, self._size)
-                self._size += written
-                if written == total:
-                    return
-                parts = _remainder(parts, written)
-            self._append_rest(descriptor, parts)
-        except OSError:
-            self._size = os.fstat(descriptor).st_size
-            raise
-
-    def _append_rest(self, descriptor: int, parts: Sequence[Buffer]) -> None:
-        """More parts than one call takes, or a call that took less than all (a signal, a disk that is filling up)."""
-        while parts:
-            group = parts[:PARTS_PER_WRITE]
-            written = os.pwritev(descriptor, group, self._size)
-            self._size += written
-            parts = [*_remainder(group, written), *parts[PARTS_PER_WRITE:]]
-
-    def read(self, position: int, size: int) -> bytes:
-        return os.pread(self._files.descriptor_of(self), size, position)
-
-    def read_apart(self, position: int, size: int) -> bytes:
-        descriptor = self._files.duplicate(self)
-        try:
-            return os.pread(descriptor, size, position)
-        finally:
-            self._files.spares.close(descriptor)
-
-    def read_to_send(self, position: int, size: int) -> Buffer:
-        region = self._files.regions.of(self._files.descriptor_of(self), position, size)
-        if region is None:
-            return self.read(position, size)
-        return cast(Buffer, region)  # of which nobody asks more than its length; see `File.read_to_send`
-
-    def write_at(self, position: int, data: Buffer) -> None:
-        descriptor = self._files.duplicate(self)
-        try:
-            view = memoryview(data)
-            while view:
-                written = os.pwrite(descriptor, view, position)
-                view, position = view[written:], position + written
-        finally:
-            self._files.spares.close(descriptor)
-        if position > self._size:
-            self._size = position
-
-    def size(self) -> int:
-        return self._size
-
-    def truncate(self, size: int) -> None:
-        os.ftruncate(self._files.descriptor_of(self), size)
-        self._size = size
-
-    def sync(self) -> None:
-        descriptor = self._files.duplicate(self)
-        try:
-            _sync_contents(descriptor)
-        finally:
-            self._files.spares.close(descriptor)
-
-    def close(self) -> None:
-        self._files.release(self)
-
-
-class LocalFiles:
-    """See the head of this file. Takes the lock of the data folder, which `close` gives back."""
-
-    def __init__(self, root: str, *, descriptors: int | None = None) -> None:
-        self.root = os.path.realpath(root)
-        _make_durably(self.root)
-        self._descriptors = descriptors or files_kept_open()
-        self.regions = FileRegions(self._descriptors // 4, highest_for_connections())
-        self._open = OpenFiles()
-        self._recent: OrderedDict[LocalFile, None] = OrderedDict()
-        self._lock = threading.Lock()
-        self._lock_descriptor = _take_lock(self.root)
-        self.spares = SpareDescriptors()
-
-    def close(self) -> None:
-        """Close every descriptor and give the lock back."""
-        with self._lock:
-            for file in self._recent:
-                os.close(file.descriptor)
-                file.descriptor = -1
-            self._recent.clear()
-        if self._lock_descriptor >= 0:
-            os.close(self._lock_descriptor)
-            self._lock_descriptor = -1
-            _locked_here.discard(self.root)
-            self.spares.close_all()
+    def __init__(self, root: str, spares: SpareDescriptors, regions: FileRegions, descriptors: int) -> None:
+        self.root = root
+        self.spares = spares
+        self.regions = regions
+        self.cache = DescriptorCache(self._absolute, spares, regions, most=descriptors)
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:
-        file = self._open.get(path)
-        if file is None:
-            file = LocalFile(self, path, self._descriptor(path, os.O_CREAT if create else 0))
-            self._open.add(path, file)
-            self._keep(file)
-        file.users += 1
-        return file
+        return self.cache.open(path, create=create)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._absolute(path))
@@ -169,12 +59,12 @@ class LocalFiles:
         os.makedirs(self._absolute(path), exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
-        with self._lock:
+        with self.cache.lock:
             os.rename(self._absolute(source), self._absolute(target))
-            self._open.moved(source, target)
+            self.cache.moved(source, target)
 
     def delete(self, path: str) -> None:
-        self._open.remove(path)
+        self.cache.deleted(path)
         try:
             os.unlink(self._absolute(path))
         except FileNotFoundError:
@@ -207,7 +97,7 @@ class LocalFiles:
                 view = memoryview(part)
                 while view:
                     view = view[os.write(descriptor, view) :]
-            _sync_contents(descriptor)
+            sync_contents(descriptor)
         finally:
             self.spares.close(descriptor)
         os.rename(target + TEMPORARY, target)
@@ -228,79 +118,60 @@ class LocalFiles:
             raise ValueError(f"{path!r} does not name anything inside the data folder")
         return f"{self.root}/{path}"
 
+
+class LocalFiles(_Folder):
+    """See the head of this file. Takes the lock of the data folder, which `close` gives back."""
+
+    def __init__(self, root: str, *, descriptors: int | None = None) -> None:
+        root = os.path.realpath(root)
+        _make_durably(root)
+        descriptors = descriptors or files_kept_open()
+        regions = FileRegions(descriptors // 4, highest_for_connections())
+        self._lock_descriptor = _take_lock(root)
+        super().__init__(root, SpareDescriptors(), regions, descriptors)
+
+    def beside(self) -> "FilesBeside":
+        return FilesBeside(self)
+
+    def close(self) -> None:
+        """Close every descriptor and give the lock back."""
+        self.cache.close_all()
+        if self._lock_descriptor >= 0:
+            os.close(self._lock_descriptor)
+            self._lock_descriptor = -1
+            _locked_here.discard(self.root)
+            self.spares.close_all()
+
+
+class FilesBeside(_Folder):
+    """See `storage.files.FilesBeside`."""
+
+    def __init__(self, files: LocalFiles) -> None:
+        super().__init__(files.root, files.spares, files.regions, BESIDE_DESCRIPTORS)
+        self._files = files
+        self._own = self.cache = _OwnCache(self._absolute, files.spares, files.regions, most=BESIDE_DESCRIPTORS)
+
+    def beside(self) -> "FilesBeside":
+        return self._files.beside()
+
+    def hand_over(self) -> None:
+        self._own.give_to(self._files.cache)
+        self.cache = self._files.cache
+
+    def give_up(self) -> None:
+        self._own.given_up = True
+
+    def close(self) -> None:
+        self._own.close_all()
+
+
+class _OwnCache(DescriptorCache):
+    given_up = False
+
     def descriptor_of(self, file: LocalFile) -> int:
-        """A descriptor that stays open until the next use of another file."""
-        if file.descriptor >= 0:
-            self._recent.move_to_end(file)
-        else:
-            file.descriptor = self._descriptor(file.path)
-            self._keep(file)
-        return file.descriptor
-
-    def _descriptor(self, path: str, create: int = 0) -> int:
-        """A new descriptor for the cache, which makes room for it where the system has no more."""
-        absolute, flags = self._absolute(path), os.O_RDWR | os.O_CLOEXEC | create
-        while self._recent:
-            try:
-                return os.open(absolute, flags, 0o644)
-            except OSError as error:
-                if error.errno not in NO_DESCRIPTOR:
-                    raise
-            self._close_oldest()
-        return self.spares.granted(lambda: os.open(absolute, flags, 0o644))
-
-    def _keep(self, file: LocalFile) -> None:
-        self._recent[file] = None
-        while len(self._recent) > self._descriptors:
-            self._close_oldest()
-
-    def _close_oldest(self) -> None:
-        oldest, _ = self._recent.popitem(last=False)
-        self._close_descriptor(oldest)
-
-    def _close_descriptor(self, file: LocalFile) -> None:
-        with self._lock:
-            descriptor, file.descriptor = file.descriptor, -1
-            self.spares.close(descriptor)
-
-    def duplicate(self, file: LocalFile) -> int:
-        """A descriptor of the caller's own, from any thread; outside the cache, which belongs to the loop's thread. To
-        be closed by `spares`."""
-        with self._lock:
-            return self.spares.granted(lambda: self._duplicate(file))
-
-    def _duplicate(self, file: LocalFile) -> int:
-        if file.descriptor >= 0:
-            return os.dup(file.descriptor)
-        return os.open(self._absolute(file.path), os.O_RDWR | os.O_CLOEXEC)
-
-    def release(self, file: LocalFile) -> None:
-        """One user less; the last one closes the descriptor."""
-        file.users -= 1
-        if file.users > 0:
-            return
-        if self._open.get(file.path) is file:
-            self._open.remove(file.path)
-        if file.descriptor >= 0:
-            self._recent.pop(file, None)
-            self._close_descriptor(file)
-
-
-def _remainder(parts: Sequence[Buffer], written: int) -> list[Buffer]:
-    """What is left of the parts after `written` bytes."""
-    for index, part in enumerate(parts):
-        if written < len(part):
-            return [memoryview(part)[written:], *parts[index + 1 :]]
-        written -= len(part)
-    return []
-
-
-def _sync_contents(descriptor: int) -> None:
-    if hasattr(fcntl, "F_FULLFSYNC"):
-        # macOS: fsync alone leaves the data in the drive's cache.
-        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-    else:
-        os.fdatasync(descriptor)
+        if self.given_up:
+            raise GivenUp
+        return super().descriptor_of(file)
 
 
 def _open_folder(path: str) -> int:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.disk.local_files import LocalFile
+    from broker.disk.descriptor_cache import LocalFile
 
 
 class OpenFiles:
@@ -16,6 +16,9 @@ class OpenFiles:
 
     def get(self, path: str) -> "LocalFile | None":
         return self._by_path.get(path)
+
+    def all(self) -> "list[LocalFile]":
+        return list(self._by_path.values())
 
     def add(self, path: str, file: "LocalFile") -> None:
         self._by_path[path] = file

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from protocol.schema import Buffer
 from storage.checkpoints import CLEAN_SHUTDOWN, LOG_START_OFFSETS, RECOVERY_POINTS
 from storage.epochs import EPOCHS_FILE
-from storage.files import File, Files
+from storage.files import File, Files, FilesBeside
 
 if TYPE_CHECKING:
     from broker.faults.control import Faults
@@ -130,6 +130,26 @@ class FaultyFiles:
 
     def sync_folder(self, path: str) -> None:
         self._files.sync_folder(path)
+
+    def beside(self) -> "FaultyFilesBeside":
+        return FaultyFilesBeside(self._faults, self._files.beside())
+
+
+class FaultyFilesBeside(FaultyFiles):
+    """See `storage.files.FilesBeside`."""
+
+    def __init__(self, faults: "Faults", files: FilesBeside) -> None:
+        super().__init__(faults, files)
+        self._beside = files
+
+    def hand_over(self) -> None:
+        self._beside.hand_over()
+
+    def give_up(self) -> None:
+        self._beside.give_up()
+
+    def close(self) -> None:
+        self._beside.close()
 
 
 def _renaming(source: str, target: str) -> Named | None:

@@ -1,15 +1,20 @@
-"""Opening a partition over its log, or over none where that is damaged or cannot be opened."""
+"""Opening a partition over its log, or over none where that is damaged or cannot be opened.
+
+Whoever opens one needs nothing of the loop's: it may be done on any thread, with files of its own (`beside`).
+"""
 
 from collections.abc import Callable
 
 from broker.config.broker_config import BrokerConfig
+from broker.config.topic_config import TopicConfig
 from broker.partitions.errors import storage_error
-from broker.partitions.offline import OfflinePartition
+from broker.partitions.offline import ClosedPartition, OfflinePartition
 from broker.partitions.partition import Partition
 from broker.partitions.partition_store import PartitionStore
 from broker.partitions.topic import Topic
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
+from storage.files import FilesBeside
 from storage.log import Log, LogDamaged
 
 _log = EventLog("partitions")
@@ -35,26 +40,13 @@ class PartitionOpener:
         self._on_written = on_written
         self._make_partition = make_partition
 
-    def __call__(self, topic: Topic, index: int) -> Partition:
-        log: Log | None = None
-        try:
-            log = self._store.open(topic.name, topic.topic_id, index, topic.config.log)
-            return self._with_log(topic, index, log)
-        except LogDamaged as damaged:
-            storage_error(damaged)
-            return self._without(topic, index, log, damaged)
-        except OSError as error:
-            # Of this log alone, as in Kafka: a file that is no file, or may not be opened, stands in nobody else's way.
-            _log.error("a partition cannot be opened", topic=topic.name, partition=index, reason=error)
-            unopened = LogDamaged(f"{topic.name}-{index}/", None, 0, f"it could not be opened: {error}")
-            unopened.named = True
-            return self._without(topic, index, log, unopened)
+    def beside(self) -> FilesBeside | None:
+        """What to open a log with on another thread; None where that takes no time, and is done on the loop."""
+        return self._store.beside()
 
-    def _without(self, topic: Topic, index: int, log: Log | None, damaged: LogDamaged) -> OfflinePartition:
-        if log is not None:
-            self._store.release(log)
-        return OfflinePartition(
-            damaged,
+    def closed(self, topic: Topic, index: int) -> Partition:
+        """What stands in the place of one that is not open yet."""
+        return ClosedPartition(
             topic=topic.name,
             topic_id=topic.topic_id,
             index=index,
@@ -63,14 +55,45 @@ class PartitionOpener:
             now_ms=self._environment.wall_ms,
         )
 
-    def _with_log(self, topic: Topic, index: int, log: Log) -> Partition:
+    def __call__(self, topic: Topic, index: int, config: TopicConfig, files: FilesBeside | None) -> Partition:
+        """The partition, with a configuration that its topic had. Raises `StorageFailed`, and `GivenUp`."""
+        log: Log | None = None
+        try:
+            log = self._store.open(topic.name, topic.topic_id, index, config.log, files)
+            return self._with_log(topic, index, config, log)
+        except LogDamaged as damaged:
+            storage_error(damaged)
+            return self._without(topic, index, config, log, damaged)
+        except OSError as error:
+            # Of this log alone, as in Kafka: a file that is no file, or may not be opened, stands in nobody else's way.
+            _log.error("a partition cannot be opened", topic=topic.name, partition=index, reason=error)
+            unopened = LogDamaged(f"{topic.name}-{index}/", None, 0, f"it could not be opened: {error}")
+            unopened.named = True
+            return self._without(topic, index, config, log, unopened)
+
+    def _without(
+        self, topic: Topic, index: int, config: TopicConfig, log: Log | None, damaged: LogDamaged
+    ) -> OfflinePartition:
+        if log is not None:
+            self._store.release(log)
+        return OfflinePartition(
+            damaged,
+            topic=topic.name,
+            topic_id=topic.topic_id,
+            index=index,
+            leader_epoch=self._epoch,
+            config=config,
+            now_ms=self._environment.wall_ms,
+        )
+
+    def _with_log(self, topic: Topic, index: int, config: TopicConfig, log: Log) -> Partition:
         return self._make_partition(
             topic=topic.name,
             topic_id=topic.topic_id,
             index=index,
             log=log,
             leader_epoch=self._epoch,
-            config=topic.config,
+            config=config,
             now_ms=self._environment.wall_ms,
             producer_expiration_ms=lambda: self._config.get_int("producer.id.expiration.ms"),
             on_written=self._on_written,

@@ -1,8 +1,11 @@
-"""A partition whose log is damaged: it is there, and answers KAFKA_STORAGE_ERROR to whatever is wanted of it.
+"""Partitions without a log: it is damaged, or not open yet. They are there, and refuse whatever is wanted of them.
 
-Kafka's offline partition. Its files are neither read nor written until an operator has repaired them; everything else
-is served. It is no partition that was deleted: a transaction that has written to it stays prepared, and its marker is
-tried again.
+With a damaged log, it is Kafka's offline partition (KAFKA_STORAGE_ERROR). Its files are neither read nor written until
+an operator has repaired them; everything else is served. It is no partition that was deleted: a transaction that has
+written to it stays prepared, and its marker is tried again.
+
+One that is still being opened answers as a broker of Kafka's that knows of a partition and does not have it yet
+(NOT_LEADER_OR_FOLLOWER): clients look at the metadata again, and come back.
 """
 
 from collections.abc import Callable
@@ -16,12 +19,11 @@ from storage.log import LogDamaged
 from storage.memory_log import MemoryLog
 
 
-class OfflinePartition(Partition):
-    """See the head of this file. Whoever reads from a partition looks at `offline` first."""
+class PartitionWithoutLog(Partition):
+    """See the head of this file. Whoever reads from a partition looks at `refusal` first."""
 
     def __init__(
         self,
-        damaged: LogDamaged,
         *,
         topic: str,
         topic_id: bytes,
@@ -42,13 +44,48 @@ class OfflinePartition(Partition):
             on_written=lambda _: None,
             durable_appends=True,
         )
-        self.offline = damaged
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        assert self.offline is not None
-        raise AppendError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.offline))
+        raise AppendError(self.refusal, self._reason())
+
+    def _reason(self) -> str:
+        raise NotImplementedError
 
     append = append_records = append_marker = _refuse
     needs_verification = begin_verification = _refuse
     delete_records = _refuse
     offset_for_timestamp = max_timestamp = read = _refuse
+
+
+class OfflinePartition(PartitionWithoutLog):
+    """Its log is damaged, or cannot be opened."""
+
+    refusal = ErrorCode.KAFKA_STORAGE_ERROR
+
+    def __init__(
+        self,
+        damaged: LogDamaged,
+        *,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        leader_epoch: int,
+        config: TopicConfig,
+        now_ms: Callable[[], int],
+    ) -> None:
+        super().__init__(
+            topic=topic, topic_id=topic_id, index=index, leader_epoch=leader_epoch, config=config, now_ms=now_ms
+        )
+        self.offline = damaged
+
+    def _reason(self) -> str:
+        return str(self.offline)
+
+
+class ClosedPartition(PartitionWithoutLog):
+    """Its log is still being opened."""
+
+    refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _reason(self) -> str:
+        return f"{self.name} is still being opened"

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 class Partition:
     """See the head of this file. `on_written` is called once per append, when everything is published."""
 
+    refusal = ErrorCode.NONE  # What whoever wants to read is told instead: the log is damaged, or not open yet.
+
     def __init__(
         self,
         *,

@@ -15,7 +15,7 @@ from broker.process.logging import EventLog
 from coordinator.cluster.topic_rules import LONGEST_NAME
 from storage.checkpoints import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from storage.epochs import highest_epoch
-from storage.files import Files
+from storage.files import Files, FilesBeside
 from storage.log import Log, LogConfig, LogDamaged
 from storage.memory_log import MemoryLog
 from storage.metadata_snapshots import SnapshotFolder
@@ -36,9 +36,21 @@ BEHIND = 1 + 32 + len(DELETED) + 15
 class PartitionStore(Protocol):
     """Makes, opens and removes logs."""
 
-    def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig, *, start_offset: int = 0) -> Log:
-        """The log of a partition, made where there is none. What stood before `start_offset` is known without it: it
-        begins there, be it that it would end before. Raises `LogDamaged`."""
+    def beside(self) -> FilesBeside | None:
+        """What a log may be opened with on another thread; None where opening one takes no time."""
+
+    def open(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        config: LogConfig,
+        files: FilesBeside | None = None,
+        *,
+        start_offset: int = 0,
+    ) -> Log:
+        """The log of a partition, made where there is none; on another thread with `files`. What stood before
+        `start_offset` is known without it: it begins there, be it that it would end before. Raises `LogDamaged`."""
 
     def epoch_before_repair(self, topic: str, index: int) -> int | None:
         """The highest epoch that any log knows, where a part of this one was or is about to be cut off by a repair;
@@ -63,7 +75,19 @@ class PartitionStore(Protocol):
 class MemoryStore:
     """Logs in memory; nothing is left of a removed one."""
 
-    def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig, *, start_offset: int = 0) -> Log:
+    def beside(self) -> FilesBeside | None:
+        return None
+
+    def open(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        config: LogConfig,
+        files: FilesBeside | None = None,
+        *,
+        start_offset: int = 0,
+    ) -> Log:
         assert start_offset == 0, "nothing was there before"
         return MemoryLog(config)
 
@@ -107,21 +131,34 @@ class FolderStore:
         self._on_sync_failed = on_sync_failed
         self._doomed: list[tuple[int, str]] = []
 
-    def open(self, topic: str, topic_id: bytes, index: int, config: LogConfig, *, start_offset: int = 0) -> Log:
+    def beside(self) -> FilesBeside | None:
+        return self._files.beside()
+
+    def open(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        config: LogConfig,
+        files: FilesBeside | None = None,
+        *,
+        start_offset: int = 0,
+    ) -> Log:
         folder = f"{topic}-{index}"
-        found = read_partition_metadata(self._files, folder)
+        using = self._files if files is None else files
+        found = read_partition_metadata(using, folder)
         recovery = self._recovery(topic, index)
         if start_offset > recovery.log_start_offset:
             recovery = replace(recovery, log_start_offset=start_offset)
         if found is not None and found != topic_id and not recovery.repair:
             # Folders of deleted topics are out of the way by now (`tidy`).
             raise LogDamaged(f"{folder}/", None, 0, f"{PARTITION_METADATA} has the id of another topic, {found.hex()}")
-        log = SegmentLog.open(self._files, folder, config, now_ms=self._now_ms, recovery=recovery)
+        log = SegmentLog.open(using, folder, config, now_ms=self._now_ms, recovery=recovery)
         log.on_sync_failed = self._on_sync_failed
         for note in log.recovery_notes:
             _log.warning(note)
         if found != topic_id:
-            write_partition_metadata(self._files, folder, topic_id)
+            write_partition_metadata(using, folder, topic_id)
         return log
 
     def epoch_before_repair(self, topic: str, index: int) -> int | None:

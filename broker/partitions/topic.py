@@ -1,4 +1,4 @@
-"""A topic as this node has it: identity, configuration, and partitions that are opened when first needed."""
+"""A topic as this node has it: identity, configuration, and partitions, each from when its log is open."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import overload
@@ -9,10 +9,11 @@ from coordinator.cluster.topic_rules import INTERNAL_TOPICS
 
 
 class Partitions(Sequence[Partition]):
-    """The partitions of one topic, in order. Asking for one opens it; opening a thousand at start takes a while."""
+    """The partitions of one topic, in order. In the place of one whose log is not open yet stands one that refuses
+    everything, made by `closed_one`."""
 
-    def __init__(self, open_one: Callable[[int], Partition]) -> None:
-        self._open_one = open_one
+    def __init__(self, closed_one: Callable[[int], Partition]) -> None:
+        self._closed_one = closed_one
         self._slots: list[Partition | None] = []
         self._open_until = 0
         """All before this one are open: none is ever closed again."""
@@ -28,14 +29,20 @@ class Partitions(Sequence[Partition]):
         if isinstance(index, slice):
             return [self[one] for one in range(*index.indices(len(self._slots)))]
         partition = self._slots[index]
-        if partition is None:
-            index %= len(self._slots)
-            partition = self._slots[index] = self._open_one(index)
-        return partition
+        return self._closed_one(index % len(self._slots)) if partition is None else partition
 
     def __iter__(self) -> Iterator[Partition]:
         for index in range(len(self._slots)):
             yield self[index]
+
+    def put(self, index: int, partition: Partition) -> None:
+        """It is open now, or its log turned out to be damaged."""
+        assert self._slots[index] is None, "a log is opened once"
+        self._slots[index] = partition
+
+    def is_closed(self, index: int) -> bool:
+        """Whether there is such a partition, and its log is not open yet."""
+        return 0 <= index < len(self._slots) and self._slots[index] is None
 
     def opened(self) -> list[Partition]:
         """Those that are open already, with a log that can be used."""
@@ -60,13 +67,13 @@ class Topic:
     """See the head of this file. The topic id is the identity: a topic made again is another topic."""
 
     def __init__(
-        self, name: str, topic_id: bytes, config: TopicConfig, open_one: "Callable[[Topic, int], Partition]"
+        self, name: str, topic_id: bytes, config: TopicConfig, closed_one: "Callable[[Topic, int], Partition]"
     ) -> None:
         self.name = name
         self.topic_id = topic_id
         self.config = config
         self.internal = name in INTERNAL_TOPICS
-        self.partitions = Partitions(lambda index: open_one(self, index))
+        self.partitions = Partitions(lambda index: closed_one(self, index))
 
     def __repr__(self) -> str:
         return f"<Topic {self.name} {self.topic_id.hex()}>"

@@ -1,8 +1,8 @@
 """How many descriptors this process may have open, and how they are shared out.
 
 A part of them is the reserve, half of the rest a cache of open files, which makes room when there are no more
-(`broker.disk.local_files`). The system always gives the lowest number that is free: a number at the upper end says that
-nearly all are taken. That end is the reserve, for logs and syncs; no connection gets it.
+(`broker.disk.descriptor_cache`). The system always gives the lowest number that is free: a number at the upper end says
+that nearly all are taken. That end is the reserve, for logs and syncs; no connection gets it.
 """
 
 import resource

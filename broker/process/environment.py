@@ -14,6 +14,8 @@ from broker.process.sync_threads import SyncThreads
 from broker.process.time_slice import SliceQueue, TimeSlice
 from storage.files import Files
 
+BESIDE_THREADS = 2
+"""One that waits for the disk keeps none from computing; more would only keep the loop from it."""
 T = TypeVar("T")
 WallMs = NewType("WallMs", int)
 """Milliseconds since 1970. May jump both ways; it is what records and coordinators carry."""
@@ -39,16 +41,20 @@ class Environment(Protocol):
     def run_blocking(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """Run something that may block (a sync) off the loop."""
 
+    def run_beside(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """Run something that takes long and computes (opening a log) off the loop; no sync waits for it."""
+
     def boot_id(self) -> str:
         """Changes when the machine has rebooted, that is when the page cache may have been lost."""
 
 
 class RealEnvironment:
-    """The real one: system clock, kernel randomness, a small pool of threads for syncs."""
+    """The real one: system clock, kernel randomness, small pools of threads for syncs and for what takes longer."""
 
     def __init__(self, files: Files | None, *, sync_threads: int = 8) -> None:
         self._files = files
         self._threads = SyncThreads(sync_threads)
+        self._beside = SyncThreads(BESIDE_THREADS)
         self._slices = SliceQueue()
 
     @property
@@ -71,6 +77,9 @@ class RealEnvironment:
     def run_blocking(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         return self._threads.run(work)
 
+    def run_beside(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        return self._beside.run(work)
+
     def boot_id(self) -> str:
         try:
             with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as source:
@@ -80,6 +89,7 @@ class RealEnvironment:
 
     def close(self) -> None:
         self._threads.close()
+        self._beside.close()
 
 
 class OwnProcess:

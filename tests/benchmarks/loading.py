@@ -2,10 +2,13 @@
 
 --mb 300             of __consumer_offsets, over its 50 partitions     --rounds 3   starts after an orderly stop
 --records 1          offsets in one commit                             --groups 20  in each partition, 20 offsets each
+--topics 0           beside it, of 100 partitions each
 
 A broker makes the topic and stops; the commits are put behind what is there, as if groups had made them. Then it is
 started, and one connection asks for Metadata, a request at a time, until everything is loaded. What the loop's own
-monitor says comes from the same time; `cpu` is how much of that the process computed.
+monitor says comes from the same time; `cpu` is how much of that the process computed. At the first start logs have no
+snapshot of producers: they are replayed from their beginnings. It is measured, too, and so is how long the stop of a
+start takes that is told to stop at once.
 """
 
 import argparse
@@ -23,6 +26,7 @@ from broker.disk.local_files import LocalFiles
 from coordinator.groups.log_entries import committed_offset
 from protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest
 from protocol.messages.metadata import MetadataRequest
+from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from protocol.records.record import NewRecord, build_batch
 from storage.log import LogConfig
 from storage.recovery import Recovery
@@ -32,6 +36,7 @@ from tallystick.process import BrokerProcess
 from tests.attacks.measures import stalls_of
 
 PARTITIONS = 50
+PARTITIONS_OF_TOPICS = 100
 OFFSETS_PER_GROUP = 20
 MEGABYTE = 1_000_000
 PAUSE_S = 0.002
@@ -44,12 +49,18 @@ def options() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=1)
     parser.add_argument("--groups", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--topics", type=int, default=0)
     return parser.parse_args()
 
 
-async def make_topic(process: BrokerProcess) -> None:
+async def make_topics(process: BrokerProcess, topics: int) -> None:
     """Who looks for a group's coordinator makes `__consumer_offsets`."""
     connection = await Connection.connect("127.0.0.1", process.port)
+    for number in range(topics):
+        topic = CreatableTopic(
+            name=f"t{number}", num_partitions=PARTITIONS_OF_TOPICS, replication_factor=1, assignments=[], configs=[]
+        )
+        await connection.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 7)
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=["first"])
     while (await connection.ask(request, 4)).coordinators[0].error_code:
         await asyncio.sleep(LOADED_LOOK_S)
@@ -148,16 +159,24 @@ def measured(process: BrokerProcess) -> str:
     )
 
 
+def stop_of_a_start(process: BrokerProcess) -> str:
+    process.start()
+    asked = time.perf_counter()
+    process.stop(seconds=300)
+    return f"SIGTERM as soon as it serves: {time.perf_counter() - asked:.2f} s until it was gone"
+
+
 def main() -> None:
     chosen = options()
     with tempfile.TemporaryDirectory(prefix="tallystick-loading-") as folder:
         process = BrokerProcess(Path(folder), options=["--durability", "page-cache"], start_seconds=300)
         try:
             process.start()
-            asyncio.run(make_topic(process))
+            asyncio.run(make_topics(process, chosen.topics))
             process.stop(seconds=60)
             fill(process.data, megabytes=chosen.mb, groups=chosen.groups, records=chosen.records)
-            measured(process)  # it opens logs that it has no snapshots for, and writes them when it stops
+            print(stop_of_a_start(process), flush=True)
+            print("without snapshots:", measured(process), flush=True)
             for _ in range(chosen.rounds):
                 print(measured(process), flush=True)
             for line in process.log.read_text().splitlines():

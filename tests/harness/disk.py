@@ -15,6 +15,7 @@ from random import Random
 
 from protocol.schema import Buffer
 from tests.harness.loop import ProcessDied
+from tests.harness.nothing_beside import NothingBeside
 from tests.harness.page_cache import Folder, Inode
 
 Watcher = Callable[[str, str], None]
@@ -84,7 +85,7 @@ class SimulatedFile:
         self._closed = True
 
 
-class SimulatedDisk:
+class SimulatedDisk(NothingBeside):
     """See the head of this file. `watcher` sees every operation that changes something, before and after it."""
 
     def __init__(self) -> None:

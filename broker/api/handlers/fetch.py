@@ -12,6 +12,7 @@ from broker.api.waiting import Movements, WaitingRoom
 from broker.partitions.errors import storage_error
 from broker.partitions.partition import Partition
 from broker.partitions.read import FetchedData
+from broker.partitions.topic import Topic
 from broker.process.logging import EventLog
 from broker.process.memory_budget import AnswerBudget
 from protocol.errors import ErrorCode
@@ -76,7 +77,7 @@ def fetch(
 
     Not done: followers (`replica_id` is ignored), reading from the nearest replica, remote storage.
     """
-    if sum([len(topic.partitions) for topic in request.topics]) > AT_ONCE:
+    if services.topics.to_open.any_left or sum([len(topic.partitions) for topic in request.topics]) > AT_ONCE:
         return _begin_large(services, context, request, None)
     view = services.fetch_sessions.view(
         request, context.api_version, services.environment.monotonic_ms(), context.connection.connection_id
@@ -147,8 +148,8 @@ class _Attempt:
                 return None, ErrorCode.UNKNOWN_TOPIC_ID
         else:
             partition = topics.partition(wanted.topic, wanted.index)
-        if partition is not None and partition.offline is not None:
-            return None, storage_error(partition.offline)
+        if partition is not None and partition.refusal:
+            return None, partition.refusal
         return partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _read_one(self, reading: _Reading, wanted: Wanted, partition: Partition, room: int) -> None:
@@ -231,7 +232,8 @@ class _Attempt:
 def _begin_large(
     services: FetchServices, context: RequestContext, request: FetchRequest, view: FetchView | None
 ) -> "asyncio.Future[FetchResponse]":
-    """A fetch of many partitions, in slices of time. Who cancels the future (a client that is gone) ends it."""
+    """A fetch of many partitions, or while logs are being opened, in slices of time. Who cancels the future (a client
+    that is gone) ends it."""
     answer: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
     work = asyncio.get_running_loop().create_task(_large(services, context, request, view))
 
@@ -265,6 +267,7 @@ async def _large(
         view = services.fetch_sessions.view(request, context.api_version, now_ms(), connection_id, requested)
     if view.error:
         return FetchResponse(error_code=view.error, session_id=0, responses=[])
+    await services.topics.to_open.wait_a_moment((_topic(services, one), one.index) for one in view.wanted)
     attempt = _Attempt(services, context, request, view)
     while True:
         reading = _Reading()
@@ -286,6 +289,11 @@ async def _large(
         if slice_.spent():
             await slice_.wait_for_turn()
     return attempt.whole(topics, reading)
+
+
+def _topic(services: FetchServices, wanted: Wanted) -> Topic | None:
+    topics = services.topics
+    return topics.by_name(wanted.topic) if wanted.topic_id == NO_TOPIC_ID else topics.by_id(wanted.topic_id)
 
 
 def _epoch_error(wanted: Wanted, partition: Partition) -> ErrorCode:

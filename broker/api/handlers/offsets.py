@@ -4,6 +4,7 @@ or an epoch, and moving the beginning.
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 from typing import Protocol
 
 from broker.api.catalogue import handles
@@ -66,6 +67,8 @@ async def list_offsets(
     (-4), which is the beginning; v9 and v11 the end of what is tiered (-5) and the beginning of what is to be (-6):
     nothing ever is, so both are unknown.
     """
+    asked = ((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    await _wait_a_moment(services, asked)
     slice_ = services.environment.time_slice()
     topics: list[ListOffsetsTopicResponse] = []
     for topic in request.topics:
@@ -94,6 +97,12 @@ async def list_offsets(
                 await slice_.wait_for_turn()
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
+
+
+async def _wait_a_moment(services: OffsetServices, wanted: Iterable[tuple[str, int]]) -> None:
+    """For logs that are still being opened."""
+    topics = services.topics
+    await topics.to_open.wait_a_moment((topics.by_name(name), index) for name, index in wanted)
 
 
 async def _look_up(
@@ -143,8 +152,8 @@ def _epoch_error(partition: Partition | None, known_epoch: int) -> ErrorCode:
     """KIP-320: what the client believes of the leader."""
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if partition.offline is not None:
-        return storage_error(partition.offline)
+    if partition.refusal:
+        return partition.refusal
     if known_epoch < 0 or known_epoch == partition.leader_epoch:
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if known_epoch < partition.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -158,6 +167,8 @@ async def offset_for_leader_epoch(
 
     The largest epoch up to the one asked for, and its end; (-1, -1) for an epoch still to come. v3 replica id, ignored.
     """
+    asked = ((topic.topic, one.partition) for topic in request.topics for one in topic.partitions)
+    await _wait_a_moment(services, asked)
     time_slice = services.environment.time_slice()
     topics: list[OffsetForLeaderTopicResult] = []
     for topic in request.topics:
@@ -192,6 +203,8 @@ async def delete_records(
     writes it down with the next checkpoint). Compacted topics refuse (44). A partition that is named twice is answered
     once, and its last offset holds, as in Kafka.
     """
+    asked = ((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    await _wait_a_moment(services, asked)
     time_slice = services.environment.time_slice()
     wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
     waits: list[asyncio.Future[None]] = []

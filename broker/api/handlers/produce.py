@@ -59,6 +59,14 @@ def produce(
 
     Not done: `timeout_ms` (a sync ends or the broker does), old message formats.
     """
+    if services.topics.to_open.any_left:
+        return _wait_a_moment_first(services, context, request)
+    return _produce(services, context, request)
+
+
+def _produce(
+    services: ProduceServices, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Deferred | NoAnswer | Coroutine[Any, Any, ProduceResponse | Deferred | NoAnswer]:
     topics = request.topic_data
     if (len(topics) != 1 or len(topics[0].partition_data) >= AT_ONCE) and _has_many(topics):
         return _produce_in_slices(services, context, request)
@@ -80,6 +88,20 @@ def produce(
     if transactional:
         return _admit(services, context, request, writes, transactional, answer)
     return _append_and_answer(services, context, request, writes, answer, now_ms)
+
+
+async def _wait_a_moment_first(
+    services: ProduceServices, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Deferred | NoAnswer:
+    """For logs that are still being opened."""
+    topics = services.topics
+    find = topics.by_id if context.api_version >= TOPIC_IDS_SINCE else topics.by_name
+    key = "topic_id" if context.api_version >= TOPIC_IDS_SINCE else "name"
+    await topics.to_open.wait_a_moment(
+        (find(getattr(topic, key)), data.index) for topic in request.topic_data for data in topic.partition_data
+    )
+    result = _produce(services, context, request)
+    return await result if isinstance(result, Coroutine) else result
 
 
 def _has_many(topics: Sequence[TopicProduceData]) -> bool:

@@ -12,7 +12,6 @@ from broker.api.context import RequestContext
 from broker.api.linear_pattern import BadPattern, Pattern
 from broker.api.services import WithEnvironment, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError
-from broker.partitions.errors import storage_error
 from broker.partitions.partition import Partition
 from broker.process.time_slice import TimeSlice
 from coordinator.cluster.topic_rules import Refused, check_name
@@ -45,6 +44,10 @@ async def describe_producers(
 ) -> DescribeProducersResponse:
     """What each partition knows of its producers; `current_txn_start_offset` tells an open transaction. A partition
     that is named twice is described once."""
+    directory = services.topics
+    await directory.to_open.wait_a_moment(
+        (directory.by_name(topic.name), index) for topic in request.topics for index in topic.partition_indexes
+    )
     time_slice = services.environment.time_slice()
     topics = []
     described: set[tuple[str, int]] = set()
@@ -54,12 +57,12 @@ async def describe_producers(
             if (topic.name, index) in described:
                 continue
             described.add((topic.name, index))
-            partition = services.topics.partition(topic.name, index)
+            partition = directory.partition(topic.name, index)
             if partition is None:
-                known = services.topics.by_name(topic.name) is not None
+                known = directory.by_name(topic.name) is not None
                 partitions.append(_nowhere(topic.name, index, topic_exists=known))
-            elif partition.offline is not None:
-                error = storage_error(partition.offline)
+            elif partition.refusal:
+                error = partition.refusal
                 partitions.append(PartitionResponse(partition_index=index, error_code=error, active_producers=[]))
             else:
                 producers = await _producers_of(partition, time_slice)

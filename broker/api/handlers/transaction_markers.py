@@ -118,6 +118,8 @@ async def _end_through_coordinator(
     if stale:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if partition is not None:
+        if partition.refusal is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            return partition.refusal
         known_epoch = partition.derived.producers.coordinator_epoch(marker_request.producer_id)
         if marker_request.coordinator_epoch < known_epoch:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED

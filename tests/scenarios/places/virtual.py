@@ -139,6 +139,9 @@ class Virtual:
             assert self.scheduler.now < ended_by, "the broker has not ended"
             await asyncio.sleep(0.01)
         await self.broker.start()
+        node = self.broker.node
+        while self.broker.alive and node is not None and node.services.topics.to_open.any_left:
+            await asyncio.sleep(0.001)
 
 
 def play(scenario: Scenario, transaction_version: int) -> list[list[str]]:

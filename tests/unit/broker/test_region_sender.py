@@ -12,8 +12,9 @@ import pytest
 import uvloop
 
 from broker.api.context import ConnectionInfo
+from broker.disk.descriptor_cache import LocalFile
 from broker.disk.file_region import CAN_SEND_FILES
-from broker.disk.local_files import LocalFile, LocalFiles
+from broker.disk.local_files import LocalFiles
 from broker.network.connection import Connection
 from tests.unit.broker.doubles import FakeCall, FakeHost, request
 

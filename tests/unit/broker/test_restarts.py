@@ -49,6 +49,8 @@ class SimulatedDisk(RealEnvironment):
             done.set_exception(error)
         return done
 
+    run_beside = run_blocking
+
     def boot_id(self) -> str:
         return self._boot
 

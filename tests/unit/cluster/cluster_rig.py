@@ -152,9 +152,13 @@ def image_of(machine: ClusterCoordinator) -> dict[str, Any]:
 
 
 def with_node(
-    story: Callable[[Services], Awaitable[T]], *, folder: Path | None = None, settings: dict[str, str] | None = None
+    story: Callable[[Services], Awaitable[T]],
+    *,
+    folder: Path | None = None,
+    settings: dict[str, str] | None = None,
+    opened: bool = True,
 ) -> T:
-    """Run a story against a started node, in memory or in a folder; the node is stopped in the end."""
+    """Run a story against a started node, in memory or in a folder, with its logs open; it is stopped in the end."""
     values = {"num.partitions": "2", "offsets.topic.num.partitions": "3", **(settings or {})}
     if folder is None:
         values["tallystick.in.memory"] = "true"
@@ -170,7 +174,10 @@ def with_node(
                 "PLAINTEXT": Endpoint("PLAINTEXT", "127.0.0.1", 9092),
                 "OUTSIDE": Endpoint("OUTSIDE", "broker.example", 19092),
             }
-            told = await story(await node.start(endpoints))
+            services = await node.start(endpoints)
+            if opened:
+                await services.topics.wait_until_open()
+            told = await story(services)
             await node.stop()
             return told
         finally:

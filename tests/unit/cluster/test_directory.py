@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from broker.api.services import Services
-from broker.partitions.errors import PartitionError
+from broker.partitions.errors import AppendError
 from broker.partitions.topic import Partitions, Topic
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -193,13 +193,16 @@ def test_a_thousand_partitions_open_while_the_loop_breathes(tmp_path: Path) -> N
     async def second(node: Services) -> None:
         found = node.topics.by_name("wide")
         assert found is not None and not found.partitions.opened(), "a start waits for none of them"
-        assert append(node, "wide", 150) == 0, "one that is needed is opened at once"
+        with pytest.raises(AppendError, match="NOT_LEADER_OR_FOLLOWER"):
+            append(node, "wide", 150)
+        await node.topics.to_open.wait_a_moment([(found, 150)])
+        assert append(node, "wide", 150) == 0 and found.partitions.is_closed(199), "what is asked for is opened next"
         await node.topics.wait_until_open()
         assert len(found.partitions.opened()) == 200
 
     settings = {"tallystick.durability": "page-cache"}
     with_node(first, folder=tmp_path, settings=settings)
-    with_node(second, folder=tmp_path, settings=settings)
+    with_node(second, folder=tmp_path, settings=settings, opened=False)
 
 
 def test_producer_ids_come_from_blocks_and_are_never_the_same(tmp_path: Path) -> None:
@@ -226,8 +229,9 @@ def test_no_log_is_opened_for_a_deleted_topic(tmp_path: Path) -> None:
         made = await created(node, "t", 1)
         made.partitions.grow(2)
         await deleted(node, "t")
-        with pytest.raises(PartitionError, match="UNKNOWN_TOPIC_OR_PARTITION"):
-            made.partitions[1]
+        await node.topics.wait_until_open([made])
+        await node.topics.to_open.wait_a_moment([(made, 1)])
+        assert made.partitions.is_closed(1)
         assert not (tmp_path / "t-1").exists()
 
     with_node(story, folder=tmp_path)
@@ -282,11 +286,11 @@ def test_a_partition_that_opens_does_not_look_at_all_others() -> None:
             for index in range(len(self)):
                 yield self[index]
 
-    partitions = Partitions(lambda index: cast(Any, SimpleNamespace(index=index, offline=None)))
+    partitions = Partitions(lambda index: cast(Any, None))
     partitions._slots = slots = Counted()
     partitions.grow(1_000)
     while (index := partitions.first_closed()) is not None:
-        _ = partitions[index]
+        partitions.put(index, cast(Any, SimpleNamespace(index=index, offline=None)))
     assert len(partitions.opened()) == 1_000
     assert slots.looks < 10_000
 

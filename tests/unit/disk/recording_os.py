@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+import broker.disk.descriptor_cache
 import broker.disk.local_files
 from protocol.schema import Buffer
 
 
 class RecordingOs:
-    """Stands in for the module `os` in `broker.disk.local_files`; everything is really done.
+    """Stands in for the module `os` in `broker.disk`; everything is really done.
 
     `calls` are in the order of the system calls, with paths relative to `root`. `unsynced` are the files whose contents
     a power cut might take away, `unsynced_names` the folders that may have lost or kept a name.
@@ -126,4 +127,5 @@ def record(monkeypatch: pytest.MonkeyPatch, root: str) -> RecordingOs:
     """From now on, until the end of the test."""
     recording = RecordingOs(root)
     monkeypatch.setattr(broker.disk.local_files, "os", recording)
+    monkeypatch.setattr(broker.disk.descriptor_cache, "os", recording)
     return recording

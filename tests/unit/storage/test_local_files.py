@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import broker.disk.descriptor_cache
 import broker.disk.local_files
 from broker.disk.local_files import DataFolderLocked, LocalFiles
 
@@ -130,7 +131,7 @@ def test_a_sync_under_way_keeps_its_file(files: LocalFiles, monkeypatch: pytest.
         synced.append(os.fstat(descriptor).st_ino)
         fdatasync(descriptor)
 
-    monkeypatch.setattr(broker.disk.local_files, "_sync_contents", slow)
+    monkeypatch.setattr(broker.disk.descriptor_cache, "sync_contents", slow)
     thread = threading.Thread(target=file.sync)
     thread.start()
     assert begun.wait(10)

@@ -15,7 +15,7 @@ TOPIC_ID = bytes(range(16))
 
 def writer_to(name: str, *, partition: Any = None, shard: Any = None) -> LocalMarkerWriter:
     """A node with one topic, as far as a marker sees it."""
-    topic = SimpleNamespace(name=name, topic_id=TOPIC_ID)
+    topic = SimpleNamespace(name=name, topic_id=TOPIC_ID, partitions=SimpleNamespace(is_closed=lambda _: False))
     topics = SimpleNamespace(by_id=lambda _: topic, by_name=lambda _: topic, partition_by_id=lambda *_: partition)
     parts: dict[str, Any] = {
         "topics": topics,
