@@ -89,12 +89,15 @@ class SnapshotFolder:
 
     def size_and_time(self, one: SnapshotId) -> tuple[int, int]:
         """(bytes, time of the last record it holds in milliseconds); the time of a damaged one is 0."""
-        file = self._files.open(self.path(one))
         try:
-            head = file.read(0, HEADER_SIZE)
-            return file.size(), read_header(head).max_timestamp if len(head) == HEADER_SIZE else 0
-        finally:
-            file.close()
+            file = self._files.open(self.path(one))
+            try:
+                head = file.read(0, HEADER_SIZE)
+                return file.size(), read_header(head).max_timestamp if len(head) == HEADER_SIZE else 0
+            finally:
+                file.close()
+        except OSError:
+            return 0, 0
 
     def write(self, one: SnapshotId, batches: Sequence[Buffer]) -> None:
         """Durable when it returns, and so is what was renamed in the data folder before. Raises `OSError`."""

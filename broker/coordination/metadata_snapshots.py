@@ -105,7 +105,10 @@ class MetadataSnapshots:
         ids = folder.ids()
         while len(ids) > 1 and self._has_had_its_time(folder, ids):
             await self._cut(ids[1].end_offset)
-            await self._environment.run_blocking(lambda: folder.delete(ids[:1]))
+            try:
+                await self._environment.run_blocking(lambda: folder.delete(ids[:1]))
+            except OSError as error:  # there is no harm in it, and perhaps it is no file
+                _log.warning("an old metadata snapshot cannot be deleted", file=folder.path(ids[0]), reason=error)
             self._known.pop(ids.pop(0), None)
 
     def _has_had_its_time(self, folder: SnapshotFolder, ids: list[SnapshotId]) -> bool:

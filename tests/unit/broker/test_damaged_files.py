@@ -24,6 +24,7 @@ from tests.harness.read_committed_oracle import Seen, committed_records
 from tests.harness.simulated_files import SimulatedFiles
 from tests.simulation.broker_process import SmallLogs
 from tests.unit.broker.test_restarts import SimulatedDisk, opened
+from tests.unit.cluster.test_metadata_snapshots import snapshot
 from tests.unit.partition.rig import idempotent, in_transaction
 
 NOW_MS = 1_700_000_000_000
@@ -40,8 +41,8 @@ class Small(SmallLogs):
     segment_bytes = 1000
 
 
-def life(files: SimulatedFiles, story: Callable[[Node], None]) -> None:
-    """One life of a node whose partitions are open, up to an orderly end."""
+def life(files: SimulatedFiles, story: Callable[[Node], None], *, with_snapshot: bool = True) -> None:
+    """One life of a node whose partitions are open, up to an orderly end; one `with_snapshot` of the metadata."""
 
     async def run() -> None:
         environment = SimulatedDisk(files, "boot")
@@ -51,6 +52,8 @@ def life(files: SimulatedFiles, story: Callable[[Node], None]) -> None:
             for topic in TOPICS:
                 await opened(node, topic)
             story(node)
+            if with_snapshot:
+                await snapshot(node)
             await node.services.group_commit.wait_until_idle()
             await node.stop()
         finally:
@@ -212,12 +215,20 @@ OF_THE_FOLDER = (
     "recovery-point-offset-checkpoint",
     ".kafka_cleanshutdown",
 )
-OF_A_LOG = ("log 0", "index 0", "timeindex 0", "snapshot 0", "leader-epoch-checkpoint", "partition.metadata")
+OF_A_LOG = (
+    "log 0",
+    "index 0",
+    "timeindex 0",
+    "checkpoint -1",
+    "snapshot 0",
+    "leader-epoch-checkpoint",
+    "partition.metadata",
+)
 OF_SEGMENTS = [f"{suffix} {which}" for suffix in ("log", "index", "timeindex", "txnindex") for which in (0, 2, -1)]
 FILES = [
     *OF_THE_FOLDER,
     *(f"__cluster_metadata-0/{name}" for name in OF_A_LOG),
-    *(f"t-0/{name}" for name in (*OF_SEGMENTS, "snapshot -1", "aborted-checkpoint", "producers -1", *OF_A_LOG[4:])),
+    *(f"t-0/{name}" for name in (*OF_SEGMENTS, "snapshot -1", "aborted-checkpoint", "producers -1", *OF_A_LOG[-2:])),
 ]
 
 
