@@ -133,7 +133,7 @@ DEFECTS: dict[str, Defect] = {
         Defect(
             "acknowledged before durable",
             "Redpanda #6018",
-            _replaced(Visibility, "committed", lambda right, self, offset: None),
+            _replaced(Visibility, "when_committed", lambda right, self, offset, tell: tell(None)),
         ),
         Defect(
             "sync does nothing",
