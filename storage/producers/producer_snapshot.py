@@ -16,6 +16,7 @@ match (another program wrote the snapshot), it is ignored.
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 
 from crc32c import crc32c
@@ -191,7 +192,8 @@ class SnapshotFiles:
         for name in reversed(self._files.list(self._folder)):
             stem, _, suffix = name.partition(".")
             if "." + suffix in (SNAPSHOT_SUFFIX, SIDECAR_SUFFIX) and stem.isdigit() and int(stem) not in offsets:
-                self._files.delete(f"{self._folder}/{name}")
+                with suppress(IsADirectoryError):  # somebody else's, and in nobody's way
+                    self._files.delete(f"{self._folder}/{name}")
 
     def _delete(self, offsets: list[int]) -> None:
         """Delete snapshots that would mislead; they are gone for good when this returns."""

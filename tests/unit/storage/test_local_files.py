@@ -12,6 +12,7 @@ import pytest
 import broker.disk.descriptor_cache
 import broker.disk.local_files
 from broker.disk.local_files import DataFolderLocked, LocalFiles
+from storage.producers.producer_snapshot import SnapshotFiles
 
 
 @pytest.fixture
@@ -198,3 +199,14 @@ def test_another_thread_reads_whatever_becomes_of_the_descriptor(files: LocalFil
     thread.start()
     thread.join()
     assert read == [b"234"] and first.descriptor < 0
+
+
+def test_a_folder_in_the_place_of_an_old_snapshot_is_left_where_it_is(files: LocalFiles) -> None:
+    files.make_folder("t-0")
+    snapshots = SnapshotFiles(files, "t-0")
+    for offset in range(10):
+        snapshots.write(offset, {}, durable_offset=offset)
+        if offset == 0:
+            files.delete(f"t-0/{0:020d}.snapshot")
+            files.make_folder(f"t-0/{0:020d}.snapshot")
+    assert snapshots.offsets() == [0, 7, 8, 9]
