@@ -10,7 +10,7 @@ MUTANTS = (
     Mutant(
         "fdatasync is left out",
         "acknowledged before durable, at the last hop",
-        (Change(f"{LOCAL_FILES}:_sync_contents", "os.fdatasync(descriptor)", "pass"),),
+        (Change("broker.disk.descriptor_cache:sync_contents", "os.fdatasync(descriptor)", "pass"),),
         (f"{SYNCED}::test_a_sync_is_a_sync_of_contents",),
         unseen=REAL,
     ),
@@ -24,7 +24,7 @@ MUTANTS = (
     Mutant(
         "a file is renamed before its contents are on the disk",
         "ext4 with delayed allocation: an empty file in the place of the old one",
-        (Change(f"{LOCAL_FILES}:LocalFiles.write_whole", "_sync_contents(descriptor)", "pass"),),
+        (Change(f"{LOCAL_FILES}:LocalFiles.write_whole", "sync_contents(descriptor)", "pass"),),
         (f"{SYNCED}::test_a_file_written_whole_has_its_contents_before_its_name",),
         unseen=REAL,
     ),

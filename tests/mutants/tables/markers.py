@@ -95,6 +95,11 @@ MUTANTS = (
         (
             Change(
                 f"{WRITER}.write",
+                "self._topics.by_name(topic) if topic_id is None else self._topics.by_id(topic_id)",
+                "self._topics.by_name(topic)",
+            ),
+            Change(
+                f"{WRITER}._write",
                 "topics.by_name(topic) if topic_id is None else topics.by_id(topic_id)",
                 "topics.by_name(topic)",
             ),
