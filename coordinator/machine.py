@@ -9,7 +9,7 @@ Rule 4. Nothing here waits, reads a clock or draws a random number; the time and
 they saw is durable.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -55,11 +55,23 @@ class Marker:
     transaction_version: int
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A whole batch that was built before the decision, where building and replaying it would take too long at once.
+
+    `replay`, with the offset of its first record, changes state exactly as replaying its records one by one does.
+    """
+
+    batch: bytes
+    replay: Callable[[int], None]
+
+
 @dataclass(slots=True)
 class Outcome:
     """What an operation decided.
 
-    `records` go into the log as one batch, of the transaction of `stamp` if that is given. `marker` is written
+    `records` go into the log as one batch, of the transaction of `stamp` if that is given; a `block` stands in their
+    place. `marker` is written
     instead of records (WriteTxnMarkers on `__consumer_offsets`). `answers` are released when all that the
     operation saw, its own records included, is durable. `reason` is for people: logs, timelines, `explain`.
     """
@@ -67,6 +79,7 @@ class Outcome:
     records: Sequence[Record] = ()
     stamp: ProducerStamp | None = None
     marker: Marker | None = None
+    block: Block | None = None
     answers: list[tuple[Ticket, Any]] = field(default_factory=list)
     reason: str = ""
 

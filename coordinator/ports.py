@@ -36,6 +36,9 @@ class ShardLog(Protocol):
     def append(self, records: Sequence[Record], *, stamp: ProducerStamp | None, now_ms: int) -> int:
         """Append one batch; returns its base offset. Raises `AppendRefused`. Does not wait."""
 
+    def append_built(self, batch: bytes, *, now_ms: int) -> int:
+        """Append a whole batch; returns its base offset. Raises `AppendRefused`. Does not wait."""
+
     def append_marker(self, marker: Marker, *, now_ms: int) -> int:
         """Append one control batch; returns its offset. Raises `AppendRefused`. Does not wait."""
 

@@ -221,6 +221,10 @@ class Shard(Generic[M]):
             offset = self.log.append_marker(marker, now_ms=now_ms)
             return [ReplayedMarker(offset, now_ms, _stamp_of(marker), marker.commit)]
         records = outcome.records
+        if outcome.block is not None:
+            assert not records, "a block stands in their place"
+            outcome.block.replay(self.log.append_built(outcome.block.batch, now_ms=now_ms))
+            return []
         if not records:
             return []
         offset = self.log.append(records, stamp=outcome.stamp, now_ms=now_ms)

@@ -3,9 +3,10 @@
 The log is always synced, whatever the durability of topics: ids and epochs that were handed out must never come again.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from broker.config.topic_config import TopicConfig
 from broker.coordination.coordinators import CoordinatorError, FutureTicket, PartitionShardLog
@@ -24,7 +25,7 @@ from protocol.codec import read_metadata_frame
 from protocol.schema import Buffer, schema_of
 from storage.log import Log, LogConfig
 
-E = TypeVar("E")
+E = TypeVar("E", contravariant=True)
 Spent = Callable[[], bool]
 """Whether the loop is to be given to others."""
 
@@ -69,6 +70,16 @@ class Beginning:
                 topic.append(entry)
         if not self.is_cut:
             yield from topic
+
+
+class Large(Protocol[E]):
+    """Who asks for entries that take too long beside others."""
+
+    def holds(self, entry: E) -> bool:
+        """Whether this is one, as far as it can be seen at a glance."""
+
+    async def answer(self, entry: E) -> list[Any]:
+        """Its result; none where it is to be decided as any other. Raises `CoordinatorError`."""
 
 
 class _BehindSnapshot(PartitionShardLog):
@@ -180,20 +191,35 @@ class Cluster:
         return await ticket.future
 
     async def ask_in_slices(
-        self, entries: Sequence[E], operation: Callable[[ClusterCoordinator, Ticket, Sequence[E], Spent], Outcome]
+        self,
+        entries: Sequence[E],
+        operation: Callable[[ClusterCoordinator, Ticket, Sequence[E], Spent], Outcome],
+        *,
+        large: Large[E] | None = None,
     ) -> list[Any]:
         """Run an operation on a request of many entries, each a matter of its own: it answers a list of one result for
-        each entry it had the time for, and is run again on the rest."""
+        each entry it had the time for, and is run again on the rest. Entries that are too large for that are asked for
+        by themselves."""
         time_slice = self._environment.time_slice()
         results: list[Any] = []
+        apart = deque(number for number, one in enumerate(entries) if large is not None and large.holds(one))
         while True:
-            rest = entries[len(results) :]
-            results += await self.ask(
-                lambda machine, ticket, rest=rest: operation(machine, ticket, rest, time_slice.spent)  # type: ignore[misc]
-            )
+            begin = len(results)
+            if large is not None and apart and apart[0] == begin:
+                apart.popleft()
+                results += await large.answer(entries[begin])
+                end = begin + 1
+            else:
+                end = apart[0] if apart else len(entries)
+            if len(results) < end or not entries:
+                rest = entries[len(results) : end]
+                results += await self.ask(
+                    lambda machine, ticket, rest=rest: operation(machine, ticket, rest, time_slice.spent)  # type: ignore[misc]
+                )
             if len(results) >= len(entries):
                 return results
-            await time_slice.wait_for_turn()
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
 
     def close(self) -> None:
         """Take no more questions; close the log."""

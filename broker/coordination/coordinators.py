@@ -140,6 +140,9 @@ class PartitionShardLog:
                 base_sequence=0,
                 transactional=True,
             )
+        return self.append_built(batch, now_ms=now_ms)
+
+    def append_built(self, batch: bytes, *, now_ms: int) -> int:
         try:
             return self.partition.append_records(batch, now_ms=now_ms)
         except AppendError as refused:

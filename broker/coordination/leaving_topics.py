@@ -1,4 +1,7 @@
-"""Deleted topics whose logs are still to be moved out of the way; a name is free when they are."""
+"""Deleted topics whose logs are still to be closed and moved out of the way; a name is free when they are.
+
+Nobody can find their partitions any more, nor write to them; who waits at one is told when it is closed, in its turn.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,7 +31,7 @@ class LeavingTopics:
         """The logs of one topic are moved out of the way at a time: a thousand tasks of one step each are one turn."""
 
     def add(self, topic: Topic, opened: list[Partition]) -> None:
-        """Its `opened` partitions are discarded by now."""
+        """Its `opened` partitions take no more writes by now."""
         self.with_folders.add(topic.topic_id)
         task = asyncio.get_running_loop().create_task(self._remove_logs(topic, opened))
         self._tasks[topic.name] = task
@@ -47,6 +50,7 @@ class LeavingTopics:
         async with self._removing:
             time_slice = self._environment.time_slice()
             for partition in opened:
+                partition.discard()
                 while not self._store.release(partition.log):
                     await asyncio.sleep(RELEASE_RETRY_S)
                 if time_slice.spent():

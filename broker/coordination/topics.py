@@ -15,6 +15,7 @@ from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.leaving_topics import LeavingTopics
 from broker.coordination.metadata_snapshots import MetadataSnapshots
 from broker.coordination.opening_logs import LogsToOpen
+from broker.coordination.wide_requests import WideCreations, WideGrowths
 from broker.partitions.internal_topics import PARTITION_COUNTS, internal_configs
 from broker.partitions.log_opening import PartitionOpener
 from broker.partitions.partition import Partition
@@ -118,7 +119,7 @@ class TopicDirectory:
         self._created.append(follower)
 
     def on_deleted(self, follower: Follower) -> None:
-        """Be told of each topic that is gone; its partitions are discarded by then."""
+        """Be told of each topic that is gone; nobody writes to its partitions any more."""
         self._deleted.append(follower)
 
     def before_reuse(self, follower: Callable[[Topic], Awaitable[None]]) -> None:
@@ -221,7 +222,7 @@ class TopicDirectory:
         del self._by_name[topic.name]
         opened = topic.partitions.opened()
         for partition in opened:
-            partition.discard()
+            partition.discarded = True
         for follower in self._deleted:
             follower(topic)
         self._leaving.add(topic, opened)
@@ -271,6 +272,7 @@ class TopicDirectory:
                 validate_only=validate_only,
                 spent=spent,
             ),
+            large=None if validate_only else WideCreations(self._cluster, self._environment, rules),
         )
         await self._leaving.wait_until_removed(names)
         await self.wait_until_open([topic for one in results if (topic := self._by_id.get(one.topic_id)) is not None])
@@ -298,6 +300,7 @@ class TopicDirectory:
             lambda machine, ticket, planned, spent: machine.create_partitions(
                 ticket, planned, rules, validate_only=validate_only, spent=spent
             ),
+            large=None if validate_only else WideGrowths(self._cluster, self._environment, rules),
         )
         await self.wait_until_open([topic for one in results if (topic := self._by_name.get(one.name)) is not None])
         return results

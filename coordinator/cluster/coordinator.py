@@ -10,29 +10,41 @@ from dataclasses import dataclass
 
 from coordinator.cluster.configs import AlteredResource, alter
 from coordinator.cluster.features import FINALIZED_FEATURES, SUPPORTED_FEATURES, update
+from coordinator.cluster.framing import framed
 from coordinator.cluster.image import ClusterImage
 from coordinator.cluster.records import (
     BrokerEndpoint,
     BrokerFeature,
     FeatureLevelRecord,
-    PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
 )
 from coordinator.cluster.topic_rules import Refused
-from coordinator.cluster.topics import Decided, Planned, Rules, create, delete, grow, never_spent
-from coordinator.machine import Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
-from protocol.codec import metadata_frame
+from coordinator.cluster.topics import (
+    Decided,
+    Planned,
+    Rules,
+    create,
+    created,
+    decide_creation,
+    decide_growth,
+    delete,
+    grow,
+    never_spent,
+)
+from coordinator.cluster.wide_topics import WideBatch
+from coordinator.machine import Block, Outcome, ReplayedMarker, ReplayedRecord, Ticket
 from protocol.errors import ErrorCode
 from protocol.messages.features import FeatureUpdateKey
-from protocol.messages.topics import CreatableTopic, CreatePartitionsTopic, DeleteTopicState
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+    DeleteTopicState,
+)
 
 PRODUCER_ID_BLOCK = 1000
 LAST_PRODUCER_ID = (1 << 63) - 1
-
-_RECORD_VERSIONS: dict[type, int] = {RegisterBrokerRecord: 3, PartitionRecord: 1}
-"""The version a record is written in, where it is not 0: what a Kafka of our `metadata.version` writes. Earlier ones
-are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +67,6 @@ class ProducerIdBlock:
 
     first: int
     count: int
-
-
-def framed(messages: Iterable[object]) -> list[Record]:
-    """Records as they stand in the log. They have no keys: the metadata log is not compacted by key."""
-    return [
-        Record(key=None, value=metadata_frame(message, _RECORD_VERSIONS.get(type(message), 0))) for message in messages
-    ]
 
 
 class ClusterCoordinator:
@@ -127,11 +132,36 @@ class ClusterCoordinator:
     ) -> Outcome:
         """Answers a list of `CreatableTopicResult`, for as many of the topics as there was time."""
         decided = Decided()
-        results = create(self.image, topics, rules, fresh_id, decided, spent)
-        if validate_only:
-            for result in results:
-                result.topic_id = bytes(16)
-        return _decided(ticket, [] if validate_only else decided.records, results, "create topics")
+        results = create(self.image, topics, rules, fresh_id, decided, spent, validate_only=validate_only)
+        return _decided(ticket, decided.records, results, "create topics")
+
+    def create_wide(self, ticket: Ticket, topic: CreatableTopic, rules: Rules, wide: WideBatch) -> Outcome:
+        """Append what was built for the topic. Answers a list of its `CreatableTopicResult`, or None if it is to be
+        decided anew."""
+        try:
+            same = decide_creation(self.image, topic, rules)[0] == len(wide.indexes)
+        except Refused:
+            same = False
+        if not same or wide.topic_id in self.image.by_id:
+            return Outcome(answers=[(ticket, None)], reason="what was built does not hold")
+        answers: list[tuple[Ticket, object]] = [(ticket, [created(self.image, topic, rules, wide.topic_id)])]
+        return Outcome(block=self._block(wide), answers=answers, reason="create a wide topic")
+
+    def grow_wide(self, ticket: Ticket, topic: CreatePartitionsTopic, rules: Rules, wide: WideBatch) -> Outcome:
+        """Append what was built for the topic. Answers a list of its `CreatePartitionsTopicResult`, or None if it is to
+        be decided anew."""
+        try:
+            found = decide_growth(self.image, topic, rules)
+            same = found.topic_id == wide.topic_id and found.partition_count == wide.indexes.start
+        except Refused:
+            same = False
+        if not same:
+            return Outcome(answers=[(ticket, None)], reason="what was built does not hold")
+        answers: list[tuple[Ticket, object]] = [(ticket, [CreatePartitionsTopicResult(name=topic.name)])]
+        return Outcome(block=self._block(wide), answers=answers, reason="grow a topic widely")
+
+    def _block(self, wide: WideBatch) -> Block:
+        return Block(wide.batch, lambda offset: self.image.replay_wide(offset, wide))
 
     def delete_topics(
         self,

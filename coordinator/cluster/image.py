@@ -7,7 +7,7 @@ What only a snapshot of the image needs (`coordinator.cluster.snapshot`) is kept
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinator.cluster.records import (
     ConfigRecord,
@@ -22,6 +22,9 @@ from coordinator.cluster.records import (
 )
 from protocol.codec import decode, read_metadata_frame
 from protocol.schema import schema_of
+
+if TYPE_CHECKING:
+    from coordinator.cluster.wide_topics import WideBatch
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
@@ -102,6 +105,19 @@ class ClusterImage:
         self.last_offset = offset
         self.last_timestamp_ms = max(self.last_timestamp_ms, timestamp_ms)
         self.record_bytes += len(frame)
+
+    def replay_wide(self, offset: int, wide: "WideBatch") -> None:
+        """Take in a batch of many partitions of one topic; what each of its records says, at once."""
+        for number, frame in enumerate(wide.head):
+            self.replay(offset + number, frame, wide.timestamp_ms)
+        topic = self.by_id[wide.topic_id]
+        assert wide.indexes.start == topic.partition_count, "partitions come in order"
+        self._changes(topic)
+        topic.partition_count += len(wide.indexes)
+        self.last_offset = offset + len(wide.head) + len(wide.indexes) - 1
+        self.last_timestamp_ms = max(self.last_timestamp_ms, wide.timestamp_ms)
+        self.record_bytes += wide.partition_bytes
+        self._tell(self.last_offset, topic)
 
     def _changes(self, topic: TopicImage) -> None:
         """Called before it does: a snapshot under way is of what was."""

@@ -9,8 +9,8 @@ in it, made and removed, as long as its folders may still be there: whoever find
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from coordinator.cluster.coordinator import framed
 from coordinator.cluster.features import METADATA_VERSION
+from coordinator.cluster.framing import framed
 from coordinator.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, TopicImage
 from coordinator.cluster.records import (
     ConfigRecord,

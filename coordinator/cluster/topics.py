@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from coordinator.cluster.config_keys import TOPIC_KEYS, Layers, check_topic_values
 from coordinator.cluster.config_types import InvalidConfig
-from coordinator.cluster.image import TOPIC_RESOURCE, ClusterImage
+from coordinator.cluster.image import TOPIC_RESOURCE, ClusterImage, TopicImage
 from coordinator.cluster.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from coordinator.cluster.topic_rules import (
     INTERNAL_TOPICS,
@@ -111,6 +111,8 @@ def create(
     fresh_id: Callable[[], bytes],
     decided: Decided,
     spent: Callable[[], bool] = never_spent,
+    *,
+    validate_only: bool = False,
 ) -> list[CreatableTopicResult]:
     """Decide a CreateTopics, one entry at least."""
     results: list[CreatableTopicResult] = []
@@ -119,7 +121,7 @@ def create(
         try:
             if planned.refused is not None:
                 raise planned.refused
-            results.append(_create_one(image, topic, rules, fresh_id, decided))
+            results.append(_create_one(image, topic, rules, fresh_id, None if validate_only else decided))
         except Refused as refused:
             code = refused.error
             results.append(
@@ -130,21 +132,15 @@ def create(
     return results
 
 
-def _create_one(
-    image: ClusterImage, topic: CreatableTopic, rules: Rules, fresh_id: Callable[[], bytes], decided: Decided
-) -> CreatableTopicResult:
+def decide_creation(image: ClusterImage, topic: CreatableTopic, rules: Rules) -> tuple[int, dict[str, str]]:
+    """(number of partitions, settings) of a topic that may be made. Raises `Refused`."""
     _check_new_name(image, topic.name, rules.longest_name)
-    count = _partition_count(topic, rules)
-    configs = _configs(topic, rules)
-    topic_id = fresh_id()
-    while topic_id == NO_ID or topic_id in image.by_id:
-        topic_id = fresh_id()
-    decided.records.append(TopicRecord(name=topic.name, topic_id=topic_id))
-    decided.records.extend(
-        ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
-        for name, value in configs.items()
-    )
-    decided.records.extend(_partition_records(topic_id, range(count), rules))
+    return _partition_count(topic, rules), _configs(topic, rules)
+
+
+def created(image: ClusterImage, topic: CreatableTopic, rules: Rules, topic_id: bytes) -> CreatableTopicResult:
+    """What is answered of a topic that is made."""
+    count, configs = decide_creation(image, topic, rules)
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
@@ -153,6 +149,31 @@ def _create_one(
         replication_factor=1,
         configs=_described(configs, rules.layers),
     )
+
+
+def topic_records(name: str, topic_id: bytes, configs: Mapping[str, str]) -> list[object]:
+    """What stands before the partitions of a topic."""
+    return [
+        TopicRecord(name=name, topic_id=topic_id),
+        *(
+            ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=key, value=value)
+            for key, value in configs.items()
+        ),
+    ]
+
+
+def _create_one(
+    image: ClusterImage, topic: CreatableTopic, rules: Rules, fresh_id: Callable[[], bytes], decided: Decided | None
+) -> CreatableTopicResult:
+    count, configs = decide_creation(image, topic, rules)
+    if decided is None:
+        return created(image, topic, rules, NO_ID)
+    topic_id = fresh_id()
+    while topic_id == NO_ID or topic_id in image.by_id:
+        topic_id = fresh_id()
+    decided.records.extend(topic_records(topic.name, topic_id, configs))
+    decided.records.extend(partition_records(topic_id, range(count), rules))
+    return created(image, topic, rules, topic_id)
 
 
 def _check_new_name(image: ClusterImage, name: str, longest: int) -> None:
@@ -214,7 +235,8 @@ def _described(configs: Mapping[str, str], layers: Layers) -> list[CreatableTopi
     ]
 
 
-def _partition_records(topic_id: bytes, indexes: range, rules: Rules) -> Iterable[PartitionRecord]:
+def partition_records(topic_id: bytes, indexes: range, rules: Rules) -> Iterable[PartitionRecord]:
+    """Those of new partitions, all on this node."""
     for index in indexes:
         yield PartitionRecord(
             partition_id=index,
@@ -339,6 +361,12 @@ def grow(
 
 
 def _grow_one(image: ClusterImage, wanted: CreatePartitionsTopic, rules: Rules, decided: Decided) -> None:
+    topic = decide_growth(image, wanted, rules)
+    decided.records.extend(partition_records(topic.topic_id, range(topic.partition_count, wanted.count), rules))
+
+
+def decide_growth(image: ClusterImage, wanted: CreatePartitionsTopic, rules: Rules) -> TopicImage:
+    """The topic that may grow. Raises `Refused`."""
     topic = image.topics.get(wanted.name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)  # without words, as in Kafka
@@ -362,4 +390,4 @@ def _grow_one(image: ClusterImage, wanted: CreatePartitionsTopic, rules: Rules, 
             )
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         check_replicas([one.broker_ids for one in wanted.assignments], rules.node_id, strict=rules.strict)
-    decided.records.extend(_partition_records(topic.topic_id, range(have, wanted.count), rules))
+    return topic

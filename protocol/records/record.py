@@ -214,6 +214,24 @@ def build_batch(
     return assemble(header, body)
 
 
+class GrowingBatch:
+    """A batch that is built record by record, all of one time."""
+
+    def __init__(self, timestamp_ms: int) -> None:
+        self._timestamp_ms = timestamp_ms
+        self._body = bytearray()
+        self._count = 0
+
+    def add(self, record: NewRecord) -> None:
+        _append_record(self._body, 0, self._count, record)
+        self._count += 1
+
+    def whole(self) -> bytes:
+        """The batch, checksum included; one record at least was added."""
+        first = read_header(build_batch([NewRecord(value=None, timestamp_ms=self._timestamp_ms)]))
+        return assemble(first._replace(last_offset_delta=self._count - 1, records_count=self._count), self._body)
+
+
 def assemble(header: BatchHeader, body: bytearray | Body) -> bytes:
     """A whole batch of uncompressed records: compressed as the header says, with length and checksum."""
     batch = bytearray(HEADER.pack(*header))

@@ -44,6 +44,10 @@ class MemoryShardLog:
             raise AppendRefused(ErrorCode.MESSAGE_TOO_LARGE)
         return self._add(batch)
 
+    def append_built(self, batch: bytes, *, now_ms: int) -> int:
+        self._maybe_refuse()
+        return self._add(self.end_offset.to_bytes(8, "big") + batch[8:])
+
     def append_marker(self, marker: Marker, *, now_ms: int) -> int:
         self._maybe_refuse()
         batch = end_transaction_marker(

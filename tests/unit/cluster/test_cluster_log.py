@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from broker.api.services import Services
 from coordinator.cluster.configs import Alteration, AlteredResource
-from coordinator.cluster.coordinator import LAST_PRODUCER_ID, Registration, framed
+from coordinator.cluster.coordinator import LAST_PRODUCER_ID, Registration
+from coordinator.cluster.framing import framed
 from coordinator.cluster.image import ClusterImage
 from coordinator.cluster.records import (
     NoOpRecord,

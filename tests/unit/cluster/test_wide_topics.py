@@ -1,0 +1,134 @@
+"""Topics of many partitions: built in slices, there as a whole or not at all, the same after a restart."""
+
+import asyncio
+import functools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.api.services import Services
+from broker.partitions.partition import Partition
+from coordinator.cluster.topic_rules import MOST_PARTITIONS_PER_REQUEST
+from coordinator.cluster.topics import decide_creation, decide_growth, partition_records, topic_records
+from coordinator.cluster.wide_topics import WideBatch, building
+from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
+from tests.harness.turns import CallsPerTurn, Turns
+from tests.unit.cluster.cluster_rig import ClusterRig, image_of, topic, with_node
+
+
+def built(rig: ClusterRig, name: str, count: int) -> WideBatch:
+    if name in rig.machine.image.topics:
+        found = decide_growth(
+            rig.machine.image, CreatePartitionsTopic(name=name, count=count, assignments=None), rig.rules
+        )
+        topic_id, indexes, head = found.topic_id, range(found.partition_count, count), list[object]()
+    else:
+        made = topic(name, count, configs={"retention.ms": "5"})
+        topic_id, indexes = rig.fresh_id(), range(count)
+        head = topic_records(name, topic_id, decide_creation(rig.machine.image, made, rig.rules)[1])
+    steps = building(head, topic_id, partition_records(topic_id, indexes, rig.rules), indexes, 5)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            wide: WideBatch = done.value
+            return wide
+
+
+def create(rig: ClusterRig, name: str, count: int, wide: WideBatch) -> object:
+    made = topic(name, count, configs={"retention.ms": "5"})
+    return rig.ask(lambda machine, ticket: machine.create_wide(ticket, made, rig.rules, wide))
+
+
+def grow(rig: ClusterRig, name: str, count: int, wide: WideBatch) -> object:
+    more = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    return rig.ask(lambda machine, ticket: machine.grow_wide(ticket, more, rig.rules, wide))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 90), st.integers(1, 90))
+def test_what_is_taken_over_at_once_is_what_the_log_says(first: int, more: int) -> None:
+    rig, plain = ClusterRig(), ClusterRig()
+    assert create(rig, "t", first, built(rig, "t", first))
+    assert grow(rig, "t", first + more, built(rig, "t", first + more))
+    plain.create(topic("t", first, configs={"retention.ms": "5"}))
+    plain.grow(CreatePartitionsTopic(name="t", count=first + more, assignments=None))
+    reloaded = rig.reloaded().machine
+    assert image_of(reloaded) == image_of(rig.machine) == image_of(plain.machine)
+    assert len(rig.log.batches) == 2, "one batch for each: a crash leaves all of it or nothing"
+    for name in ("last_offset", "last_timestamp_ms", "record_bytes"):
+        assert getattr(reloaded.image, name) == getattr(rig.machine.image, name), name
+
+
+def test_what_was_built_counts_only_if_it_still_holds() -> None:
+    rig = ClusterRig()
+    twice = [built(rig, "t", 70) for _ in range(2)]
+    assert create(rig, "t", 70, twice[0])
+    assert create(rig, "t", 70, twice[1]) is None
+    more = [built(rig, "t", 140) for _ in range(2)]
+    assert grow(rig, "t", 140, more[0])
+    assert grow(rig, "t", 140, more[1]) is None
+    assert rig.machine.image.topics["t"].partition_count == 140
+
+
+def test_a_wide_topic_is_built_in_slices_and_others_are_served_meanwhile() -> None:
+    async def story(node: Services) -> None:
+        turns = Turns(node.environment)
+        creating = asyncio.create_task(node.topics.create([topic("narrow", 1), topic("wide", 1000), topic("more", 2)]))
+        seen: set[int] = set()
+        others = 0
+        while not creating.done():
+            found = node.topics.by_name("wide")
+            seen.add(0 if found is None else len(found.partitions))
+            if not others and turns.waited and found is None:
+                others = (await node.topics.create([topic("other", 1)]))[0].num_partitions
+            await asyncio.sleep(0)
+        results = await creating
+        assert [(one.name, one.error_code, one.num_partitions) for one in results] == [
+            ("narrow", 0, 1),
+            ("wide", 0, 1000),
+            ("more", 0, 2),
+        ]
+        assert seen == {0, 1000} and others == 1, "absent, or whole"
+        growing = CreatePartitionsTopic(name="wide", count=2000, assignments=None)
+        before = turns.waited
+        (grown,) = await node.topics.grow([growing])
+        assert grown.error_code == 0 and turns.waited > before + 2
+        (again,) = await node.topics.create([topic("wide", 100)])
+        assert again.error_code == 36
+        (refused,) = await node.topics.create([topic("huge", MOST_PARTITIONS_PER_REQUEST + 1)])
+        assert refused.error_code == 44 and node.topics.by_name("huge") is None
+
+    with_node(story)
+
+
+def test_a_wide_topic_is_closed_in_slices() -> None:
+    async def story(node: Services) -> None:
+        await node.topics.create([topic("wide", 500)])
+        found = node.topics.by_name("wide")
+        assert found is not None
+        closed = CallsPerTurn(Partition.discard)
+        for partition in found.partitions.opened():
+            partition.discard = functools.partial(closed, partition)  # type: ignore[method-assign]
+        Turns(node.environment)
+        deleting = asyncio.create_task(node.topics.delete([DeleteTopicState(name="wide", topic_id=bytes(16))]))
+        while node.topics.by_name("wide") is not None:
+            await asyncio.sleep(0)
+        assert all(partition.discarded for partition in found.partitions.opened()), "nobody writes any more, at once"
+        await deleting
+        assert closed.total == 500 and closed.most < 50
+
+    with_node(story)
+
+
+def test_two_who_make_the_same_wide_topic_are_not_both_told_that_they_did() -> None:
+    async def story(node: Services) -> None:
+        both = await asyncio.gather(*(node.topics.create([topic("t", 300)]) for _ in range(2)))
+        assert sorted(results[0].error_code for results in both) == [0, 36]
+        grown = [CreatePartitionsTopic(name="t", count=count, assignments=None) for count in (600, 900)]
+        each = await asyncio.gather(*(node.topics.grow([one]) for one in grown))
+        assert [results[0].error_code for results in each] in ([0, 0], [37, 0])
+        topic_ = node.topics.by_name("t")
+        assert topic_ is not None and len(topic_.partitions) == 900
+
+    with_node(story)
