@@ -112,6 +112,9 @@ class Machine(Protocol):
     def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
         """Take in what the log says. Unknown record types are skipped (KIP-915)."""
 
+    def knows(self, key: bytes) -> bool:
+        """Whether a record with this key is of a type that `replay` takes in. Raises `ProtocolError`."""
+
     def loaded(self, now_ms: int) -> None:
         """The whole log was replayed; the shard goes live."""
 

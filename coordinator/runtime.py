@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from coordinator.loading import replaying
+from coordinator.loading import Entry, Unreadable, replaying
 from coordinator.machine import (
     Machine,
     Marker,
@@ -30,7 +30,8 @@ from coordinator.machine import (
     Ticket,
 )
 from coordinator.ports import AppendRefused, Cancel, Clock, ShardLog, Timer
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.records.batch import CorruptRecords
 
 M = TypeVar("M", bound=Machine)
 
@@ -92,6 +93,10 @@ class Shard(Generic[M]):
         """Counts the machines this shard has had: whoever remembers work for an earlier one forgets it."""
         self.on_reload: Callable[[], None] | None = None
         """Called when the machine was dropped and `load_slice` has to be called again."""
+        self.passed_over = 0
+        """Records of the log that this machine could not read, or that are of a type it does not know."""
+        self.on_passed_over: Callable[[int, str], None] | None = None
+        """Called with the offset and why. Without it, a record that cannot be read ends loading."""
         self.on_bug: Callable[[Exception], None] = _raise
         """Called with what an operation raised, when its tickets have been refused."""
         self.machine = make()
@@ -120,7 +125,7 @@ class Shard(Generic[M]):
         try:
             if self._replaying is None:
                 self._replaying = replaying(
-                    self.log, self.machine.replay, max_bytes=max_bytes, compacted=self._compacted
+                    self.log, self._replay_logged, max_bytes=max_bytes, compacted=self._compacted
                 )
             for _ in self._replaying:
                 if spent():
@@ -136,6 +141,26 @@ class Shard(Generic[M]):
         self._settle()
         return True
 
+    def _replay_logged(self, entry: Entry) -> bool:
+        """One entry of the log; False where it says nothing to the machine. Kafka ignores what is of an unknown type
+        (KIP-915); what it cannot read keeps its whole partition from being loaded."""
+        try:
+            if isinstance(entry, Unreadable):
+                raise CorruptRecords(entry.reason)
+            if isinstance(entry, ReplayedRecord) and not self.machine.knows(entry.key):
+                reason = f"unknown type of record, key {entry.key[:2].hex()}"
+            else:
+                self.machine.replay(entry)
+                return True
+        except (CorruptRecords, ProtocolError) as error:
+            if self.on_passed_over is None:
+                raise
+            reason = str(error)
+        self.passed_over += 1
+        if self.on_passed_over is not None:
+            self.on_passed_over(entry.offset, reason)
+        return False
+
     def reload(self) -> None:
         """Drop the machine and what waits for it, and load again from the log (NOT_COORDINATOR to all who wait)."""
         self._drop()
@@ -143,6 +168,7 @@ class Shard(Generic[M]):
             return
         self.state = ShardState.LOADING
         self.machine = self._make()
+        self.passed_over = 0
         self._replaying = None
         if self.on_reload is not None:
             self.on_reload()

@@ -31,6 +31,8 @@ M = TypeVar("M", bound=Machine)
 WAIT_FOR_SHARD_MS = 100
 LONGEST_SHORT_KEY = 64
 """Characters of a key whose hash is remembered."""
+NAMED_MOST = 10
+"""Records of a log that cannot be read and are named; of others there is only the number."""
 MOST_READ_BYTES = 1 << 20
 """Of a log that is loaded, held in memory at a time, whatever the setting says."""
 
@@ -315,6 +317,7 @@ class Shards(Generic[M]):
         self._releases[index] = Releases(self._environment.time_slice())
         shard.on_reload = self._load_in_background
         shard.on_bug = lambda error: _log.bug("an operation failed", error, shard=shard.name)
+        shard.on_passed_over = lambda offset, reason: self._passed_over(shard, index, offset, reason)
         if self._opened is not None:
             self._opened(index, shard)
         if offline:
@@ -326,6 +329,12 @@ class Shards(Generic[M]):
             self._shards_changed()
         else:
             self._load_in_background()
+
+    def _passed_over(self, shard: Shard[M], index: int, offset: int, reason: str) -> None:
+        """Once for each load; the first ones by name."""
+        if shard.passed_over <= NAMED_MOST:
+            place = {"topic": self.topic, "partition": index, "offset": offset}
+            _log.warning("a record cannot be read and is passed over", **place, reason=reason)
 
     def _load_in_background(self) -> None:
         if self._loading is None or self._loading.done():
@@ -343,6 +352,8 @@ class Shards(Generic[M]):
             try:
                 while shard is not None and shard.load_slice(self._read_bytes(), time_slice.spent):
                     _log.debug("loaded", shard=shard.name)
+                    if shard.passed_over > NAMED_MOST:
+                        _log.warning("records were passed over", shard=shard.name, count=shard.passed_over)
                     self._shards_changed()
                     shard = next((shard for shard in self.all() if shard.state is ShardState.LOADING), None)
             except LogDamaged as damaged:

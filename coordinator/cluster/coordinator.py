@@ -81,6 +81,10 @@ class ClusterCoordinator:
         if isinstance(entry, ReplayedRecord) and entry.value is not None:
             self.image.replay(entry.offset, entry.value, entry.timestamp_ms)
 
+    def knows(self, key: bytes) -> bool:
+        """Records of the metadata have no keys; what they are stands in their values."""
+        return True
+
     def loaded(self, now_ms: int) -> None:
         """Nothing but the log matters here."""
 

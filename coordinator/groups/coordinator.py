@@ -29,13 +29,14 @@ from coordinator.groups.growth import growth_by_commit
 from coordinator.groups.held import Held, Room
 from coordinator.groups.joining import Caller
 from coordinator.groups.listing import described, listed
-from coordinator.groups.logged import GroupLedger
+from coordinator.groups.logged import KNOWN_TYPES, GroupLedger
 from coordinator.groups.membership import GroupState, Membership
 from coordinator.groups.offsets import Partition
 from coordinator.groups.rebalance import Rebalance
 from coordinator.groups.retention import RetentionRound, TopicDeletion, records_of_deletion
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import Marker, Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
+from protocol.codec import read_version
 from protocol.errors import ErrorCode
 from protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
@@ -174,6 +175,10 @@ class GroupCoordinator:
         group_id = self.ledger.replay(entry)
         if group_id is not None:
             self._classic.follow(group_id, entry.timestamp_ms)
+
+    def knows(self, key: bytes) -> bool:
+        """Offsets, and groups of the classic protocol."""
+        return read_version(key) in KNOWN_TYPES
 
     def loaded(self, now_ms: int) -> None:
         """The whole log was replayed: sessions begin."""

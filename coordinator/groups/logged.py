@@ -22,6 +22,9 @@ from coordinator.groups.records import (
 from coordinator.machine import ReplayedMarker, ReplayedRecord
 from protocol.codec import read_key, read_version, read_versioned
 
+KNOWN_TYPES = frozenset((0, 1, 2))
+"""Of keys. Groups of the newer protocols have others, and so may a later release."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoggedMember:

@@ -45,6 +45,7 @@ from coordinator.transactions.states import (
     united,
     value_version,
 )
+from protocol.codec import read_version
 from protocol.errors import ErrorCode
 
 TIMEOUTS_PER_STEP = 64
@@ -292,9 +293,7 @@ class TransactionCoordinator:
         if transaction is None:
             return Outcome(answers=[(ticket, Description(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND))])
         completion = self.completions.get(transactional_id)
-        partitions = transaction.partitions
-        if completion is not None:
-            partitions = united((), by_topic(completion.remaining))
+        partitions = transaction.partitions if completion is None else united((), by_topic(completion.remaining))
         return Outcome(answers=[(ticket, Description(ErrorCode.NONE, transaction, partitions))])
 
     def list_transactions(self, ticket: Ticket, now_ms: int, *, wanted: Callable[[str, Transaction], bool]) -> Outcome:
@@ -307,6 +306,10 @@ class TransactionCoordinator:
     def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
         """See `TransactionLedger.replay`."""
         self.ledger.replay(entry)
+
+    def knows(self, key: bytes) -> bool:
+        """Transactional ids."""
+        return read_version(key) == 0
 
     def loaded(self, now_ms: int) -> None:
         """Everything was replayed."""

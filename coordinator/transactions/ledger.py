@@ -22,6 +22,7 @@ from coordinator.transactions.states import (
     value_bytes,
     value_version,
 )
+from protocol.errors import ProtocolError
 
 
 @dataclass(slots=True, eq=False)
@@ -58,9 +59,12 @@ class TransactionLedger:
         self.timeouts: Deadlines[str] = Deadlines()
         """When each open transaction times out, counted from its first partition, not from its last activity."""
         self._written: deque[Written] = deque()
+        self._unreadable: dict[str, int] = {}
+        """Where the last record of an id is that could not be read; an earlier one may be replayed after it."""
 
     def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
-        """Take in what the log says; markers do not belong here, unknown record types are skipped (KIP-915)."""
+        """Take in what the log says; markers do not belong here, unknown record types are skipped (KIP-915).
+        Raises `ProtocolError` where the value cannot be read; nothing but its client ends such a transaction then."""
         if isinstance(entry, ReplayedMarker):
             return
         transactional_id = read_key(entry.key)
@@ -69,9 +73,14 @@ class TransactionLedger:
         if entry.value is None:
             self._follow(transactional_id, None, entry.offset)
             return
-        transaction = self._just_written(entry.value) or read_value(entry.value)
-        if transaction is not None:
-            self._follow(transactional_id, transaction, entry.offset)
+        try:
+            transaction = self._just_written(entry.value) or read_value(entry.value)
+        except ProtocolError:
+            # It may have been decided; a timeout is not to abort it.
+            self.timeouts.clear(transactional_id)
+            self._unreadable[transactional_id] = entry.offset
+            raise
+        self._follow(transactional_id, transaction, entry.offset)
 
     def _just_written(self, value: bytes) -> Transaction | None:
         while self._written:
@@ -84,11 +93,14 @@ class TransactionLedger:
     def _follow(self, transactional_id: str, transaction: Transaction | None, offset: int) -> None:
         self.completions.pop(transactional_id, None)
         self.timeouts.clear(transactional_id)
+        is_last = offset > self._unreadable.get(transactional_id, -1)
+        if is_last:
+            self._unreadable.pop(transactional_id, None)
         if transaction is None:
             self.transactions.pop(transactional_id, None)
             return
         self.transactions[transactional_id] = transaction
-        if transaction.state is TransactionState.ONGOING and transaction.timeout_ms != NEVER_TIMES_OUT:
+        if transaction.state is TransactionState.ONGOING and transaction.timeout_ms != NEVER_TIMES_OUT and is_last:
             self.timeouts.set(transactional_id, transaction.start_ms + transaction.timeout_ms + 1)
         elif transaction.state.preparing:
             remaining = dict.fromkeys(each_partition(transaction.partitions))

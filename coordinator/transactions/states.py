@@ -13,7 +13,8 @@ from enum import IntEnum
 from functools import lru_cache
 
 from coordinator.transactions.records import PartitionsSchema, TransactionLogKey, TransactionLogValue
-from protocol.codec import decode, versioned
+from protocol.codec import decode, read_versioned, versioned
+from protocol.errors import ProtocolError
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
@@ -58,6 +59,7 @@ WIRE_NAMES = {
     TransactionState.COMPLETE_COMMIT: "CompleteCommit",
     TransactionState.COMPLETE_ABORT: "CompleteAbort",
 }
+WRITTEN_STATES = frozenset(map(int, WIRE_NAMES))
 KNOWN_STATE_NAMES = frozenset({*WIRE_NAMES.values(), "PrepareEpochFence", "Dead"})
 """What a state filter may name. Kafka has one more, which no id is ever in here."""
 
@@ -276,12 +278,11 @@ def value_bytes(transaction: Transaction, version: int) -> bytes:
     )
 
 
-def read_value(value: bytes) -> Transaction | None:
-    """What a value says; None for layouts we do not know."""
-    version = int.from_bytes(value[:2], "big", signed=True)
-    if version not in (0, 1):
-        return None
-    record, _ = decode(TransactionLogValue, version, value, 2)
+def read_value(value: bytes) -> Transaction:
+    """What a value says. Raises `ProtocolError`, also for layouts and states we do not know."""
+    record = read_versioned(TransactionLogValue, value)
+    if record.transaction_status not in WRITTEN_STATES:
+        raise ProtocolError(f"a transaction in state {record.transaction_status}")
     return Transaction(
         producer_id=record.producer_id,
         producer_epoch=record.producer_epoch,

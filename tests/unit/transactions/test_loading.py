@@ -27,6 +27,9 @@ class Machine:
     replayed: dict[int, int]
     fails = False
 
+    def knows(self, key: bytes) -> bool:
+        return True
+
     def replay(self, entry: Entry) -> None:
         assert not Machine.fails, "the log contradicts itself"
         Machine.replayed[Machine.turn] = Machine.replayed.get(Machine.turn, 0) + 1
@@ -103,6 +106,9 @@ def test_a_log_that_contradicts_itself_keeps_no_other_shard_closed() -> None:
             Fragile.made += 1
             self.number = Fragile.made
 
+        def knows(self, key: bytes) -> bool:
+            return True
+
         def replay(self, entry: Entry) -> None:
             assert self.number != 2, "the log contradicts itself"
 
@@ -122,9 +128,10 @@ def test_a_log_that_contradicts_itself_keeps_no_other_shard_closed() -> None:
 def keys_replayed(log: MemoryShardLog, max_bytes: int, *, compacted: bool) -> list[tuple[bytes, int]]:
     seen: list[tuple[bytes, int]] = []
 
-    def replay(entry: Entry) -> None:
+    def replay(entry: Entry) -> bool:
         assert isinstance(entry, ReplayedRecord)
         seen.append((entry.key, entry.offset))
+        return True
 
     for _ in replaying(log, replay, max_bytes=max_bytes, compacted=compacted):
         pass
