@@ -123,11 +123,12 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def waits_while_loading(port: int) -> tuple[list[float], float]:
-    """Milliseconds of each Metadata until the last group is known, and the seconds until then."""
+async def waits_while_loading(process: BrokerProcess, starts: int) -> tuple[list[float], float]:
+    """Milliseconds of each Metadata until the last group is known and all logs are open, and the seconds until then."""
+    port = process.port
     connection, other = await Connection.connect("127.0.0.1", port), await Connection.connect("127.0.0.1", port)
     began = time.perf_counter()
-    loaded = asyncio.get_running_loop().create_task(_until_loaded(other))
+    loaded = asyncio.get_running_loop().create_task(_until_loaded(other, process.log, starts))
     waits: list[float] = []
     while not loaded.done():
         asked = time.perf_counter()
@@ -140,14 +141,20 @@ async def waits_while_loading(port: int) -> tuple[list[float], float]:
     return waits, seconds
 
 
-async def _until_loaded(connection: Connection) -> None:
-    while (await connection.ask(ListGroupsRequest(), 4)).error_code:
+async def _until_loaded(connection: Connection, log: Path, starts: int) -> None:
+    while (await connection.ask(ListGroupsRequest(), 4)).error_code or whole_starts(log) < starts:
         await asyncio.sleep(LOADED_LOOK_S)
 
 
+def whole_starts(log: Path) -> int:
+    """How many starts have opened all logs."""
+    return log.read_text().count(" logs are open ")
+
+
 def measured(process: BrokerProcess) -> str:
+    starts = whole_starts(process.log) + 1
     process.start()
-    waits, seconds = asyncio.run(waits_while_loading(process.port))
+    waits, seconds = asyncio.run(waits_while_loading(process, starts))
     times = psutil.Process(process.pid).cpu_times()
     stalls = stalls_of(process.pid, process.log)
     process.stop(seconds=300)
