@@ -175,6 +175,7 @@ class Faults:
                     self._world.hit("crash.loading")
                 for transaction in shard.machine.transactions.values():
                     self._world.hit(f"crash.{transaction.state.wire_name}")
+        self._world.history.ends.append(time)
         if how != "stop":
             self._world.history.crashes.append(time)
         if how == "power" or (node is not None and node.failure is not None):

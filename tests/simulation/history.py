@@ -181,6 +181,8 @@ class History:
         self.forgotten: set[str] = set()
         """Topics that were deleted, at the end or in between."""
         self.compacted: set[str] = set()
+        self.ends: list[int] = []
+        """When the broker ended, in order or not."""
         self.crashes: list[int] = []
         """When the broker ended otherwise than in order."""
         self.losses: list[int] = []

@@ -43,7 +43,7 @@ async def run(world: World, plan: ClientPlan) -> None:
             await sender.send(batches)
         except Refused as refused:
             # A producer that was forgotten may be refused: a repeated batch was taken for its first.
-            if world.history.forgets_producers_ms is None and overtaken(refused.batch, batches, world.history.crashes):
+            if world.history.forgets_producers_ms is None and overtaken(refused.batch, batches, world.history.ends):
                 for write in refused.batch.writes:
                     write.overtaken = True
                 world.hit("producer.overtaken")
@@ -56,7 +56,7 @@ async def run(world: World, plan: ClientPlan) -> None:
         await asyncio.sleep(random.choice((0.0, 0.002, 0.02, 0.1)))
 
 
-def overtaken(refused: Batch, batches: list[Batch], crashes: list[int]) -> bool:
+def overtaken(refused: Batch, batches: list[Batch], ends: list[int]) -> bool:
     """Whether one that was on the way behind the producer's first batch for a partition was let in before it: a
     partition that knows nothing of a producer takes any sequence. Kafka's does too; only where there are transactions
     is the first one waited for (KAFKA-14920, KAFKA-18202).
@@ -67,7 +67,7 @@ def overtaken(refused: Batch, batches: list[Batch], crashes: list[int]) -> bool:
     if refused.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or refused.writes[0].sequence:
         return False
     behind = [batch for batch in batches if batch.place == refused.place and batch is not refused and batch.attempts]
-    ended = any(time > refused.writes[0].sent_at for time in crashes)
+    ended = any(time > refused.writes[0].sent_at for time in ends)
     if ended and any(batch.writes[0].sends > batch.attempts for batch in behind):
         return True
     # Acknowledged, or nobody knows.
