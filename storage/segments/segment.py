@@ -63,8 +63,10 @@ class Segment(SegmentReading):
         missing = not (self._files.exists(self.path + INDEX) and self._files.exists(self.path + TIME_INDEX))
         limit = self._config.segment_index_bytes
         opened = [self._files.open(self.path + suffix, create=True) for suffix in (INDEX, TIME_INDEX)]
-        self._offset_index = SparseIndex(opened[0], OFFSET_ENTRY, max_bytes=limit)
-        self._time_index = SparseIndex(opened[1], TIME_ENTRY, max_bytes=limit)
+        # Recovery starts at the last offset entry and takes earlier timestamps as known: the time index goes first.
+        times = SparseIndex(opened[1], TIME_ENTRY, max_bytes=limit)
+        self._offset_index = SparseIndex(opened[0], OFFSET_ENTRY, max_bytes=limit, never_before=times)
+        self._time_index = times
         if (missing and self.size_bytes > 0) or not self._indexes_are_sane():
             self.rebuild_indexes()
 
@@ -151,8 +153,8 @@ class Segment(SegmentReading):
         if max_timestamp_ms > (self._newest or self.largest_timestamp)[0]:
             self._newest = (max_timestamp_ms, last_offset)
         if self._bytes_since_entry > self._config.index_interval_bytes:
-            self.offset_index.append(last_offset - self.base_offset, self.size_bytes)
             self._note_time()
+            self.offset_index.append(last_offset - self.base_offset, self.size_bytes)
             self._bytes_since_entry = 0
         self.size_bytes += size_bytes
         self._bytes_since_entry += size_bytes
@@ -165,9 +167,7 @@ class Segment(SegmentReading):
             self.time_index.append(timestamp_ms, offset - self.base_offset)
 
     def write_out_indexes(self) -> None:
-        # The time index first: recovery starts at the last offset entry and takes earlier timestamps as known.
-        self.time_index.write_out()
-        self.offset_index.write_out()
+        self.offset_index.write_out()  # and the time index before it
         self._bytes_since_written_out = 0
 
     def finish(self) -> None:
@@ -229,7 +229,8 @@ class Segment(SegmentReading):
         Yields the headers. Once exhausted, size and indexes are those of the batches that were yielded or skipped; the
         file may be longer (`cut`).
         """
-        entry = self.offset_index.floor(OFFSET, from_offset - self.base_offset)
+        # Of a batch that begins at `from_offset` the entry may be on the disk, and the time entry before it not.
+        entry = self.offset_index.floor(OFFSET, from_offset - 1 - self.base_offset)
         position = entry[1] if entry is not None else 0
         if position and next(self.batches(position, check=True), None) is None:
             # The very batch the index leads to is damaged: only the beginning of the file is left to go by.

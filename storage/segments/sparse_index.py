@@ -16,12 +16,16 @@ GROUP_ENTRIES = 64
 
 
 class SparseIndex:
-    """Entries of (first, second); `column` 0 or 1 says by which of the two is searched."""
+    """Entries of (first, second); `column` 0 or 1 says by which of the two is searched. `never_before`: another index,
+    whose file always has what it had when an entry was added here."""
 
-    def __init__(self, file: File, layout: Struct, *, max_bytes: int) -> None:
+    def __init__(
+        self, file: File, layout: Struct, *, max_bytes: int, never_before: "SparseIndex | None" = None
+    ) -> None:
         self._file = file
         self._layout = layout
         self._max_entries = max_bytes // layout.size
+        self._never_before = never_before
         self._written = file.size() // layout.size
         self._waiting: list[Entry] = []
         self.last: Entry | None = self._entry(self._written - 1) if self._written else None
@@ -44,6 +48,8 @@ class SparseIndex:
 
     def write_out(self) -> None:
         """Hand what waits to the file (not to the disk)."""
+        if self._never_before is not None:
+            self._never_before.write_out()
         if self._waiting:
             pack = self._layout.pack
             self._file.append([b"".join([pack(*entry) for entry in self._waiting])])
