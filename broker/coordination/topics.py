@@ -312,6 +312,8 @@ class TopicDirectory:
     async def auto_create_all(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         """Make topics that are missing, in one request, which has the limits of any other: all of them or none if they
         are too many. NONE for those that can be used, no matter who made them."""
+        if len(names) > MOST_RECORDS_PER_REQUEST:
+            return dict.fromkeys(names, ErrorCode.POLICY_VIOLATION)
         counts = {name: self._config.get_int(PARTITION_COUNTS[name]) for name in names if name in INTERNAL_TOPICS}
         wanted = [
             CreatableTopic(

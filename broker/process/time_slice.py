@@ -10,9 +10,13 @@ not make it longer.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 SLICE_S = 0.005
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class SliceQueue:
@@ -65,6 +69,20 @@ class TimeSlice:
         """Let everybody else have a turn, then begin a new slice."""
         await self._turns.wait()
         self._end = self.clock() + SLICE_S
+
+    async def give_way(self) -> None:
+        """Where others are to have a turn: between two elements that may hold nothing themselves."""
+        if self.spent():
+            await self.wait_for_turn()
+
+    async def each(self, make: Callable[[T], R], elements: Iterable[T]) -> list[R]:
+        """What `make` makes of each of them, with turns for the others in between."""
+        made: list[R] = []
+        for element in elements:
+            made.append(make(element))
+            if self.spent():
+                await self.wait_for_turn()
+        return made
 
     def call_in_turn(self, callback: Callable[[], None]) -> None:
         """The same for work that is not awaited: it goes on in `callback`."""

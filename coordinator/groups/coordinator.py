@@ -28,7 +28,7 @@ from coordinator.groups.deadline import DeadlineKey, DeadlineKind, GroupDeadline
 from coordinator.groups.growth import growth_by_commit
 from coordinator.groups.held import Held, Room
 from coordinator.groups.joining import Caller
-from coordinator.groups.listing import described, listed
+from coordinator.groups.listing import described
 from coordinator.groups.logged import KNOWN_TYPES, GroupLedger
 from coordinator.groups.membership import GroupState, Membership
 from coordinator.groups.offsets import Partition
@@ -88,10 +88,10 @@ class GroupCoordinator:
 
     # -- administration --------------------------------------------------------------------------------------
 
-    def list_groups(self, states: Sequence[str], types: Sequence[str], ticket: Ticket, now_ms: int) -> Outcome:
-        """Answers a list of ListedGroup."""
+    def list_groups(self, wanted: Callable[[GroupState], bool], ticket: Ticket, now_ms: int) -> Outcome:
+        """Answers what is logged of each group that is wanted, with its state."""
         known = ((group, self._classic.state_of(group.group_id)) for group in self.ledger.groups.values())
-        return Outcome(answers=[(ticket, listed(known, states, types))])
+        return Outcome(answers=[(ticket, [one for one in known if wanted(one[1])])])
 
     def describe_group(self, group_id: str, ticket: Ticket, now_ms: int) -> Outcome:
         """Answers a DescribedGroup."""

@@ -1,6 +1,6 @@
 """What administrators see of groups: ListGroups and DescribeGroups."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from coordinator.groups.logged import LoggedGroup
 from coordinator.groups.membership import GroupState, Member, Membership
@@ -10,23 +10,23 @@ from protocol.messages.groups import DescribedGroup, DescribedGroupMember, Liste
 GROUP_TYPE = "classic"
 
 
-def listed(
-    groups: Iterable[tuple[LoggedGroup, GroupState]], states: Sequence[str], types: Sequence[str]
-) -> list[ListedGroup]:
-    """The groups that pass both filters; an empty filter lets everything pass, case does not matter."""
-    wanted_states = {state.lower() for state in states}
-    if types and GROUP_TYPE not in {wanted.lower() for wanted in types}:
-        return []
-    return [
-        ListedGroup(
-            group_id=group.group_id,
-            protocol_type=group.protocol_type or "",
-            group_state=state.value,
-            group_type=GROUP_TYPE,
-        )
-        for group, state in groups
-        if not wanted_states or state.value.lower() in wanted_states
-    ]
+def group_filter(states: Sequence[str], types: Sequence[str]) -> Callable[[GroupState], bool]:
+    """Which groups pass both filters; an empty filter lets everything pass, case does not matter."""
+    named = {word.lower() for word in states}
+    of_type = not types or GROUP_TYPE in {word.lower() for word in types}
+    wanted = {state for state in GroupState if of_type and (not named or state.value.lower() in named)}
+    return wanted.__contains__
+
+
+def listed(of_group: tuple[LoggedGroup, GroupState]) -> ListedGroup:
+    """One group in a list."""
+    group, state = of_group
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type or "",
+        group_state=state.value,
+        group_type=GROUP_TYPE,
+    )
 
 
 def described(group_id: str, group: Membership | None) -> DescribedGroup:

@@ -3,8 +3,8 @@ settings of topics and brokers.
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence, Sized
+from typing import Protocol, TypeVar
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
@@ -18,6 +18,7 @@ from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST, TOO_LARGE,
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
     AlterConfigsRequest,
+    AlterConfigsRequestAlterConfigsResource,
     AlterConfigsResponse,
     AlterConfigsResponseAlterConfigsResourceResponse,
     ConfigResource,
@@ -27,6 +28,7 @@ from protocol.messages.configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
     IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
     ListConfigResourcesRequest,
@@ -35,6 +37,20 @@ from protocol.messages.configs import (
 
 KNOWN_RESOURCE_TYPES = frozenset((2, 4, 8, 16, 32))
 """Topics, brokers, broker loggers, client metrics, groups; the first two have settings that can be changed."""
+
+
+class _WithConfigs(Protocol):
+    """A resource of AlterConfigs or IncrementalAlterConfigs."""
+
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
+    @property
+    def configs(self) -> Sized: ...
+
+
+R = TypeVar("R", bound=_WithConfigs)
 
 
 class ConfigServices(WithCluster, WithConfig, WithEnvironment, WithNodeId, WithTopics, Protocol):
@@ -60,6 +76,7 @@ async def describe_configs(
             wanted[resource.resource_type, resource.resource_name] = None
         elif keys is not None:
             keys.update(resource.configuration_keys)
+        await time_slice.give_way()
     results: list[DescribeConfigsResult] = []
     for (resource_type, name), keys in wanted.items():
         results.append(_describe(services, request, resource_type, name, keys))
@@ -149,26 +166,21 @@ async def alter_configs(
 
     Answered when durable and in force. Each resource changes whole or not at all.
     """
-    resources = [
-        AlteredResource(
-            one.resource_type,
-            one.resource_name,
-            tuple(Alteration(config.name, config.value) for config in one.configs),
-            replace=True,
+
+    def altered(one: AlterConfigsRequestAlterConfigsResource) -> AlteredResource:
+        alterations = tuple(Alteration(config.name, config.value) for config in one.configs)
+        return AlteredResource(one.resource_type, one.resource_name, alterations, replace=True)
+
+    def told(result: AlterationResult) -> AlterConfigsResponseAlterConfigsResourceResponse:
+        return AlterConfigsResponseAlterConfigsResourceResponse(
+            error_code=result.error,
+            error_message=result.message,
+            resource_type=result.resource.resource_type,
+            resource_name=result.resource.name,
         )
-        for one in request.resources
-    ]
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResponseAlterConfigsResourceResponse(
-                error_code=result.error,
-                error_message=result.message,
-                resource_type=result.resource.resource_type,
-                resource_name=result.resource.name,
-            )
-            for result in await _alter(services, resources, validate_only=request.validate_only)
-        ]
-    )
+
+    results = await _alter(services, request.resources, altered, validate_only=request.validate_only)
+    return AlterConfigsResponse(responses=await services.environment.time_slice().each(told, results))
 
 
 @handles(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, versions=range(0, 2))
@@ -179,32 +191,36 @@ async def incremental_alter_configs(
 
     Answered when durable and in force. Each resource changes whole or not at all.
     """
-    resources = [
-        AlteredResource(
-            one.resource_type,
-            one.resource_name,
-            tuple(Alteration(config.name, config.value, config.config_operation) for config in one.configs),
+
+    def altered(one: IncrementalAlterConfigsRequestAlterConfigsResource) -> AlteredResource:
+        alterations = tuple(Alteration(config.name, config.value, config.config_operation) for config in one.configs)
+        return AlteredResource(one.resource_type, one.resource_name, alterations)
+
+    def told(result: AlterationResult) -> IncrementalAlterConfigsResponseAlterConfigsResourceResponse:
+        return IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
+            error_code=result.error,
+            error_message=result.message,
+            resource_type=result.resource.resource_type,
+            resource_name=result.resource.name,
         )
-        for one in request.resources
-    ]
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
-                error_code=result.error,
-                error_message=result.message,
-                resource_type=result.resource.resource_type,
-                resource_name=result.resource.name,
-            )
-            for result in await _alter(services, resources, validate_only=request.validate_only)
-        ]
-    )
+
+    results = await _alter(services, request.resources, altered, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(responses=await services.environment.time_slice().each(told, results))
 
 
 async def _alter(
-    services: ConfigServices, resources: list[AlteredResource], *, validate_only: bool
+    services: ConfigServices, requested: Sequence[R], altered: Callable[[R], AlteredResource], *, validate_only: bool
 ) -> list[AlterationResult]:
-    if sum(1 + len(resource.alterations) for resource in resources) > MOST_RECORDS_PER_REQUEST:
-        return [AlterationResult(resource, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for resource in resources]
+    """`altered` makes of a resource of the request what is asked of the coordinator."""
+    time_slice = services.environment.time_slice()
+    if sum(1 + len(one.configs) for one in requested) > MOST_RECORDS_PER_REQUEST:
+
+        def too_large(one: R) -> AlterationResult:
+            resource = AlteredResource(one.resource_type, one.resource_name, ())
+            return AlterationResult(resource, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+
+        return await time_slice.each(too_large, requested)
+    resources = await time_slice.each(altered, requested)
     rules = services.topics.rules()
     times_named = Counter((resource.resource_type, resource.name) for resource in resources)
     try:

@@ -7,6 +7,9 @@ from broker.api.context import RequestContext
 from broker.api.services import WithEnvironment, WithGroups
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.groups import delete_group
+from coordinator.groups.listing import group_filter, listed
+from coordinator.groups.logged import LoggedGroup
+from coordinator.groups.membership import GroupState
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DeletableGroupResult,
@@ -72,20 +75,19 @@ async def list_groups(
     v4 state, and a filter on it (KIP-518); v5 type, and a filter on it (KIP-848): all are classic here.
     """
     time_slice = services.environment.time_slice()
+    wanted = group_filter(request.states_filter, request.types_filter)
     groups: list[ListedGroup] = []
     for index in services.groups.indexes():
-        if time_slice.spent():
-            await time_slice.wait_for_turn()
         try:
-            groups += await services.groups.ask_partition(
-                index,
-                lambda machine, ticket, now_ms: machine.list_groups(
-                    request.states_filter, request.types_filter, ticket, now_ms
-                ),
+            known: list[tuple[LoggedGroup, GroupState]] = await services.groups.ask_partition(
+                index, lambda machine, ticket, now_ms: machine.list_groups(wanted, ticket, now_ms)
             )
         except CoordinatorError as refused:
             if refused.error is not ErrorCode.NOT_COORDINATOR:
                 return ListGroupsResponse(error_code=refused.error, groups=[])
+            continue
+        groups += await time_slice.each(listed, known)
+        await time_slice.give_way()
     return ListGroupsResponse(groups=groups)
 
 

@@ -24,6 +24,7 @@ from protocol.messages.group_offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
     OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
@@ -103,6 +104,7 @@ class _Sorted:
                 )
             if self.time_slice.spent():
                 await self.time_slice.wait_for_turn()
+        await self.time_slice.give_way()
 
     def steps(self) -> Iterable[tuple[int, list[OffsetToCommit]]]:
         """What the coordinator is asked at a time, and where it begins: nearly always all of it."""
@@ -121,6 +123,7 @@ class _Sorted:
             yield error
             if self.time_slice.spent():
                 await self.time_slice.wait_for_turn()
+        await self.time_slice.give_way()
 
 
 @handles(OffsetCommitRequest, OffsetCommitResponse, versions=range(2, 11))
@@ -242,12 +245,13 @@ async def offset_delete(
     """
     if not request.group_id:
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID, topics=[])
-    wanted = [
-        (topic.name, partition.partition_index)
-        for topic in request.topics
-        for partition in topic.partitions
-        if has_partition(services.topics.by_name(topic.name), partition.partition_index)
-    ]
+    time_slice = services.environment.time_slice()
+    named = ((topic, partition) for topic in request.topics for partition in topic.partitions)
+    wanted: list[tuple[str, int]] = []
+    for topic, partition in named:
+        if has_partition(services.topics.by_name(topic.name), partition.partition_index):
+            wanted.append((topic.name, partition.partition_index))
+        await time_slice.give_way()
     try:
         deleted = await delete_offsets(services.groups, request.group_id, wanted)
     except CoordinatorError as refused:
@@ -257,12 +261,12 @@ async def offset_delete(
     known = dict(zip(wanted, deleted.errors, strict=True))
     topics = []
     for topic in request.topics:
-        partitions = [
-            OffsetDeleteResponsePartition(
-                partition_index=partition.partition_index,
-                error_code=known.get((topic.name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-            )
-            for partition in topic.partitions
-        ]
+
+        def told(partition: OffsetDeleteRequestPartition, name: str = topic.name) -> OffsetDeleteResponsePartition:
+            error = known.get((name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=error)
+
+        partitions = await time_slice.each(told, topic.partitions)
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+        await time_slice.give_way()
     return OffsetDeleteResponse(topics=topics)

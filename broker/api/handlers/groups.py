@@ -26,6 +26,7 @@ from protocol.messages.groups import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
+    MemberResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -36,6 +37,10 @@ NO_PROTOCOL_SINCE = 7
 """From here on JoinGroup can say that no protocol was chosen; before, it is the empty name."""
 LEAVES_TOGETHER_SINCE = 3
 NAMES_PROTOCOL_SINCE = 5
+PROTOCOLS_MOST = 1_000
+"""How many a member may name: all are looked at in one step. Clients name a handful, Kafka takes any number."""
+LEAVING_AT_ONCE = 1_000
+"""How many members of one request leave in one step; the rebalance that the first of them cause goes on."""
 
 
 class GroupServices(WithEnvironment, WithGroups, Protocol):
@@ -59,6 +64,8 @@ async def join_group(services: GroupServices, context: RequestContext, request: 
 async def _join(services: GroupServices, context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
     if not request.group_id:
         return join_refused(ErrorCode.INVALID_GROUP_ID, request.member_id)
+    if len(request.protocols) > PROTOCOLS_MOST:
+        return join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
     caller = Caller(context.client_id or "", f"/{context.connection.peer_host}", context.api_version)
     fresh_id = str(UUID(bytes=services.environment.random_bytes(16), version=4))
     try:
@@ -120,13 +127,20 @@ async def leave_group(
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     alone = context.api_version < LEAVES_TOGETHER_SINCE
     members = [MemberIdentity(member_id=request.member_id)] if alone else request.members
-    together = LeaveGroupRequest(group_id=request.group_id, members=members)
-    try:
-        answer: LeaveGroupResponse = await services.groups.ask(
-            request.group_id, lambda machine, ticket, now_ms: machine.leave(together, ticket, now_ms)
-        )
-    except CoordinatorError as refused:
-        return LeaveGroupResponse(error_code=refused.error)
-    if alone:
-        answer.error_code = answer.members[0].error_code
-    return answer
+    time_slice = services.environment.time_slice()
+    left: list[MemberResponse] = []
+    for begin in range(0, max(len(members), 1), LEAVING_AT_ONCE):
+        some = LeaveGroupRequest(group_id=request.group_id, members=members[begin : begin + LEAVING_AT_ONCE])
+        try:
+            left += await _leave(services, some)
+        except CoordinatorError as refused:
+            return LeaveGroupResponse(error_code=refused.error)
+        await time_slice.give_way()
+    return LeaveGroupResponse(error_code=left[0].error_code if alone else ErrorCode.NONE, members=left)
+
+
+async def _leave(services: GroupServices, request: LeaveGroupRequest) -> list[MemberResponse]:
+    answer: LeaveGroupResponse = await services.groups.ask(
+        request.group_id, lambda machine, ticket, now_ms: machine.leave(request, ticket, now_ms)
+    )
+    return answer.members

@@ -100,7 +100,11 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
         for topic in services.topics.all():
             topics.append(await _described(services, topic, request, time_slice))
         return _answer(services, context, request, topics)
-    wanted = list({(topic.topic_id, topic.name): topic for topic in request.topics}.values())
+    named: dict[tuple[bytes, str | None], MetadataRequestTopic] = {}
+    for one in request.topics:
+        named[one.topic_id, one.name] = one
+        await time_slice.give_way()
+    wanted = list(named.values())
     missing = await _missing(services, context, request, wanted, time_slice)
     errors = await services.topics.auto_create_all(missing) if missing else {}
     for one in wanted:

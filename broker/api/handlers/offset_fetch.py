@@ -55,10 +55,10 @@ async def offset_fetch(
         return OffsetFetchResponse(groups=groups)
     topics = None
     if request.topics is not None:
-        topics = [
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in request.topics
-        ]
+        topics = await time_slice.each(
+            lambda topic: OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes),
+            request.topics,
+        )
     alone = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
     fetched = await _fetch(services, context, alone, request.require_stable, time_slice)
     return await _alone(context, alone, fetched, time_slice)
@@ -119,10 +119,12 @@ async def _ask(
     return fetched
 
 
-def _in_steps(topics: Sequence[WantedTopic]) -> Iterator[list[tuple[WantedTopic, bool]]]:
-    """What the coordinator is asked at a time, nearly always all; and whether it goes on with the topic before."""
+def _in_steps(topics: Iterable[WantedTopic]) -> Iterator[list[tuple[WantedTopic, bool]]]:
+    """What the coordinator is asked at a time, nearly always all; and whether it goes on with the topic before. It is
+    asked once where there are none."""
     step: list[tuple[WantedTopic, bool]] = []
     room = PARTITIONS_PER_STEP
+    is_first = True
     for topic in topics:
         for begin in range(0, max(len(topic.partitions), 1), PARTITIONS_PER_STEP):
             part = topic.partitions[begin : begin + PARTITIONS_PER_STEP]
@@ -130,24 +132,22 @@ def _in_steps(topics: Sequence[WantedTopic]) -> Iterator[list[tuple[WantedTopic,
             room -= 1 + len(part)
             if room <= 0:
                 yield step
-                step, room = [], PARTITIONS_PER_STEP
-    if step or not topics:
+                step, room, is_first = [], PARTITIONS_PER_STEP, False
+    if step or is_first:
         yield step
 
 
 def _wanted(
     services: OffsetFetchServices, topics: Sequence[OffsetFetchRequestTopics], by_id: bool
-) -> list[WantedTopic]:
+) -> Iterator[WantedTopic]:
     """The topics by name and id; the name is empty where the id is nobody's."""
-    wanted = []
     for topic_request in topics:
         topic = services.topics.by_id(topic_request.topic_id) if by_id else services.topics.by_name(topic_request.name)
         if topic is not None:
-            wanted.append(WantedTopic(topic.name, topic.topic_id, topic_request.partition_indexes))
+            yield WantedTopic(topic.name, topic.topic_id, topic_request.partition_indexes)
         else:
             # A name that is not there may still have offsets; an id that is not there has none.
-            wanted.append(WantedTopic(topic_request.name, topic_request.topic_id, topic_request.partition_indexes))
-    return wanted
+            yield WantedTopic(topic_request.name, topic_request.topic_id, topic_request.partition_indexes)
 
 
 def _unknown(topic: WantedTopic) -> FetchedTopic:
@@ -192,6 +192,7 @@ async def _alone(
             if time_slice.spent():
                 await time_slice.wait_for_turn()
         topics.append(OffsetFetchResponseTopic(name=name, partitions=responses))
+        await time_slice.give_way()
     return OffsetFetchResponse(error_code=group.error_code, topics=topics)
 
 

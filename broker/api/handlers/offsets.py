@@ -96,6 +96,7 @@ async def list_offsets(
             if slice_.spent():
                 await slice_.wait_for_turn()
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+        await slice_.give_way()
     return ListOffsetsResponse(topics=topics)
 
 
@@ -178,6 +179,7 @@ async def offset_for_leader_epoch(
             if time_slice.spent():
                 await time_slice.wait_for_turn()
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+        await time_slice.give_way()
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
@@ -219,6 +221,7 @@ async def delete_records(
                     waits.append(wait)
             if time_slice.spent():
                 await time_slice.wait_for_turn()
+        await time_slice.give_way()
     # Where one fails, the partition is gone or its disk has failed: what comes below says so.
     await asyncio.gather(*waits, return_exceptions=True)
     topics: list[DeleteRecordsTopicResult] = []
@@ -229,6 +232,7 @@ async def delete_records(
             if time_slice.spent():
                 await time_slice.wait_for_turn()
         topics.append(DeleteRecordsTopicResult(name=name, partitions=results))
+        await time_slice.give_way()
     if any(result.error_code == ErrorCode.NONE for one_topic in topics for result in one_topic.partitions):
         await services.checkpoints.write()
     return DeleteRecordsResponse(topics=topics)

@@ -2,12 +2,15 @@
 growing topics, and describing them page by page.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from heapq import merge
+from itertools import groupby
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.handlers.metadata import TOPIC_OPERATIONS, MetadataServices
 from broker.coordination.coordinators import CoordinatorError
+from broker.process.time_slice import TimeSlice
 from coordinator.cluster.topic_rules import INTERNAL_TOPICS, Refused, check_name
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
@@ -18,9 +21,11 @@ from protocol.messages.metadata import (
     DescribeTopicPartitionsResponseTopic,
 )
 from protocol.messages.topics import (
+    CreatableTopic,
     CreatableTopicResult,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
+    CreatePartitionsTopic,
     CreatePartitionsTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -29,6 +34,8 @@ from protocol.messages.topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+
+NAMES_SORTED_AT_ONCE = 2_000
 
 
 @handles(CreateTopicsRequest, CreateTopicsResponse, versions=range(2, 8))
@@ -43,12 +50,12 @@ async def create_topics(
     try:
         results = await services.topics.create(request.topics, validate_only=request.validate_only)
     except CoordinatorError as refused:
-        return CreateTopicsResponse(
-            topics=[
-                CreatableTopicResult(name=topic.name, error_code=refused.error, error_message=None, configs=[])
-                for topic in request.topics
-            ]
-        )
+        error = refused.error
+
+        def told(topic: CreatableTopic) -> CreatableTopicResult:
+            return CreatableTopicResult(name=topic.name, error_code=error, error_message=None, configs=[])
+
+        results = await services.environment.time_slice().each(told, request.topics)
     return CreateTopicsResponse(topics=results)
 
 
@@ -60,16 +67,19 @@ async def delete_topics(
 
     v6: topics may be named by id. Internal topics are not deleted: coordinators run on them (Kafka deletes them).
     """
-    topics = request.topics if context.api_version >= 6 else [DeleteTopicState(name=n) for n in request.topic_names]
+    time_slice = services.environment.time_slice()
+    topics = request.topics
+    if context.api_version < 6:
+        topics = await time_slice.each(lambda name: DeleteTopicState(name=name), request.topic_names)
     try:
         results = await services.topics.delete(topics)
     except CoordinatorError as refused:
-        return DeleteTopicsResponse(
-            responses=[
-                DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=refused.error)
-                for topic in topics
-            ]
-        )
+        error = refused.error
+
+        def told(topic: DeleteTopicState) -> DeletableTopicResult:
+            return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=error)
+
+        results = await time_slice.each(told, topics)
     return DeleteTopicsResponse(responses=results)
 
 
@@ -84,9 +94,12 @@ async def create_partitions(
     try:
         results = await services.topics.grow(request.topics, validate_only=request.validate_only)
     except CoordinatorError as refused:
-        return CreatePartitionsResponse(
-            results=[CreatePartitionsTopicResult(name=topic.name, error_code=refused.error) for topic in request.topics]
-        )
+        error = refused.error
+
+        def told(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+            return CreatePartitionsTopicResult(name=topic.name, error_code=error)
+
+        results = await services.environment.time_slice().each(told, request.topics)
     return CreatePartitionsResponse(results=results)
 
 
@@ -100,20 +113,28 @@ async def describe_topic_partitions(
     """
     cursor = request.cursor
     first = "" if cursor is None else cursor.topic_name
-    names = [topic.name for topic in request.topics] or [topic.name for topic in services.topics.all()]
-    wanted = sorted({name for name in names if name >= first})
-    if cursor is not None:
-        lost = bool(request.topics) and (not wanted or wanted[0] != first)
-        if lost or cursor.partition_index < 0:
-            error = ErrorCode.INVALID_REQUEST
-            return DescribeTopicPartitionsResponse(topics=[_undescribed(one.name, error) for one in request.topics])
+    time_slice = services.environment.time_slice()
+    names = await time_slice.each(lambda topic: topic.name, request.topics)
+    if cursor is not None and ((names and first not in names) or cursor.partition_index < 0):
+        refused = await time_slice.each(lambda name: _undescribed(name, ErrorCode.INVALID_REQUEST), names)
+        return DescribeTopicPartitionsResponse(topics=refused)
+    wanted = await _in_order(names or [topic.name for topic in services.topics.all()], first, time_slice)
     start = 0 if cursor is None else cursor.partition_index
     limit = min(request.response_partition_limit, services.config.get_int("max.request.partition.size.limit"))
     return await _page(services, wanted, first, start, max(limit, 1))
 
 
+async def _in_order(names: Sequence[str], first: str, time_slice: TimeSlice) -> Iterable[str]:
+    """Each name from `first` on, once. To sort a hundred thousand at once would take too long."""
+    portions = []
+    for begin in range(0, len(names), NAMES_SORTED_AT_ONCE):
+        portions.append(sorted(name for name in names[begin : begin + NAMES_SORTED_AT_ONCE] if name >= first))
+        await time_slice.give_way()
+    return (name for name, _ in groupby(merge(*portions)))
+
+
 async def _page(
-    services: MetadataServices, wanted: Sequence[str], first: str, start: int, room: int
+    services: MetadataServices, wanted: Iterable[str], first: str, start: int, room: int
 ) -> DescribeTopicPartitionsResponse:
     answer = DescribeTopicPartitionsResponse(topics=[])
     time_slice = services.environment.time_slice()

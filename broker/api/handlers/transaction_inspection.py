@@ -70,6 +70,7 @@ async def describe_producers(
             if time_slice.spent():
                 await time_slice.wait_for_turn()
         topics.append(TopicResponse(name=topic.name, partitions=partitions))
+        await time_slice.give_way()
     return DescribeProducersResponse(topics=topics)
 
 

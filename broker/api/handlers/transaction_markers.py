@@ -65,12 +65,13 @@ async def write_txn_markers(
                 by_topic.setdefault(topic.name, {})[index] = error
                 if time_slice.spent():
                     await time_slice.wait_for_turn()
-    return WriteTxnMarkersResponse(
-        markers=[_result(producer_id, by_topic) for producer_id, by_topic in results.items()]
-    )
+            await time_slice.give_way()
+        await time_slice.give_way()
+    return WriteTxnMarkersResponse(markers=await time_slice.each(_result, results.items()))
 
 
-def _result(producer_id: int, by_topic: Results) -> WritableTxnMarkerResult:
+def _result(of_producer: tuple[int, Results]) -> WritableTxnMarkerResult:
+    producer_id, by_topic = of_producer
     topics = [
         WritableTxnMarkerTopicResult(
             name=name,

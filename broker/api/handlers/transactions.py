@@ -7,7 +7,7 @@ operators are in `transaction_markers` and `transaction_inspection`.
 What we do not do: two-phase commit by InitProducerId 6 (KIP-939, unstable in Kafka, too).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from broker.api.catalogue import handles
@@ -145,7 +145,9 @@ async def add_partitions_to_txn(
         topics = await _by_topic(services, results, context.api_version)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
     by_transaction: list[AddPartitionsToTxnResult] = []
+    time_slice = services.environment.time_slice()
     for transaction in request.transactions:
+        await time_slice.give_way()
         results = await _add_or_verify(services, transaction, context.api_version)
         topics = await _by_topic(services, results, context.api_version)
         by_transaction.append(
@@ -164,7 +166,7 @@ async def _add_or_verify(
     if not transactional_id:
         return dict.fromkeys(results, ErrorCode.INVALID_REQUEST)
     claimed = Producer(transaction.producer_id, transaction.producer_epoch)
-    wanted = _known_partitions(services, transaction.topics)
+    wanted = _known_partitions(services, results)
     if wanted is None:
         return dict.fromkeys(results, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
@@ -198,20 +200,18 @@ async def _unfit(services: TransactionServices, topics: Sequence[AddPartitionsTo
                 results[wanted.name, index] = ErrorCode.NONE
             if time_slice.spent():
                 await time_slice.wait_for_turn()
+        await time_slice.give_way()
     return results
 
 
-def _known_partitions(
-    services: TransactionServices, topics: Sequence[AddPartitionsToTxnTopic]
-) -> list[TopicPartitions] | None:
-    """All of them with their topics' ids; None if a topic has gone since it was looked at."""
+def _known_partitions(services: TransactionServices, wanted: Iterable[tuple[str, int]]) -> list[TopicPartitions] | None:
+    """All of them, each once, with their topics' ids; None if a topic has gone since it was looked at."""
     known: list[tuple[str, bytes, int]] = []
-    for wanted in topics:
-        topic = services.topics.by_name(wanted.name)
-        if topic is not None:
-            known.extend((wanted.name, topic.topic_id, index) for index in wanted.partitions)
-        elif wanted.partitions:  # an unknown topic without partitions has nothing in it that could be unfit
+    for name, index in wanted:
+        topic = services.topics.by_name(name)
+        if topic is None:
             return None
+        known.append((name, topic.topic_id, index))
     return by_topic(known)
 
 

@@ -6,6 +6,9 @@ from typing import Any, cast
 from coordinator.groups.commits import Commit, FetchedOffset, OffsetToCommit, WantedTopic
 from coordinator.groups.coordinator import DeletedOffsets, GroupCoordinator
 from coordinator.groups.joining import Caller
+from coordinator.groups.listing import group_filter, listed
+from coordinator.groups.logged import LoggedGroup
+from coordinator.groups.membership import GroupState
 from coordinator.groups.retention import TopicDeletion
 from coordinator.loading import entries_of
 from coordinator.machine import Marker, Outcome, ProducerStamp, ReplayedMarker, ReplayedRecord, Ticket
@@ -19,7 +22,6 @@ from protocol.messages.groups import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
-    ListedGroup,
     MemberIdentity,
     SyncGroupRequest,
     SyncGroupRequestAssignment,
@@ -191,8 +193,9 @@ class Story:
         return self.describe().group_state
 
     def listed(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[str]:
-        groups = self.ask(lambda machine, ticket, now: machine.list_groups(states, types, ticket, now))
-        return [listed.group_id for listed in cast(list[ListedGroup], groups)]
+        wanted = group_filter(states, types)
+        groups = self.ask(lambda machine, ticket, now: machine.list_groups(wanted, ticket, now))
+        return [listed(one).group_id for one in cast(list[tuple[LoggedGroup, GroupState]], groups)]
 
     def delete(self, group: str = GROUP) -> ErrorCode:
         """Delete a group, in as many batches as that takes."""
