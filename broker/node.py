@@ -40,7 +40,7 @@ from broker.process.memory_budget import AnswerBudget
 from broker.upkeep.checkpoints import Checkpoints
 from broker.upkeep.housekeeping import Housekeeping
 from coordinator.cluster.features import TRANSACTION_VERSION
-from coordinator.cluster.topic_rules import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from storage.checkpoints import MetaProperties
 from storage.data_folder import DataFolder
 from storage.log import StorageFailed
@@ -244,9 +244,9 @@ class Node:
         return store, identity
 
     def _topic_created(self, services: Services, topic: Topic) -> None:
-        if topic.name == TRANSACTIONS_TOPIC:
+        if topic.name == TRANSACTION_STATE:
             self._opening.append(self.own(self._open_shards(services, services.transactions, topic)))
-        elif topic.name == OFFSETS_TOPIC:
+        elif topic.name == CONSUMER_OFFSETS:
             self._opening.append(self.own(self._open_shards(services, services.groups, topic)))
 
     async def _open_shards(self, services: Services, shards: Shards[Any], topic: Topic) -> None:

@@ -8,9 +8,9 @@ calls them for a peer's bytes turns the latter into the former, once, at the edg
 import mmap
 
 from protocol.errors import ProtocolError
-from protocol.schema import Buffer
+from protocol.schema import INT16_MAX, Buffer
 
-MAX_STRING_BYTES = 0x7FFF
+MAX_STRING_BYTES = INT16_MAX
 """Longer strings cannot be written in any version: Kafka refuses them in compact form, too."""
 
 

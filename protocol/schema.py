@@ -18,7 +18,8 @@ from typing import Annotated, Any, TypeVar, cast, dataclass_transform, overload
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
-NEVER = 32767
+INT16_MAX = 32767
+NEVER = INT16_MAX
 """A version no message reaches: "not flexible in any version", "never nullable"."""
 
 

@@ -18,6 +18,7 @@ import json
 import threading
 from collections.abc import Callable, Collection, Mapping
 
+from protocol.internal_topics import CLUSTER_METADATA
 from storage.checkpoints import (
     FORMAT_FILE,
     LOG_START_OFFSETS,
@@ -35,7 +36,7 @@ from storage.files import Files
 from storage.recovery import Recovery
 
 FORMAT_VERSION = 1
-KRAFT_LOG = "__cluster_metadata-0"
+KRAFT_LOG = f"{CLUSTER_METADATA}-0"
 UPGRADES: Mapping[int, Callable[[Files], None]] = {}
 """From a version to the next one."""
 NO_FORMAT = (

@@ -95,6 +95,20 @@ def test_nothing_is_called_by_a_name_that_says_nothing() -> None:
     assert classes == []
 
 
+SAID_ONCE = ("__consumer_offsets", "__transaction_state", "__cluster_metadata", 0x7FFF)
+"""The names of internal topics, and the largest int16, which bounds epochs and strings."""
+
+
+def test_names_of_internal_topics_and_the_largest_epoch_are_said_once() -> None:
+    said = [
+        node.value.partition("-")[0] if isinstance(node.value, str) else node.value
+        for path in OURS
+        for node in ast.walk(parsed_file(path))
+        if isinstance(node, ast.Constant)
+    ]
+    assert {value: count for value in SAID_ONCE if (count := said.count(value)) != 1} == {}
+
+
 def world_readers(path: Path) -> list[str]:
     """Where a file reads clock, randomness or files without going through a port."""
     found = []

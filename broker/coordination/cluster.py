@@ -17,11 +17,12 @@ from broker.process.steady_clock import LoopTimer, SteadyClock
 from coordinator.cluster.coordinator import ClusterCoordinator, Registration
 from coordinator.cluster.image import ClusterImage
 from coordinator.cluster.records import TopicRecord
-from coordinator.cluster.topic_rules import METADATA_TOPIC, METADATA_TOPIC_ID
+from coordinator.cluster.topic_rules import METADATA_TOPIC_ID
 from coordinator.loading import STEP_RECORDS, entries_of
 from coordinator.machine import Outcome, ReplayedRecord, Ticket
 from coordinator.runtime import NotReady, Shard
 from protocol.codec import read_metadata_frame
+from protocol.internal_topics import CLUSTER_METADATA
 from protocol.schema import Buffer, schema_of
 from storage.log import Log, LogConfig
 
@@ -113,7 +114,7 @@ class Cluster:
         self._begins = begins or Beginning(log.start_offset)
         self.epoch = max(log.latest_epoch(), known_epoch, self._begins.epoch) + 1
         self.partition = make_partition(
-            topic=METADATA_TOPIC,
+            topic=CLUSTER_METADATA,
             topic_id=METADATA_TOPIC_ID,
             index=0,
             log=log,
@@ -131,7 +132,7 @@ class Cluster:
             _BehindSnapshot(self.partition, self._begins.end_offset),
             clock,
             LoopTimer(clock),
-            name=f"{METADATA_TOPIC}-0",
+            name=f"{CLUSTER_METADATA}-0",
         )
         self.shard.on_bug = lambda error: _log.bug("an operation failed", error, shard=self.shard.name)
         self._incarnation = environment.random_bytes(16)

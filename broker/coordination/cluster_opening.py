@@ -16,7 +16,8 @@ from broker.partitions.partition_store import PartitionStore
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.process.steps import run_steps
-from coordinator.cluster.topic_rules import METADATA_TOPIC, METADATA_TOPIC_ID
+from coordinator.cluster.topic_rules import METADATA_TOPIC_ID
+from protocol.internal_topics import CLUSTER_METADATA
 from storage.checkpoints import UnreadableDataFolder
 from storage.data_folder import DataFolder
 from storage.log import Log, LogDamaged
@@ -45,8 +46,8 @@ async def open_cluster(
 ) -> Cluster:
     """The metadata, loaded, with the epoch of this start in it. `made` gets its partition before anything is written.
     Raises `UnreadableDataFolder` where it is damaged or cannot be read; the data folder is left as it was found."""
-    known_epoch = store.epoch_before_repair(METADATA_TOPIC, 0)
-    folder = store.metadata_snapshots(METADATA_TOPIC, 0)
+    known_epoch = store.epoch_before_repair(CLUSTER_METADATA, 0)
+    folder = store.metadata_snapshots(CLUSTER_METADATA, 0)
     try:
         found = await _read_snapshots(folder, environment)
         log = _open_log(store, folder, found)
@@ -63,8 +64,8 @@ async def open_cluster(
     except (LogDamaged, OSError) as damaged:
         if data_folder is not None:
             data_folder.close_cleanly()
-        what = damaged if isinstance(damaged, LogDamaged) else f"{METADATA_TOPIC}-0 cannot be opened: {damaged}"
-        raise UnreadableDataFolder(DAMAGED.format(damaged=what, folder=f"{METADATA_TOPIC}-0")) from damaged
+        what = damaged if isinstance(damaged, LogDamaged) else f"{CLUSTER_METADATA}-0 cannot be opened: {damaged}"
+        raise UnreadableDataFolder(DAMAGED.format(damaged=what, folder=f"{CLUSTER_METADATA}-0")) from damaged
     await cluster.register(config.node_id, config.rack, endpoints, directory)
     if known_epoch is not None:
         await cluster.pass_over_producer_ids(config.node_id)
@@ -106,7 +107,7 @@ def _open_log(store: PartitionStore, folder: SnapshotFolder | None, found: _Foun
     repair, whole = folder is not None and folder.repair, found.whole
     # What a repair cuts off may have stood before the snapshot, which holds it: the log then begins behind that.
     start_offset = whole.end_offset if repair and whole is not None else 0
-    return store.open(METADATA_TOPIC, METADATA_TOPIC_ID, 0, METADATA_CONFIG.log, start_offset=start_offset)
+    return store.open(CLUSTER_METADATA, METADATA_TOPIC_ID, 0, METADATA_CONFIG.log, start_offset=start_offset)
 
 
 def _beginning(folder: SnapshotFolder | None, found: _Found, log: Log) -> Beginning:

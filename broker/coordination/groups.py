@@ -20,8 +20,8 @@ from coordinator.groups.held import Held
 from coordinator.machine import Outcome, Ticket
 from coordinator.runtime import NotReady
 from protocol.errors import ErrorCode
+from protocol.internal_topics import CONSUMER_OFFSETS
 
-CONSUMER_OFFSETS = "__consumer_offsets"
 SCARCE_LOOK_MS = 1_000
 """How soon groups that nobody needs are looked for when room is scarce."""
 

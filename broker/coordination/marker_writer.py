@@ -14,8 +14,7 @@ from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.machine import Marker
 from coordinator.runtime import NotReady
 from protocol.errors import ErrorCode
-
-CONSUMER_OFFSETS = "__consumer_offsets"
+from protocol.internal_topics import CONSUMER_OFFSETS
 
 Done = Callable[[ErrorCode], None]
 

@@ -24,13 +24,10 @@ from broker.partitions.topic import Topic
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from coordinator.cluster.image import Change, TopicImage
-from coordinator.cluster.topic_rules import (
-    INTERNAL_TOPICS,
-    METADATA_TOPIC,
-    MOST_RECORDS_PER_REQUEST,
-)
+from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST
 from coordinator.cluster.topics import Rules, plan_creation, plan_deletion, plan_growth
 from protocol.errors import ErrorCode
+from protocol.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS
 from protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicResult,
@@ -69,7 +66,7 @@ class TopicDirectory:
         )
         self._closed_one = opener.closed
         self.to_open = LogsToOpen(opener, environment, stands=self._stands)
-        folder = store.metadata_snapshots(METADATA_TOPIC, 0)
+        folder = store.metadata_snapshots(CLUSTER_METADATA, 0)
         self.snapshots = MetadataSnapshots(cluster, folder, config, environment, self._with_folders_left)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
@@ -92,7 +89,7 @@ class TopicDirectory:
     def partition_names(self) -> set[tuple[str, int]]:
         """Those of all partitions, open or not, that of the metadata log included."""
         known = {(topic.name, index) for topic in self._by_id.values() for index in range(len(topic.partitions))}
-        return {(METADATA_TOPIC, 0), *known}
+        return {(CLUSTER_METADATA, 0), *known}
 
     def partition(self, name: str, index: int) -> Partition | None:
         return _partition(self._by_name.get(name), index)
@@ -203,7 +200,7 @@ class TopicDirectory:
         """Whose folder this is. One whose metadata file was torn, or has an id that nobody ever had here, is that of
         the topic of its name; opening it says what is wrong."""
         image = self._cluster.image
-        if name == METADATA_TOPIC:
+        if name == CLUSTER_METADATA:
             return True
         if topic_id in image.removed:
             return False

@@ -26,7 +26,6 @@ from typing import Protocol
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.coordinators import CoordinatorError, Shards
-from broker.coordination.marker_writer import CONSUMER_OFFSETS
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards
 from broker.partitions.errors import AppendError
@@ -44,6 +43,7 @@ from coordinator.transactions.states import (
     contains,
 )
 from protocol.errors import ErrorCode
+from protocol.internal_topics import CONSUMER_OFFSETS
 from protocol.records.batch import BatchHeader, read_header
 
 PRODUCE_ADDS_FROM = 12

@@ -20,15 +20,15 @@ from coordinator.machine import Marker, Outcome, Ticket
 from coordinator.ports import ProducerIds
 from coordinator.runtime import Shard
 from coordinator.transactions.coordinator import TransactionCoordinator
-from coordinator.transactions.fencing import LAST_EPOCH
 from coordinator.transactions.markers import MarkerDriver
 from coordinator.transactions.states import Transaction, TransactionState, contains
 from protocol.errors import ErrorCode
+from protocol.internal_topics import TRANSACTION_STATE
+from protocol.records.batch import LAST_EPOCH
 from storage.producers.producer_entry import NO_OFFSET, ProducerEntry
 
 logger = logging.getLogger(__name__)
 
-TRANSACTION_STATE = "__transaction_state"
 HOLD_MS = 100
 """The longest a request is held for a completion in this node; after that CONCURRENT_TRANSACTIONS, as Kafka at once."""
 

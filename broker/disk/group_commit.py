@@ -17,9 +17,9 @@ from typing import Protocol
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.process.time_slice import TimeSlice
+from protocol.internal_topics import TRANSACTION_STATE
 from storage.log import Flush, Log, StorageFailed
 
-TRANSACTION_STATE = "__transaction_state"
 PORTION = 128
 """Partitions whose syncs are under way together: many more than there are threads for them."""
 

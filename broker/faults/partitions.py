@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from broker.partitions.append import Appended
 from broker.partitions.partition import Partition
 from coordinator.cluster.records import ProducerIdsRecord, RegisterBrokerRecord
-from coordinator.cluster.topic_rules import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coordinator.groups.records import LegacyOffsetCommitKey, OffsetCommitKey
 from coordinator.machine import Marker
 from coordinator.transactions.records import TransactionLogValue
 from coordinator.transactions.states import TransactionState
 from protocol.codec import read_metadata_frame, read_version, read_versioned
+from protocol.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
 from protocol.records.batch import read_header
 from protocol.records.record import Record, records_of
 from protocol.schema import Buffer, schema_of
@@ -77,11 +77,11 @@ class FaultyPartition(Partition):
 def family_of(topic: str, batch: Buffer) -> str:
     """What a coordinator's batch is about: the first part of a point's name."""
     first = next(records_of(batch))
-    if topic == TRANSACTIONS_TOPIC:
+    if topic == TRANSACTION_STATE:
         return _transaction_family(first)
-    if topic == METADATA_TOPIC:
+    if topic == CLUSTER_METADATA:
         return _metadata_family(first)
-    assert topic == OFFSETS_TOPIC, "coordinators write to their own logs only"
+    assert topic == CONSUMER_OFFSETS, "coordinators write to their own logs only"
     if read_header(batch).is_transactional:
         return "offsets"
     assert first.key is not None

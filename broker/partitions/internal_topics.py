@@ -1,23 +1,23 @@
 """What the topics of coordinators are made with; requests may add to it, and cannot change it."""
 
 from broker.config.broker_config import BrokerConfig
-from coordinator.cluster.topic_rules import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 PARTITION_COUNTS = {
-    OFFSETS_TOPIC: "offsets.topic.num.partitions",
-    TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
+    CONSUMER_OFFSETS: "offsets.topic.num.partitions",
+    TRANSACTION_STATE: "transaction.state.log.num.partitions",
 }
 
 
 def internal_configs(config: BrokerConfig) -> dict[str, dict[str, str]]:
     """What internal topics are made with. `__transaction_state` is never compressed: its loader reads it in slices."""
     return {
-        OFFSETS_TOPIC: {
+        CONSUMER_OFFSETS: {
             "cleanup.policy": "compact",
             "compression.type": "producer",
             "segment.bytes": _segment_bytes(config, "offsets.topic.segment.bytes"),
         },
-        TRANSACTIONS_TOPIC: {
+        TRANSACTION_STATE: {
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
             "min.insync.replicas": "1",

@@ -5,7 +5,7 @@ from typing import overload
 
 from broker.config.topic_config import TopicConfig
 from broker.partitions.partition import Partition
-from coordinator.cluster.topic_rules import INTERNAL_TOPICS
+from protocol.internal_topics import INTERNAL_TOPICS
 
 
 class Partitions(Sequence[Partition]):

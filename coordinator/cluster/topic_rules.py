@@ -12,11 +12,7 @@ MOST_RECORDS_PER_REQUEST = 10_000
 """What Kafka's controller writes for one request; topics, partitions and settings are one record each."""
 TOO_LARGE = "Unable to perform excessively large batch operation."
 
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
-METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = (1).to_bytes(16, "big")
-INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
 
 
 class Refused(Exception):

@@ -15,9 +15,7 @@ from coordinator.cluster.config_types import InvalidConfig
 from coordinator.cluster.image import TOPIC_RESOURCE, ClusterImage, TopicImage
 from coordinator.cluster.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from coordinator.cluster.topic_rules import (
-    INTERNAL_TOPICS,
     LONGEST_NAME,
-    METADATA_TOPIC,
     MOST_PARTITIONS_PER_REQUEST,
     MOST_RECORDS_PER_REQUEST,
     TOO_LARGE,
@@ -27,6 +25,7 @@ from coordinator.cluster.topic_rules import (
     check_replication,
 )
 from protocol.errors import ErrorCode
+from protocol.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS
 from protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -178,7 +177,7 @@ def _create_one(
 
 def _check_new_name(image: ClusterImage, name: str, longest: int) -> None:
     check_name(name, longest)
-    if name in image.topics or name == METADATA_TOPIC:
+    if name in image.topics or name == CLUSTER_METADATA:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     collision = image.collision(name)
     if collision is not None:

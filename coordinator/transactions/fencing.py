@@ -16,10 +16,9 @@ from coordinator.transactions.states import (
     TransactionState,
 )
 from protocol.errors import ErrorCode
+from protocol.records.batch import LAST_EPOCH
 
-LAST_EPOCH = 32767
-"""The highest epoch there is. Markers may carry it, no client ever does."""
-EXHAUSTED_EPOCH = 32766
+EXHAUSTED_EPOCH = LAST_EPOCH - 1
 """From here on the next bump takes a new producer id."""
 
 
@@ -133,7 +132,7 @@ def decided(
     """The PREPARE record of an EndTxn. Under TV2 it carries the bumped epoch, which is the epoch of the markers."""
     epoch, last_epoch = transaction.producer_epoch, transaction.last_producer_epoch
     if client_version >= 2:
-        # At 32767, the residue of old bugs, nothing is left to bump; the leader takes such a marker (KAFKA-20090).
+        # At the last one (of old bugs) nothing is left to bump; the leader takes such a marker (KAFKA-20090).
         epoch, last_epoch = min(epoch + 1, LAST_EPOCH), epoch
     return replace(
         transaction,

@@ -15,6 +15,7 @@ from functools import lru_cache
 from coordinator.transactions.records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from protocol.codec import decode, read_versioned, versioned
 from protocol.errors import ProtocolError
+from protocol.records.batch import LAST_EPOCH
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
@@ -175,7 +176,7 @@ def united(known: tuple[TopicPartitions, ...], added: Iterable[TopicPartitions])
 def check_transition(before: Transaction | None, after: Transaction) -> None:
     """Assert that `after` may follow `before`. No timestamp is compared: clocks go backwards (KAFKA-5415)."""
     assert after.producer_id >= 0
-    assert 0 <= after.producer_epoch <= 32767
+    assert 0 <= after.producer_epoch <= LAST_EPOCH
     if before is None:
         assert after.state is TransactionState.EMPTY
         assert after.producer_epoch == 0

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from protocol.schema import Buffer
+from protocol.schema import INT16_MAX, Buffer
 
 MAGIC = 2
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -30,6 +30,8 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
+LAST_EPOCH = INT16_MAX
+"""The highest epoch of a producer. Markers may carry it, no client ever does."""
 _CRC = struct.Struct(">I")
 _LENGTH_AND_CRC = struct.Struct(">8xi5xI")
 _INT32 = struct.Struct(">i")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode
-from protocol.records.batch import BatchHeader
+from protocol.records.batch import LAST_EPOCH, BatchHeader
 from storage.frozen_entries import ChangesBeside, PackedEntries
 from storage.producers.producer_entry import (
     BATCH,
@@ -24,8 +24,6 @@ from storage.producers.producer_entry import (
     last_sequence_of,
     with_batch,
 )
-
-MAX_EPOCH = 32767
 
 
 class ProducerRefused(Exception):
@@ -222,7 +220,7 @@ class ProducerState:
         epoch, coordinator_epoch, _, _, transaction = HEAD.unpack_from(packed)
         stale = marker.producer_epoch < epoch
         if marker.transaction_version >= 2 and marker.producer_epoch == epoch:
-            stale = transaction != NO_OFFSET and epoch != MAX_EPOCH
+            stale = transaction != NO_OFFSET and epoch != LAST_EPOCH
         if stale:
             raise ProducerRefused(
                 ErrorCode.INVALID_PRODUCER_EPOCH,

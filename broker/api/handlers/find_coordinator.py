@@ -6,16 +6,15 @@ from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.services import WithEndpoints, WithEnvironment, WithGroups, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError, Shards
-from broker.coordination.groups import CONSUMER_OFFSETS
 from broker.process.logging import EventLog
 from coordinator.runtime import ShardState
 from protocol.errors import ErrorCode
+from protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from protocol.messages.groups import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 _log = EventLog("groups")
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-TRANSACTION_STATE = "__transaction_state"
 BATCHED_SINCE = 4
 MESSAGES = {
     ErrorCode.NONE: "NONE",

@@ -10,8 +10,9 @@ from broker.api.services import WithCluster, WithConfig, WithEndpoints, WithEnvi
 from broker.partitions.topic import Topic
 from broker.process.time_slice import TimeSlice
 from coordinator.cluster.features import SUPPORTED_FEATURES
-from coordinator.cluster.topic_rules import INTERNAL_TOPICS, Refused, check_name
+from coordinator.cluster.topic_rules import Refused, check_name
 from protocol.errors import ErrorCode
+from protocol.internal_topics import INTERNAL_TOPICS
 from protocol.messages.metadata import (
     ApiVersion,
     ApiVersionsRequest,

@@ -11,8 +11,9 @@ from broker.api.context import RequestContext
 from broker.api.handlers.metadata import TOPIC_OPERATIONS, MetadataServices
 from broker.coordination.coordinators import CoordinatorError
 from broker.process.time_slice import TimeSlice
-from coordinator.cluster.topic_rules import INTERNAL_TOPICS, Refused, check_name
+from coordinator.cluster.topic_rules import Refused, check_name
 from protocol.errors import ErrorCode
+from protocol.internal_topics import INTERNAL_TOPICS
 from protocol.messages.metadata import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

@@ -142,7 +142,7 @@ MUTANTS = (
         (
             Change(
                 f"{STATE}.check_marker",
-                "stale = transaction != NO_OFFSET and epoch != MAX_EPOCH",
+                "stale = transaction != NO_OFFSET and epoch != LAST_EPOCH",
                 "stale = True",
             ),
         ),

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.disk.group_commit import TRANSACTION_STATE, GroupCommit
+from broker.disk.group_commit import GroupCommit
+from protocol.internal_topics import TRANSACTION_STATE
 from tests.harness.turns import CallsPerTurn
 from tests.unit.broker.doubles import FakeFlush, FakePartition, InlineEnvironment
 

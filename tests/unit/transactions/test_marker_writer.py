@@ -3,9 +3,10 @@
 from types import SimpleNamespace
 from typing import Any
 
-from broker.coordination.marker_writer import CONSUMER_OFFSETS, LocalMarkerWriter
+from broker.coordination.marker_writer import LocalMarkerWriter
 from coordinator.machine import Marker
 from protocol.errors import ErrorCode
+from protocol.internal_topics import CONSUMER_OFFSETS
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.groups.story import Story
 from tests.unit.partition.rig import NOW_MS, in_transaction, on_disk

@@ -1,0 +1,8 @@
+"""The topics that coordinators keep their state in, under Kafka's names for them."""
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+CLUSTER_METADATA = "__cluster_metadata"
+"""Clients never see this one."""
+INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, TRANSACTION_STATE))
+"""Those that Metadata calls internal."""
