@@ -19,8 +19,9 @@ from broker.process.environment import Environment
 from storage.files import FilesBeside, GivenUp
 
 AT_A_TIME = 2
-MOMENT_S = 0.1
-"""How long a request waits for a log: no longer than its client would wait before it comes back."""
+MOMENT_S = 1.0
+"""How long a request waits for a log, which is opened next. Most are open by then, and no client need come back; far
+below any client's request.timeout.ms."""
 LAST_MOMENT_S = 0.5
 """How long a stop waits for logs that are being opened."""
 

@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest
 from protocol.records.batch import HEADER_SIZE, headers_in
 from protocol.records.record import records_of
+from protocol.schema import Buffer
 from tallystick.process import BrokerFailed, BrokerProcess
 from tests.attacks import wire
 from tests.attacks.honest import Honest, Seen
@@ -36,6 +39,8 @@ SETTINGS = {
 }
 SETTLE_S = 20.0
 """How long memory and sockets may take to go back after everybody has hung up, before that counts as never."""
+OPENED_WITHIN_S = 30.0
+"""How long a log may take to be opened after a restart."""
 PIPE_BYTES = 4096
 
 
@@ -268,8 +273,7 @@ class Trial:
         found: dict[int, str] = {}
         offset = min(wanted, default=0)
         while wanted and offset <= max(wanted):
-            answered = link.request(wire.fetch(topic, offset, max_wait_ms=500, committed=committed), 11)
-            data = answered.responses[0].partitions[0].records or b""
+            data = self._fetched(link, wire.fetch(topic, offset, max_wait_ms=500, committed=committed))
             batches = list(headers_in(data))
             if not batches:
                 break
@@ -281,6 +285,15 @@ class Trial:
         self.require(
             not missing, f"{len(missing)} of {len(wanted)} acknowledged records of {topic} are lost: {missing[:5]}"
         )
+
+    def _fetched(self, link: Link, request: FetchRequest) -> Buffer:
+        """Records. A log that is still being opened is asked for again, as clients do."""
+        deadline = time.monotonic() + OPENED_WITHIN_S
+        while True:
+            answered = link.request(request, 11).responses[0].partitions[0]
+            if answered.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or time.monotonic() > deadline:
+                self.require(not answered.error_code, f"Fetch is answered {answered.error_code} after a restart")
+                return answered.records or b""
 
     def tracebacks(self) -> int:
         """How many the log has had so far; only what is new in it is read."""
