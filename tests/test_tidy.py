@@ -17,6 +17,7 @@ from tests.harness.syntax import parsed_file
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("protocol", "storage", "coordinator", "broker", "tallystick", "spark_connector")
+BOUNDS = ROOT / "docs" / "decisions" / "0009-what-clients-can-make-us-hold.md"
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 50
 MAX_FILES_IN_A_FOLDER = 20
@@ -93,6 +94,14 @@ def test_nothing_is_called_by_a_name_that_says_nothing() -> None:
         if isinstance(node, ast.ClassDef) and re.search(r"(Manager|Helper|Util|Utils)$", node.name)
     ]
     assert classes == []
+
+
+def test_each_bound_of_what_clients_make_us_hold_names_its_tests() -> None:
+    rows = [line for line in BOUNDS.read_text().splitlines() if line.startswith("| ")][1:]
+    named = {row.split("|")[1]: re.findall(r"`([\w/]+\.py)`", row.split("|")[4]) for row in rows}
+    assert len(named) >= 18
+    assert [what for what, tests in named.items() if not tests] == []
+    assert [one for tests in named.values() for one in tests if not (ROOT / "tests" / "unit" / one).is_file()] == []
 
 
 SAID_ONCE = ("__consumer_offsets", "__transaction_state", "__cluster_metadata", 0x7FFF)

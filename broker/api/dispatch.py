@@ -14,7 +14,7 @@ from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.services import Services
 from broker.process.time_slice import TimeSlice
 from protocol.codec import decode, decode_in_steps
-from protocol.compile_decoder import TooManyElements
+from protocol.compile_decoder import MOST_ELEMENTS, TooManyElements
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.framing import read_request_header, response_parts, response_parts_in_steps
 from protocol.messages.metadata import ApiVersion, ApiVersionsResponse
@@ -22,8 +22,12 @@ from protocol.schema import Buffer, FieldSchema, fields_of, schema_of
 
 PRODUCE = 0
 API_VERSIONS = 18
-DECODED_FACTOR = 30
-"""How much more a request may weigh decoded than as a frame: arrays of small structs do. Records stay what they are."""
+DECODED_FACTOR = 45
+"""How much more a request may weigh decoded than as a frame: arrays of empty structs do. Records stay what they are."""
+TEXT_FACTOR = 4
+"""One letter that needs four bytes makes all of its string as wide."""
+ELEMENT_BYTES = 200
+"""What the largest element with nothing in it weighs."""
 
 AT_ONCE = 2000
 """Elements of a message that are read or written at once: a few milliseconds. Larger ones take turns with others."""
@@ -41,7 +45,7 @@ _FIXED = Struct(">hhih")
 class Call:
     """One request on its way: what it is, and how its answer is to be written."""
 
-    __slots__ = ("context", "entry", "request", "undecoded")
+    __slots__ = ("context", "entry", "is_large", "request", "undecoded")
 
     def __init__(
         self, entry: Entry, context: RequestContext, request: Any, undecoded: memoryview | None = None
@@ -51,10 +55,13 @@ class Call:
         self.request = request
         self.undecoded = undecoded
         """A request that is too large to be decoded at once, see `Dispatcher.decode`."""
+        self.is_large = undecoded is not None
 
     def weight(self, frame_bytes: int) -> int:
         """What to count for the request while it waits for its answer."""
-        return frame_bytes if self.entry.api_key == PRODUCE else frame_bytes * DECODED_FACTOR
+        if self.entry.api_key == PRODUCE and not self.is_large:
+            return frame_bytes
+        return min(frame_bytes * DECODED_FACTOR, frame_bytes * TEXT_FACTOR + MOST_ELEMENTS * ELEMENT_BYTES)
 
     def encode(self, response: Any) -> list[Buffer]:
         """The answer. Raises `LargeMessage` where it is not to be written at once, see `Dispatcher.encode`."""

@@ -1,28 +1,89 @@
 """What is read of a request's header, and what a request counts for while it waits."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from broker.api.api_families import load_handlers
 from broker.api.context import ConnectionInfo, RequestContext
-from broker.api.dispatch import DECODED_FACTOR, REMEMBERED_BYTES, Call, Dispatcher
+from broker.api.dispatch import DECODED_FACTOR, ELEMENT_BYTES, REMEMBERED_BYTES, TEXT_FACTOR, Call, Dispatcher
+from protocol.codec import decode, encode_bytes
+from protocol.compile_decoder import MOST_ELEMENTS
 from protocol.errors import ProtocolError
 from protocol.framing import request_parts
+from protocol.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+from protocol.messages.groups import FindCoordinatorRequest, LeaveGroupRequest, MemberIdentity
 from protocol.messages.metadata import ApiVersionsRequest
+from protocol.messages.produce import ProduceRequest, TopicProduceData
+from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.transactions import DescribeProducersRequest, TopicRequest
 
+MANY = 20_000
 CONNECTION = ConnectionInfo(1, "PLAINTEXT", "127.0.0.1", 1)
 
 
 def test_what_waits_counts_as_what_it_may_weigh_decoded() -> None:
     """A long poll over a hundred thousand partitions is much larger as objects than it was as a frame; the records of
-    a Produce stay the bytes they are."""
+    a Produce stay the bytes they are, but one of many partitions is like all others."""
     catalogue = load_handlers()
-    weights = {}
-    for key in (0, 1, 11):
+
+    def weight(key: int, frame_bytes: int, undecoded: memoryview | None = None) -> int:
         context = RequestContext(CONNECTION, key, catalogue[key].versions.start, 1, None)
-        weights[key] = Call(catalogue[key], context, None).weight(1000)
-    assert weights == {0: 1000, 1: 1000 * DECODED_FACTOR, 11: 1000 * DECODED_FACTOR}
+        return Call(catalogue[key], context, None, undecoded).weight(frame_bytes)
+
+    decoded = 1000 * DECODED_FACTOR
+    assert [weight(key, 1000) for key in (0, 1, 11)] == [1000, decoded, decoded]
+    assert weight(0, 1000, memoryview(b"")) == decoded
+    assert weight(11, 50 << 20) == (200 << 20) + MOST_ELEMENTS * ELEMENT_BYTES
+
+
+NO_TOPIC = TopicProduceData(name="", partition_data=[])
+UNCOMMITTED = OffsetCommitRequestTopic(name="", partitions=[])
+LEANEST: list[tuple[Any, int]] = [
+    (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="", topics=[])] * MANY), 8),
+    (
+        OffsetCommitRequest(group_id="", member_id="", topics=[UNCOMMITTED] * MANY),
+        8,
+    ),
+    (DescribeProducersRequest(topics=[TopicRequest(name="", partition_indexes=[])] * MANY), 0),
+    (
+        ProduceRequest(
+            transactional_id=None,
+            acks=1,
+            timeout_ms=1,
+            topic_data=[NO_TOPIC] * MANY,
+        ),
+        9,
+    ),
+    (
+        CreateTopicsRequest(
+            topics=[CreatableTopic(name="", num_partitions=1, replication_factor=1, assignments=[], configs=[])] * MANY,
+            timeout_ms=1,
+        ),
+        7,
+    ),
+    (FindCoordinatorRequest(key_type=0, coordinator_keys=["e" * 30_000 + "\U0001f600"] * 100), 4),
+    (LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="", group_instance_id=None)] * MANY), 5),
+]
+
+
+@pytest.mark.parametrize(("message", "version"), LEANEST, ids=[type(one[0]).__name__ for one in LEANEST])
+def test_no_request_weighs_more_than_it_counts_for(message: Any, version: int) -> None:
+    """The leanest elements there are, in a few bytes each, and text of which one letter is wide."""
+    frame = encode_bytes(message, version)
+    tracemalloc.start()
+    decoded = decode(type(message), version, frame)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert decoded
+    assert held <= len(frame) * DECODED_FACTOR
+    assert held <= len(frame) * TEXT_FACTOR + MANY * ELEMENT_BYTES
 
 
 def test_every_request_has_the_client_id_it_came_with() -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import sys
+import tracemalloc
 
+from broker.partitions.verification import Verifications
 from broker.upkeep.producer_cap import enforce
 from protocol.records.batch import HEADER, BatchHeader, read_header
 from protocol.records.record import NewRecord, build_batch
@@ -42,6 +44,20 @@ def test_an_idle_producer_with_five_batches_costs_at_most_four_hundred_bytes() -
     while not state.expire(86_400_001, 86_400_000):
         pass
     assert len(state) == 0, "age frees them"
+
+
+def test_a_refused_question_costs_at_most_two_hundred_and_fifty_bytes() -> None:
+    verifications = Verifications()
+    tracemalloc.start()
+    for producer_id in range(10**12, 10**12 + PRODUCERS // 10):
+        verifications.begin(producer_id, 0, 0, supports_epoch_bump=True, now_ms=NOW_MS)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(verifications) == PRODUCERS // 10
+    assert held / len(verifications) <= 250
+    assert verifications.forget_oldest(PRODUCERS, NOW_MS) == 0
+    assert verifications.forget_oldest(PRODUCERS, NOW_MS + 1) == PRODUCERS // 10
+    assert len(verifications) == 0
 
 
 def test_beyond_the_bound_those_silent_for_longest_go_and_open_transactions_stay() -> None:

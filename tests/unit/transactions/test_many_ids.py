@@ -10,6 +10,7 @@ from coordinator.transactions.states import (
     Transaction,
     TransactionState,
     key_bytes,
+    read_key,
     value_bytes,
 )
 
@@ -64,3 +65,13 @@ def test_whose_open_transaction_a_producer_is_in_is_found_without_looking_at_idl
     assert ledger.owner_of(10**12 + 42) is not None
     ledger.replay(record(42, TransactionState.COMPLETE_COMMIT))
     assert ledger.owner_of(10**12 + 42) is None
+
+
+def test_long_ids_are_not_kept_with_their_records() -> None:
+    """Ids have up to 32 767 bytes, and a request is enough to name one."""
+    tracemalloc.start()
+    for number in range(100):
+        assert read_key(key_bytes(f"{number:032000d}")) is not None
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 320_000
