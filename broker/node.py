@@ -296,13 +296,13 @@ class Node:
         services.transactions.close()
         services.groups.close()
         await self._give_up_what_is_left()
-        await self.group_commit.wait_until_idle()
-        if self.failure is not None:
-            self.abandon()
-            return
-        await services.topics.stop()
         try:
-            await services.topics.to_open.wait_until_stopped()
+            await services.topics.to_open.wait_until_stopped()  # a log that was opened last is still to be synced
+            await self.group_commit.wait_until_idle()
+            if self.failure is not None:
+                self.abandon()
+                return
+            await services.topics.stop()
             await self._close_logs(services)
         except (StorageFailed, OSError) as error:
             # As at any other time: the next start must not believe what was not synced (decision 0010).

@@ -97,9 +97,9 @@ def append_and_publish(
     next_offset = _append(services, write, context, request, now_ms)
     if next_offset < 0:
         return False
-    if request.acks == -1 and write.partition is not None:
-        services.group_commit.publish(write.partition)
-        if write.partition.high_watermark < next_offset:
+    if write.partition is not None:
+        services.group_commit.publish(write.partition)  # whatever acks is: nobody waits for the sync of another log
+        if request.acks == -1 and write.partition.high_watermark < next_offset:
             commits.missing += 1
             write.partition.when_committed(next_offset, partial(commits.told, write.response))
     return True

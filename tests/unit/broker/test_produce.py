@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from broker.api.catalogue import Deferred
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.node import Node
@@ -14,8 +16,9 @@ from protocol.records.batch import HEADER, read_header, seal
 from protocol.records.compression import ZSTD
 from protocol.records.record import NewRecord, build_batch
 from storage.log import StorageFailed
+from storage.segment_log import SegmentLog
 from tests.harness.simulated_files import SimulatedFiles
-from tests.unit.broker.test_restarts import life, opened
+from tests.unit.broker.test_restarts import append, life, opened
 
 PRODUCE = 0
 
@@ -95,6 +98,25 @@ def test_acks_all_is_answered_when_the_record_is_durable_and_acks_one_before() -
         assert partition.high_watermark == 2
 
     life(SimulatedFiles(), story)
+
+
+def test_in_the_page_cache_no_reader_waits_for_the_sync_of_another_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: Node) -> None:
+        partition, other = await opened(node), await opened(node, "other")
+        await node.group_commit.wait_until_idle()
+        wanted = property(lambda log: log is other.log)
+        monkeypatch.setattr(SegmentLog, "checkpoint_wanted", wanted)
+        disk = HeldSyncs(node)
+        append(other, b"v")
+        node.group_commit.wrote(other)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert other.log.is_flushing
+        assert errors_of(produce(node, batch(), acks=1)) == [ErrorCode.NONE]
+        assert partition.high_watermark == 1
+        disk.let_go()
+
+    life(SimulatedFiles(), story, tallystick_durability="page-cache")
 
 
 def test_a_repeat_is_acknowledged_when_it_is_durable() -> None:

@@ -13,6 +13,7 @@ import pytest
 import broker.coordination.opening_logs
 import broker.disk.descriptor_cache
 from broker.api.services import Services
+from broker.coordination.opening_logs import LogsToOpen
 from broker.disk.descriptor_cache import LocalFile
 from broker.partitions.log_opening import PartitionOpener
 from broker.partitions.partition import Partition
@@ -329,3 +330,36 @@ def test_a_stop_gives_up_a_log_that_takes_long(tmp_path: Path, monkeypatch: pyte
 
     started(tmp_path, after)
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
+
+
+def test_what_waited_for_a_log_and_writes_to_it_during_a_stop_is_synced_before_the_log_is_closed(
+    tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the marker of a transaction does."""
+    filled(tmp_path, batches=3)
+    stop = LogsToOpen.stop
+
+    def stop_and_let_go(logs: LogsToOpen) -> None:
+        stop(logs)
+        gate.is_open.set()
+
+    monkeypatch.setattr(LogsToOpen, "stop", stop_and_let_go)
+    gate.is_shut = gate.after = True
+
+    async def stops(node: Services) -> None:
+        found = node.topics.by_name("t")
+        assert found is not None
+
+        def write() -> None:
+            found.partitions[0].append(memoryview(batch(3)), transactional_id=None, now_ms=node.environment.wall_ms())
+
+        node.topics.to_open.after_opening(found, 0, write)
+        await gate.wait_until_met()
+
+    with_node(stops, folder=tmp_path, settings={}, opened=False)
+
+    async def after(node: Services) -> None:
+        await node.topics.wait_until_open()
+        assert node.topics.partition("t", 0).end_offset == 4  # type: ignore[union-attr]
+
+    started(tmp_path, after)
