@@ -8,9 +8,14 @@ import pytest
 
 from broker.api.services import Services
 from protocol.errors import ErrorCode
+from protocol.messages.group_offsets import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from protocol.messages.topics import DeleteTopicState
 from protocol.records.batch import read_header
-from tests.unit.transactions.node_rig import end, in_a_node, init, partitions_of, produce
+from tests.unit.transactions.node_rig import ask, end, in_a_node, init, partitions_of, produce
 
 
 class HeldSyncs:
@@ -35,6 +40,18 @@ class HeldSyncs:
 async def some_turns() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
+
+
+async def stage(node: Services, identity: Any, offset: int) -> ErrorCode:
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata=None)
+    request = TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id="g",
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
+    )
+    return ErrorCode((await ask(node, request, 5)).topics[0].partitions[0].error_code)
 
 
 def state_end(node: Services) -> int:
@@ -63,6 +80,28 @@ def test_a_commit_waits_for_records_that_are_not_durable(
         assert (await ending).error_code == ErrorCode.NONE
         partition = partitions_of(node)[0]
         assert partition.high_watermark >= 2
+
+    in_a_node(story, tmp_path, tallystick_in_memory="false")
+
+
+def test_a_commit_waits_for_offsets_that_are_not_durable(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sent over another connection, by a client that does not wait for its answer."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        assert await stage(node, identity, 1) is ErrorCode.NONE
+        before = state_end(node)
+        syncs = HeldSyncs(node, monkeypatch)
+        staging = asyncio.ensure_future(stage(node, identity, 2))
+        await some_turns()
+        ending = asyncio.ensure_future(end(node, identity, commit=True))
+        await some_turns()
+        seen = staging.done(), state_end(node)
+        syncs.go_on()  # before anything may fail: the node could not be stopped
+        assert seen == (False, before)
+        assert await staging is ErrorCode.NONE
+        assert (await ending).error_code == ErrorCode.NONE
+        assert state_end(node) > before
 
     in_a_node(story, tmp_path, tallystick_in_memory="false")
 
