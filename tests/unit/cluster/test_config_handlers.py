@@ -130,6 +130,19 @@ def test_what_tools_look_for_on_a_broker_is_there() -> None:
     with_node(story)
 
 
+def test_what_clients_are_told_to_connect_to_is_static_where_it_is_said() -> None:
+    """As in Kafka, which has the default, null, where nothing is said (a scenario has asked it)."""
+    told = "PLAINTEXT://broker.example:9092"
+
+    async def story(node: Services) -> None:
+        _, configs = await describe(node, BROKER, "1", "advertised.listeners")
+        one = configs["advertised.listeners"]
+        assert (one.value, one.config_source, one.read_only) == (told, STATIC, True)
+        assert [(s.name, s.value, s.source) for s in one.synonyms] == [("advertised.listeners", told, STATIC)]
+
+    with_node(story, settings={"advertised.listeners": told})
+
+
 def test_a_compacted_topic_is_exactly_compact() -> None:
     """Kafka Connect and the schema registry compare the whole value."""
 
