@@ -33,6 +33,7 @@ from storage.segments.segment_format import (
     SEGMENT_SUFFIXES,
     SWAP,
     TIME_INDEX,
+    TRANSACTION_INDEX,
     base_offset_of,
     file_name,
 )
@@ -289,7 +290,7 @@ def _finish_swap(files: Files, folder: str, base: int, config: LogConfig, now_ms
     until the next compaction, which is harmless: its records are still right, only superfluous.
     """
     swap = f"{folder}/{file_name(base, LOG)}{SWAP}"
-    trial = f"{folder}/{file_name(base, LOG)}"
+    log = f"{folder}/{file_name(base, LOG)}"
     end_offset = _end_of_file(files, swap, base)
     for name in files.list(folder):
         other = base_offset_of(name)
@@ -298,10 +299,10 @@ def _finish_swap(files: Files, folder: str, base: int, config: LogConfig, now_ms
                 files.delete(f"{folder}/{file_name(other, suffix)}")
     for suffix in (INDEX, TIME_INDEX):
         files.delete(f"{folder}/{file_name(base, suffix)}")
-    aborted = f"{folder}/{file_name(base, SEGMENT_SUFFIXES[3])}"
+    aborted = f"{folder}/{file_name(base, TRANSACTION_INDEX)}"
     if files.exists(aborted + SWAP):
         files.rename(aborted + SWAP, aborted)
-    files.rename(swap, trial)
+    files.rename(swap, log)
     files.sync_folder(folder)
     segment = Segment(files, folder, base, config, created_ms=now_ms())
     segment.open_indexes()

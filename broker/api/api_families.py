@@ -1,23 +1,32 @@
-"""The families of APIs this broker serves: importing them fills the catalogue."""
+"""The handlers of this broker: importing them fills the catalogue."""
 
 from broker.api.catalogue import CATALOGUE, Entry
 from broker.api.handlers import (
     configs,
     features,
     fetch,
+    find_coordinator,
+    group_administration,
     group_offsets,
     groups,
     metadata,
+    offset_fetch,
     offsets,
     produce,
     topics,
+    transaction_inspection,
+    transaction_markers,
     transactions,
 )
 
-FAMILIES = (produce, fetch, offsets, metadata, topics, configs, features, transactions, groups, group_offsets)
+HANDLERS = (
+    *(produce, fetch, offsets, metadata, topics, configs, features),
+    *(transactions, transaction_inspection, transaction_markers),
+    *(find_coordinator, groups, group_administration, group_offsets, offset_fetch),
+)
 
 
 def load_handlers() -> dict[int, Entry]:
     """The whole catalogue."""
-    assert FAMILIES
+    assert HANDLERS
     return CATALOGUE

@@ -106,7 +106,7 @@ class TopicDirectory:
         return [partition for topic in self._by_id.values() for partition in topic.partitions.offline()]
 
     def exists(self, topic_id: bytes) -> bool:
-        """Whether the metadata log knows a topic of this id, be it that its logs are not open yet."""
+        """Whether the metadata log knows a topic of this id, though its logs may not be open yet."""
         return topic_id in self._cluster.image.by_id
 
     # -- following -------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class PartitionStore(Protocol):
         start_offset: int = 0,
     ) -> Log:
         """The log of a partition, made where there is none; on another thread with `files`. What stood before
-        `start_offset` is known without it: it begins there, be it that it would end before. Raises `LogDamaged`."""
+        `start_offset` is known without it: it begins there, even if it would end before. Raises `LogDamaged`."""
 
     def epoch_before_repair(self, topic: str, index: int) -> int | None:
         """The highest epoch that any log knows, where a part of this one was or is about to be cut off by a repair;

@@ -75,7 +75,7 @@ def run(plan: Plan) -> Result:
     gc.disable()
     violations: list[str] = []
     try:
-        with _quiet_about_the_dead(), _heard_by(bugs):
+        with quiet_about_the_dead(), _heard_by(bugs):
             run_on(loop, _life(world, broker))
     except Stuck as stuck:
         violations.append(f"stuck: {stuck}")
@@ -99,7 +99,7 @@ def run(plan: Plan) -> Result:
 
 
 @contextlib.contextmanager
-def _quiet_about_the_dead() -> Iterator[None]:
+def quiet_about_the_dead() -> Iterator[None]:
     """What is left of a process that died is thrown away; Python would report what it meets there."""
     hook = sys.unraisablehook
     sys.unraisablehook = lambda found: None if isinstance(found.exc_value, ProcessDied) else hook(found)

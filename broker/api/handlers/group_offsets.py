@@ -10,7 +10,6 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.handlers import offset_fetch
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.groups import delete_offsets
 from broker.coordination.transaction_gate import GateServices, admit_offset_commit
@@ -33,8 +32,6 @@ from protocol.messages.group_offsets import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-
-__all__ = ["offset_fetch"]
 
 TOPIC_IDS_SINCE = 10
 LOADING_KNOWN_SINCE = 2

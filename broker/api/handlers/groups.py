@@ -11,7 +11,6 @@ from uuid import UUID
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.handlers import find_coordinator, group_administration
 from broker.api.services import WithEnvironment, WithGroups
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.groups.answers import heartbeat as heartbeat_answer
@@ -30,8 +29,6 @@ from protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-
-__all__ = ["find_coordinator", "group_administration"]
 
 NO_PROTOCOL_SINCE = 7
 """From here on JoinGroup can say that no protocol was chosen; before, it is the empty name."""

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.handlers import transaction_inspection, transaction_markers
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.promises import when_promises_are_durable
@@ -37,8 +36,6 @@ from protocol.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-
-__all__ = ["transaction_inspection", "transaction_markers"]
 
 FIRST_WITH_FENCED = {
     InitProducerIdRequest: 4,

@@ -21,7 +21,7 @@ from tests.scenarios.places import meddling
 from tests.scenarios.places.ageing import age_in_the_log
 from tests.scenarios.record import FAULTS
 from tests.simulation.broker_process import PORT, BrokerProcess, BugLog
-from tests.simulation.simulation import _quiet_about_the_dead as quiet_about_the_dead
+from tests.simulation.simulation import quiet_about_the_dead
 
 LONG_S = 120.0
 LONGEST_STOP_S = 10.0
