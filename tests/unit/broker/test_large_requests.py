@@ -38,11 +38,15 @@ from protocol.messages.transactions import (
     AddPartitionsToTxnTopic,
     DescribeProducersRequest,
     DescribeTransactionsRequest,
+    InitProducerIdRequest,
+    ListTransactionsRequest,
     TopicRequest,
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from protocol.records.batch import read_header
+from protocol.records.record import NewRecord, build_batch
 from tests.harness.turns import Turns
 from tests.unit.cluster.cluster_rig import handle, topic, with_node
 
@@ -222,3 +226,42 @@ def test_what_is_named_again_is_described_once() -> None:
         assert [len(one.partitions) for one in deleted.topics] == [1]
 
     with_node(story)
+
+
+def test_the_producers_of_one_partition_give_way() -> None:
+    """A million of them may be described in one answer."""
+
+    async def story(services: Services) -> None:
+        await services.topics.create([topic("t", 1)])
+        partition = services.topics.partition("t", 0)
+        assert partition is not None
+        state = partition.derived.producers
+        for producer_id in range(COUNT):
+            batch = build_batch([NewRecord(value=b"v", timestamp_ms=1)], producer_id=producer_id, base_sequence=7)
+            state.apply_data(read_header(batch), state.offset, 1)
+        turns = Turns(services.environment)
+        named = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
+        (told,) = (await handle(services, named, 0)).topics[0].partitions
+        assert [(one.producer_id, one.last_sequence) for one in told.active_producers] == [(n, 7) for n in INDEXES]
+        assert turns.waited >= 5
+
+    with_node(story)
+
+
+def test_a_pattern_gives_way_within_one_id() -> None:
+    async def story(services: Services) -> None:
+        await services.topics.ensure_internal("__transaction_state")
+        await services.transactions.wait_until_loaded()
+        name = "a" * 30_000
+        made = await handle(services, InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1000), 4)
+        assert made.error_code == 0
+        turns = Turns(services.environment)
+        for pattern, found in (("a+", [name]), ("a+b", [])):
+            request = ListTransactionsRequest(
+                state_filters=[], producer_id_filters=[], transactional_id_pattern=pattern
+            )
+            states = (await handle(services, request, 2)).transaction_states
+            assert [one.transactional_id for one in states] == found
+        assert turns.waited >= 5
+
+    with_node(story, settings={"transaction.state.log.num.partitions": "1"})
