@@ -10,6 +10,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -178,6 +179,7 @@ class Trial:
             os.mkfifo(broker.unread_pipe)
             self._pipe = os.open(broker.unread_pipe, os.O_RDONLY | os.O_NONBLOCK)
             fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+            _fill(broker.unread_pipe)
         return broker
 
     def _attacked(self) -> Seen:
@@ -310,6 +312,15 @@ class Trial:
         text = self.broker.log.read_text() if self.broker.log.exists() else ""
         at = text.rfind("Traceback (")
         return f"a traceback in the log: …{text[max(0, at - 200) : at + 2500]}" if at >= 0 else ""
+
+
+def _fill(pipe: Path) -> None:
+    """From the first line on there is no room."""
+    end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(end, bytes(PIPE_BYTES))
+    os.close(end)
 
 
 def _a_few_rounds(loop: Loop) -> None:
