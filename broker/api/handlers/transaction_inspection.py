@@ -160,10 +160,21 @@ async def list_transactions(
     Patterns are matched in time that grows with the text only, as RE2 does (`broker.api.linear_pattern` says what
     of RE2 is not understood). COORDINATOR_LOAD_IN_PROGRESS while any shard loads.
     """
-    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in KNOWN_STATE_NAMES]
+    time_slice = services.environment.time_slice()
+    states: set[str] = set()
+    others: dict[str, None] = {}
+    for name in request.state_filters:
+        if name in KNOWN_STATE_NAMES:
+            states.add(name)
+        else:
+            others[name] = None
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
+    unknown = list(others)
     try:
         pattern = _compiled(request.transactional_id_pattern)
-        listed = await _in_all_shards(services, _filter_of(request, services.environment.wall_ms()), pattern)
+        wanted = _filter_of(request, states, services.environment.wall_ms())
+        listed = await _in_all_shards(services, wanted, pattern)
     except BadPattern:
         return _listed(error=ErrorCode.INVALID_REGULAR_EXPRESSION)
     except CoordinatorError as refused:
@@ -171,14 +182,14 @@ async def list_transactions(
     return _listed(found=listed, unknown=unknown)
 
 
-def _filter_of(request: ListTransactionsRequest, now_ms: int) -> Callable[[str, Transaction], bool]:
-    """All filters but the pattern."""
-    states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
+def _filter_of(request: ListTransactionsRequest, states: set[str], now_ms: int) -> Callable[[str, Transaction], bool]:
+    """All filters but the pattern; `states` are those of its filter that there are."""
+    producer_ids = set(request.producer_id_filters)
 
     def wanted(transactional_id: str, transaction: Transaction) -> bool:
         return (
             (not producer_ids or transaction.producer_id in producer_ids)
-            and (not states or transaction.state.wire_name in states)
+            and (not request.state_filters or transaction.state.wire_name in states)
             and (request.duration_filter < 0 or now_ms - transaction.start_ms > request.duration_filter)
         )
 

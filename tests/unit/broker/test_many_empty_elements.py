@@ -59,6 +59,7 @@ from protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTransaction,
     DescribeProducersRequest,
+    ListTransactionsRequest,
     TopicRequest,
     WritableTxnMarker,
     WriteTxnMarkersRequest,
@@ -164,6 +165,12 @@ EMPTY: list[tuple[Any, int, Elements, int]] = [
     ),
     (transactions, 4, lambda answer: answer.results_by_transaction, COUNT),
     (markers, 1, lambda answer: answer.markers, COUNT),
+    (
+        lambda: ListTransactionsRequest(state_filters=NAMES, producer_id_filters=[]),
+        0,
+        lambda answer: answer.unknown_state_filters,
+        COUNT,
+    ),
     (described_in_parts, 4, lambda answer: answer.results, 1),
     (
         lambda: MetadataRequest(topics=[MetadataRequestTopic(name="t")] * COUNT, allow_auto_topic_creation=False),
