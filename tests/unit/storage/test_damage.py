@@ -205,7 +205,7 @@ def test_any_damage_at_all_is_noticed_or_harmless() -> None:
         flip(files, segment.path + ".log", random.randrange(segment.size_bytes))
         again = open_log(files, Recovery(recovery_point=40, clean=True))
         found, refused = readable(again)
-        assert whole <= {*found, *refused} | set(range(segment.base_offset, 40))
+        assert whole <= {*found, *refused}
 
 
 def log_again(log: SegmentLog) -> SegmentLog:
