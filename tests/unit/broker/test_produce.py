@@ -11,6 +11,7 @@ from broker.node import Node
 from broker.partitions.errors import PartitionError
 from broker.partitions.opening import LARGE_AT_ONCE
 from protocol.errors import ErrorCode
+from protocol.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records.batch import HEADER, read_header, seal
 from protocol.records.compression import ZSTD
@@ -167,10 +168,17 @@ def test_nobody_writes_to_our_own_topics() -> None:
     """Not even one who calls himself as Kafka's own admin client: what coordinators load is theirs alone."""
 
     async def story(node: Node) -> None:
-        await node.services.topics.ensure_internal("__consumer_offsets")
-        for client_id in ("client", "__admin_client"):
-            answer = produce(node, batch(), topic="__consumer_offsets", client_id=client_id)
-            assert errors_of(answer) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+        for name in sorted(INTERNAL_TOPICS):
+            topic = await node.services.topics.ensure_internal(name)
+            end_offset = sum(partition.end_offset for partition in topic.partitions)
+            for client_id in ("client", "__admin_client"):
+                answer = produce(node, batch(), topic=name, client_id=client_id)
+                assert errors_of(answer) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+            assert end_offset == sum(partition.end_offset for partition in topic.partitions)
+        metadata = node.services.cluster.shard.log.end_offset
+        answer = produce(node, batch(), topic=CLUSTER_METADATA, client_id="__admin_client")
+        assert errors_of(answer) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert node.services.cluster.shard.log.end_offset == metadata
 
     life(SimulatedFiles(), story)
 
