@@ -86,13 +86,15 @@ class SimulatedFile:
 
 
 class SimulatedDisk(NothingBeside):
-    """See the head of this file. `watcher` sees every operation that changes something, before and after it."""
+    """See the head of this file. `watcher` sees every operation that changes something, before and after it; `looker`
+    those that change nothing, before them."""
 
     def __init__(self) -> None:
         self.root = Folder()
         self._known: dict[str, Folder] = {}
         """Folders by path, as far as they were looked for."""
         self.watcher: Watcher | None = None
+        self.looker: Watcher | None = None
         self.room_bytes: int | None = None
         self.operations = 0
         self.dead = False
@@ -119,6 +121,8 @@ class SimulatedDisk(NothingBeside):
 
     def before_looking(self, operation: str, path: str) -> None:
         """An operation that changes nothing is about to be done."""
+        if self.looker is not None:
+            self.looker(operation, path)
 
     def take_room(self, size: int) -> int:
         """How many of so many bytes still fit; they are taken."""

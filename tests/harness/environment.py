@@ -14,6 +14,8 @@ from tests.harness.work_clock import WorkClock
 T = TypeVar("T")
 
 WALL_START_MS = 1_700_000_000_000
+OPENING = "open a log"
+"""As the watcher of a disk is told of it."""
 
 
 class WallClock:
@@ -102,6 +104,7 @@ class SimulatedEnvironment:
         self._slices = SliceQueue()
         self._beside = Random(random.getstate()[1][0])
         """Draws of its own, so that a sync takes as long however many logs were opened before it."""
+        self._openings: list[asyncio.Future[Any]] = []
 
     @property
     def files(self) -> SimulatedDisk:
@@ -135,12 +138,24 @@ class SimulatedEnvironment:
             sync.loop.call_later(before, sync.go_through)
         return sync.answer
 
+    @property
+    def is_opening(self) -> bool:
+        """Whether a log is being opened."""
+        return any(not answer.done() for answer in self._openings)
+
     def run_beside(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        """As a sync, but no story keeps it waiting."""
+        """As a sync, but no story keeps it waiting. The watcher of the disk is told before and after."""
         before, after = self._beside.random() * self.sync_s, self._beside.random() * self.sync_s
-        opening = Sync(work, after)
+        opening = Sync(lambda: self._watched(work), after)
         opening.loop.call_later(before, opening.go_through)
+        self._openings = [answer for answer in (*self._openings, opening.answer) if not answer.done()]
         return opening.answer
+
+    def _watched(self, work: Callable[[], T]) -> T:
+        self._disk.before(OPENING, "")
+        opened = work()
+        self._disk.after(OPENING, "")
+        return opened
 
 
 def _finish(answer: "asyncio.Future[T]", result: T) -> None:

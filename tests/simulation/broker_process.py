@@ -19,7 +19,7 @@ from broker.network.server import Server
 from broker.node import Node
 from broker.partitions.errors import AppendError
 from storage.log import StorageFailed
-from tests.harness.disk import SimulatedDisk
+from tests.harness.disk import SimulatedDisk, Watcher
 from tests.harness.environment import SimulatedEnvironment, SyncGate, WallClock
 from tests.harness.loop import ProcessDied, ProcessLoop, Scheduler, new_process
 from tests.harness.network import Network
@@ -86,11 +86,13 @@ class BrokerProcess:
         self.boots = 0
         self.starts = 0
         self.loop: ProcessLoop | None = None
+        self.environment: SimulatedEnvironment | None = None
         self.node: Node | None = None
         self.server: Server | None = None
         self.ended: asyncio.Event | None = None
         self.on_end: Callable[[str], None] = lambda how: None
-        self._watcher: Any = None
+        self._watcher: Watcher | None = None
+        self._looker: Watcher | None = None
         self.make_faults: Callable[[], Faults] | None = None
         """Gives each process fault points (`broker.faults`)."""
 
@@ -98,10 +100,13 @@ class BrokerProcess:
     def alive(self) -> bool:
         return self.loop is not None and self.loop.alive
 
-    def watch_disk(self, watcher: Callable[[str, str], None] | None) -> None:
-        """See every disk operation, of this process and the ones after it."""
-        self._watcher = watcher
-        self.disk.watcher = watcher
+    def watch_disk(self, watcher: Watcher | None, looker: Watcher | None) -> None:
+        """See every disk operation, of this process and the ones after it; see `SimulatedDisk`."""
+        self._watcher, self._looker = watcher, looker
+        self._let_disk_be_watched()
+
+    def _let_disk_be_watched(self) -> None:
+        self.disk.watcher, self.disk.looker = self._watcher, self._looker
 
     def start(self) -> "asyncio.Future[None]":
         """Start a process; the future is done when it serves."""
@@ -112,7 +117,7 @@ class BrokerProcess:
         loop.watch_tasks = self._task_done
         config = SmallLogs(self.settings)
         config.segment_bytes = self.segment_bytes
-        environment = SimulatedEnvironment(
+        environment = self.environment = SimulatedEnvironment(
             self.scheduler,
             self.clock,
             self.disk,
@@ -122,7 +127,7 @@ class BrokerProcess:
         )
         environment.slow = self.slow_disk
         environment.gate = self.gate
-        self.disk.watcher = self._watcher
+        self._let_disk_be_watched()
         serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # The broker's code runs when its loop does, not inside the caller's.
         loop.call_soon(lambda: loop.create_task(self._serve(config, environment, serving)))

@@ -6,7 +6,7 @@ the only ones that a simulation does not come by; `tests/chaos` and the tests of
 """
 
 from broker.faults.points import ANSWER, POINTS, REQUEST, Action
-from tests.simulation.plan_faults import APIS, OPERATIONS
+from tests.simulation.plan_faults import APIS, OPERATIONS, START_MOMENTS
 from tests.simulation.rot import WAYS
 
 RARE = ("make_folder",)
@@ -54,7 +54,9 @@ EXPECTED = (
     "crash.PrepareAbort",
     "crash.CompleteCommit",
     "crash.CompleteAbort",
+    "crash.opening",
     "crash.loading",
+    *(f"fault.{moment}" for moment in START_MOMENTS),
     *(f"passed.{name}" for name in POINTS),
     *(f"passed.{kind}{api}" for kind in (REQUEST, ANSWER) for api in APIS),
 )

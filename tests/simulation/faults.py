@@ -3,11 +3,14 @@
 import asyncio
 import errno
 import traceback
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
-from coordinator.runtime import ShardState
+from coordinator.runtime import Shard, ShardState
 from tests.harness.loop import ProcessDied
 from tests.simulation.broker_process import BrokerProcess
+from tests.simulation.plan_faults import LOADING
 from tests.simulation.points import Points
 from tests.simulation.rot import rot
 from tests.simulation.shape import FaultPlan
@@ -39,7 +42,7 @@ class Faults:
         """Plan everything, and watch over the broker."""
         loop = self._world.loop
         self._broker.on_end = self._has_ended
-        self._broker.watch_disk(self._disk)
+        self._broker.watch_disk(self._disk, self._look)
         for fault in self._world.plan.faults:
             loop.call_later(fault.at_s, partial(self._strike, fault))
         loop.create_task(self._restart_for_ever())
@@ -50,7 +53,7 @@ class Faults:
         self._armed.clear()
         if self._points is not None:
             self._points.end()
-        self._broker.watch_disk(None)
+        self._broker.watch_disk(None, None)
         self._broker.disk.room_bytes = None
         self._broker.slow_disk = 0.0
 
@@ -110,6 +113,22 @@ class Faults:
             self._note_log(operation, path)
         elif path.endswith(".log.swap") and operation == "rename":
             self._world.hit("log.compacted")
+        self._strike_armed(operation, path)
+
+    def _look(self, operation: str, path: str) -> None:
+        """Called before something is read from the disk, by the broker."""
+        if self._armed and operation == "read":
+            folder = path.partition("/")[0]
+            if any(shard.name == folder and shard.state is ShardState.LOADING for shard in self._shards()):
+                self._strike_armed(LOADING, path)
+
+    def _shards(self) -> Iterator[Shard[Any]]:
+        node = self._broker.node
+        if node is not None and node.has_started:
+            yield from node.services.transactions.all()
+            yield from node.services.groups.all()
+
+    def _strike_armed(self, operation: str, path: str) -> None:
         for entry in self._armed:
             fault, left = entry
             wanted = "sync" if fault.kind == "failed sync" else fault.operation
@@ -168,11 +187,14 @@ class Faults:
 
     def _has_ended(self, how: str) -> None:
         time = self._world.history.note("broker ended", how)
-        node = self._broker.node
+        node, environment = self._broker.node, self._broker.environment
+        if how != "stop":
+            if environment is not None and environment.is_opening:
+                self._world.hit("crash.opening")
+            if any(shard.state is ShardState.LOADING for shard in self._shards()):
+                self._world.hit("crash.loading")
         if how != "stop" and node is not None and node.has_started:
             for shard in node.services.transactions.all():
-                if shard.state is ShardState.LOADING:
-                    self._world.hit("crash.loading")
                 for transaction in shard.machine.transactions.values():
                     self._world.hit(f"crash.{transaction.state.wire_name}")
         self._world.history.ends.append(time)

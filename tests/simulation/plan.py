@@ -8,7 +8,7 @@ from random import Random
 
 from tests.harness.network import NetworkFaults
 from tests.simulation.plan_clients import draw_clients
-from tests.simulation.plan_faults import draw_faults
+from tests.simulation.plan_faults import draw_faults, draw_starts
 from tests.simulation.rot import draw_rot
 from tests.simulation.shape import LONG_MS, ClientPlan, FaultPlan, Plan
 
@@ -39,6 +39,7 @@ def draw(seed: int) -> Plan:
         faults=(
             *draw_faults(random, duration_s, page_cache, classic=_has_classic(clients)),
             *draw_rot(Random(f"rot {seed}"), duration_s),
+            *draw_starts(Random(f"starts {seed}"), duration_s, page_cache),
         ),
         settings=(*_settings(random), *_snapshots(Random(f"snapshots {seed}"))),
     )

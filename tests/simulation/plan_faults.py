@@ -3,6 +3,7 @@
 from random import Random
 
 from broker.faults.points import POINTS, Action, Point, Refusal
+from tests.harness.environment import OPENING
 from tests.simulation.shape import FaultPlan
 
 OPERATIONS = (
@@ -22,6 +23,10 @@ OPERATIONS = (
     "make_folder",
 )
 """What may happen to the disk, for a fault to strike there."""
+LOADING = "load a shard"
+START_MOMENTS = (OPENING, f"after {OPENING}", LOADING)
+"""What happens in a start only, for a fault to strike there: before a log is opened; when it is and the loop has not
+heard of it; before a coordinator that loads reads on."""
 APIS = (
     "Produce",
     "Fetch",
@@ -90,6 +95,20 @@ def draw_faults(random: Random, duration_s: float, page_cache: bool, *, classic:
         for _ in range(random.choice((1, 2, 3, 5))):
             made.append(_at_a_point(random, duration_s, page_cache, classic))
     return tuple(sorted(made, key=lambda fault: fault.at_s))
+
+
+def draw_starts(random: Random, duration_s: float, page_cache: bool) -> tuple[FaultPlan, ...]:
+    """In some runs an end of the broker, and another one in the start after it. By a draw of its own, so that it
+    changes no other."""
+    if random.random() >= 0.15:
+        return ()
+
+    def kind() -> str:
+        return "kill" if page_cache or random.random() < 0.5 else "power"
+
+    at_s, moment, count = random.random() * duration_s * 0.8, random.choice(START_MOMENTS), random.choice((1, 2, 3, 8))
+    end = FaultPlan(kind(), at_s, down_s=0.01)
+    return end, FaultPlan(kind(), at_s, moment, count, down_s=random.choice((0.01, 0.1, 0.5)))
 
 
 def _at_a_point(random: Random, duration_s: float, page_cache: bool, classic: bool) -> FaultPlan:
