@@ -44,6 +44,8 @@ DEADLINES_AT_ONCE = 64
 """Bounds one step of work, so that the loop breathes in between."""
 
 _RETENTION = DeadlineKey(DeadlineKind.RETENTION)
+BETWEEN_STEPS_MS = 1
+"""Of a round of retention. One that were due at once would go on in the same turn, for as long as it finds nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +214,12 @@ class GroupCoordinator:
         self._deadlines.postpone(by_ms, lambda key: key.kind is not DeadlineKind.RETENTION)
 
     def _check_retention(self, now_ms: int) -> list[Record]:
-        """A slice of a round over all groups; the next slice is due at once, the next round after the interval."""
+        """A step of a round over all groups; the next step is due soon, the next round after the interval."""
         if self._retention.is_over:
             self._retention.begin(self.ledger.groups)
         records = self._retention.step(now_ms)
-        pause_ms = self._settings.offsets_retention_check_interval_ms if self._retention.is_over else 0
-        self._deadlines.set(_RETENTION, now_ms + pause_ms)
+        interval_ms = self._settings.offsets_retention_check_interval_ms
+        self._deadlines.set(_RETENTION, now_ms + (interval_ms if self._retention.is_over else BETWEEN_STEPS_MS))
         return records
 
     def _find(self, group_id: str) -> Membership | None:

@@ -121,7 +121,7 @@ def test_all_is_given_back_when_members_have_gone_and_offsets_have_expired() -> 
         offsets_with_metadata(story, number)
     story.time.advance(400_000)
     story.submit(lambda machine, ticket, now: machine.look_for_unused(now))
-    story.tick()
+    story.time.advance(1_000)  # a round takes some steps
     assert story.listed() == []
     assert held_bytes(story) == 0
 

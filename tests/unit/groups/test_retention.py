@@ -2,9 +2,11 @@
 
 import pytest
 
+from coordinator.groups.commits import Commit, OffsetToCommit
+from coordinator.groups.retention import VISITS_PER_STEP
 from protocol.errors import ErrorCode
 from tests.harness.group_settings import FixedGroupSettings
-from tests.unit.groups.story import Story, subscription
+from tests.unit.groups.story import GROUP, TOPIC_ID, Story, subscription
 
 HOUR_MS = 3_600_000
 RETENTION_MS = 24 * HOUR_MS
@@ -104,11 +106,26 @@ def test_many_groups_are_looked_at_in_slices() -> None:
     story = story_with_retention()
     for index in range(1_000):
         story.commit(1, group=f"g{index}")
-    story.time.advance(RETENTION_MS)
+    story.time.advance(RETENTION_MS + 1_000)
     before = story.log.end_offset
     assert story.listed() == []
     assert before == 1_000 + 2 * 1_000
     assert len(story.log.batches) >= 1_000 + 3
+
+
+def test_a_step_looks_at_some_and_no_more_where_nothing_has_expired() -> None:
+    """The steps of a round are not one turn of the loop, and none of them is due at the moment of the one before."""
+    story = story_with_retention()
+    offsets = [OffsetToCommit("t", TOPIC_ID, partition, 1, -1, "") for partition in range(5 * VISITS_PER_STEP // 2)]
+    story.ask(lambda machine, ticket, now: machine.commit_offsets(Commit(GROUP, -1, "", None, 8, offsets), ticket, now))
+    machine = story.shard.machine
+    due = [machine.next_deadline_ms()]
+    while len(due) < 4:
+        assert due[-1] is not None
+        assert machine.expire(due[-1]).records == []
+        due.append(machine.next_deadline_ms())
+    assert due[0] is not None
+    assert due == [due[0], due[0] + 1, due[0] + 2, due[0] + 2 + HOUR_MS]
 
 
 def test_only_a_group_without_members_can_be_deleted() -> None:
