@@ -323,7 +323,7 @@ class Node:
         if self.data_folder is not None:
             if services.topics.to_open.half_done:
                 self.data_folder.damaged()
-            self.data_folder.checkpoint(*services.checkpoints.offsets())
+            self.data_folder.checkpoint(*await services.checkpoints.offsets())
             self.data_folder.close_cleanly()
 
     def abandon(self) -> None:

@@ -2,10 +2,12 @@
 
 Rule 1. Whoever waits for `write` knows that everything that held when it was called is on the disk.
 Rule 2. What changes while one is being written is in the next one, which serves all who came meanwhile.
+Rule 3. They are gathered in slices of time: no offset is older than the moment at which that began. What is said of two
+        partitions need not be of one moment, for nothing follows from both.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from broker.coordination.topics import TopicDirectory
@@ -53,25 +55,36 @@ class Checkpoints:
         assert folder is not None
         async with self._one_at_a_time:
             self._next = None
-            recovery_points, start_offsets = self.offsets()
+            recovery_points, start_offsets = await self.offsets()
             try:
                 await self._environment.run_blocking(lambda: folder.checkpoint(recovery_points, start_offsets))
             except OSError as error:
                 raise StorageFailed(f"the checkpoints could not be written: {error}") from error
 
-    def offsets(self) -> tuple[Offsets, Offsets]:
+    async def offsets(self) -> tuple[Offsets, Offsets]:
         """(recovery points, log start offsets) of all partitions; starts at 0 are not worth a line."""
         recovery_points: Offsets = {}
         start_offsets: Offsets = {}
-        folder = self._data_folder
-        if folder is not None:
-            for topic in self._topics.all():  # what is not open yet keeps what was written down before
-                for index in range(len(topic.partitions)):
-                    known = folder.recovery_of(topic.name, index)
-                    recovery_points[topic.name, index] = known.recovery_point
-                    start_offsets[topic.name, index] = known.log_start_offset
-        for partition in self._open_partitions():
-            name = (partition.topic, partition.index)
-            recovery_points[name] = partition.log.recovery_point
-            start_offsets[name] = partition.log.start_offset
-        return recovery_points, {name: offset for name, offset in start_offsets.items() if offset > 0}
+        time_slice = self._environment.time_slice()
+        for name, recovery_point, start_offset in self._each():
+            recovery_points[name] = recovery_point
+            if start_offset > 0:
+                start_offsets[name] = start_offset
+            else:
+                start_offsets.pop(name, None)
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
+        return recovery_points, start_offsets
+
+    def _each(self) -> Iterator[tuple[tuple[str, int], int, int]]:
+        """(name, recovery point, log start offset) of each partition; what is said later counts."""
+        if self._data_folder is not None:
+            for topic in self._topics.all():
+                for index in range(len(topic.partitions)):  # what is not open yet keeps what was written down before
+                    known = self._data_folder.recovery_of(topic.name, index)
+                    yield (topic.name, index), known.recovery_point, known.log_start_offset
+        looked_at: set[Partition] = set()
+        while opened := [partition for partition in self._open_partitions() if partition not in looked_at]:
+            looked_at.update(opened)  # and once more for those that are opened meanwhile
+            for partition in opened:
+                yield (partition.topic, partition.index), partition.log.recovery_point, partition.log.start_offset
