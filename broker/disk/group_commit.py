@@ -12,6 +12,7 @@ what it had begun can be neither ended nor begun again, and a node that acknowle
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 from broker.process.environment import Environment
@@ -22,6 +23,8 @@ from storage.log import Flush, Log, StorageFailed
 
 PORTION = 128
 """Partitions whose syncs are under way together: many more than there are threads for them."""
+SHARES = 8
+"""Into how many pieces of work they are put."""
 
 _log = EventLog("group_commit")
 
@@ -140,35 +143,40 @@ class GroupCommit:
         return [*data, *promises, *more]
 
     async def _sync(self, chosen: Sequence[Committed]) -> None:
+        rest = iter(chosen)
+        while begun := self._begin_portion(rest):
+            await self._run_all([flush for _, flush in begun if flush is not None])
+            turns = self._environment.time_slice()
+            for partition, flush in begun:
+                if flush is not None:
+                    partition.log.finish_flush(flush)
+                if not partition.discarded:
+                    partition.committed_moved()
+                if turns.spent():
+                    await turns.wait_for_turn()
+
+    def _begin_portion(self, rest: Iterator[Committed]) -> list[tuple[Committed, Flush | None]]:
+        """Begin as many flushes as may be under way together and as this turn has time for. None are left where there
+        is nothing."""
         turns = self._environment.time_slice()
-        for start in range(0, len(chosen), PORTION):
-            await self._sync_portion(chosen[start : start + PORTION], turns)
-
-    async def _sync_portion(self, portion: Sequence[Committed], turns: TimeSlice) -> None:
-        flushes: list[tuple[Log, Flush]] = []
-        portion = [partition for partition in portion if not partition.discarded]
-        for partition in portion:
-            flush = partition.log.begin_flush()
-            if flush is not None:
-                flushes.append((partition.log, flush))
-        if flushes:
-            await self._run_all(flushes)
-        for log, flush in flushes:
-            log.finish_flush(flush)
-        for partition in portion:
+        begun: list[tuple[Committed, Flush | None]] = []
+        for partition in rest:
             if not partition.discarded:
-                partition.committed_moved()
-            if turns.spent():
-                await turns.wait_for_turn()
+                begun.append((partition, partition.log.begin_flush()))
+                if len(begun) == PORTION or turns.spent():
+                    break
+        return begun
 
-    async def _run_all(self, flushes: Sequence[tuple[Log, Flush]]) -> None:
-        if len(flushes) == 1:
-            await self._environment.run_blocking(flushes[0][1].run)
-            return
-        runs = [self._environment.run_blocking(flush.run) for _, flush in flushes]
-        await asyncio.wait(runs)
-        for run in runs:
-            run.result()
+    async def _run_all(self, flushes: Sequence[Flush]) -> None:
+        """Each thread gets its share at once: who comes back for every file wakes the loop as often."""
+        shares = [partial(_run_each, flushes[first::SHARES]) for first in range(min(SHARES, len(flushes)))]
+        if len(shares) == 1:
+            await self._environment.run_blocking(shares[0])
+        elif shares:
+            runs = [self._environment.run_blocking(share) for share in shares]
+            await asyncio.wait(runs)
+            for run in runs:
+                run.result()
 
     def _go_on(self) -> None:
         if self._dirty:
@@ -189,3 +197,8 @@ class GroupCommit:
             if not wait.done():
                 wait.set_result(None)
         self._on_failure(error)
+
+
+def _run_each(flushes: Sequence[Flush]) -> None:
+    for flush in flushes:
+        flush.run()

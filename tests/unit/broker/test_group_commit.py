@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
@@ -318,5 +319,24 @@ def test_a_topic_deleted_between_two_portions_is_passed_over() -> None:
         await bench.commit.wait_until_idle()
         assert "sync wide-298" in bench.events
         assert "sync wide-299" not in bench.events
+
+    run(story())
+
+
+def test_thousands_of_flushes_are_begun_and_ended_some_in_a_turn() -> None:
+    """Each may have a snapshot and indexes to write down."""
+
+    async def story() -> None:
+        bench = Bench()
+        partitions = [bench.partition(f"wide-{number}") for number in range(1_000)]
+        begin, end = (CallsPerTurn(lambda work, *arguments: work(*arguments)) for _ in range(2))
+        for partition in partitions:
+            partition.log.begin_flush = partial(begin, partition.log.begin_flush)
+            partition.log.finish_flush = partial(end, partition.log.finish_flush)
+        bench.write(*partitions)
+        await bench.commit.wait_until_idle()
+        assert begin.total == end.total == 1_000
+        assert begin.most < 100
+        assert end.most < 100
 
     run(story())
