@@ -17,7 +17,6 @@ from broker.partitions.errors import PartitionError
 from broker.partitions.partition import Partition
 from broker.partitions.topic import Topic
 from broker.process.environment import Environment
-from broker.process.time_slice import TimeSlice
 from coordinator.runtime import ShardState
 from coordinator.transactions.states import NO_TOPIC_ID, Transaction, TransactionState, each_partition
 from protocol.errors import ErrorCode
@@ -67,49 +66,66 @@ async def when_promises_are_durable(
 
 
 async def _promises(services: PromiseServices, transactional_id: str) -> "list[asyncio.Future[None]]":
+    """Whoever has waited for these asks again."""
     transactions = services.transactions
     index = transactions.partition_for(transactional_id)
-    shard = transactions.shard(index)
-    if shard is None or shard.state is not ShardState.ACTIVE:
-        shard = await transactions.wait_until_ready(index)
-    transaction = shard.machine.transactions.get(transactional_id)
-    if transaction is None or transaction.state is not TransactionState.ONGOING:
-        return []
-    if services.topics.to_open.any_left and (closed := _closed(services.topics, transaction)):
+    while True:
+        shard = transactions.shard(index)
+        if shard is None or shard.state is not ShardState.ACTIVE:
+            shard = await transactions.wait_until_ready(index)
+        transaction = shard.machine.transactions.get(transactional_id)
+        if transaction is None or transaction.state is not TransactionState.ONGOING:
+            return []
+        if not await _all_open(services, transaction):
+            continue
+        waits = await _not_durable(services, transaction)
+        now = transactions.shard(index)
+        if waits or (now is not None and now.machine.transactions.get(transactional_id) is transaction):
+            return waits
+        # It has become another meanwhile, perhaps with more partitions.
+
+
+async def _all_open(services: PromiseServices, transaction: Transaction) -> bool:
+    """Whether nobody had to wait for that, who is to look again then. Raises `CoordinatorError` (14)."""
+    to_open = services.topics.to_open
+    closed = await _closed(services, transaction) if to_open.any_left else []
+    if closed:
         # What is in a log is on the disk when it is open, and nobody knows before.
-        await services.topics.to_open.wait_a_moment(closed)
+        await to_open.wait_a_moment(closed)
         if any(topic.partitions.is_closed(index) for topic, index in closed):
             raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return await _promises(services, transactional_id)
-    return _not_durable(services, transaction)
+    return not closed
 
 
-def _closed(topics: TopicDirectory, transaction: Transaction) -> list[tuple[Topic, int]]:
+async def _closed(services: PromiseServices, transaction: Transaction) -> list[tuple[Topic, int]]:
     """Those of its partitions whose logs are not open yet."""
-    places = (
-        (topics.by_name(name) if topic_id == NO_TOPIC_ID else topics.by_id(topic_id), index)
-        for name, topic_id, index in each_partition(transaction.partitions)
-    )
-    return [(topic, index) for topic, index in places if topic is not None and topic.partitions.is_closed(index)]
+    topics, time_slice = services.topics, services.environment.time_slice()
+    closed: list[tuple[Topic, int]] = []
+    for name, topic_id, index in each_partition(transaction.partitions):
+        topic = topics.by_name(name) if topic_id == NO_TOPIC_ID else topics.by_id(topic_id)
+        if topic is not None and topic.partitions.is_closed(index):
+            closed.append((topic, index))
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
+    return closed
 
 
-def _not_durable(services: PromiseServices, transaction: Transaction) -> "list[asyncio.Future[None]]":
-    """Some of what is to be waited for, where there is much of it: whoever has waited asks again."""
+async def _not_durable(services: PromiseServices, transaction: Transaction) -> "list[asyncio.Future[None]]":
+    """All that is to be waited for, or the first of it. What was durable stays so; what the transaction writes while
+    this looks elsewhere nobody has been told of, and whoever ends it without waiting for that is promised nothing."""
     waits: list[asyncio.Future[None]] = []
-    turns: TimeSlice | None = None
+    time_slice = services.environment.time_slice()
     for name, topic_id, index in each_partition(transaction.partitions):
         partition = _partition(services.topics, name, topic_id, index)
-        if partition is None or partition.high_watermark >= partition.end_offset:
-            continue
-        turns = turns or services.environment.time_slice()
-        services.group_commit.publish(partition)
-        wait = partition.committed(partition.derived.producers.last_offset(transaction.producer_id) + 1)
-        if wait is not None:
-            waits.append(wait)
-        if turns.spent():
-            # Each look gets on, for it does not come to what it has published or waited for again.
-            waits.append(asyncio.ensure_future(turns.wait_for_turn()))
-            break
+        if partition is not None and partition.high_watermark < partition.end_offset:
+            services.group_commit.publish(partition)
+            wait = partition.committed(partition.derived.producers.last_offset(transaction.producer_id) + 1)
+            if wait is not None:
+                waits.append(wait)
+        if time_slice.spent():
+            if waits:
+                break
+            await time_slice.wait_for_turn()
     return waits
 
 

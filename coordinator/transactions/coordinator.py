@@ -40,7 +40,6 @@ from coordinator.transactions.states import (
     Transaction,
     TransactionState,
     by_topic,
-    each_partition,
     growth_until_decided,
     united,
     value_version,
@@ -200,11 +199,11 @@ class TransactionCoordinator:
                 error = ErrorCode.CONCURRENT_TRANSACTIONS
         results = {}
         lookup = PartitionLookup(() if before is None else before.partitions)
-        for topic, topic_id, partition in each_partition(partitions):
-            result = error
-            if error is ErrorCode.NONE and not lookup.contains(topic, topic_id, partition):
-                result = ErrorCode.TRANSACTION_ABORTABLE
-            results[topic, topic_id, partition] = result
+        for entry in partitions:
+            missing = lookup.missing(entry) if error is ErrorCode.NONE else ()
+            for partition in entry.partitions:
+                result = ErrorCode.TRANSACTION_ABORTABLE if partition in missing else error
+                results[entry.topic, entry.topic_id, partition] = result
         return Outcome(answers=[(ticket, results)])
 
     # -- ending ------------------------------------------------------------------------------------------------

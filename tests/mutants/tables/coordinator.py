@@ -51,8 +51,8 @@ MUTANTS = (
         (
             Change(
                 f"{COORDINATOR}:TransactionCoordinator.verify_partitions",
-                "if error is ErrorCode.NONE and not lookup.contains(topic, topic_id, partition):",
-                "if False:",
+                "missing = lookup.missing(entry) if error is ErrorCode.NONE else ()",
+                "missing = ()",
             ),
         ),
         (f"{TABLES}::test_add_and_verify",),

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from broker.api.services import Services
+from broker.coordination.transaction_gate import add_to_transaction
+from coordinator.transactions.fencing import Producer
+from coordinator.transactions.states import TopicPartitions, TransactionState
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
     TxnOffsetCommitRequest,
@@ -15,6 +18,7 @@ from protocol.messages.group_offsets import (
 )
 from protocol.messages.topics import DeleteTopicState
 from protocol.records.batch import read_header
+from tests.harness.turns import Turns
 from tests.unit.transactions.node_rig import ask, end, in_a_node, init, partitions_of, produce
 
 
@@ -156,3 +160,54 @@ def test_a_commit_does_not_wait_for_a_topic_that_is_deleted(tmp_path: Any, monke
         await deleting
 
     in_a_node(story, tmp_path, tallystick_in_memory="false")
+
+
+async def begin_wide(node: Services, identity: Any, indexes: range) -> None:
+    """A transaction over partitions of `t`, nothing written yet."""
+    topic = node.topics.by_name("t")
+    assert topic is not None
+    producer = Producer(identity.producer_id, identity.producer_epoch)
+    wanted = [TopicPartitions("t", topic.topic_id, tuple(indexes))]
+    await add_to_transaction(node, "tx", producer, wanted, client_version=2)
+
+
+def test_a_commit_over_many_partitions_gives_way_while_it_looks_at_them(tmp_path: Any) -> None:
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        await begin_wide(node, identity, range(200))
+        turns = Turns(node.environment)
+        assert (await end(node, identity, commit=True)).error_code == ErrorCode.NONE
+        assert turns.waited > 5
+
+    in_a_node(story, tmp_path, num_partitions="200")
+
+
+def test_a_transaction_that_gets_more_meanwhile_is_looked_at_again(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        await begin_wide(node, identity, range(100, 200))
+        Turns(node.environment)
+        syncs = HeldSyncs(node, monkeypatch)
+        ending = asyncio.ensure_future(end(node, identity, commit=True))
+        await asyncio.sleep(0)
+        adding = asyncio.ensure_future(begin_wide(node, identity, range(1)))
+        await asyncio.sleep(0)
+        assert await produce(node, identity, version=11, index=0) is ErrorCode.NONE
+        await some_turns()
+        shard = node.transactions.shard_of("tx")
+        assert shard is not None
+        state = shard.machine.transactions["tx"].state
+        syncs.go_on()
+        assert state is TransactionState.ONGOING
+        assert (await ending).error_code == ErrorCode.NONE
+        await adding
+
+    in_a_node(
+        story,
+        tmp_path,
+        num_partitions="200",
+        tallystick_in_memory="false",
+        transaction_partition_verification_enable="false",
+    )
