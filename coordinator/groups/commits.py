@@ -141,6 +141,10 @@ def _length(metadata: str) -> int:
     return len(metadata) + sum(character > "\uffff" for character in metadata)
 
 
+FETCHED_AT_ONCE = 2_000
+"""Who wants to know of more partitions asks several times (decision 0016)."""
+
+
 def fetch(
     store: OffsetStore, group_id: str, wanted: Sequence[WantedTopic], *, require_stable: bool
 ) -> list[FetchedTopic]:
@@ -157,10 +161,14 @@ def fetch(
 
 def fetch_all(
     store: OffsetStore, group_id: str, topic_id_of: Callable[[str], bytes], *, require_stable: bool
-) -> list[FetchedTopic]:
-    """Everything that is committed for topics as they are now. What is only staged is not listed."""
+) -> list[FetchedTopic] | None:
+    """Everything that is committed for topics as they are now; None where it is too much for one step. What is only
+    staged is not listed."""
+    committed = store.committed.get(group_id, {})
+    if len(committed) > FETCHED_AT_ONCE:
+        return None
     partitions: dict[str, list[int]] = {}
-    for (topic, partition), stored in store.committed.get(group_id, {}).items():
+    for (topic, partition), stored in committed.items():
         if stored.is_of(topic_id_of(topic)):
             partitions.setdefault(topic, []).append(partition)
     wanted = [WantedTopic(topic, topic_id_of(topic), sorted(partitions[topic])) for topic in partitions]

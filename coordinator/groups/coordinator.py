@@ -142,13 +142,18 @@ class GroupCoordinator:
         now_ms: int,
     ) -> Outcome:
         """OffsetFetch of some topics, or of everything; then what tells the present id of a topic's name is given.
-        Answers a list of FetchedTopic, durable when it arrives (I37)."""
-        answer: list[FetchedTopic]
+        Answers a list of FetchedTopic, durable when it arrives (I37); None where everything is too much for one step:
+        then it is asked for by `committed_partitions`."""
+        answer: list[FetchedTopic] | None
         if callable(wanted):
             answer = fetch_all(self._offsets, group_id, wanted, require_stable=require_stable)
         else:
             answer = fetch(self._offsets, group_id, wanted, require_stable=require_stable)
         return Outcome(answers=[(ticket, answer)])
+
+    def committed_partitions(self, group_id: str, ticket: Ticket, now_ms: int) -> Outcome:
+        """Answers the partitions that a group has committed offsets of."""
+        return Outcome(answers=[(ticket, list(self._offsets.committed.get(group_id, {})))])
 
     def delete_offsets(
         self, group_id: str, wanted: Sequence[Partition], start: int, ticket: Ticket, now_ms: int

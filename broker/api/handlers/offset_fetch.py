@@ -1,6 +1,6 @@
 """OffsetFetch (9): where a group goes on reading. One group until v7, several from v8 on; inside they are the same."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -9,7 +9,7 @@ from broker.api.context import RequestContext
 from broker.api.services import WithEnvironment, WithGroups, WithTopics
 from broker.coordination.coordinators import CoordinatorError
 from broker.process.time_slice import TimeSlice
-from coordinator.groups.commits import NO_OFFSET, FetchedOffset, FetchedTopic, WantedTopic
+from coordinator.groups.commits import FETCHED_AT_ONCE, NO_OFFSET, FetchedOffset, FetchedTopic, WantedTopic
 from coordinator.groups.offsets import NO_TOPIC_ID
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
@@ -27,8 +27,9 @@ from protocol.messages.group_offsets import (
 GROUP_ERROR_SINCE = 2
 GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
-PARTITIONS_PER_STEP = 2_000
-"""A fetch of more asks the coordinator several times (decision 0016)."""
+
+
+Ask = Callable[[Sequence[WantedTopic] | Callable[[str], bytes]], Awaitable[list[FetchedTopic] | None]]
 
 
 class OffsetFetchServices(WithEnvironment, WithGroups, WithTopics, Protocol):
@@ -78,29 +79,57 @@ async def _fetch(
         topic = services.topics.by_name(name)
         return NO_TOPIC_ID if topic is None else topic.topic_id
 
-    topics: list[OffsetFetchResponseTopics] = []
     try:
-        if group.topics is None:
-            for fetched in await ask(topic_id_of):
-                # A topic that is gone has no id to be named by.
-                if not by_id or fetched.topic_id != NO_TOPIC_ID:
-                    topics.append(_topic(fetched))
-                if time_slice.spent():
-                    await time_slice.wait_for_turn()
+        if group.topics is not None:
+            topics = await _named(ask, _wanted(services, group.topics, by_id), time_slice)
+        elif (fetched := await ask(topic_id_of)) is not None:
+            topics = await time_slice.each(_topic, fetched)
         else:
-            for wanted in _in_steps(_wanted(services, group.topics, by_id)):
-                answers = iter(await ask([topic for topic, _ in wanted if topic.topic]))
-                for topic, continued in wanted:
-                    response = _topic(next(answers) if topic.topic else _unknown(topic))
-                    if continued:
-                        topics[-1].partitions.extend(response.partitions)
-                    else:
-                        topics.append(response)
-                if time_slice.spent():
-                    await time_slice.wait_for_turn()
+            topics = await _named(ask, await _committed(services, group.group_id, topic_id_of, time_slice), time_slice)
+            await time_slice.each(_forget_unknown, topics)
+            topics = [topic for topic in topics if topic.partitions]
     except CoordinatorError as refused:
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=refused.error)
+    if group.topics is None and by_id:
+        # A topic that is gone has no id to be named by.
+        topics = [topic for topic in topics if topic.topic_id != NO_TOPIC_ID]
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
+
+
+async def _named(ask: Ask, topics: Iterable[WantedTopic], time_slice: TimeSlice) -> list[OffsetFetchResponseTopics]:
+    """What is known of these topics, in steps."""
+    responses: list[OffsetFetchResponseTopics] = []
+    for wanted in _in_steps(topics):
+        answers = iter(await ask([topic for topic, _ in wanted if topic.topic]) or ())
+        for topic, continued in wanted:
+            response = _topic(next(answers) if topic.topic else _unknown(topic))
+            if continued:
+                responses[-1].partitions.extend(response.partitions)
+            else:
+                responses.append(response)
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
+    return responses
+
+
+async def _committed(
+    services: OffsetFetchServices, group_id: str, topic_id_of: Callable[[str], bytes], time_slice: TimeSlice
+) -> list[WantedTopic]:
+    """All topics that a group has committed offsets of, as they are now. Raises `CoordinatorError`."""
+    known: list[tuple[str, int]] = await services.groups.ask(
+        group_id, lambda machine, ticket, now_ms: machine.committed_partitions(group_id, ticket, now_ms)
+    )
+    indexes: dict[str, list[int]] = {}
+    for topic, index in known:
+        indexes.setdefault(topic, []).append(index)
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
+    return await time_slice.each(lambda topic: WantedTopic(topic, topic_id_of(topic), sorted(indexes[topic])), indexes)
+
+
+def _forget_unknown(topic: OffsetFetchResponseTopics) -> None:
+    """Of an earlier topic of that name, or deleted since."""
+    topic.partitions = [one for one in topic.partitions if one.committed_offset != NO_OFFSET or one.error_code]
 
 
 async def _ask(
@@ -108,9 +137,10 @@ async def _ask(
     group_id: str,
     require_stable: bool,
     wanted: Sequence[WantedTopic] | Callable[[str], bytes],
-) -> list[FetchedTopic]:
-    """What the coordinator knows of some topics, or of all. Raises `CoordinatorError`."""
-    fetched: list[FetchedTopic] = await services.groups.ask(
+) -> list[FetchedTopic] | None:
+    """What the coordinator knows of some topics, or of all; None where that is too much for one step. Raises
+    `CoordinatorError`."""
+    fetched: list[FetchedTopic] | None = await services.groups.ask(
         group_id,
         lambda machine, ticket, now_ms: machine.fetch_offsets(
             group_id, wanted, require_stable=require_stable, ticket=ticket, now_ms=now_ms
@@ -123,16 +153,16 @@ def _in_steps(topics: Iterable[WantedTopic]) -> Iterator[list[tuple[WantedTopic,
     """What the coordinator is asked at a time, nearly always all; and whether it goes on with the topic before. It is
     asked once where there are none."""
     step: list[tuple[WantedTopic, bool]] = []
-    room = PARTITIONS_PER_STEP
+    room = FETCHED_AT_ONCE
     is_first = True
     for topic in topics:
-        for begin in range(0, max(len(topic.partitions), 1), PARTITIONS_PER_STEP):
-            part = topic.partitions[begin : begin + PARTITIONS_PER_STEP]
+        for begin in range(0, max(len(topic.partitions), 1), FETCHED_AT_ONCE):
+            part = topic.partitions[begin : begin + FETCHED_AT_ONCE]
             step.append((WantedTopic(topic.topic, topic.topic_id, part), begin > 0))
             room -= 1 + len(part)
             if room <= 0:
                 yield step
-                step, room, is_first = [], PARTITIONS_PER_STEP, False
+                step, room, is_first = [], FETCHED_AT_ONCE, False
     if step or is_first:
         yield step
 

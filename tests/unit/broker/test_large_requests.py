@@ -265,3 +265,26 @@ def test_a_pattern_gives_way_within_one_id() -> None:
         assert turns.waited >= 5
 
     with_node(story, settings={"transaction.state.log.num.partitions": "1"})
+
+
+def test_all_offsets_of_a_group_give_way() -> None:
+    count = 2_500
+
+    async def story(services: Services) -> None:
+        await services.topics.create([topic("t", count)])
+        await services.topics.ensure_internal("__consumer_offsets")
+        offsets = [
+            OffsetCommitRequestPartition(partition_index=index, committed_offset=index, committed_metadata="")
+            for index in range(count)
+        ]
+        topics = [OffsetCommitRequestTopic(name="t", partitions=offsets)]
+        await handle(services, OffsetCommitRequest(group_id="g", member_id="", topics=topics), 8)
+        turns = Turns(services.environment)
+        (told,) = (await handle(services, OffsetFetchRequest(group_id="g", topics=None), 7)).topics
+        assert [(one.partition_index, one.committed_offset) for one in told.partitions] == [
+            (index, index) for index in range(count)
+        ]
+        # The answer for versions before 8 is put together in slices, too, and would wait as often.
+        assert turns.waited > 1.5 * count / 25
+
+    with_node(story)

@@ -1,17 +1,20 @@
 """Commits and fetches of more partitions than one question has: what changes in between is seen (decision 0016)."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.api.handlers import group_offsets, offset_fetch
+from coordinator.groups import commits
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -19,7 +22,7 @@ from protocol.messages.group_offsets import (
 )
 from protocol.messages.groups import LeaveGroupRequest, MemberIdentity
 from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
-from tests.unit.groups.wire import GROUP, Broker, commit, partition_errors, told
+from tests.unit.groups.wire import GROUP, NOBODY, Broker, commit, partition_errors, told
 
 TOPICS = ["a", "b"]
 """One partition each, and one step each."""
@@ -28,7 +31,7 @@ TOPICS = ["a", "b"]
 @pytest.fixture(autouse=True)
 def _one_partition_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_offsets, "OFFSETS_PER_STEP", 1)
-    monkeypatch.setattr(offset_fetch, "PARTITIONS_PER_STEP", 1)
+    monkeypatch.setattr(offset_fetch, "FETCHED_AT_ONCE", 1)
 
 
 def committed(**member: Any) -> OffsetCommitRequest:
@@ -140,3 +143,31 @@ def test_a_commit_between_two_questions_is_seen_by_the_second(tmp_path: Path, mo
         assert await fetched(broker) == [(1, 0), (2, 0)]
 
     told(story, tmp_path)
+
+
+@pytest.mark.parametrize("version", [7, 9, 10])
+def test_all_offsets_are_the_same_in_steps(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all topics, as they are now: those of an earlier topic are not among them."""
+
+    async def story(broker: Broker) -> None:
+        await begin(broker)
+        for partition in (2, 0, 1):
+            for name in TOPICS:
+                await broker.ask(commit(partition + 5, topic=name, partition=partition), 8)
+        await broker.topic("another")
+        await broker.ask(commit(9, topic="another"), 8)
+        shard = broker.node.groups.shard_of(GROUP)
+        assert shard is not None
+        stored = shard.machine.ledger.offsets.committed[GROUP]
+        stored["another", 0] = dataclasses.replace(stored["another", 0], topic_id=NOBODY)
+        everything = OffsetFetchRequest(group_id=GROUP, topics=None)
+        if version >= 8:
+            everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=None)])
+        at_once = await broker.ask(everything, version)
+        monkeypatch.setattr(commits, "FETCHED_AT_ONCE", 1)
+        assert await broker.ask(everything, version) == at_once
+        topics = at_once.topics if version < 8 else at_once.groups[0].topics
+        assert len(topics) == 2
+        assert [[one.committed_offset for one in topic.partitions] for topic in topics] == [[5, 6, 7]] * 2
+
+    told(story, tmp_path, {"num.partitions": "3"})
