@@ -4,13 +4,10 @@ Rule 1. Reads go to the end of the log, not to what is durable: answers wait for
 Rule 2. A read that returns nothing before the end is a gap that compaction left, and the end of loading (KAFKA-9065).
 Rule 3. Of a log that is compacted by key, a record is passed over where a later one of the same key is in memory
         with it, both of no transaction: compaction might have removed it already, so no machine depends on it.
-        Where that later one turns out to be unreadable, the last readable one before it stands.
-Rule 4. What `replay` finds unreadable it reports by False; loading goes on. Records of a batch that cannot be opened
-        are an `Unreadable`; a log that may not have any raises.
+Rule 4. What cannot be opened or attributed to a key raises `UnreadableLog`: it may concern any key of the log.
 """
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from coordinator.machine import ProducerStamp, ReplayedMarker, ReplayedRecord
@@ -20,15 +17,16 @@ from protocol.records.record import body_of, records_in
 from protocol.schema import Buffer
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """The rest of a batch that cannot be opened, though its checksum is right."""
+class UnreadableLog(CorruptRecords):
+    """A batch that cannot be opened though its checksum is right, or a key that cannot be read."""
 
-    offset: int
-    reason: str
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"offset {offset}: {reason}")
+        self.offset = offset
+        self.reason = reason
 
 
-Entry = ReplayedRecord | ReplayedMarker | Unreadable
+Entry = ReplayedRecord | ReplayedMarker
 
 STEP_RECORDS = 32
 """How many records are read or replayed in one step: some hundred microseconds."""
@@ -51,7 +49,7 @@ class ReadableLog(Protocol):
 
 
 def replaying(
-    log: ReadableLog, replay: Callable[[Entry], bool], *, max_bytes: int, compacted: bool = False
+    log: ReadableLog, replay: Callable[[Entry], None], *, max_bytes: int, compacted: bool = False
 ) -> Iterator[None]:
     """Call `replay` for everything the log holds, about `max_bytes` of it in memory at a time. Between two steps others
     may have a turn; nobody may append meanwhile."""
@@ -62,8 +60,8 @@ def replaying(
         if end == position:
             return
         for number, entry in enumerate(window.entries):
-            if entry is not None and not replay(entry):
-                any(map(replay, window.before(entry)))
+            if entry is not None:
+                replay(entry)
             if number % STEP_RECORDS == 0:
                 yield
         position = end
@@ -76,7 +74,7 @@ def _filling(window: "_Window", log: ReadableLog, position: int, max_bytes: int)
         end = position
         for data in log.read(position, min(left, READ_BYTES)):
             left -= len(data)
-            for entry, next_offset in entries_of(data, opens_all=False):
+            for entry, next_offset in entries_of(data):
                 if next_offset is not None:
                     end = max(end, next_offset)
                     batches += 1
@@ -94,18 +92,12 @@ def _filling(window: "_Window", log: ReadableLog, position: int, max_bytes: int)
 class _Window:
     """What one read brought, in order; None where a later record stands for it."""
 
-    __slots__ = ("_compacted", "_latest", "_superseded", "entries")
+    __slots__ = ("_compacted", "_latest", "entries")
 
     def __init__(self, compacted: bool) -> None:
         self.entries: list[Entry | None] = []
         self._compacted = compacted
         self._latest: dict[bytes, int] = {}
-        self._superseded: dict[bytes, list[Entry]] = {}
-
-    def before(self, entry: Entry) -> Iterator[Entry]:
-        """The records that a later one stands for, the latest first."""
-        key = entry.key if isinstance(entry, ReplayedRecord) and entry.stamp is None else b""
-        return reversed(self._superseded.get(key, ()))
 
     def add(self, entry: Entry) -> int:
         """Returns how many there are now."""
@@ -113,35 +105,30 @@ class _Window:
         if self._compacted and isinstance(entry, ReplayedRecord) and entry.stamp is None:
             superseded = self._latest.get(entry.key)
             if superseded is not None:
-                earlier = entries[superseded]
-                assert earlier is not None
-                self._superseded.setdefault(entry.key, []).append(earlier)
                 entries[superseded] = None
             self._latest[entry.key] = len(entries)
         entries.append(entry)
         return len(entries)
 
 
-def entries_of(data: Buffer, *, opens_all: bool = True) -> Iterator[tuple[Entry | None, int | None]]:
+def entries_of(data: Buffer) -> Iterator[tuple[Entry | None, int | None]]:
     """What a run of batches says: each entry, and after each batch the offset of the next one.
 
-    What cannot be opened raises `CorruptRecords`, or without `opens_all` is an `Unreadable`.
+    Raises `UnreadableLog` where a batch cannot be opened, after what could be read of it.
     Control batches other than the end of a transaction say nothing here; empty batches are legal (KAFKA-7467).
     """
     for position, header in headers_in(data):
         stamp = ProducerStamp(header.producer_id, header.producer_epoch) if header.is_transactional else None
-        if header.is_control:
-            end = read_end_transaction(data, position) if header.records_count and stamp is not None else None
-            if end is not None and stamp is not None:
-                yield ReplayedMarker(header.base_offset, header.max_timestamp, stamp, end.commit), None
-        else:
-            offset = header.base_offset
-            try:
+        offset = header.base_offset
+        try:
+            if header.is_control:
+                end = read_end_transaction(data, position) if header.records_count and stamp is not None else None
+                if end is not None and stamp is not None:
+                    yield ReplayedMarker(offset, header.max_timestamp, stamp, end.commit), None
+            else:
                 for record in records_in(header, body_of(header, data, position)):
                     key, offset = record.key or b"", record.offset + 1
                     yield ReplayedRecord(record.offset, record.timestamp_ms, stamp, key, record.value), None
-            except CorruptRecords as error:
-                if opens_all:
-                    raise
-                yield Unreadable(offset, str(error)), None
+        except CorruptRecords as error:
+            raise UnreadableLog(offset, str(error)) from error
         yield None, header.next_offset

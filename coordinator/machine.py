@@ -106,11 +106,25 @@ class ReplayedMarker:
     commit: bool
 
 
+class UnreadableValue(Exception):
+    """Raised by `replay`: the key of a record was read, its value cannot be. The machine has marked what the key stands
+    for, and refuses what depends on it until a later record of that key is replayed."""
+
+
+class Refused(Exception):
+    """Raised by an operation that cannot take place. Its tickets are refused with `error`, and nothing has happened."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
 class Machine(Protocol):
     """The part every coordinator machine has; its operations are plain methods of their own names."""
 
     def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
-        """Take in what the log says. Unknown record types are skipped (KIP-915)."""
+        """Take in what the log says. Unknown record types are skipped (KIP-915). Raises `UnreadableValue`; or
+        `ProtocolError` where not even the key can be read, so that nobody knows what the record is about."""
 
     def knows(self, key: bytes) -> bool:
         """Whether a record with this key is of a type that `replay` takes in. Raises `ProtocolError`."""

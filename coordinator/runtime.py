@@ -18,20 +18,22 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from coordinator.loading import Entry, Unreadable, replaying
+from coordinator.loading import Entry, UnreadableLog, replaying
 from coordinator.machine import (
     Machine,
     Marker,
     Outcome,
     ProducerStamp,
     Record,
+    Refused,
     ReplayedMarker,
     ReplayedRecord,
     Ticket,
+    UnreadableValue,
 )
 from coordinator.ports import AppendRefused, Cancel, Clock, ShardLog, Timer
+from protocol.codec import read_version
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.records.batch import CorruptRecords
 
 M = TypeVar("M", bound=Machine)
 
@@ -54,6 +56,10 @@ COORDINATOR_ERROR = {
 
 def _raise(error: Exception) -> None:
     raise error
+
+
+def _pass(offset: int, reason: str) -> None:
+    pass
 
 
 class ShardState(Enum):
@@ -93,10 +99,11 @@ class Shard(Generic[M]):
         """Counts the machines this shard has had: whoever remembers work for an earlier one forgets it."""
         self.on_reload: Callable[[], None] | None = None
         """Called when the machine was dropped and `load_slice` has to be called again."""
-        self.passed_over = 0
-        """Records of the log that this machine could not read, or that are of a type it does not know."""
-        self.on_passed_over: Callable[[int, str], None] | None = None
-        """Called with the offset and why. Without it, a record that cannot be read ends loading."""
+        self.ignored = self.unreadable = 0
+        """Records of the log that are of a type this machine does not know, and those whose value it cannot read."""
+        self.on_ignored: Callable[[int, str], None] = _pass
+        self.on_unreadable: Callable[[int, str], None] = _pass
+        """Called for each of them with its offset and a sentence."""
         self.on_bug: Callable[[Exception], None] = _raise
         """Called with what an operation raised, when its tickets have been refused."""
         self.machine = make()
@@ -141,25 +148,20 @@ class Shard(Generic[M]):
         self._settle()
         return True
 
-    def _replay_logged(self, entry: Entry) -> bool:
-        """One entry of the log; False where it says nothing to the machine. Kafka ignores what is of an unknown type
-        (KIP-915); what it cannot read keeps its whole partition from being loaded."""
+    def _replay_logged(self, entry: Entry) -> None:
+        """One entry of the log. What is of an unknown type is ignored, as by Kafka (KIP-915): a later version may have
+        left it. Raises `UnreadableLog` where nobody knows what an entry is about."""
         try:
-            if isinstance(entry, Unreadable):
-                raise CorruptRecords(entry.reason)
             if isinstance(entry, ReplayedRecord) and not self.machine.knows(entry.key):
-                reason = f"unknown type of record, key {entry.key[:2].hex()}"
+                self.ignored += 1
+                self.on_ignored(entry.offset, f"unknown type {read_version(entry.key)}")
             else:
                 self.machine.replay(entry)
-                return True
-        except (CorruptRecords, ProtocolError) as error:
-            if self.on_passed_over is None:
-                raise
-            reason = str(error)
-        self.passed_over += 1
-        if self.on_passed_over is not None:
-            self.on_passed_over(entry.offset, reason)
-        return False
+        except UnreadableValue as error:
+            self.unreadable += 1
+            self.on_unreadable(entry.offset, str(error))
+        except ProtocolError as error:
+            raise UnreadableLog(entry.offset, str(error)) from error
 
     def reload(self) -> None:
         """Drop the machine and what waits for it, and load again from the log (NOT_COORDINATOR to all who wait)."""
@@ -168,7 +170,7 @@ class Shard(Generic[M]):
             return
         self.state = ShardState.LOADING
         self.machine = self._make()
-        self.passed_over = 0
+        self.ignored = self.unreadable = 0
         self._replaying = None
         if self.on_reload is not None:
             self.on_reload()
@@ -219,6 +221,10 @@ class Shard(Generic[M]):
         self._deciding = True
         try:
             outcome = operation(self.machine, now_ms)
+        except Refused as refused:
+            self._deciding = False
+            self._refuse(refused.error, tickets, Outcome())
+            return
         except Exception as bug:  # noqa: BLE001  one request that we cannot take is not to concern the others
             self._deciding = False
             self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, tickets, Outcome())

@@ -6,15 +6,16 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
+from broker.coordination.key_partition import partition_for
 from broker.coordination.releases import Releases
 from broker.partitions.errors import AppendError, storage_error
 from broker.partitions.partition import Partition
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.process.steady_clock import LoopTimer, SteadyClock
+from coordinator.loading import UnreadableLog
 from coordinator.machine import Machine, Marker, Outcome, ProducerStamp, Record, Ticket
 from coordinator.ports import AppendRefused, ShardLog
 from coordinator.runtime import NotReady, Shard, ShardState
@@ -29,10 +30,8 @@ _log = EventLog("coordinators")
 M = TypeVar("M", bound=Machine)
 
 WAIT_FOR_SHARD_MS = 100
-LONGEST_SHORT_KEY = 64
-"""Characters of a key whose hash is remembered."""
 NAMED_MOST = 10
-"""Records of a log that cannot be read and are named; of others there is only the number."""
+"""Records of a log that are ignored and named; of others there is only the number."""
 MOST_READ_BYTES = 1 << 20
 """Of a log that is loaded, held in memory at a time, whatever the setting says."""
 
@@ -43,49 +42,6 @@ class CoordinatorError(Exception):
     def __init__(self, error: ErrorCode) -> None:
         super().__init__(error.name)
         self.error = error
-
-
-def java_string_hash(text: str) -> int:
-    """Java's `String.hashCode`: over UTF-16 code units, in 32 bits, signed. Clients choose keys of up to 32 767 bytes:
-    the hash of a long one is not remembered."""
-    value = _short_hash(text) if len(text) <= LONGEST_SHORT_KEY else _long_hash(text)
-    return value - (1 << 32) if value & 0x80000000 else value
-
-
-@lru_cache(maxsize=4096)
-def _short_hash(text: str) -> int:
-    units = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for index in range(0, len(units), 2):
-        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
-    return value
-
-
-def _long_hash(text: str) -> int:
-    """The same, all units at once as lanes of one integer: neighbours are added, the first times a power of 31, until
-    one lane is left. Sums of 16 bits need 32, those of 32 bits 64; what is above 32 bits of a lane is cut off."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    lanes = (len(units) + 7) // 8
-    pairs, fours = _lanes(0xFFFF, 32, 2 * lanes), _lanes(0xFFFFFFFF, 64, lanes)
-    value = int.from_bytes(units, "big")
-    value = (value >> 16 & pairs) * 31 + (value & pairs)
-    value = (value >> 32 & fours) * 31**2 + (value & fours)
-    while lanes > 1:
-        lanes = (lanes + 1) // 2
-        first, last = value >> 64 * lanes, value & ((1 << 64 * lanes) - 1)
-        value = (first * pow(31, 4 * lanes, 1 << 32) + last) & _lanes(0xFFFFFFFF, 64, lanes)
-    return value & 0xFFFFFFFF
-
-
-def _lanes(content: int, bits: int, count: int) -> int:
-    """`content` in each of `count` lanes of `bits` bits."""
-    return int.from_bytes(content.to_bytes(bits // 8, "big") * count, "big")
-
-
-def partition_for(key: str, partitions: int) -> int:
-    """Which partition of an internal topic a group or transactional id belongs to. abs(Int.MIN) is 0, as in Java."""
-    value = java_string_hash(key)
-    return (0 if value == -(1 << 31) else abs(value)) % partitions
 
 
 class FutureTicket:
@@ -317,7 +273,8 @@ class Shards(Generic[M]):
         self._releases[index] = Releases(self._environment.time_slice())
         shard.on_reload = self._load_in_background
         shard.on_bug = lambda error: _log.bug("an operation failed", error, shard=shard.name)
-        shard.on_passed_over = lambda offset, reason: self._passed_over(shard, index, offset, reason)
+        shard.on_ignored = lambda offset, reason: self._ignored(shard, index, offset, reason)
+        shard.on_unreadable = lambda offset, reason: self._unreadable(index, offset, reason)
         if self._opened is not None:
             self._opened(index, shard)
         if offline:
@@ -330,11 +287,15 @@ class Shards(Generic[M]):
         else:
             self._load_in_background()
 
-    def _passed_over(self, shard: Shard[M], index: int, offset: int, reason: str) -> None:
-        """Once for each load; the first ones by name."""
-        if shard.passed_over <= NAMED_MOST:
+    def _ignored(self, shard: Shard[M], index: int, offset: int, reason: str) -> None:
+        if shard.ignored <= NAMED_MOST:
             place = {"topic": self.topic, "partition": index, "offset": offset}
-            _log.warning("a record cannot be read and is passed over", **place, reason=reason)
+            _log.warning("a record is ignored", **place, reason=reason)
+
+    def _unreadable(self, index: int, offset: int, reason: str) -> None:
+        """Each by name: somebody is refused what is his."""
+        place = {"topic": self.topic, "partition": index, "offset": offset}
+        _log.error("a record cannot be read; what depends on it is refused", **place, reason=reason)
 
     def _load_in_background(self) -> None:
         if self._loading is None or self._loading.done():
@@ -352,12 +313,16 @@ class Shards(Generic[M]):
             try:
                 while shard is not None and shard.load_slice(self._read_bytes(), time_slice.spent):
                     _log.debug("loaded", shard=shard.name)
-                    if shard.passed_over > NAMED_MOST:
-                        _log.warning("records were passed over", shard=shard.name, count=shard.passed_over)
+                    if shard.ignored > NAMED_MOST:
+                        _log.warning("records were ignored", shard=shard.name, count=shard.ignored)
                     self._shards_changed()
                     shard = next((shard for shard in self.all() if shard.state is ShardState.LOADING), None)
             except LogDamaged as damaged:
                 storage_error(damaged)
+                self._shards_changed()
+            except UnreadableLog as unreadable:
+                assert shard is not None
+                _log.error("a log cannot be read; nothing in it is served", shard=shard.name, reason=str(unreadable))
                 self._shards_changed()
             except Exception as error:  # noqa: BLE001  one shard that cannot be loaded is not to keep the others closed
                 self._not_loaded(error)

@@ -210,7 +210,8 @@ async def reconcile(services: ReconcileServices) -> int:
     Nobody would ever end it: it would hold the last stable offset for good. If the order of syncs is kept there are
     none after any crash (I50), so each is logged loudly. Clients may be at work meanwhile:
     an id answers for a partition before anything is written to it, so what looks like an orphan is looked up afresh;
-    and a topic that is deleted meanwhile has none.
+    and a topic that is deleted meanwhile has none. Where the record of an id cannot be read, nobody knows whose it is
+    nor how it was decided: it is left.
     """
     # Without all shards, transactions that are decided would pass for orphans.
     await services.transactions.wait_until_loaded()
@@ -219,6 +220,7 @@ async def reconcile(services: ReconcileServices) -> int:
         for shard in services.transactions.all()
         for transaction in shard.machine.transactions.values()
     }
+    unreadable = sum(len(shard.machine.ledger.unreadable) for shard in services.transactions.all())
     orphans = 0
     for topic in services.topics.all():
         for partition in topic.partitions.opened():
@@ -233,6 +235,9 @@ async def reconcile(services: ReconcileServices) -> int:
                 if partition.discarded:
                     break
                 if current == entry and not _is_answered_for(found and found[1], entry, partition):
+                    if unreadable:
+                        _leave_open(partition, producer_id, entry)
+                        continue
                     orphans += 1
                     await _end_orphan(services, partition, producer_id, entry)
         await asyncio.sleep(0)
@@ -245,6 +250,18 @@ def _is_answered_for(owner: Transaction | None, entry: ProducerEntry, partition:
     if owner.state is TransactionState.ONGOING and owner.producer_epoch != entry.epoch:
         return False
     return contains(owner.partitions, partition.topic, partition.topic_id, partition.index)
+
+
+def _leave_open(partition: Partition, producer_id: int, entry: ProducerEntry) -> None:
+    logger.error(
+        "%s-%d: the transaction of producer %d, epoch %d, open since offset %d, may belong to a transactional id whose "
+        "record cannot be read, and may be decided; it stays open",
+        partition.topic,
+        partition.index,
+        producer_id,
+        entry.epoch,
+        entry.transaction_first_offset,
+    )
 
 
 async def _end_orphan(

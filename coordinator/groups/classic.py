@@ -17,7 +17,7 @@ from coordinator.groups.logged import LoggedGroup
 from coordinator.groups.membership import GroupState, Membership
 from coordinator.groups.rebalance import Rebalance, answer_sync
 from coordinator.groups.settings import GroupSettings
-from coordinator.machine import Outcome, Ticket
+from coordinator.machine import Outcome, Refused, Ticket
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     HeartbeatRequest,
@@ -79,9 +79,12 @@ class ClassicProtocol:
         self.memberships[logged.group_id] = group
 
     def find(self, group_id: str) -> Membership | None:
-        """The group, unless its first record was refused: those who waited were told, and it never existed."""
+        """The group, unless its first record was refused: those who waited were told, and it never existed. Raises
+        `Refused` where its record cannot be read."""
         group = self.memberships.get(group_id)
         logged = self._logged.get(group_id)
+        if logged is not None and not logged.is_readable:
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
         if logged is None:
             if group is not None:
                 self._forget(group)
@@ -90,9 +93,11 @@ class ClassicProtocol:
             group = self.memberships[group_id] = Membership.of(logged, self._held)
         return group
 
-    def state_of(self, group_id: str) -> GroupState:
+    def state_of(self, logged: LoggedGroup) -> GroupState:
         """The state of a logged group."""
-        group = self.memberships.get(group_id)
+        if not logged.is_readable:
+            return GroupState.UNKNOWN
+        group = self.memberships.get(logged.group_id)
         return GroupState.EMPTY if group is None else group.state
 
     def _forget(self, group: Membership) -> None:

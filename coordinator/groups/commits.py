@@ -13,7 +13,7 @@ from coordinator.batch_room import STEP_BYTES, BatchRoom
 from coordinator.groups.answers import validate_member
 from coordinator.groups.log_entries import committed_offset, offset_tombstone
 from coordinator.groups.membership import GroupState, Membership
-from coordinator.groups.offsets import OffsetStore, Partition
+from coordinator.groups.offsets import OffsetStore, Partition, UnreadableOffset
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import ProducerStamp, Record
 from protocol.errors import ErrorCode
@@ -183,6 +183,9 @@ def _fetch_one(
     stored = store.get(group_id, topic.topic, partition)
     if stored is None or not stored.is_of(topic.topic_id):
         return FetchedOffset(partition)
+    if isinstance(stored, UnreadableOffset):
+        # An older one would be taken for the last, and none for the beginning.
+        return FetchedOffset(partition, error=ErrorCode.UNKNOWN_SERVER_ERROR)
     return FetchedOffset(partition, stored.offset, stored.leader_epoch, stored.metadata)
 
 

@@ -92,7 +92,7 @@ class GroupCoordinator:
 
     def list_groups(self, wanted: Callable[[GroupState], bool], ticket: Ticket, now_ms: int) -> Outcome:
         """Answers what is logged of each group that is wanted, with its state."""
-        known = ((group, self._classic.state_of(group.group_id)) for group in self.ledger.groups.values())
+        known = ((group, self._classic.state_of(group)) for group in self.ledger.groups.values())
         return Outcome(answers=[(ticket, [one for one in known if wanted(one[1])])])
 
     def describe_group(self, group_id: str, ticket: Ticket, now_ms: int) -> Outcome:
@@ -100,17 +100,20 @@ class GroupCoordinator:
         return Outcome(answers=[(ticket, described(group_id, self._find(group_id)))])
 
     def delete_group(self, group_id: str, ticket: Ticket, now_ms: int) -> Outcome:
-        """Only a group without members can be deleted; its offsets go with it, in as many batches as that takes.
+        """Only a group without members can be deleted, or one whose record cannot be read: that is how its owner gives
+        up what it said. Its offsets go with it, in as many batches as that takes.
 
         Answers an ErrorCode, or None where some of it is left: call again. Interrupted in between, the group is there
         with fewer offsets, and can be deleted again.
         """
-        group = self._find(group_id)
-        if group is None:
-            return Outcome(answers=[(ticket, ErrorCode.GROUP_ID_NOT_FOUND)])
-        if group.state is not GroupState.EMPTY:
-            return Outcome(answers=[(ticket, ErrorCode.NON_EMPTY_GROUP)])
-        records, is_last = records_of_deletion(group, self._offsets, self._settings.max_batch_bytes)
+        logged = self.ledger.groups.get(group_id)
+        if logged is None or logged.is_readable:
+            group = self._find(group_id)
+            if group is None:
+                return Outcome(answers=[(ticket, ErrorCode.GROUP_ID_NOT_FOUND)])
+            if group.state is not GroupState.EMPTY:
+                return Outcome(answers=[(ticket, ErrorCode.NON_EMPTY_GROUP)])
+        records, is_last = records_of_deletion(group_id, self._offsets, self._settings.max_batch_bytes)
         answer = ErrorCode.NONE if is_last else None
         return Outcome(records, answers=[(ticket, answer)], reason=f"group {group_id} deleted")
 

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from coordinator.groups.held import LOGGED_GROUP_BYTES, LOGGED_MEMBER_BYTES, Held, text_bytes
-from coordinator.groups.offsets import OffsetStore
+from coordinator.groups.offsets import OffsetStore, StoredOffset, UnreadableOffset
 from coordinator.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -19,8 +19,9 @@ from coordinator.groups.records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from coordinator.machine import ReplayedMarker, ReplayedRecord
+from coordinator.machine import ReplayedMarker, ReplayedRecord, UnreadableValue
 from protocol.codec import read_key, read_version, read_versioned
+from protocol.errors import ProtocolError
 
 KNOWN_TYPES = frozenset((0, 1, 2))
 """Of keys. Groups of the newer protocols have others, and so may a later release."""
@@ -72,6 +73,8 @@ class LoggedGroup:
     state_timestamp_ms: int = -1
     """Of a group without members: since when it has none. Its offsets expire by that."""
     members: dict[str, LoggedMember] = field(default_factory=dict)
+    is_readable: bool = True
+    """False where the last record of the group itself cannot be read: it may have members, and any generation."""
     held_bytes: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -120,7 +123,8 @@ class GroupLedger:
 
     def replay(self, entry: ReplayedRecord | ReplayedMarker) -> str | None:
         """Take in what the log says; the id of the group whose own record it is. Unknown record types are skipped
-        (KIP-915), unknown versions of known ones are refused: to skip them would lose offsets (KAFKA-18672)."""
+        (KIP-915), unknown versions of known ones are not: to skip them would lose offsets (KAFKA-18672). Raises
+        `UnreadableValue`, and `ProtocolError` where the key cannot be read."""
         if isinstance(entry, ReplayedMarker):
             self.offsets.end_transaction(entry.stamp.producer_id, commit=entry.commit)
             return None
@@ -147,9 +151,16 @@ class GroupLedger:
         else:
             group = self._just_written(entry.value)
             if group is None:
-                group = LoggedGroup.of(group_id, read_versioned(GroupMetadataValue, entry.value))
+                group = self._read_group(group_id, entry.value)
             self._put(group_id, group)
         return group_id
+
+    def _read_group(self, group_id: str, value: bytes) -> LoggedGroup:
+        try:
+            return LoggedGroup.of(group_id, read_versioned(GroupMetadataValue, value))
+        except ProtocolError as error:
+            self._put(group_id, LoggedGroup(group_id, is_readable=False))
+            raise UnreadableValue(f"group {group_id!r}: {error}") from error
 
     def _put(self, group_id: str, group: LoggedGroup | None) -> None:
         before = self.groups.pop(group_id, None) if group is None else self.groups.get(group_id)
@@ -160,15 +171,17 @@ class GroupLedger:
             self.held.add(group.held_bytes)
 
     def _replay_offset(self, group_id: str, topic: str, partition: int, entry: ReplayedRecord) -> None:
-        value = None if entry.value is None else read_versioned(OffsetCommitValue, entry.value)
-        if value is not None and group_id not in self.groups:
-            # Somebody stores offsets without being a member.
-            self._put(group_id, LoggedGroup(group_id))
-        self.offsets.replay(
-            group_id,
-            topic,
-            partition,
-            value,
-            record_offset=entry.offset,
-            producer_id=None if entry.stamp is None else entry.stamp.producer_id,
-        )
+        unreadable: ProtocolError | None = None
+        stored: StoredOffset | None = None
+        if entry.value is not None:
+            try:
+                stored = StoredOffset.of(read_versioned(OffsetCommitValue, entry.value), entry.offset)
+            except ProtocolError as error:
+                stored, unreadable = UnreadableOffset(entry.timestamp_ms, entry.offset), error
+            if group_id not in self.groups:
+                # Somebody stores offsets without being a member.
+                self._put(group_id, LoggedGroup(group_id))
+        producer_id = None if entry.stamp is None else entry.stamp.producer_id
+        self.offsets.replay(group_id, topic, partition, stored, producer_id=producer_id)
+        if unreadable is not None:
+            raise UnreadableValue(f"offset of group {group_id!r} for {topic}-{partition}: {unreadable}")

@@ -30,6 +30,8 @@ class GroupState(Enum):
     STABLE = "Stable"
     DEAD = "Dead"
     """Said of groups that do not exist; a deleted group is gone from memory at once."""
+    UNKNOWN = "Unknown"
+    """Said of groups whose record cannot be read."""
 
 
 @dataclass(slots=True)

@@ -34,6 +34,19 @@ class StoredOffset:
     topic_id: bytes
     record_offset: int
 
+    @classmethod
+    def of(cls, value: OffsetCommitValue, record_offset: int) -> "StoredOffset":
+        """What a record says."""
+        return cls(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            bytes(value.topic_id),
+            record_offset,
+        )
+
     @property
     def held_bytes(self) -> int:
         return OFFSET_BYTES + text_bytes(self.metadata)
@@ -41,6 +54,16 @@ class StoredOffset:
     def is_of(self, topic_id: bytes) -> bool:
         """Whether it was committed for this topic and not for an earlier one of the same name."""
         return NO_TOPIC_ID in (self.topic_id, topic_id) or self.topic_id == topic_id
+
+
+class UnreadableOffset(StoredOffset):
+    """A commit whose record says something that cannot be read: of its partition nothing older may be told. It is
+    superseded, removed and expires (by the time of its record) as any other."""
+
+    __slots__ = ()
+
+    def __init__(self, timestamp_ms: int, record_offset: int) -> None:
+        super().__init__(-1, -1, "", timestamp_ms, -1, NO_TOPIC_ID, record_offset)
 
 
 OffsetsOfGroup = dict[Partition, StoredOffset]
@@ -97,30 +120,13 @@ class OffsetStore:
     # -- what the log says -----------------------------------------------------------------------------------
 
     def replay(
-        self,
-        group_id: str,
-        topic: str,
-        partition: int,
-        value: OffsetCommitValue | None,
-        *,
-        record_offset: int,
-        producer_id: int | None,
+        self, group_id: str, topic: str, partition: int, stored: StoredOffset | None, *, producer_id: int | None
     ) -> None:
-        """Take in one offset record."""
+        """Take in one offset record; None is a tombstone."""
         key = (intern(topic), partition)
-        if value is None:
+        if stored is None:
             self._forget(group_id, key)
-            return
-        stored = StoredOffset(
-            value.offset,
-            value.leader_epoch,
-            value.metadata,
-            value.commit_timestamp,
-            value.expire_timestamp,
-            bytes(value.topic_id),
-            record_offset,
-        )
-        if producer_id is None:
+        elif producer_id is None:
             self._put(self.committed.setdefault(group_id, {}), key, stored)
         else:
             self._put(self.staged.setdefault(producer_id, {}).setdefault(group_id, {}), key, stored)

@@ -5,7 +5,8 @@ The clock of an offset starts
 - for a group whose members are gone: when the group became empty;
 - for a stable consumer group: when it was committed, and only for topics nobody in it subscribes to any more.
 A commit that brought a retention of its own (until OffsetCommit v4) goes by that. An offset that an open transaction
-may still change is kept, and so is a group with any open transaction (I40). A group without members and offsets goes.
+may still change is kept, and so is a group with any open transaction (I40). A group without members and offsets goes;
+one whose record cannot be read may have members, and stays with all its offsets.
 
 Tombstones go out in batches that fit, each step looks at so many offsets and no more. The tombstone of a group is the
 last of all: whatever is interrupted leaves a group with fewer offsets, never offsets without their group.
@@ -66,7 +67,7 @@ class RetentionRound:
                     break
                 self._partitions = list(self._store.committed.get(group_id, ()))
                 self._begun, going = True, 0
-            if group is not None and self._partitions:
+            if group is not None and self._partitions and group.is_readable:
                 topic, partition = self._partitions[-1]
                 if self._has_expired(group, topic, partition, now_ms):
                     if not room.add(offset_tombstone(group_id, topic, partition)):
@@ -97,7 +98,7 @@ class RetentionRound:
     def _is_unused(self, group: LoggedGroup, going: int) -> bool:
         members = self._memberships.get(group.group_id)
         left = len(self._store.committed.get(group.group_id, ())) - going
-        idle = members is None or members.is_idle
+        idle = group.is_readable and (members is None or members.is_idle)
         return idle and left == 0 and not self._store.has_open_transaction(group.group_id)
 
     def _forget_idle(self, group_id: str) -> None:
@@ -128,14 +129,14 @@ def _has_expired(
     return now_ms - since_ms >= settings.offsets_retention_ms
 
 
-def records_of_deletion(group: Membership, store: OffsetStore, max_batch_bytes: int) -> tuple[list[Record], bool]:
+def records_of_deletion(group_id: str, store: OffsetStore, max_batch_bytes: int) -> tuple[list[Record], bool]:
     """The group is deleted by its owner, with everything that is committed or staged for it: a batch of tombstones, and
     whether it is the last."""
     room = BatchRoom(min(STEP_BYTES, max_batch_bytes))
-    for partition in store.partitions_of(group.group_id):
-        if not room.add(offset_tombstone(group.group_id, *partition)):
+    for partition in store.partitions_of(group_id):
+        if not room.add(offset_tombstone(group_id, *partition)):
             return room.records, False
-    return room.records, room.add(group_tombstone(group.group_id))
+    return room.records, room.add(group_tombstone(group_id))
 
 
 class TopicDeletion:

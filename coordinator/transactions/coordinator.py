@@ -93,7 +93,7 @@ class TransactionCoordinator:
 
         Over an open transaction: fence and abort it and answer 51; asked again after that, it gets the next epoch.
         """
-        before = self.transactions.get(transactional_id)
+        before = self.ledger.find(transactional_id)
         if before is None:
             return self._first_identity(ticket, now_ms, transactional_id, timeout_ms)
         if before.state.preparing:
@@ -150,7 +150,7 @@ class TransactionCoordinator:
     ) -> Outcome:
         """AddPartitionsToTxn, AddOffsetsToTxn (with the partition of `__consumer_offsets`) and the implicit add of TV2.
         Answers an `ErrorCode`."""
-        before = self.transactions.get(transactional_id)
+        before = self.ledger.find(transactional_id)
         if before is None:
             return Outcome(answers=[(ticket, unknown_id(transactional_id))])
         if before.state.preparing:
@@ -190,7 +190,7 @@ class TransactionCoordinator:
     ) -> Outcome:
         """Whether partitions are in the open transaction (KIP-890 part 1). Answers (topic, topic id, partition) to
         `ErrorCode`; TRANSACTION_ABORTABLE for one that is not."""
-        before = self.transactions.get(transactional_id)
+        before = self.ledger.find(transactional_id)
         if before is None:
             error = unknown_id(transactional_id)
         else:
@@ -220,7 +220,7 @@ class TransactionCoordinator:
     ) -> Outcome:
         """EndTxn by a client. The answer is due when the decision is durable, not when the markers are written.
         Answers an `Identity`; the one to use from now on under TV2, nothing under TV0."""
-        before = self.transactions.get(transactional_id)
+        before = self.ledger.find(transactional_id)
         if before is None:
             return _refused(ticket, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         verdict = end_verdict(before, claimed, commit=commit, client_version=client_version)
@@ -243,7 +243,7 @@ class TransactionCoordinator:
 
     def abort_by_operator(self, ticket: Ticket, now_ms: int, *, transactional_id: str, claimed: Producer) -> Outcome:
         """End an open transaction as a timeout would, if it is still that of `claimed`. Answers an `ErrorCode`."""
-        before = self.transactions.get(transactional_id)
+        before = self.ledger.find(transactional_id)
         if before is None or before.state is not TransactionState.ONGOING:
             return Outcome(answers=[(ticket, ErrorCode.INVALID_TXN_STATE)])
         error = _identity_error(before, claimed)
@@ -288,7 +288,7 @@ class TransactionCoordinator:
 
     def describe(self, ticket: Ticket, now_ms: int, *, transactional_id: str) -> Outcome:
         """One id for DescribeTransactions. Answers a `Description`."""
-        transaction = self.transactions.get(transactional_id)
+        transaction = self.ledger.find(transactional_id)
         if transaction is None:
             return Outcome(answers=[(ticket, Description(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND))])
         completion = self.completions.get(transactional_id)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from coordinator.deadlines import Deadlines
-from coordinator.machine import Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
+from coordinator.machine import Outcome, Record, Refused, ReplayedMarker, ReplayedRecord, Ticket, UnreadableValue
 from coordinator.transactions.states import (
     NEVER_TIMES_OUT,
     Transaction,
@@ -22,7 +22,7 @@ from coordinator.transactions.states import (
     value_bytes,
     value_version,
 )
-from protocol.errors import ProtocolError
+from protocol.errors import ErrorCode, ProtocolError
 
 
 @dataclass(slots=True, eq=False)
@@ -59,12 +59,13 @@ class TransactionLedger:
         self.timeouts: Deadlines[str] = Deadlines()
         """When each open transaction times out, counted from its first partition, not from its last activity."""
         self._written: deque[Written] = deque()
-        self._unreadable: dict[str, int] = {}
-        """Where the last record of an id is that could not be read; an earlier one may be replayed after it."""
+        self.unreadable: dict[str, int] = {}
+        """Ids whose last record cannot be read, and its offset. The transaction may have been decided, or it may have
+        ended: nothing is known of it, and nobody is told what was known before."""
 
     def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
         """Take in what the log says; markers do not belong here, unknown record types are skipped (KIP-915).
-        Raises `ProtocolError` where the value cannot be read; nothing but its client ends such a transaction then."""
+        Raises `UnreadableValue`, and `ProtocolError` where the key cannot be read."""
         if isinstance(entry, ReplayedMarker):
             return
         transactional_id = read_key(entry.key)
@@ -75,11 +76,10 @@ class TransactionLedger:
             return
         try:
             transaction = self._just_written(entry.value) or read_value(entry.value)
-        except ProtocolError:
-            # It may have been decided; a timeout is not to abort it.
-            self.timeouts.clear(transactional_id)
-            self._unreadable[transactional_id] = entry.offset
-            raise
+        except ProtocolError as error:
+            self._follow(transactional_id, None, entry.offset)
+            self.unreadable[transactional_id] = entry.offset
+            raise UnreadableValue(f"transactional id {transactional_id!r}: {error}") from error
         self._follow(transactional_id, transaction, entry.offset)
 
     def _just_written(self, value: bytes) -> Transaction | None:
@@ -93,20 +93,24 @@ class TransactionLedger:
     def _follow(self, transactional_id: str, transaction: Transaction | None, offset: int) -> None:
         self.completions.pop(transactional_id, None)
         self.timeouts.clear(transactional_id)
-        is_last = offset > self._unreadable.get(transactional_id, -1)
-        if is_last:
-            self._unreadable.pop(transactional_id, None)
+        self.unreadable.pop(transactional_id, None)
         if transaction is None:
             self.transactions.pop(transactional_id, None)
             return
         self.transactions[transactional_id] = transaction
-        if transaction.state is TransactionState.ONGOING and transaction.timeout_ms != NEVER_TIMES_OUT and is_last:
+        if transaction.state is TransactionState.ONGOING and transaction.timeout_ms != NEVER_TIMES_OUT:
             self.timeouts.set(transactional_id, transaction.start_ms + transaction.timeout_ms + 1)
         elif transaction.state.preparing:
             remaining = dict.fromkeys(each_partition(transaction.partitions))
             completion = Completion(transactional_id, offset, transaction, remaining)
             self.completions[transactional_id] = completion
             self.undriven.append(completion)
+
+    def find(self, transactional_id: str) -> Transaction | None:
+        """What is known of an id. Raises `Refused` where its record cannot be read."""
+        if self.unreadable and transactional_id in self.unreadable:
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return self.transactions.get(transactional_id)
 
     def undecided(self) -> Iterator[str]:
         """Ids with a transaction that is open or on its way to its end. (One that never times out would be missing:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from broker.coordination.coordinators import partition_for
+from broker.coordination.key_partition import partition_for
 from broker.disk.local_files import LocalFiles
 from coordinator.groups.log_entries import committed_offset
 from protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest

@@ -8,7 +8,7 @@ offsets log g          what the group's partition of __consumer_offsets holds of
 
 from typing import TYPE_CHECKING, Any
 
-from broker.coordination.coordinators import partition_for
+from broker.coordination.key_partition import partition_for
 from coordinator.groups.records import OffsetCommitKey, OffsetCommitValue
 from coordinator.transactions.records import TransactionLogKey, TransactionLogValue
 from coordinator.transactions.states import TransactionState

@@ -29,6 +29,7 @@ ROOMS: dict[str, Sequence[str]] = {
         "coordinator/runtime.py",
         "coordinator/machine.py",
         "broker/coordination/coordinators.py",
+        "broker/coordination/key_partition.py",
     ),
     "log storage": ("storage/segments", "storage/cleaner"),
     "produce, fetch and offsets": (

@@ -39,8 +39,8 @@ MUTANTS = (
         (
             Change(
                 f"{LEDGER}._replay_offset",
-                "record_offset=entry.offset,",
-                "record_offset=entry.offset if entry.stamp is None or entry.value is None else -entry.offset,",
+                "entry.value), entry.offset)",
+                "entry.value), entry.offset if entry.stamp is None else -entry.offset)",
             ),
         ),
         (f"{STAGED}::test_the_latest_record_among_the_committed_wins", "unit/groups/test_group_machine.py"),

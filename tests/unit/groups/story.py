@@ -188,6 +188,10 @@ class Story:
     def describe(self, group: str = GROUP) -> DescribedGroup:
         return cast(DescribedGroup, self.ask(lambda machine, ticket, now: machine.describe_group(group, ticket, now)))
 
+    def describe_refusal(self) -> ErrorCode:
+        """The error that stands in the place of a description."""
+        return self.submit(lambda machine, ticket, now: machine.describe_group(GROUP, ticket, now)).errors[0]
+
     @property
     def state(self) -> str:
         return self.describe().group_state

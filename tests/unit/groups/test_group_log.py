@@ -4,8 +4,8 @@ import pytest
 
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.groups.records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from coordinator.machine import ReplayedRecord
-from protocol.codec import UnknownVersion, read_key, read_version, read_versioned
+from coordinator.machine import ReplayedRecord, UnreadableValue
+from protocol.codec import read_key, read_version, read_versioned
 from protocol.errors import ErrorCode
 from protocol.records.record import Record, records_of
 from tests.harness.group_settings import FixedGroupSettings
@@ -100,9 +100,9 @@ def test_unknown_record_types_are_skipped_and_unknown_versions_are_not() -> None
     machine = GroupCoordinator(FixedGroupSettings())
     machine.replay(ReplayedRecord(0, 0, None, b"\x00\x63whatever", b"\x00\x00"))
     machine.replay(ReplayedRecord(1, 0, None, b"\x00\x03\x00\x01g", b"\x00\x00"))
-    with pytest.raises(UnknownVersion):
+    with pytest.raises(UnreadableValue):
         machine.replay(ReplayedRecord(2, 0, None, b"\x00\x02\x00\x01g", b"\x00\x63"))
-    with pytest.raises(UnknownVersion):
+    with pytest.raises(UnreadableValue):
         machine.replay(ReplayedRecord(3, 0, None, b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00", b"\x00\x63"))
 
 

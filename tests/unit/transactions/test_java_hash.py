@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.coordination import coordinators
-from broker.coordination.coordinators import LONGEST_SHORT_KEY, java_string_hash, partition_for
+from broker.coordination import key_partition
+from broker.coordination.key_partition import LONGEST_SHORT_KEY, java_string_hash, partition_for
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_every_lane_may_be_full(count: int) -> None:
 
 def test_long_keys_are_not_kept() -> None:
     """A thousand keys of 32 KB are one small request after the other."""
-    coordinators._short_hash.cache_clear()
+    key_partition._short_hash.cache_clear()
     tracemalloc.start()
     for number in range(100):
         java_string_hash(f"{number:032000d}")

@@ -128,10 +128,9 @@ def test_a_log_that_contradicts_itself_keeps_no_other_shard_closed() -> None:
 def keys_replayed(log: MemoryShardLog, max_bytes: int, *, compacted: bool) -> list[tuple[bytes, int]]:
     seen: list[tuple[bytes, int]] = []
 
-    def replay(entry: Entry) -> bool:
+    def replay(entry: Entry) -> None:
         assert isinstance(entry, ReplayedRecord)
         seen.append((entry.key, entry.offset))
-        return True
 
     for _ in replaying(log, replay, max_bytes=max_bytes, compacted=compacted):
         pass

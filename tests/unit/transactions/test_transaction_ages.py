@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.machine import Record
-from coordinator.runtime import Shard
 from coordinator.transactions.fencing import EXHAUSTED_EPOCH
 from coordinator.transactions.states import TransactionState, key_bytes, read_value, value_bytes
 from protocol.errors import ErrorCode
@@ -280,7 +278,7 @@ def test_every_field_comes_back(state: S) -> None:
 
 def test_unknown_records_are_skipped() -> None:
     """KIP-915: a key type from the future is not ours to judge."""
-    from coordinator.machine import Outcome
+    from coordinator.machine import Outcome, Record
 
     rig = Rig()
     rig.seed(in_state(S.EMPTY))
@@ -288,27 +286,6 @@ def test_unknown_records_are_skipped() -> None:
     future = [Record(b"\x00\x07whatever", b"\x00\x00")]
     rig.shard.submit(lambda machine, now_ms: Outcome(future))
     assert rig.machine.transactions == before
-
-
-@pytest.mark.parametrize("value", [b"\x00\x09whatever", b"\x00\x01cut", b""], ids=["future", "cut", "empty"])
-def test_a_transaction_whose_last_record_cannot_be_read_does_not_time_out(value: bytes) -> None:
-    """It may have been decided. What was read before stands, and its client can go on."""
-    rig = Rig()
-    mine = identity(rig.init())
-    rig.add(mine)
-    rig.log.append([Record(key_bytes(ID), value)], stamp=None, now_ms=1)
-    rig.shard.close()
-    rig.log = rig.log.copy()
-    passed: list[int] = []
-    rig.shard = Shard(rig.make, rig.log, rig.time, rig.time, name="__transaction_state-0", compacted=True)
-    rig.shard.on_passed_over = lambda offset, reason: passed.append(offset)
-    while not rig.shard.load_slice(1 << 20):
-        pass
-    assert passed == [rig.log.end_offset - 1]
-    assert rig.state().state is S.ONGOING
-    rig.time.advance(3_600_000)
-    assert rig.state().state is S.ONGOING
-    assert rig.end(mine, commit=True).answer.error is ErrorCode.NONE
 
 
 def test_no_retry_is_answered_with_the_epoch_of_a_fence() -> None:
