@@ -11,15 +11,19 @@ they saw is durable.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from protocol.errors import ErrorCode
 
+A = TypeVar("A")
+"""What an operation answers."""
+A_contra = TypeVar("A_contra", contravariant=True)
 
-class Ticket(Protocol):
-    """One request that waits for an answer. Exactly one of the two methods is called, once."""
 
-    def release(self, answer: Any) -> None: ...
+class Ticket(Protocol[A_contra]):
+    """One request that waits for an answer of one type. Exactly one of the two methods is called, once."""
+
+    def release(self, answer: A_contra) -> None: ...
 
     def refuse(self, error: ErrorCode) -> None:
         """The operation did not take place (append refused, shard going away)."""
@@ -67,8 +71,8 @@ class Block:
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What an operation decided.
+class Outcome(Generic[A]):
+    """What an operation decided; `A` is what the one who asked is answered, now or later.
 
     `records` go into the log as one batch, of the transaction of `stamp` if that is given; a `block` stands in their
     place. `marker` is written
@@ -80,8 +84,13 @@ class Outcome:
     stamp: ProducerStamp | None = None
     marker: Marker | None = None
     block: Block | None = None
-    answers: list[tuple[Ticket, Any]] = field(default_factory=list)
+    answers: list[tuple[Ticket[A], A]] = field(default_factory=list)
     reason: str = ""
+
+
+AnyTicket: TypeAlias = Ticket[Any]
+AnyOutcome: TypeAlias = Outcome[Any]
+"""Of an operation that nobody asked for, or that releases others, too: each is told what he waits for."""
 
 
 @dataclass(slots=True)
@@ -111,7 +120,7 @@ class UnreadableValue(Exception):
     for, and refuses what depends on it until a later record of that key is replayed."""
 
 
-class Refused(Exception):
+class OperationRefused(Exception):
     """Raised by an operation that cannot take place. Its tickets are refused with `error`, and nothing has happened."""
 
     def __init__(self, error: ErrorCode) -> None:
@@ -135,5 +144,5 @@ class Machine(Protocol):
     def next_deadline_ms(self) -> int | None:
         """When `expire` has something to do, in wall-clock milliseconds; None for never."""
 
-    def expire(self, now_ms: int) -> Outcome:
+    def expire(self, now_ms: int) -> AnyOutcome:
         """Act on deadlines that have passed. Called again while `next_deadline_ms` lies in the past."""

@@ -20,15 +20,16 @@ from typing import Any, Generic, TypeVar
 
 from coordinator.loading import Entry, UnreadableLog, replaying
 from coordinator.machine import (
+    AnyOutcome,
+    AnyTicket,
     Machine,
     Marker,
+    OperationRefused,
     Outcome,
     ProducerStamp,
     Record,
-    Refused,
     ReplayedMarker,
     ReplayedRecord,
-    Ticket,
     UnreadableValue,
 )
 from coordinator.ports import AppendRefused, Cancel, Clock, ShardLog, Timer
@@ -113,8 +114,8 @@ class Shard(Generic[M]):
         self._compacted = compacted
         self._replaying: Iterator[None] | None = None
         self._listeners: list[Callable[[], None]] = []
-        self._waiting: deque[tuple[int, list[tuple[Ticket, Any]]]] = deque()
-        self._unanswered: dict[Ticket, None] = {}
+        self._waiting: deque[tuple[int, list[tuple[AnyTicket, Any]]]] = deque()
+        self._unanswered: dict[AnyTicket, None] = {}
         self._deciding = False
         self._settling = False
         self._moved = False
@@ -201,7 +202,7 @@ class Shard(Generic[M]):
         durable are released. For follow-up work that is derived from state; it may submit."""
         self._listeners.append(listener)
 
-    def submit(self, operation: Callable[[M, int], Outcome], *tickets: Ticket) -> None:
+    def submit(self, operation: Callable[[M, int], AnyOutcome], *tickets: AnyTicket) -> None:
         """Run one operation. Its answers are released when durable; `tickets` it does not answer stay with the
         machine. Raises `NotReady`; after that nothing has happened and no ticket was touched."""
         if self.state is ShardState.LOADING:
@@ -216,12 +217,12 @@ class Shard(Generic[M]):
             self._rearm()
         self._settle()
 
-    def _decide(self, operation: Callable[[M, int], Outcome], tickets: tuple[Ticket, ...]) -> None:
+    def _decide(self, operation: Callable[[M, int], AnyOutcome], tickets: tuple[AnyTicket, ...]) -> None:
         now_ms = self._clock.now_ms()
         self._deciding = True
         try:
             outcome = operation(self.machine, now_ms)
-        except Refused as refused:
+        except OperationRefused as refused:
             self._deciding = False
             self._refuse(refused.error, tickets, Outcome())
             return
@@ -246,7 +247,7 @@ class Shard(Generic[M]):
         finally:
             self._deciding = False
 
-    def _append(self, outcome: Outcome, now_ms: int) -> list[ReplayedRecord | ReplayedMarker]:
+    def _append(self, outcome: AnyOutcome, now_ms: int) -> list[ReplayedRecord | ReplayedMarker]:
         if outcome.marker is not None:
             assert not outcome.records, "a marker is written alone"
             marker = outcome.marker
@@ -262,7 +263,7 @@ class Shard(Generic[M]):
         offset = self.log.append(records, stamp=outcome.stamp, now_ms=now_ms)
         return _replayed(records, offset, now_ms, outcome.stamp)
 
-    def _refuse(self, error: ErrorCode, tickets: tuple[Ticket, ...], outcome: Outcome) -> None:
+    def _refuse(self, error: ErrorCode, tickets: tuple[AnyTicket, ...], outcome: AnyOutcome) -> None:
         code = COORDINATOR_ERROR.get(error, error)
         concerned = dict.fromkeys((*tickets, *(ticket for ticket, _ in outcome.answers)))
         for ticket in concerned:

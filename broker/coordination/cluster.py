@@ -6,7 +6,7 @@ The log is always synced, whatever the durability of topics: ids and epochs that
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from broker.config.topic_config import TopicConfig
 from broker.coordination.coordinators import CoordinatorError, FutureTicket, PartitionShardLog
@@ -19,7 +19,7 @@ from coordinator.cluster.image import ClusterImage
 from coordinator.cluster.records import TopicRecord
 from coordinator.cluster.topic_rules import METADATA_TOPIC_ID
 from coordinator.loading import STEP_RECORDS, entries_of
-from coordinator.machine import Outcome, ReplayedRecord, Ticket
+from coordinator.machine import A, Outcome, ReplayedRecord, Ticket
 from coordinator.runtime import NotReady, Shard
 from protocol.codec import read_metadata_frame
 from protocol.internal_topics import CLUSTER_METADATA
@@ -27,8 +27,11 @@ from protocol.schema import Buffer, schema_of
 from storage.log import Log, LogConfig
 
 E = TypeVar("E", contravariant=True)
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 Spent = Callable[[], bool]
 """Whether the loop is to be given to others."""
+SlicedOperation = Callable[[ClusterCoordinator, Ticket[list[R]], Sequence[E], Spent], Outcome[list[R]]]
 
 _log = EventLog("cluster")
 
@@ -73,13 +76,13 @@ class Beginning:
             yield from topic
 
 
-class Large(Protocol[E]):
+class Large(Protocol[E, R_co]):
     """Who asks for entries that take too long beside others."""
 
     def holds(self, entry: E) -> bool:
         """Whether this is one, as far as it can be seen at a glance."""
 
-    async def answer(self, entry: E) -> list[Any]:
+    async def answer(self, entry: E) -> Sequence[R_co]:
         """Its result; none where it is to be decided as any other. Raises `CoordinatorError`."""
 
 
@@ -174,7 +177,7 @@ class Cluster:
     ) -> int:
         """Persist the epoch of this start; nothing may be served before. Returns it."""
         registration = Registration(node_id, self._incarnation, self.epoch, rack, endpoints, directory)
-        return int(await self.ask(lambda machine, ticket: machine.register(ticket, registration)))
+        return await self.ask(lambda machine, ticket: machine.register(ticket, registration))
 
     async def pass_over_producer_ids(self, node_id: int) -> None:
         """A part of the log was lost: no id that it may have given away comes again."""
@@ -182,9 +185,9 @@ class Cluster:
             lambda machine, ticket: machine.take_producer_ids(ticket, node_id, self.epoch, passed_over=PASSED_OVER)
         )
 
-    async def ask(self, operation: Callable[[ClusterCoordinator, Ticket], Outcome]) -> Any:
+    async def ask(self, operation: Callable[[ClusterCoordinator, Ticket[A]], Outcome[A]]) -> A:
         """Run an operation; returns its answer once durable. Raises `CoordinatorError`."""
-        ticket = FutureTicket()
+        ticket: FutureTicket[A] = FutureTicket()
         try:
             self.shard.submit(lambda machine, _now_ms: operation(machine, ticket), ticket)
         except NotReady as not_ready:
@@ -194,15 +197,15 @@ class Cluster:
     async def ask_in_slices(
         self,
         entries: Sequence[E],
-        operation: Callable[[ClusterCoordinator, Ticket, Sequence[E], Spent], Outcome],
+        operation: SlicedOperation[R, E],
         *,
-        large: Large[E] | None = None,
-    ) -> list[Any]:
+        large: Large[E, R] | None = None,
+    ) -> list[R]:
         """Run an operation on a request of many entries, each a matter of its own: it answers a list of one result for
         each entry it had the time for, and is run again on the rest. Entries that are too large for that are asked for
         by themselves."""
         time_slice = self._environment.time_slice()
-        results: list[Any] = []
+        results: list[R] = []
         apart = deque(number for number, one in enumerate(entries) if large is not None and large.holds(one))
         while True:
             begin = len(results)
@@ -214,13 +217,14 @@ class Cluster:
                 end = apart[0] if apart else len(entries)
             if len(results) < end or not entries:
                 rest = entries[len(results) : end]
-                results += await self.ask(
-                    lambda machine, ticket, rest=rest: operation(machine, ticket, rest, time_slice.spent)  # type: ignore[misc]
-                )
+                results += await self._ask_for(rest, operation, time_slice.spent)
             if len(results) >= len(entries):
                 return results
             if time_slice.spent():
                 await time_slice.wait_for_turn()
+
+    async def _ask_for(self, entries: Sequence[E], operation: SlicedOperation[R, E], spent: Spent) -> list[R]:
+        return await self.ask(lambda machine, ticket: operation(machine, ticket, entries, spent))
 
     def close(self) -> None:
         """Take no more questions; close the log."""

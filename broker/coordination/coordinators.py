@@ -6,7 +6,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from broker.coordination.key_partition import partition_for
 from broker.coordination.releases import Releases
@@ -16,7 +16,7 @@ from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.process.steady_clock import LoopTimer, SteadyClock
 from coordinator.loading import UnreadableLog
-from coordinator.machine import Machine, Marker, Outcome, ProducerStamp, Record, Ticket
+from coordinator.machine import A, Machine, Marker, Outcome, ProducerStamp, Record, Ticket
 from coordinator.ports import AppendRefused, ShardLog
 from coordinator.runtime import NotReady, Shard, ShardState
 from protocol.errors import ErrorCode
@@ -44,21 +44,21 @@ class CoordinatorError(Exception):
         self.error = error
 
 
-class FutureTicket:
+class FutureTicket(Generic[A]):
     """A ticket somebody awaits. One who went away (a closed connection) is not told. `releases` has many answers take
     turns."""
 
     def __init__(self, releases: Releases | None = None) -> None:
-        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._releases = releases
 
-    def release(self, answer: Any) -> None:
+    def release(self, answer: A) -> None:
         if self._releases is None:
             self._deliver(answer)
         else:
             self._releases.put(self._deliver, answer)
 
-    def _deliver(self, answer: Any) -> None:
+    def _deliver(self, answer: A) -> None:
         if not self.future.done():
             self.future.set_result(answer)
 
@@ -202,19 +202,19 @@ class Shards(Generic[M]):
 
     # -- asking ----------------------------------------------------------------------------------------------
 
-    async def ask(self, key: str, operation: Callable[[M, Ticket, int], Outcome]) -> Any:
+    async def ask(self, key: str, operation: Callable[[M, Ticket[A], int], Outcome[A]]) -> A:
         """Run an operation on the shard of `key`; returns its answer once all it saw is durable.
 
         Cancelling the wait never cancels the operation. Raises `CoordinatorError`.
         """
         return await self.ask_partition(self.partition_for(key), operation)
 
-    async def ask_partition(self, index: int, operation: Callable[[M, Ticket, int], Outcome]) -> Any:
+    async def ask_partition(self, index: int, operation: Callable[[M, Ticket[A], int], Outcome[A]]) -> A:
         """As `ask`, for a shard by its partition."""
         shard = self._shards.get(index)
         if shard is None or shard.state is ShardState.LOADING:
             shard = await self.wait_until_ready(index)
-        ticket = FutureTicket(self._releases[index])
+        ticket: FutureTicket[A] = FutureTicket(self._releases[index])
         try:
             shard.submit(lambda machine, now_ms: operation(machine, ticket, now_ms), ticket)
         except NotReady as not_ready:

@@ -43,7 +43,7 @@ class ForgottenOffsets:
     async def _forget_in(self, index: int, deletion: TopicDeletion) -> None:
         """In one shard. One that is not ready is passed over."""
 
-        def forget(machine: GroupCoordinator, ticket: Ticket, now_ms: int) -> Outcome:
+        def forget(machine: GroupCoordinator, ticket: Ticket[bool], now_ms: int) -> Outcome[bool]:
             return machine.forget_topics(deletion, ticket, now_ms)
 
         with contextlib.suppress(CoordinatorError):

@@ -138,7 +138,7 @@ async def delete_group(groups: Shards[GroupCoordinator], group_id: str) -> Error
     begun = False
     while True:
         try:
-            error: ErrorCode | None = await groups.ask(
+            error = await groups.ask(
                 group_id, lambda machine, ticket, now_ms: machine.delete_group(group_id, ticket, now_ms)
             )
         except CoordinatorError as refused:
@@ -157,12 +157,12 @@ async def delete_offsets(
     where nothing was deleted."""
     errors: list[ErrorCode] = []
 
-    def delete(machine: GroupCoordinator, ticket: Ticket, now_ms: int) -> Outcome:
+    def delete(machine: GroupCoordinator, ticket: Ticket[DeletedOffsets], now_ms: int) -> Outcome[DeletedOffsets]:
         return machine.delete_offsets(group_id, wanted, len(errors), ticket, now_ms)
 
     while True:
         try:
-            deleted: DeletedOffsets = await groups.ask(group_id, delete)
+            deleted = await groups.ask(group_id, delete)
         except CoordinatorError as refused:
             if not errors:
                 raise

@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from broker.coordination.coordinators import FutureTicket, Shards
 from broker.coordination.topics import TopicDirectory
@@ -149,7 +148,7 @@ class _MarkerTicket:
     def __init__(self, done: Done) -> None:
         self._done = done
 
-    def release(self, answer: Any) -> None:
+    def release(self, answer: ErrorCode) -> None:
         self._done(ErrorCode.NONE)
 
     def refuse(self, error: ErrorCode) -> None:
@@ -158,7 +157,6 @@ class _MarkerTicket:
 
 async def write_marker(writer: LocalMarkerWriter, topic: str, partition: int, marker: Marker) -> ErrorCode:
     """One marker, awaited: for those who are not a `MarkerDriver` (operators, start-up)."""
-    ticket = FutureTicket()
+    ticket: FutureTicket[ErrorCode] = FutureTicket()
     writer.write(topic, partition, None, marker, ticket.release)
-    error: ErrorCode = await ticket.future
-    return error
+    return await ticket.future

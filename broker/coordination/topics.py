@@ -259,7 +259,7 @@ class TopicDirectory:
         names = [topic.name for topic in topics]
         await self._leaving.wait_until_removed(names)
         rules = self.rules()
-        results: list[CreatableTopicResult] = await self._cluster.ask_in_slices(
+        results = await self._cluster.ask_in_slices(
             plan_creation(self._cluster.image, topics, rules),
             lambda machine, ticket, planned, spent: machine.create_topics(
                 ticket,
@@ -279,7 +279,7 @@ class TopicDirectory:
         """Delete topics; returns one result for each entry, when the names are free. Raises `CoordinatorError`."""
         _check_size(topics)
         rules = self.rules()
-        results: list[DeletableTopicResult] = await self._cluster.ask_in_slices(
+        results = await self._cluster.ask_in_slices(
             plan_deletion(self._cluster.image, topics),
             lambda machine, ticket, planned, spent: machine.delete_topics(ticket, planned, rules, spent=spent),
         )
@@ -292,7 +292,7 @@ class TopicDirectory:
         """Add partitions; returns one result for each name, when they can be used. Raises `CoordinatorError`."""
         _check_size(topics)
         rules = self.rules()
-        results: list[CreatePartitionsTopicResult] = await self._cluster.ask_in_slices(
+        results = await self._cluster.ask_in_slices(
             plan_growth(topics),
             lambda machine, ticket, planned, spent: machine.create_partitions(
                 ticket, planned, rules, validate_only=validate_only, spent=spent

@@ -200,7 +200,7 @@ async def add_to_transaction(
 ) -> ErrorCode:
     """Put partitions into the open transaction, or begin one with them; held while the last one completes here.
     Raises `CoordinatorError`."""
-    error: ErrorCode = await services.transactions.ask_held(
+    return await services.transactions.ask_held(
         transactional_id,
         lambda machine, ticket, now_ms: machine.add_partitions(
             ticket,
@@ -211,7 +211,6 @@ async def add_to_transaction(
             client_version=client_version,
         ),
     )
-    return error
 
 
 def _for_produce(error: ErrorCode, version: int) -> ErrorCode:

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.coordinators import Shards
@@ -16,7 +16,7 @@ from broker.coordination.topics import TopicDirectory
 from broker.partitions.partition import Partition
 from broker.partitions.topic import largest_batch
 from broker.process.environment import Environment
-from coordinator.machine import Marker, Outcome, Ticket
+from coordinator.machine import A, Marker, Outcome, Ticket
 from coordinator.ports import ProducerIds
 from coordinator.runtime import Shard
 from coordinator.transactions.coordinator import TransactionCoordinator
@@ -31,8 +31,6 @@ logger = logging.getLogger(__name__)
 
 HOLD_MS = 100
 """The longest a request is held for a completion in this node; after that CONCURRENT_TRANSACTIONS, as Kafka at once."""
-
-TransactionOperation = Callable[[TransactionCoordinator, Ticket, int], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,9 @@ class TransactionShards(Shards[TransactionCoordinator]):
         )
         self._held: dict[str, list[asyncio.Future[None]]] = {}
 
-    async def ask_held(self, transactional_id: str, operation: TransactionOperation) -> Any:
+    async def ask_held(
+        self, transactional_id: str, operation: Callable[[TransactionCoordinator, Ticket[A], int], Outcome[A]]
+    ) -> A:
         """As `ask`; but where the answer is 51 because a transaction completes in this node, wait for that and run
         the operation again, as the client's own retry would. After `HOLD_MS` the 51 goes out."""
         loop = asyncio.get_running_loop()

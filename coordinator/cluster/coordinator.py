@@ -8,7 +8,7 @@ it (`broker.coordination.topics`, the broker's configuration) takes `image.chang
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coordinator.cluster.configs import AlteredResource, alter
+from coordinator.cluster.configs import AlterationResult, AlteredResource, alter
 from coordinator.cluster.features import FINALIZED_FEATURES, SUPPORTED_FEATURES, update
 from coordinator.cluster.framing import framed
 from coordinator.cluster.image import ClusterImage
@@ -33,13 +33,15 @@ from coordinator.cluster.topics import (
     never_spent,
 )
 from coordinator.cluster.wide_topics import WideBatch
-from coordinator.machine import Block, Outcome, ReplayedMarker, ReplayedRecord, Ticket
+from coordinator.machine import A, AnyOutcome, Block, Outcome, ReplayedMarker, ReplayedRecord, Ticket
 from protocol.errors import ErrorCode
 from protocol.messages.features import FeatureUpdateKey
 from protocol.messages.topics import (
     CreatableTopic,
+    CreatableTopicResult,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
+    DeletableTopicResult,
     DeleteTopicState,
 )
 
@@ -91,12 +93,12 @@ class ClusterCoordinator:
     def next_deadline_ms(self) -> int | None:
         return None
 
-    def expire(self, now_ms: int) -> Outcome:
+    def expire(self, now_ms: int) -> AnyOutcome:
         return Outcome(reason="nothing expires")
 
     # -- operations ------------------------------------------------------------------------------------------
 
-    def register(self, ticket: Ticket, registration: Registration) -> Outcome:
+    def register(self, ticket: Ticket[int], registration: Registration) -> Outcome[int]:
         """Write down a start of the node with its epoch, and the features of a new cluster. Answers the epoch."""
         assert registration.epoch > self.image.broker_epoch, "an epoch is used once"
         messages: list[object] = [
@@ -126,20 +128,22 @@ class ClusterCoordinator:
 
     def create_topics(
         self,
-        ticket: Ticket,
+        ticket: Ticket[list[CreatableTopicResult]],
         topics: Iterable[Planned[CreatableTopic]],
         rules: Rules,
         *,
         fresh_id: Callable[[], bytes],
         validate_only: bool = False,
         spent: Callable[[], bool] = never_spent,
-    ) -> Outcome:
+    ) -> Outcome[list[CreatableTopicResult]]:
         """Answers a list of `CreatableTopicResult`, for as many of the topics as there was time."""
         decided = Decided()
         results = create(self.image, topics, rules, fresh_id, decided, spent, validate_only=validate_only)
         return _decided(ticket, decided.records, results, "create topics")
 
-    def create_wide(self, ticket: Ticket, topic: CreatableTopic, rules: Rules, wide: WideBatch) -> Outcome:
+    def create_wide(
+        self, ticket: Ticket[list[CreatableTopicResult] | None], topic: CreatableTopic, rules: Rules, wide: WideBatch
+    ) -> Outcome[list[CreatableTopicResult] | None]:
         """Append what was built for the topic. Answers a list of its `CreatableTopicResult`, or None if it is to be
         decided anew."""
         try:
@@ -148,10 +152,16 @@ class ClusterCoordinator:
             same = False
         if not same or wide.topic_id in self.image.by_id:
             return Outcome(answers=[(ticket, None)], reason="what was built does not hold")
-        answers: list[tuple[Ticket, object]] = [(ticket, [created(self.image, topic, rules, wide.topic_id)])]
-        return Outcome(block=self._block(wide), answers=answers, reason="create a wide topic")
+        result = [created(self.image, topic, rules, wide.topic_id)]
+        return Outcome(block=self._block(wide), answers=[(ticket, result)], reason="create a wide topic")
 
-    def grow_wide(self, ticket: Ticket, topic: CreatePartitionsTopic, rules: Rules, wide: WideBatch) -> Outcome:
+    def grow_wide(
+        self,
+        ticket: Ticket[list[CreatePartitionsTopicResult] | None],
+        topic: CreatePartitionsTopic,
+        rules: Rules,
+        wide: WideBatch,
+    ) -> Outcome[list[CreatePartitionsTopicResult] | None]:
         """Append what was built for the topic. Answers a list of its `CreatePartitionsTopicResult`, or None if it is to
         be decided anew."""
         try:
@@ -161,20 +171,20 @@ class ClusterCoordinator:
             same = False
         if not same:
             return Outcome(answers=[(ticket, None)], reason="what was built does not hold")
-        answers: list[tuple[Ticket, object]] = [(ticket, [CreatePartitionsTopicResult(name=topic.name)])]
-        return Outcome(block=self._block(wide), answers=answers, reason="grow a topic widely")
+        result = [CreatePartitionsTopicResult(name=topic.name)]
+        return Outcome(block=self._block(wide), answers=[(ticket, result)], reason="grow a topic widely")
 
     def _block(self, wide: WideBatch) -> Block:
         return Block(wide.batch, lambda offset: self.image.replay_wide(offset, wide))
 
     def delete_topics(
         self,
-        ticket: Ticket,
+        ticket: Ticket[list[DeletableTopicResult]],
         topics: Iterable[Planned[DeleteTopicState]],
         rules: Rules,
         *,
         spent: Callable[[], bool] = never_spent,
-    ) -> Outcome:
+    ) -> Outcome[list[DeletableTopicResult]]:
         """Answers a list of `DeletableTopicResult`, for as many of the topics as there was time."""
         decided = Decided()
         results = delete(self.image, topics, rules, decided, spent)
@@ -182,13 +192,13 @@ class ClusterCoordinator:
 
     def create_partitions(
         self,
-        ticket: Ticket,
+        ticket: Ticket[list[CreatePartitionsTopicResult]],
         topics: Iterable[Planned[CreatePartitionsTopic]],
         rules: Rules,
         *,
         validate_only: bool = False,
         spent: Callable[[], bool] = never_spent,
-    ) -> Outcome:
+    ) -> Outcome[list[CreatePartitionsTopicResult]]:
         """Answers a list of `CreatePartitionsTopicResult`, for as many of the topics as there was time."""
         decided = Decided()
         results = grow(self.image, topics, rules, decided, spent)
@@ -196,22 +206,27 @@ class ClusterCoordinator:
 
     def alter_configs(
         self,
-        ticket: Ticket,
+        ticket: Ticket[list[AlterationResult]],
         resources: Sequence[AlteredResource],
         rules: Rules,
         *,
         validate_only: bool = False,
         times_named: Mapping[tuple[int, str], int] | None = None,
         spent: Callable[[], bool] = never_spent,
-    ) -> Outcome:
+    ) -> Outcome[list[AlterationResult]]:
         """Answers a list of `AlterationResult`, for as many of the resources as there was time."""
         decided = Decided()
         results = alter(self.image, resources, rules, decided, times_named, spent)
         return _decided(ticket, [] if validate_only else decided.records, results, "alter configs")
 
     def update_features(
-        self, ticket: Ticket, updates: Sequence[FeatureUpdateKey], node_id: int, *, validate_only: bool = False
-    ) -> Outcome:
+        self,
+        ticket: Ticket[Refused | None],
+        updates: Sequence[FeatureUpdateKey],
+        node_id: int,
+        *,
+        validate_only: bool = False,
+    ) -> Outcome[Refused | None]:
         """Answers None, or the `Refused` that keeps all of them from being done."""
         decided = Decided()
         try:
@@ -220,7 +235,9 @@ class ClusterCoordinator:
             return Outcome(answers=[(ticket, refused)], reason="features stay as they are")
         return _decided(ticket, [] if validate_only else decided.records, None, "features are finalised anew")
 
-    def take_producer_ids(self, ticket: Ticket, node_id: int, epoch: int, *, passed_over: int = 0) -> Outcome:
+    def take_producer_ids(
+        self, ticket: Ticket[ProducerIdBlock | ErrorCode], node_id: int, epoch: int, *, passed_over: int = 0
+    ) -> Outcome[ProducerIdBlock | ErrorCode]:
         """Answers a `ProducerIdBlock`; UNKNOWN_SERVER_ERROR when the last id of all is gone. `passed_over` ids may have
         been handed out although the log does not say so: a part of it was lost."""
         first = self.image.next_producer_id + passed_over
@@ -229,10 +246,10 @@ class ClusterCoordinator:
         record = ProducerIdsRecord(broker_id=node_id, broker_epoch=epoch, next_producer_id=first + PRODUCER_ID_BLOCK)
         return _decided(ticket, [record], ProducerIdBlock(first, PRODUCER_ID_BLOCK), "a block of producer ids")
 
-    def look(self, ticket: Ticket) -> Outcome:
+    def look(self, ticket: Ticket[ClusterImage]) -> Outcome[ClusterImage]:
         """Answers the image, once all that it shows is durable."""
         return _decided(ticket, [], self.image, "look")
 
 
-def _decided(ticket: Ticket, messages: Iterable[object], answer: object, reason: str) -> Outcome:
+def _decided(ticket: Ticket[A], messages: Iterable[object], answer: A, reason: str) -> Outcome[A]:
     return Outcome(records=framed(messages), answers=[(ticket, answer)], reason=reason)

@@ -17,16 +17,19 @@ from coordinator.groups.logged import LoggedGroup
 from coordinator.groups.membership import GroupState, Membership
 from coordinator.groups.rebalance import Rebalance, answer_sync
 from coordinator.groups.settings import GroupSettings
-from coordinator.machine import Outcome, Refused, Ticket
+from coordinator.machine import AnyOutcome, OperationRefused, Outcome, Ticket
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     HeartbeatRequest,
+    HeartbeatResponse,
     JoinGroupRequest,
+    JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
     MemberResponse,
     SyncGroupRequest,
+    SyncGroupResponse,
 )
 
 
@@ -80,11 +83,11 @@ class ClassicProtocol:
 
     def find(self, group_id: str) -> Membership | None:
         """The group, unless its first record was refused: those who waited were told, and it never existed. Raises
-        `Refused` where its record cannot be read."""
+        `OperationRefused` where its record cannot be read."""
         group = self.memberships.get(group_id)
         logged = self._logged.get(group_id)
         if logged is not None and not logged.is_readable:
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise OperationRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
         if logged is None:
             if group is not None:
                 self._forget(group)
@@ -107,8 +110,10 @@ class ClassicProtocol:
 
     # -- JoinGroup -------------------------------------------------------------------------------------------
 
-    def join(self, request: JoinGroupRequest, caller: Caller, fresh_id: str, ticket: Ticket, now_ms: int) -> Outcome:
-        outcome = Outcome()
+    def join(
+        self, request: JoinGroupRequest, caller: Caller, fresh_id: str, ticket: Ticket[JoinGroupResponse], now_ms: int
+    ) -> Outcome[JoinGroupResponse]:
+        outcome: Outcome[JoinGroupResponse] = Outcome()
         shortest, longest = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
         if not shortest <= request.session_timeout_ms <= longest:
             refusal = join_refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
@@ -136,9 +141,11 @@ class ClassicProtocol:
 
     # -- SyncGroup -------------------------------------------------------------------------------------------
 
-    def sync(self, request: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
+    def sync(
+        self, request: SyncGroupRequest, ticket: Ticket[SyncGroupResponse], now_ms: int
+    ) -> Outcome[SyncGroupResponse]:
         """Hand the assignment in (the leader) or wait for it. In a stable group it is simply told again."""
-        outcome = Outcome()
+        outcome: Outcome[SyncGroupResponse] = Outcome()
         group = self.find(request.group_id)
         error = _validate_sync(group, request)
         if error is not ErrorCode.NONE:
@@ -175,7 +182,9 @@ class ClassicProtocol:
 
     # -- Heartbeat -------------------------------------------------------------------------------------------
 
-    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome:
+    def heartbeat(
+        self, request: HeartbeatRequest, ticket: Ticket[HeartbeatResponse], now_ms: int
+    ) -> Outcome[HeartbeatResponse]:
         """REBALANCE_IN_PROGRESS is how a member learns that it has to join again."""
         return Outcome(answers=[(ticket, heartbeat(self._beat(request, now_ms)))])
 
@@ -194,12 +203,14 @@ class ClassicProtocol:
 
     # -- LeaveGroup ------------------------------------------------------------------------------------------
 
-    def leave(self, request: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
+    def leave(
+        self, request: LeaveGroupRequest, ticket: Ticket[LeaveGroupResponse], now_ms: int
+    ) -> Outcome[LeaveGroupResponse]:
         """Members leave, several at once if an administrator says so; at most one rebalance follows.
 
         A pending id that is given back disturbs nobody (Kafka would rebalance a stable group for it).
         """
-        outcome = Outcome()
+        outcome: Outcome[LeaveGroupResponse] = Outcome()
         group = self.find(request.group_id)
         left = False
         members = []
@@ -221,7 +232,7 @@ class ClassicProtocol:
         outcome.answers.append((ticket, LeaveGroupResponse(members=members)))
         return outcome
 
-    def _leave_one(self, group: Membership, identity: MemberIdentity, outcome: Outcome) -> ErrorCode:
+    def _leave_one(self, group: Membership, identity: MemberIdentity, outcome: AnyOutcome) -> ErrorCode:
         member_id = identity.member_id
         if member_id in group.pending:
             group.remove(member_id)
@@ -239,7 +250,7 @@ class ClassicProtocol:
 
     # -- deadlines -------------------------------------------------------------------------------------------
 
-    def expire(self, key: DeadlineKey, now_ms: int, outcome: Outcome) -> None:
+    def expire(self, key: DeadlineKey, now_ms: int, outcome: AnyOutcome) -> None:
         """Act on one deadline that has passed."""
         group = self.find(key.group_id)
         if group is None:

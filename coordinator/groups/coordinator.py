@@ -29,16 +29,26 @@ from coordinator.groups.growth import growth_by_commit
 from coordinator.groups.held import Held, Room
 from coordinator.groups.joining import Caller
 from coordinator.groups.listing import described
-from coordinator.groups.logged import KNOWN_TYPES, GroupLedger
+from coordinator.groups.logged import KNOWN_TYPES, GroupLedger, LoggedGroup
 from coordinator.groups.membership import GroupState, Membership
 from coordinator.groups.offsets import Partition
 from coordinator.groups.rebalance import Rebalance
 from coordinator.groups.retention import RetentionRound, TopicDeletion, records_of_deletion
 from coordinator.groups.settings import GroupSettings
-from coordinator.machine import Marker, Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
+from coordinator.machine import AnyOutcome, Marker, Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
 from protocol.codec import read_version
 from protocol.errors import ErrorCode
-from protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from protocol.messages.groups import (
+    DescribedGroup,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 
 DEADLINES_AT_ONCE = 64
 """Bounds one step of work, so that the loop breathes in between."""
@@ -72,34 +82,44 @@ class GroupCoordinator:
 
     # -- membership ------------------------------------------------------------------------------------------
 
-    def join(self, request: JoinGroupRequest, caller: Caller, fresh_id: str, ticket: Ticket, now_ms: int) -> Outcome:
+    def join(
+        self, request: JoinGroupRequest, caller: Caller, fresh_id: str, ticket: Ticket[JoinGroupResponse], now_ms: int
+    ) -> Outcome[JoinGroupResponse]:
         """JoinGroup. Answers JoinGroupResponse, perhaps later. `fresh_id` becomes part of a new member's id."""
         return self._classic.join(request, caller, fresh_id, ticket, now_ms)
 
-    def sync(self, request: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
+    def sync(
+        self, request: SyncGroupRequest, ticket: Ticket[SyncGroupResponse], now_ms: int
+    ) -> Outcome[SyncGroupResponse]:
         """SyncGroup. Answers SyncGroupResponse, perhaps later."""
         return self._classic.sync(request, ticket, now_ms)
 
-    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome:
+    def heartbeat(
+        self, request: HeartbeatRequest, ticket: Ticket[HeartbeatResponse], now_ms: int
+    ) -> Outcome[HeartbeatResponse]:
         """Heartbeat. Answers HeartbeatResponse."""
         return self._classic.heartbeat(request, ticket, now_ms)
 
-    def leave(self, request: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
+    def leave(
+        self, request: LeaveGroupRequest, ticket: Ticket[LeaveGroupResponse], now_ms: int
+    ) -> Outcome[LeaveGroupResponse]:
         """LeaveGroup in the form of v3 and later. Answers LeaveGroupResponse."""
         return self._classic.leave(request, ticket, now_ms)
 
     # -- administration --------------------------------------------------------------------------------------
 
-    def list_groups(self, wanted: Callable[[GroupState], bool], ticket: Ticket, now_ms: int) -> Outcome:
+    def list_groups(
+        self, wanted: Callable[[GroupState], bool], ticket: Ticket[list[tuple[LoggedGroup, GroupState]]], now_ms: int
+    ) -> Outcome[list[tuple[LoggedGroup, GroupState]]]:
         """Answers what is logged of each group that is wanted, with its state."""
         known = ((group, self._classic.state_of(group)) for group in self.ledger.groups.values())
         return Outcome(answers=[(ticket, [one for one in known if wanted(one[1])])])
 
-    def describe_group(self, group_id: str, ticket: Ticket, now_ms: int) -> Outcome:
+    def describe_group(self, group_id: str, ticket: Ticket[DescribedGroup], now_ms: int) -> Outcome[DescribedGroup]:
         """Answers a DescribedGroup."""
         return Outcome(answers=[(ticket, described(group_id, self._find(group_id)))])
 
-    def delete_group(self, group_id: str, ticket: Ticket, now_ms: int) -> Outcome:
+    def delete_group(self, group_id: str, ticket: Ticket[ErrorCode | None], now_ms: int) -> Outcome[ErrorCode | None]:
         """Only a group without members can be deleted, or one whose record cannot be read: that is how its owner gives
         up what it said. Its offsets go with it, in as many batches as that takes.
 
@@ -119,7 +139,7 @@ class GroupCoordinator:
 
     # -- offsets ---------------------------------------------------------------------------------------------
 
-    def commit_offsets(self, commit: Commit, ticket: Ticket, now_ms: int) -> Outcome:
+    def commit_offsets(self, commit: Commit, ticket: Ticket[list[ErrorCode]], now_ms: int) -> Outcome[list[ErrorCode]]:
         """OffsetCommit, or TxnOffsetCommit once its transaction is verified (I43). Answers an ErrorCode for each
         offset; a wrong member or generation fails them all and leaves nothing staged (I41)."""
         group = self._find(commit.group_id)
@@ -141,9 +161,9 @@ class GroupCoordinator:
         wanted: Sequence[WantedTopic] | Callable[[str], bytes],
         *,
         require_stable: bool,
-        ticket: Ticket,
+        ticket: Ticket[list[FetchedTopic] | None],
         now_ms: int,
-    ) -> Outcome:
+    ) -> Outcome[list[FetchedTopic] | None]:
         """OffsetFetch of some topics, or of everything; then what tells the present id of a topic's name is given.
         Answers a list of FetchedTopic, durable when it arrives (I37); None where everything is too much for one step:
         then it is asked for by `committed_partitions`."""
@@ -154,13 +174,15 @@ class GroupCoordinator:
             answer = fetch(self._offsets, group_id, wanted, require_stable=require_stable)
         return Outcome(answers=[(ticket, answer)])
 
-    def committed_partitions(self, group_id: str, ticket: Ticket, now_ms: int) -> Outcome:
+    def committed_partitions(
+        self, group_id: str, ticket: Ticket[list[Partition]], now_ms: int
+    ) -> Outcome[list[Partition]]:
         """Answers the partitions that a group has committed offsets of."""
         return Outcome(answers=[(ticket, list(self._offsets.committed.get(group_id, {})))])
 
     def delete_offsets(
-        self, group_id: str, wanted: Sequence[Partition], start: int, ticket: Ticket, now_ms: int
-    ) -> Outcome:
+        self, group_id: str, wanted: Sequence[Partition], start: int, ticket: Ticket[DeletedOffsets], now_ms: int
+    ) -> Outcome[DeletedOffsets]:
         """OffsetDelete, of partitions from `start` on, as many as one batch takes. Answers DeletedOffsets."""
         group = self._find(group_id)
         error = validate_delete_offsets(group)
@@ -169,12 +191,12 @@ class GroupCoordinator:
         records, errors = records_of_delete(self._offsets, group, wanted, start, self._settings.max_batch_bytes)
         return Outcome(records, answers=[(ticket, DeletedOffsets(ErrorCode.NONE, errors))])
 
-    def forget_topics(self, deletion: TopicDeletion, ticket: Ticket, now_ms: int) -> Outcome:
+    def forget_topics(self, deletion: TopicDeletion, ticket: Ticket[bool], now_ms: int) -> Outcome[bool]:
         """Topics were deleted: so are their offsets, some at a time. Answers whether to call again."""
         records, is_last = deletion.step(self._offsets, self._settings.max_batch_bytes)
         return Outcome(records, answers=[(ticket, not is_last)])
 
-    def write_marker(self, marker: Marker, ticket: Ticket, now_ms: int) -> Outcome:
+    def write_marker(self, marker: Marker, ticket: Ticket[ErrorCode], now_ms: int) -> Outcome[ErrorCode]:
         """The end of a transaction. Answers NONE when the offsets are materialised and that is durable (I42)."""
         return Outcome(marker=marker, answers=[(ticket, ErrorCode.NONE)])
 
@@ -199,9 +221,9 @@ class GroupCoordinator:
     def next_deadline_ms(self) -> int | None:
         return self._deadlines.next_ms()
 
-    def expire(self, now_ms: int) -> Outcome:
+    def expire(self, now_ms: int) -> AnyOutcome:
         """Act on deadlines that have passed; stops after the first that writes, for the next may need its replay."""
-        outcome = Outcome()
+        outcome: AnyOutcome = Outcome()
         for key in islice(self._deadlines.due(now_ms), DEADLINES_AT_ONCE):
             if key.kind is DeadlineKind.RETENTION:
                 outcome.records = self._check_retention(now_ms)
@@ -211,7 +233,7 @@ class GroupCoordinator:
                 break
         return outcome
 
-    def look_for_unused(self, now_ms: int) -> Outcome:
+    def look_for_unused(self, now_ms: int) -> AnyOutcome:
         """Room is scarce: the next round of retention begins now."""
         if self._retention.is_over:
             self._deadlines.set(_RETENTION, now_ms)

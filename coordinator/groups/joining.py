@@ -14,7 +14,7 @@ from coordinator.groups.rebalance import Rebalance, answer_join, answer_sync
 from coordinator.groups.settings import GroupSettings
 from coordinator.machine import Outcome, Ticket
 from protocol.errors import ErrorCode
-from protocol.messages.groups import JoinGroupRequest
+from protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
 from protocol.primitives import MAX_STRING_BYTES
 
 MEMBER_ID_REQUIRED_SINCE = 4
@@ -43,14 +43,20 @@ class Join:
     request: JoinGroupRequest
     caller: Caller
     fresh_id: str
-    ticket: Ticket
+    ticket: Ticket[JoinGroupResponse]
     now_ms: int
-    outcome: Outcome
+    outcome: Outcome[JoinGroupResponse]
     protocols: dict[str, bytes]
 
     @classmethod
     def of(
-        cls, request: JoinGroupRequest, caller: Caller, fresh_id: str, ticket: Ticket, now_ms: int, outcome: Outcome
+        cls,
+        request: JoinGroupRequest,
+        caller: Caller,
+        fresh_id: str,
+        ticket: Ticket[JoinGroupResponse],
+        now_ms: int,
+        outcome: Outcome[JoinGroupResponse],
     ) -> "Join":
         protocols: dict[str, bytes] = {}
         for protocol in request.protocols:

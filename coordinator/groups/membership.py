@@ -16,6 +16,7 @@ from coordinator.groups.held import MEMBER_BYTES, MEMBERSHIP_BYTES, PENDING_BYTE
 from coordinator.groups.logged import LoggedGroup, LoggedMember
 from coordinator.groups.subscriptions import Subscriptions
 from coordinator.machine import Ticket
+from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The one protocol type whose metadata we may read; every other is opaque (Connect, Schema Registry, Streams)."""
@@ -49,8 +50,8 @@ class Member:
     assignment: bytes = b""
     is_new: bool = False
     """Never told of a generation yet. It cannot heartbeat, so its session runs even while it waits."""
-    joining: Ticket | None = None
-    syncing: Ticket | None = None
+    joining: Ticket[JoinGroupResponse] | None = None
+    syncing: Ticket[SyncGroupResponse] | None = None
     counted_bytes: int = 0
     """What `Membership` has counted for it."""
 

@@ -9,7 +9,6 @@ with an empty group waits for `group.initial.rebalance.delay.ms` instead (KIP-13
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from coordinator.groups.answers import join_refused, joined, sync_refused, synced
 from coordinator.groups.assigning import Assigned, Assigning, assigning
@@ -18,20 +17,21 @@ from coordinator.groups.log_entries import empty_group
 from coordinator.groups.logged import LoggedGroup
 from coordinator.groups.membership import GroupState, Member, Membership
 from coordinator.groups.settings import GroupSettings
-from coordinator.machine import Outcome
+from coordinator.machine import AnyOutcome
 from protocol.errors import ErrorCode
+from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 RETRY_MS = 1_000
 
 
-def answer_join(member: Member, answer: Any, outcome: Outcome) -> None:
+def answer_join(member: Member, answer: JoinGroupResponse, outcome: AnyOutcome) -> None:
     """Answer the JoinGroup that waits for this member, if one does."""
     if member.joining is not None:
         outcome.answers.append((member.joining, answer))
         member.joining = None
 
 
-def answer_sync(member: Member, answer: Any, outcome: Outcome) -> None:
+def answer_sync(member: Member, answer: SyncGroupResponse, outcome: AnyOutcome) -> None:
     """Answer the SyncGroup that waits for this member, if one does."""
     if member.syncing is not None:
         outcome.answers.append((member.syncing, answer))
@@ -82,14 +82,14 @@ class Rebalance:
 
     # -- preparing -------------------------------------------------------------------------------------------
 
-    def start_or_complete(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
+    def start_or_complete(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
         """Somebody came, changed or left: a new rebalance, or perhaps the end of the one under way."""
         if group.state is GroupState.PREPARING_REBALANCE:
             self.complete_if_joined(group, now_ms, outcome)
         else:
             self.prepare(group, now_ms, outcome)
 
-    def prepare(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
+    def prepare(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
         """All members are to join again; heartbeats tell them so."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             for member in group.members.values():
@@ -115,12 +115,12 @@ class Rebalance:
     def _wait_for_joins(self, group: Membership, until_ms: int) -> None:
         self._deadlines.set(DeadlineKey(DeadlineKind.JOIN, group.group_id), until_ms)
 
-    def complete_if_joined(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
+    def complete_if_joined(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
         """The initial rebalance ends by its delay, every other as soon as nobody is missing."""
         if group.state is GroupState.PREPARING_REBALANCE and not group.is_initial and group.all_joined:
             self.complete(group, now_ms, outcome)
 
-    def joins_are_due(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
+    def joins_are_due(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
         """The time for joining is over, unless the group is new and members keep coming."""
         if group.state is not GroupState.PREPARING_REBALANCE:
             return
@@ -135,7 +135,7 @@ class Rebalance:
 
     # -- the next generation ---------------------------------------------------------------------------------
 
-    def complete(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
+    def complete(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
         """Fix the next generation and tell everybody, or find the group empty."""
         self._deadlines.clear(DeadlineKey(DeadlineKind.JOIN, group.group_id))
         absent = [m for m in group.members.values() if m.joining is None and m.instance_id is None]
@@ -150,13 +150,13 @@ class Rebalance:
             # Only static members, none of which came back: wait for them, or for the ends of their sessions.
             self._wait_for_joins(group, now_ms + max(group.rebalance_timeout_ms, 1))
 
-    def _end_empty(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
+    def _end_empty(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
         outcome.records = [*outcome.records, empty_group(group, group.generation + 1, now_ms)]
         # Should the log refuse: once more in a while. `settled` clears this.
         self._wait_for_joins(group, now_ms + RETRY_MS)
         outcome.reason = outcome.reason or f"group {group.group_id} is empty"
 
-    def _begin_generation(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
+    def _begin_generation(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
         group.generation += 1
         group.protocol = group.select_protocol()
         group.forget_subscriptions()
@@ -172,12 +172,12 @@ class Rebalance:
 
     # -- assignments -----------------------------------------------------------------------------------------
 
-    def assign(self, group: Membership, assignments: dict[str, bytes], now_ms: int, outcome: Outcome) -> None:
+    def assign(self, group: Membership, assignments: dict[str, bytes], now_ms: int, outcome: AnyOutcome) -> None:
         """The leader has spoken. The record makes the group stable; who waits is answered when it is durable."""
         self._assigning[group.group_id] = assigning(group, assignments)
         self.go_on_assigning(group, now_ms, outcome)
 
-    def go_on_assigning(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
+    def go_on_assigning(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
         """The next step of that; a small group needs one."""
         steps = self._assigning.get(group.group_id)
         if steps is None:
@@ -194,7 +194,7 @@ class Rebalance:
         self._assigning.pop(group.group_id, None)
         self._deadlines.clear(DeadlineKey(DeadlineKind.ASSIGN, group.group_id))
 
-    def _assigned(self, group: Membership, made: Assigned, now_ms: int, outcome: Outcome) -> None:
+    def _assigned(self, group: Membership, made: Assigned, now_ms: int, outcome: AnyOutcome) -> None:
         self.wrote(made.value, made.group)
         outcome.records = [*outcome.records, made.record]
         for member in group.members.values():
@@ -207,7 +207,7 @@ class Rebalance:
         group.unsynced.pop(member_id, None)
         self.settled(group)
 
-    def syncs_are_due(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
+    def syncs_are_due(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
         """Members that never asked for their assignment are given up, and the others join again."""
         if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.unsynced:
             return
@@ -222,7 +222,7 @@ class Rebalance:
 
     # -- members that go -------------------------------------------------------------------------------------
 
-    def session_is_over(self, group: Membership, member_id: str, now_ms: int, outcome: Outcome) -> None:
+    def session_is_over(self, group: Membership, member_id: str, now_ms: int, outcome: AnyOutcome) -> None:
         """A member was not heard of in time. One that waits for the others is excused, unless it is new."""
         member = group.members.get(member_id)
         if member_id in group.pending:
@@ -237,13 +237,13 @@ class Rebalance:
             else:
                 self.prepare(group, now_ms, outcome)
 
-    def drop(self, group: Membership, member: Member, outcome: Outcome) -> None:
+    def drop(self, group: Membership, member: Member, outcome: AnyOutcome) -> None:
         """Remove a member. If it is alive after all, UNKNOWN_MEMBER_ID makes it join afresh."""
         answer_join(member, join_refused(ErrorCode.UNKNOWN_MEMBER_ID), outcome)
         answer_sync(member, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID), outcome)
         self.forget(group, member.member_id)
         group.remove(member.member_id)
 
-    def _complete_even_initial(self, group: Membership, now_ms: int, outcome: Outcome) -> None:
+    def _complete_even_initial(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
         if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
             self.complete(group, now_ms, outcome)

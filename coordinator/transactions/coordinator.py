@@ -10,11 +10,12 @@ and what the old record layout has no room for (`ledger.Written`).
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from coordinator.batch_room import STEP_BYTES, BatchRoom, fits_alone
-from coordinator.machine import Marker, Outcome, ReplayedMarker, ReplayedRecord, Ticket
+from coordinator.machine import A, AnyOutcome, Marker, Outcome, ReplayedMarker, ReplayedRecord, Ticket
 from coordinator.ports import ProducerIds
+from coordinator.transactions.answers import Description, Identity, Verified
 from coordinator.transactions.expiry import ExpiryScan
 from coordinator.transactions.fencing import (
     Producer,
@@ -33,7 +34,6 @@ from coordinator.transactions.fencing import (
 from coordinator.transactions.ledger import Completion, TransactionLedger
 from coordinator.transactions.settings import TransactionSettings
 from coordinator.transactions.states import (
-    NO_EPOCH,
     NO_PRODUCER_ID,
     PartitionLookup,
     TopicPartitions,
@@ -50,24 +50,6 @@ from protocol.errors import ErrorCode
 TIMEOUTS_PER_STEP = 64
 DRY_RETRY_MS = 50
 """When an abort needs a producer id and the block is dry."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """The answer of InitProducerId and EndTxn: who the producer is from now on."""
-
-    error: ErrorCode
-    producer_id: int = NO_PRODUCER_ID
-    producer_epoch: int = NO_EPOCH
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """The answer of DescribeTransactions; `partitions` are those that still lack a marker while one is preparing."""
-
-    error: ErrorCode
-    transaction: Transaction | None = None
-    partitions: tuple[TopicPartitions, ...] = ()
 
 
 class TransactionCoordinator:
@@ -87,8 +69,14 @@ class TransactionCoordinator:
     # -- InitProducerId --------------------------------------------------------------------------------------
 
     def init_producer_id(
-        self, ticket: Ticket, now_ms: int, *, transactional_id: str, timeout_ms: int, expected: Producer | None
-    ) -> Outcome:
+        self,
+        ticket: Ticket[Identity],
+        now_ms: int,
+        *,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: Producer | None,
+    ) -> Outcome[Identity]:
         """A new instance of a transactional producer, or the same one after an error (KIP-360).
 
         Over an open transaction: fence and abort it and answer 51; asked again after that, it gets the next epoch.
@@ -121,7 +109,9 @@ class TransactionCoordinator:
             f"{transactional_id}: InitProducerId, {how.value}",
         )
 
-    def _first_identity(self, ticket: Ticket, now_ms: int, transactional_id: str, timeout_ms: int) -> Outcome:
+    def _first_identity(
+        self, ticket: Ticket[Identity], now_ms: int, transactional_id: str, timeout_ms: int
+    ) -> Outcome[Identity]:
         producer_id = self._producer_ids.take()
         if producer_id is None:
             return _refused(ticket, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -140,14 +130,14 @@ class TransactionCoordinator:
 
     def add_partitions(
         self,
-        ticket: Ticket,
+        ticket: Ticket[ErrorCode],
         now_ms: int,
         *,
         transactional_id: str,
         claimed: Producer,
         partitions: Iterable[TopicPartitions],
         client_version: int,
-    ) -> Outcome:
+    ) -> Outcome[ErrorCode]:
         """AddPartitionsToTxn, AddOffsetsToTxn (with the partition of `__consumer_offsets`) and the implicit add of TV2.
         Answers an `ErrorCode`."""
         before = self.ledger.find(transactional_id)
@@ -181,15 +171,14 @@ class TransactionCoordinator:
 
     def verify_partitions(
         self,
-        ticket: Ticket,
+        ticket: Ticket[Verified],
         now_ms: int,
         *,
         transactional_id: str,
         claimed: Producer,
         partitions: Iterable[TopicPartitions],
-    ) -> Outcome:
-        """Whether partitions are in the open transaction (KIP-890 part 1). Answers (topic, topic id, partition) to
-        `ErrorCode`; TRANSACTION_ABORTABLE for one that is not."""
+    ) -> Outcome[Verified]:
+        """Whether partitions are in the open transaction (KIP-890 part 1): TRANSACTION_ABORTABLE where not."""
         before = self.ledger.find(transactional_id)
         if before is None:
             error = unknown_id(transactional_id)
@@ -210,14 +199,14 @@ class TransactionCoordinator:
 
     def end_transaction(
         self,
-        ticket: Ticket,
+        ticket: Ticket[Identity],
         now_ms: int,
         *,
         transactional_id: str,
         claimed: Producer,
         commit: bool,
         client_version: int,
-    ) -> Outcome:
+    ) -> Outcome[Identity]:
         """EndTxn by a client. The answer is due when the decision is durable, not when the markers are written.
         Answers an `Identity`; the one to use from now on under TV2, nothing under TV0."""
         before = self.ledger.find(transactional_id)
@@ -241,7 +230,9 @@ class TransactionCoordinator:
         steps = _with_completion(after, now_ms)
         return self._write(transactional_id, steps, [(ticket, _next_identity(after))], reason)
 
-    def abort_by_operator(self, ticket: Ticket, now_ms: int, *, transactional_id: str, claimed: Producer) -> Outcome:
+    def abort_by_operator(
+        self, ticket: Ticket[ErrorCode], now_ms: int, *, transactional_id: str, claimed: Producer
+    ) -> Outcome[ErrorCode]:
         """End an open transaction as a timeout would, if it is still that of `claimed`. Answers an `ErrorCode`."""
         before = self.ledger.find(transactional_id)
         if before is None or before.state is not TransactionState.ONGOING:
@@ -253,7 +244,7 @@ class TransactionCoordinator:
         outcome.answers.append((ticket, error))
         return outcome
 
-    def complete(self, ticket: Ticket, now_ms: int, *, completion: Completion) -> Outcome:
+    def complete(self, ticket: Ticket[ErrorCode], now_ms: int, *, completion: Completion) -> Outcome[ErrorCode]:
         """Every marker is durable: write COMPLETE. Nothing happens for a completion that is not current (I16)."""
         if self.completions.get(completion.transactional_id) is not completion:
             return Outcome(answers=[(ticket, ErrorCode.NONE)])
@@ -272,7 +263,9 @@ class TransactionCoordinator:
             transaction_version=transaction.client_version,
         )
 
-    def _fence(self, transactional_id: str, before: Transaction, now_ms: int, reason: str) -> tuple[Outcome, ErrorCode]:
+    def _fence(
+        self, transactional_id: str, before: Transaction, now_ms: int, reason: str
+    ) -> tuple[AnyOutcome, ErrorCode]:
         version = self._settings.cluster_version
         next_producer_id = self._next_producer_id(before, version)
         if next_producer_id is None:
@@ -286,7 +279,7 @@ class TransactionCoordinator:
 
     # -- looking -----------------------------------------------------------------------------------------------
 
-    def describe(self, ticket: Ticket, now_ms: int, *, transactional_id: str) -> Outcome:
+    def describe(self, ticket: Ticket[Description], now_ms: int, *, transactional_id: str) -> Outcome[Description]:
         """One id for DescribeTransactions. Answers a `Description`."""
         transaction = self.ledger.find(transactional_id)
         if transaction is None:
@@ -295,7 +288,9 @@ class TransactionCoordinator:
         partitions = transaction.partitions if completion is None else united((), by_topic(completion.remaining))
         return Outcome(answers=[(ticket, Description(ErrorCode.NONE, transaction, partitions))])
 
-    def list_transactions(self, ticket: Ticket, now_ms: int, *, wanted: Callable[[str, Transaction], bool]) -> Outcome:
+    def list_transactions(
+        self, ticket: Ticket[list[tuple[str, Transaction]]], now_ms: int, *, wanted: Callable[[str, Transaction], bool]
+    ) -> Outcome[list[tuple[str, Transaction]]]:
         """All ids that `wanted` lets through, sorted. Answers a list of (id, `Transaction`)."""
         found = [(name, self.transactions[name]) for name in sorted(self.transactions)]
         return Outcome(answers=[(ticket, [pair for pair in found if wanted(*pair)])])
@@ -322,14 +317,14 @@ class TransactionCoordinator:
         timeout_ms = self.ledger.timeouts.next_ms()
         return self._scan.next_ms if timeout_ms is None else min(timeout_ms, self._scan.next_ms)
 
-    def expire(self, now_ms: int) -> Outcome:
+    def expire(self, now_ms: int) -> AnyOutcome:
         """Abort what timed out, else look for expired ids; a bounded step of either."""
         aborts = self.abort_timed_out(now_ms)
         if aborts is not None:
             return aborts
         return self.expire_ids(now_ms) if self._scan.next_ms <= now_ms else Outcome()
 
-    def abort_timed_out(self, now_ms: int) -> Outcome | None:
+    def abort_timed_out(self, now_ms: int) -> AnyOutcome | None:
         """Fence and abort transactions that are open for too long, counted from their first partition.
 
         As many as fit into one batch: one above `max.message.bytes` would be refused, and so would its repetition. A
@@ -356,7 +351,7 @@ class TransactionCoordinator:
             self.ledger.timeouts.set(transactional_id, at_ms)
         return Outcome(records=room.records, reason=f"timed out: {', '.join(aborted)}") if retries else None
 
-    def expire_ids(self, now_ms: int) -> Outcome:
+    def expire_ids(self, now_ms: int) -> AnyOutcome:
         """One step of the scan for ids nobody uses."""
         return self._scan.step(
             self.ledger,
@@ -367,8 +362,8 @@ class TransactionCoordinator:
         )
 
     def _write(
-        self, transactional_id: str, steps: list[Transaction], answers: list[tuple[Ticket, object]], reason: str
-    ) -> Outcome:
+        self, transactional_id: str, steps: list[Transaction], answers: list[tuple[Ticket[A], A]], reason: str
+    ) -> Outcome[A]:
         version = self._settings.cluster_version
         return self.ledger.write(transactional_id, steps, answers, cluster_version=version, reason=reason)
 
@@ -394,5 +389,5 @@ def _with_completion(prepared: Transaction, now_ms: int) -> list[Transaction]:
     return [prepared] if prepared.partitions else [prepared, completed(prepared, now_ms)]
 
 
-def _refused(ticket: Ticket, error: ErrorCode) -> Outcome:
+def _refused(ticket: Ticket[Identity], error: ErrorCode) -> Outcome[Identity]:
     return Outcome(answers=[(ticket, Identity(error))])

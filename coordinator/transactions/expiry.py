@@ -6,7 +6,7 @@ An id has no deadline of its own: a scan every hour, as Kafka's, costs an idle i
 from collections import deque
 
 from coordinator.batch_room import BatchRoom
-from coordinator.machine import Outcome, Record
+from coordinator.machine import AnyOutcome, Outcome, Record
 from coordinator.transactions.ledger import TransactionLedger
 from coordinator.transactions.states import IDLE, key_bytes
 
@@ -24,7 +24,7 @@ class ExpiryScan:
 
     def step(
         self, ledger: TransactionLedger, now_ms: int, *, expiration_ms: int, interval_ms: int, max_batch_bytes: int
-    ) -> Outcome:
+    ) -> AnyOutcome:
         """Tombstones for ids that were idle for too long (those whose epoch is still -1 too, KAFKA-14880).
 
         A refused batch changes nothing, and the ids stay usable (KAFKA-7519); the next scan tries again.

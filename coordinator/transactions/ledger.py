@@ -9,7 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from coordinator.deadlines import Deadlines
-from coordinator.machine import Outcome, Record, Refused, ReplayedMarker, ReplayedRecord, Ticket, UnreadableValue
+from coordinator.machine import (
+    A,
+    OperationRefused,
+    Outcome,
+    Record,
+    ReplayedMarker,
+    ReplayedRecord,
+    Ticket,
+    UnreadableValue,
+)
 from coordinator.transactions.states import (
     NEVER_TIMES_OUT,
     Transaction,
@@ -107,9 +116,9 @@ class TransactionLedger:
             self.undriven.append(completion)
 
     def find(self, transactional_id: str) -> Transaction | None:
-        """What is known of an id. Raises `Refused` where its record cannot be read."""
+        """What is known of an id. Raises `OperationRefused` where its record cannot be read."""
         if self.unreadable and transactional_id in self.unreadable:
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise OperationRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
         return self.transactions.get(transactional_id)
 
     def undecided(self) -> Iterator[str]:
@@ -134,11 +143,11 @@ class TransactionLedger:
         self,
         transactional_id: str,
         steps: list[Transaction],
-        answers: list[tuple[Ticket, object]],
+        answers: list[tuple[Ticket[A], A]],
         *,
         cluster_version: int,
         reason: str,
-    ) -> Outcome:
+    ) -> Outcome[A]:
         """The outcome that takes an id through `steps`, in one batch."""
         key = key_bytes(transactional_id)
         before = self.transactions.get(transactional_id)

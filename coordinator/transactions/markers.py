@@ -124,7 +124,7 @@ class MarkerDriver:
         completion.finishing = True
         ticket = _CompleteTicket(lambda: self._refused(completion, retry_ms))
 
-        def complete(machine: TransactionCoordinator, now_ms: int) -> Outcome:
+        def complete(machine: TransactionCoordinator, now_ms: int) -> Outcome[ErrorCode]:
             return machine.complete(ticket, now_ms, completion=completion)
 
         try:

@@ -8,8 +8,6 @@ from broker.api.services import WithEnvironment, WithGroups
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.groups import delete_group
 from coordinator.groups.listing import group_filter, listed
-from coordinator.groups.logged import LoggedGroup
-from coordinator.groups.membership import GroupState
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DeletableGroupResult,
@@ -56,14 +54,13 @@ async def describe_groups(
 
 async def _describe(services: AdministrationServices, group_id: str) -> DescribedGroup:
     try:
-        described: DescribedGroup = await services.groups.ask(
+        return await services.groups.ask(
             group_id, lambda machine, ticket, now_ms: machine.describe_group(group_id, ticket, now_ms)
         )
     except CoordinatorError as refused:
         return DescribedGroup(
             error_code=refused.error, group_id=group_id, group_state="", protocol_type="", protocol_data="", members=[]
         )
-    return described
 
 
 @handles(ListGroupsRequest, ListGroupsResponse, versions=range(0, 6))
@@ -79,7 +76,7 @@ async def list_groups(
     groups: list[ListedGroup] = []
     for index in services.groups.indexes():
         try:
-            known: list[tuple[LoggedGroup, GroupState]] = await services.groups.ask_partition(
+            known = await services.groups.ask_partition(
                 index, lambda machine, ticket, now_ms: machine.list_groups(wanted, ticket, now_ms)
             )
         except CoordinatorError as refused:

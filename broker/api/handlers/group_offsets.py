@@ -163,12 +163,11 @@ async def offset_commit(
 
 async def _commit(services: GateServices, commit: Commit) -> Sequence[ErrorCode]:
     try:
-        errors: list[ErrorCode] = await services.groups.ask(
+        return await services.groups.ask(
             commit.group_id, lambda machine, ticket, now_ms: machine.commit_offsets(commit, ticket, now_ms)
         )
     except CoordinatorError as refused:
         return [refused.error] * len(commit.offsets)
-    return errors
 
 
 @handles(TxnOffsetCommitRequest, TxnOffsetCommitResponse, versions=range(0, 6))

@@ -66,13 +66,12 @@ async def _join(services: GroupServices, context: RequestContext, request: JoinG
     caller = Caller(context.client_id or "", f"/{context.connection.peer_host}", context.api_version)
     fresh_id = str(UUID(bytes=services.environment.random_bytes(16), version=4))
     try:
-        answer: JoinGroupResponse = await services.groups.ask(
+        return await services.groups.ask(
             request.group_id,
             lambda machine, ticket, now_ms: machine.join(request, caller, fresh_id, ticket, now_ms),
         )
     except CoordinatorError as refused:
         return join_refused(refused.error, request.member_id)
-    return answer
 
 
 @handles(SyncGroupRequest, SyncGroupResponse, versions=range(0, 6))
@@ -87,12 +86,11 @@ async def sync_group(services: GroupServices, context: RequestContext, request: 
     if not request.group_id:
         return sync_refused(ErrorCode.INVALID_GROUP_ID)
     try:
-        answer: SyncGroupResponse = await services.groups.ask(
+        return await services.groups.ask(
             request.group_id, lambda machine, ticket, now_ms: machine.sync(request, ticket, now_ms)
         )
     except CoordinatorError as refused:
         return sync_refused(refused.error)
-    return answer
 
 
 @handles(HeartbeatRequest, HeartbeatResponse, versions=range(0, 5))
@@ -104,13 +102,12 @@ async def heartbeat(services: GroupServices, context: RequestContext, request: H
     if not request.group_id:
         return heartbeat_answer(ErrorCode.INVALID_GROUP_ID)
     try:
-        answer: HeartbeatResponse = await services.groups.ask(
+        return await services.groups.ask(
             request.group_id, lambda machine, ticket, now_ms: machine.heartbeat(request, ticket, now_ms)
         )
     except CoordinatorError as refused:
         loading = refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return heartbeat_answer(ErrorCode.NONE if loading else refused.error)
-    return answer
 
 
 @handles(LeaveGroupRequest, LeaveGroupResponse, versions=range(0, 6))
@@ -137,7 +134,7 @@ async def leave_group(
 
 
 async def _leave(services: GroupServices, request: LeaveGroupRequest) -> list[MemberResponse]:
-    answer: LeaveGroupResponse = await services.groups.ask(
+    answer = await services.groups.ask(
         request.group_id, lambda machine, ticket, now_ms: machine.leave(request, ticket, now_ms)
     )
     return answer.members

@@ -116,7 +116,7 @@ async def _committed(
     services: OffsetFetchServices, group_id: str, topic_id_of: Callable[[str], bytes], time_slice: TimeSlice
 ) -> list[WantedTopic]:
     """All topics that a group has committed offsets of, as they are now. Raises `CoordinatorError`."""
-    known: list[tuple[str, int]] = await services.groups.ask(
+    known = await services.groups.ask(
         group_id, lambda machine, ticket, now_ms: machine.committed_partitions(group_id, ticket, now_ms)
     )
     indexes: dict[str, list[int]] = {}
@@ -140,13 +140,12 @@ async def _ask(
 ) -> list[FetchedTopic] | None:
     """What the coordinator knows of some topics, or of all; None where that is too much for one step. Raises
     `CoordinatorError`."""
-    fetched: list[FetchedTopic] | None = await services.groups.ask(
+    return await services.groups.ask(
         group_id,
         lambda machine, ticket, now_ms: machine.fetch_offsets(
             group_id, wanted, require_stable=require_stable, ticket=ticket, now_ms=now_ms
         ),
     )
-    return fetched
 
 
 def _in_steps(topics: Iterable[WantedTopic]) -> Iterator[list[tuple[WantedTopic, bool]]]:

@@ -15,7 +15,7 @@ from broker.coordination.coordinators import CoordinatorError
 from broker.partitions.partition import Partition
 from broker.process.time_slice import TimeSlice
 from coordinator.cluster.topic_rules import Refused, check_name
-from coordinator.transactions.coordinator import Description
+from coordinator.transactions.answers import Description
 from coordinator.transactions.states import KNOWN_STATE_NAMES, TopicPartitions, Transaction
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import (
@@ -203,7 +203,7 @@ async def _in_all_shards(
     time_slice = services.environment.time_slice()
     listed: list[ListTransactionsResponseTransactionState] = []
     for index in services.transactions.indexes():
-        transactions: list[tuple[str, Transaction]] = await services.transactions.ask_partition(
+        transactions = await services.transactions.ask_partition(
             index, lambda machine, ticket, at_ms: machine.list_transactions(ticket, at_ms, wanted=wanted)
         )
         for transactional_id, transaction in transactions:

@@ -127,7 +127,7 @@ async def _end_through_coordinator(
     if marker_request.transaction_result:
         return ErrorCode.INVALID_TXN_STATE
     try:
-        error: ErrorCode = await services.transactions.ask(
+        error = await services.transactions.ask(
             transactional_id,
             lambda machine, ticket, now_ms: machine.abort_by_operator(
                 ticket,

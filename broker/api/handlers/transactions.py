@@ -17,7 +17,7 @@ from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.promises import when_promises_are_durable
 from broker.coordination.transaction_gate import GateServices, add_to_transaction, offsets_partition
 from broker.disk.group_commit import GroupCommit
-from coordinator.transactions.coordinator import Identity
+from coordinator.transactions.answers import Identity
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.states import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions, by_topic
 from protocol.errors import ErrorCode
@@ -90,7 +90,7 @@ async def init_producer_id(
     known = request.producer_id != NO_PRODUCER_ID
     expected = Producer(request.producer_id, request.producer_epoch) if known else None
     try:
-        answer: Identity = await services.transactions.ask_held(
+        answer = await services.transactions.ask_held(
             transactional_id,
             lambda machine, ticket, now_ms: machine.init_producer_id(
                 ticket,
@@ -274,7 +274,7 @@ async def end_txn(services: TransactionServices, context: RequestContext, reques
 
 
 async def _end(services: TransactionServices, request: EndTxnRequest, client_version: int) -> Identity:
-    answer: Identity = await services.transactions.ask(
+    return await services.transactions.ask(
         request.transactional_id,
         lambda machine, ticket, now_ms: machine.end_transaction(
             ticket,
@@ -285,4 +285,3 @@ async def _end(services: TransactionServices, request: EndTxnRequest, client_ver
             client_version=client_version,
         ),
     )
-    return answer

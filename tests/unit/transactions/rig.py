@@ -7,7 +7,8 @@ from coordinator.loading import entries_of
 from coordinator.machine import Marker, Outcome, Record, ReplayedRecord, Ticket
 from coordinator.ports import Turns
 from coordinator.runtime import Shard
-from coordinator.transactions.coordinator import Identity, TransactionCoordinator
+from coordinator.transactions.answers import Identity
+from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.markers import MarkerDriver
 from coordinator.transactions.states import (

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from coordinator.loading import entries_of
 from coordinator.machine import Marker, ReplayedRecord
 from coordinator.runtime import ShardState
-from coordinator.transactions.coordinator import Identity
+from coordinator.transactions.answers import Identity
 from coordinator.transactions.states import (
     TRANSITIONS,
     Transaction,

@@ -11,7 +11,7 @@ from broker.coordination.transactions import reconcile
 from coordinator.loading import UnreadableLog
 from coordinator.machine import Record, ReplayedRecord, UnreadableValue
 from coordinator.runtime import ShardState
-from coordinator.transactions.coordinator import Identity
+from coordinator.transactions.answers import Identity
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.states import TransactionState, key_bytes, value_bytes
 from protocol.errors import ErrorCode
