@@ -111,7 +111,7 @@ def large_compaction(trial: Trial, *, megabytes: int) -> None:
     expect_compaction(trial)
 
 
-@case(short={"producers": 600}, long={"producers": 1_000_000}, kept_mb=400)
+@case(short={"producers": 600}, long={"producers": 1_000_000}, kept_mb=512)
 def many_producers(trial: Trial, *, producers: int) -> None:
     """As many producers as one can make up, one batch each, in one partition."""
     link = trial.connect()
@@ -131,7 +131,12 @@ def many_producers(trial: Trial, *, producers: int) -> None:
     trial.note(f"{len(answered.active_producers)} producers are described")
 
 
-@case(short={"batches": 600}, long={"batches": 300_000}, peak_mb=60)
+@case(
+    short={"batches": 600},
+    long={"batches": 300_000},
+    peak_mb=60,
+    settings={"tallystick.producer.ids.max": "100000", "producer.id.expiration.check.interval.ms": "1000"},
+)
 def refused_verifications(trial: Trial, *, batches: int) -> None:
     """Transactional batches of producers that do not exist, each refused, each to be verified before that."""
     link = trial.connect()
