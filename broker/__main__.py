@@ -23,6 +23,7 @@ from broker.process.descriptor_limit import raise_limit
 from broker.process.environment import OwnProcess, RealEnvironment
 from broker.process.logging import LEVELS, EventLog, set_up_logging
 from broker.process.stall_monitor import StallMonitor
+from broker.upkeep.long_lived import LongLived
 from storage.checkpoints import UnreadableDataFolder
 from storage.log import StorageFailed
 
@@ -34,7 +35,6 @@ HURRIED_DRAIN_S = 0.1
 SWITCH_INTERVAL_S = 0.001
 """How long a thread that computes (it opens a log, writes a snapshot) keeps the interpreter from the loop. The loop
 lets go of it with each call of the system, and Python's own 5 ms would be waited for several times in a turn."""
-FREEZE_S = 0.05
 LAST_WORDS_S = 2.0
 """How long the end waits for somebody to read the log."""
 
@@ -140,7 +140,7 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     services = await node.start(advertised([bound.endpoint for bound in listening], config.advertised_listeners))
     server = Server(services, node.catalogue, listening, node)
     bound = await server.start()
-    freezing = asyncio.create_task(_freeze(node))
+    freezing = asyncio.create_task(LongLived(services.topics).keep_out_of_sight())
     gc.enable()
     _announce(config, bound, ready_file)
     monitor = _watch_the_loop(config)
@@ -158,15 +158,6 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     if node.failure is None:
         _log.info("stopped")
     return node.failure
-
-
-async def _freeze(node: Node) -> None:
-    """What a start leaves behind stays, and so do logs once they are open: collections need not look at them. One that
-    does stops all threads, for a tenth of a second where there are thousands of logs."""
-    gc.freeze()
-    while node.services.topics.to_open.any_left:
-        await asyncio.sleep(FREEZE_S)
-        gc.freeze()
 
 
 def _watch_the_loop(config: BrokerConfig) -> StallMonitor | None:

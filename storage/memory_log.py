@@ -258,3 +258,4 @@ class MemoryLog:
 
     def abandon(self) -> None:
         """There is nothing to close."""
+        self._observers = []  # they refer to this log: freed at once, and not by the collector

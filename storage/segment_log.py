@@ -391,6 +391,7 @@ class SegmentLog:
 
     def abandon(self) -> None:
         self.failed = self.closed = True
+        self._observers = []  # they refer to this log: freed at once, and not by the collector
         if self._flush is not None:
             self._flush.abandoned = True
         self.disposal.close()

@@ -23,6 +23,10 @@ from storage.steps import Blocking, Steps, finish
 _log = EventLog("recovery")
 
 
+def _nothing() -> None:
+    """Nobody follows any more."""
+
+
 class DerivedState:
     """See the head of this file. Observes its log; `on_moved` is called when that was cut at either end."""
 
@@ -91,6 +95,7 @@ class DerivedState:
 
     def discard(self) -> None:
         """Close the files as they are."""
+        self._on_moved = _nothing  # the partition is freed at once, and waits for no collector
         self.aborted.discard()
         self._log.abandon()
 

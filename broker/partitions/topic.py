@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import overload
+from weakref import ref
 
 from broker.config.topic_config import TopicConfig
 from broker.partitions.partition import Partition
@@ -73,7 +74,14 @@ class Topic:
         self.topic_id = topic_id
         self.config = config
         self.internal = name in INTERNAL_TOPICS
-        self.partitions = Partitions(lambda index: closed_one(self, index))
+        mine = ref(self)  # a topic that is deleted is freed at once, with its partitions, and waits for no collector
+
+        def closed(index: int) -> Partition:
+            topic = mine()
+            assert topic is not None
+            return closed_one(topic, index)
+
+        self.partitions = Partitions(closed)
 
     def __repr__(self) -> str:
         return f"<Topic {self.name} {self.topic_id.hex()}>"

@@ -1,0 +1,45 @@
+"""What stays is out of the collector's sight: what a start leaves behind, and logs once they are open.
+
+A full collection stops all threads while it looks at every object there is: a tenth of a second and more where there
+are thousands of logs. Frozen, they are not looked at. Logs that are deleted are garbage in cycles: after that the
+collector sees everything again.
+"""
+
+import asyncio
+import gc
+
+from broker.coordination.topics import TopicDirectory
+from broker.partitions.topic import Topic
+
+FREEZE_S = 0.05
+MANY = 256
+"""Partitions. Fewer than that more, and a collection does not take long."""
+
+
+class LongLived:
+    """See the head of this file."""
+
+    def __init__(self, topics: TopicDirectory) -> None:
+        self._topics = topics
+        self._new = 0
+        """Partitions since the last time."""
+        self._many = asyncio.Event()
+        topics.on_created(self._created)
+        topics.on_deleted(lambda _: gc.unfreeze())
+
+    async def keep_out_of_sight(self) -> None:
+        """For as long as the node lives."""
+        gc.freeze()
+        while True:
+            while self._topics.to_open.any_left:
+                await asyncio.sleep(FREEZE_S)
+                gc.freeze()
+            await self._many.wait()
+            self._many.clear()
+            self._new = 0
+            gc.freeze()
+
+    def _created(self, topic: Topic) -> None:
+        self._new += len(topic.partitions)
+        if self._new >= MANY:
+            self._many.set()

@@ -1,0 +1,59 @@
+"""That logs are out of the collector's sight once there are many, back in it after a deletion, and freed without it."""
+
+import asyncio
+import gc
+from pathlib import Path
+from weakref import ref
+
+from broker.node import Services
+from broker.upkeep.long_lived import MANY, LongLived
+from protocol.messages.topics import DeleteTopicState
+from tests.unit.cluster.cluster_rig import topic, with_node
+
+
+def is_in_sight(thing: object) -> bool:
+    return any(one is thing for one in gc.get_objects())
+
+
+def test_many_new_logs_are_frozen_and_a_deletion_shows_all_again() -> None:
+    async def story(node: Services) -> None:
+        keeping = asyncio.create_task(LongLived(node.topics).keep_out_of_sight())
+        await asyncio.sleep(0)
+        await node.topics.create([topic("few", 3)])
+        for _ in range(5):
+            await asyncio.sleep(0)
+        few = node.topics.by_name("few")
+        assert is_in_sight(few), "a collection of few takes no time"
+        await node.topics.create([topic("many", MANY)])
+        while is_in_sight(few) or is_in_sight(node.topics.by_name("many")):
+            await asyncio.sleep(0)
+        await node.topics.delete([DeleteTopicState(name="few")])
+        assert is_in_sight(node.topics.by_name("many"))
+        keeping.cancel()
+
+    try:
+        with_node(story)
+    finally:
+        gc.unfreeze()
+
+
+def test_a_deleted_topic_is_freed_without_the_collector(tmp_path: Path) -> None:
+    async def story(node: Services) -> None:
+        await node.topics.create([topic("t", 2)])
+        await node.topics.wait_until_open()
+        found = node.topics.by_name("t")
+        assert found is not None
+        parts = [found, *found.partitions.opened()]
+        left = [ref(one) for one in (*parts, *(one.log for one in parts[1:]), *(one.derived for one in parts[1:]))]
+        del found, parts
+        gc.collect()
+        gc.disable()
+        try:
+            await node.topics.delete([DeleteTopicState(name="t")])
+            for _ in range(1000):
+                await asyncio.sleep(0)
+            assert [one() for one in left if one() is not None] == []
+        finally:
+            gc.enable()
+
+    with_node(story, folder=tmp_path)
