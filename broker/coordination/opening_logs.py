@@ -103,6 +103,7 @@ class LogsToOpen:
             await asyncio.wait(left, timeout=LAST_MOMENT_S)
             self.give_up()
             await asyncio.gather(*left)
+        await asyncio.sleep(0)  # whoever waits for one that has ended just now is called back in the next turn
 
     def give_up(self) -> None:
         """Open no more, and end soon what is being opened."""

@@ -363,3 +363,37 @@ def test_what_waited_for_a_log_and_writes_to_it_during_a_stop_is_synced_before_t
         assert node.topics.partition("t", 0).end_offset == 4  # type: ignore[union-attr]
 
     started(tmp_path, after)
+
+
+def test_a_stop_comes_after_who_waited_for_a_log_that_has_just_been_opened(
+    tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The opening is over, and who waits for it is called in the next turn: the stop begins between the two."""
+    filled(tmp_path)
+    gate.is_shut = True
+    order: list[str] = []
+    stops: list[asyncio.Task[None]] = []
+    publish = LogsToOpen._publish
+
+    async def stop(logs: LogsToOpen) -> None:
+        await logs.wait_until_stopped()
+        order.append("stopped")
+
+    def publish_and_stop(logs: LogsToOpen, *opened: Any) -> None:
+        publish(logs, *opened)
+        if gate.is_shut:
+            stops.append(asyncio.get_running_loop().create_task(stop(logs)))
+
+    async def story(node: Services) -> None:
+        await gate.wait_until_met()
+        monkeypatch.setattr(LogsToOpen, "_publish", publish_and_stop)
+        topic = node.topics.by_name("t")
+        assert topic is not None
+        node.topics.to_open.after_opening(topic, 0, lambda: order.append("written"))
+        gate.is_open.set()
+        while not stops:
+            await asyncio.sleep(0)
+        await stops[0]
+        assert order[:2] == ["written", "stopped"]
+
+    started(tmp_path, story)
