@@ -118,3 +118,16 @@ def test_a_forgotten_producer_may_go_on_and_is_taken_for_new() -> None:
     state.check_data(header_of(7, 1), from_client=True)
     state.apply_marker(EndMarker(7, 1, False, 0, 1), 1, 1)
     assert 7 in state
+
+
+def test_to_count_the_producers_of_thousands_of_partitions_takes_turns() -> None:
+    async def story() -> int:
+        counting = asyncio.ensure_future(enforce([Rig().partition] * 10_000, 1, NOW_MS))
+        turns = 0
+        while not counting.done():
+            turns += 1
+            await asyncio.sleep(0)
+        assert counting.result() == 0
+        return turns
+
+    assert asyncio.run(story()) >= 5
