@@ -1,7 +1,7 @@
 """The server process: flags, signals, an orderly end.
 
 Started through `python -P -m tallystick serve`, which makes sure that the packages imported here are ours. Exit status:
-0 after an orderly end, 1 after a failure of the disk or a bug, 2 where the broker could not start as it was told to.
+0 after an orderly end, 1 after a failure of the disk or a bug, 2 where the broker could not start as configured.
 """
 
 import argparse

@@ -93,7 +93,7 @@ class Node:
     async def start(self, endpoints: Mapping[str, Endpoint] | None = None) -> Services:
         """Everything a client may ask for is there when this returns; coordinators may still be loading.
 
-        `endpoints` is what clients are told of each listener.
+        `endpoints` holds the advertised address of each listener.
         """
         asyncio.get_running_loop().set_exception_handler(self._loop_exception)
         try:
@@ -310,7 +310,7 @@ class Node:
             self.abandon()
 
     async def _give_up_what_is_left(self) -> None:
-        """Nobody is to write into a log that is being closed."""
+        """No request may write into a log that is being closed."""
         left = list(self._tasks)
         for task in left:
             task.cancel()
@@ -347,7 +347,7 @@ class Node:
         return self._running is not None
 
     def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        """Run work in a task of the node's own: it outlives whoever asked for it."""
+        """Run work in a task of the node's own: it outlives the request that began it."""
         task = asyncio.get_running_loop().create_task(work)
         self._adopt(task)
         return task
@@ -367,7 +367,7 @@ class Node:
     # ------------------------------------------------------------------ failures
 
     def fail(self, error: BaseException) -> None:
-        """Storage has failed: whoever waits is told, and the process is to end."""
+        """Storage has failed: waiting requests are refused, and the process is to end."""
         if self.failure is not None:
             return
         self.failure = error

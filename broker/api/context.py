@@ -1,4 +1,4 @@
-"""What a handler knows of the one who asks."""
+"""What a handler knows of the client that sent the request."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

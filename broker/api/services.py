@@ -1,4 +1,4 @@
-"""What a running node offers to those who answer requests.
+"""What a running node offers to the handlers of requests.
 
 Made once, when the node has started, and complete from then on. Handlers name the parts they use by a protocol of their
 own, put together from the `With…` below: what a handler can reach is read in its signature, and a test brings no more
@@ -49,7 +49,7 @@ class Services:
     coordinator_markers: LocalMarkerWriter
     """Markers of the coordinator in this node."""
     operator_markers: LocalMarkerWriter
-    """Markers that somebody else decided upon."""
+    """Markers of decisions made elsewhere."""
     group_commit: GroupCommit
     batch_opener: BatchOpener
     checkpoints: Checkpoints

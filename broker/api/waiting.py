@@ -1,7 +1,7 @@
 """Long polls: fetches that wait until there is something to read.
 
 A parked fetch does not poll. It watches its partitions, and looks again at most once per turn of the loop after one of
-them has moved; its own timer ends the wait. Whoever cancels its future (a client that is gone) takes it away.
+them has moved; its own timer ends the wait. Cancelling its future (the client is gone) removes it.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class Parked(Generic[T]):
             return
         try:
             answer = self._attempt(last)
-        except Exception as error:  # noqa: BLE001  whoever awaits the future gets it, and reports it
+        except Exception as error:  # noqa: BLE001  raised where the future is awaited, and reported there
             self.future.set_exception(error)
             return
         if answer is not None:
@@ -113,7 +113,7 @@ class WaitingRoom:
     def __init__(self) -> None:
         self._parked: dict[Parked[Any], None] = {}
         self.closed = False
-        """Whether nobody is to wait any more."""
+        """Whether no fetch is to wait any more."""
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -130,7 +130,7 @@ class WaitingRoom:
         self._parked.pop(parked, None)
 
     def close(self) -> None:
-        """Answer everybody with what there is; whoever comes later does not wait."""
+        """Answer every parked fetch with what there is; later ones do not wait."""
         self.closed = True
         for parked in list(self._parked):
             parked.finish()

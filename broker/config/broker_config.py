@@ -136,7 +136,7 @@ class BrokerConfig:
 
     @property
     def advertised_listeners(self) -> tuple[Endpoint, ...]:
-        """What clients are told; a listener that is not among them is told as it is bound."""
+        """The addresses given to clients; a listener that is not among them is advertised as it is bound."""
         return () if self.get("advertised.listeners") is None else self._for_clients("advertised.listeners")
 
     def _for_clients(self, key: str) -> tuple[Endpoint, ...]:

@@ -1,4 +1,4 @@
-"""Listeners: where the broker listens, and which address it tells its clients to come back to.
+"""Listeners: where the broker listens, and which addresses it advertises to clients.
 
 Written as Kafka writes them: `PLAINTEXT://127.0.0.1:9092,INTERNAL://0.0.0.0:9093`.
 """
@@ -11,7 +11,7 @@ ANY_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104  names for "every address", not 
 
 
 class BadListener(Exception):
-    """A listener that cannot be understood or bound; the message is for the one who configured it."""
+    """A listener that cannot be understood or bound; the message is for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,18 @@ def parse_listeners(text: str) -> list[Endpoint]:
 
 
 def advertised(bound: Iterable[Endpoint], configured: Iterable[Endpoint]) -> dict[str, Endpoint]:
-    """Listener name → what clients are told: as configured, else where we listen. Port 0 means the bound port."""
-    told = {endpoint.listener: endpoint for endpoint in configured}
+    """Listener name → advertised address: as configured, else where we listen. Port 0 means the bound port."""
+    by_name = {endpoint.listener: endpoint for endpoint in configured}
     addresses: dict[str, Endpoint] = {}
     for endpoint in bound:
-        wanted = told.get(endpoint.listener, endpoint)
+        wanted = by_name.get(endpoint.listener, endpoint)
         host = socket.gethostname() if wanted.host in ANY_HOSTS else wanted.host
         addresses[endpoint.listener] = Endpoint(endpoint.listener, host, wanted.port or endpoint.port)
     return addresses
 
 
 def reachable(bound: Endpoint) -> Endpoint:
-    """Where somebody on this machine reaches a listener, whatever other clients are told (the ready file)."""
+    """Where a client on this machine reaches a listener, whatever is advertised (the ready file)."""
     if bound.host not in ANY_HOSTS:
         return bound
     return Endpoint(bound.listener, "::1" if bound.host == "::" else "127.0.0.1", bound.port)

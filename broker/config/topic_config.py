@@ -15,7 +15,7 @@ class RecordChecks(Enum):
     """What of a batch a Produce is held to, where its topic asks for no more (decision 0014)."""
 
     HEADER = "header"
-    """What the header tells."""
+    """What the header says."""
     BOUNDED = "bounded"
     """That compressed batches can be opened, and that there are as many records as it says, where they are few."""
     ALL = "all"

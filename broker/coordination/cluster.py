@@ -77,7 +77,7 @@ class Beginning:
 
 
 class Large(Protocol[E, R_co]):
-    """Who asks for entries that take too long beside others."""
+    """The request with entries that take too long beside others."""
 
     def holds(self, entry: E) -> bool:
         """Whether this is one, as far as it can be seen at a glance."""
@@ -140,7 +140,7 @@ class Cluster:
         self.shard.on_bug = lambda error: _log.bug("an operation failed", error, shard=self.shard.name)
         self._incarnation = environment.random_bytes(16)
         self.finalized_features: dict[str, int] = {}
-        """As far as that is durable: what clients were told once must not be taken back by a crash."""
+        """As far as that is durable: a crash must not take back what a response contained."""
         self.finalized_features_epoch = -1
         """Grows with the metadata; clients take the features of the highest epoch they have heard of (KIP-584)."""
         self.shard.on_durable(self._follow_features)

@@ -1,4 +1,4 @@
-"""Opening the metadata log at a start. A damaged one stops it: without it nobody knows which topics there are.
+"""Opening the metadata log at a start. A damaged one stops it: without it the topics are unknown.
 
 The newest whole snapshot is read, and the log behind it. Where none is whole, all of the log, if it is there since the
 beginning; otherwise the metadata is damaged. A repair takes what stands before the damage of the newest snapshot, and
@@ -131,5 +131,5 @@ def _beginning(folder: SnapshotFolder | None, found: _Found, log: Log) -> Beginn
 
 
 def _is_behind(damaged: list[SnapshotId], log: Log) -> bool:
-    """Whether one tells that the log was longer."""
+    """Whether one shows that the log was longer."""
     return any(one.end_offset > log.end_offset for one in damaged)

@@ -45,7 +45,7 @@ class CoordinatorError(Exception):
 
 
 class FutureTicket(Generic[A]):
-    """A ticket somebody awaits. One who went away (a closed connection) is not told. `releases` has many answers take
+    """A ticket with a future. A request whose connection closed gets no answer. `releases` has many answers take
     turns."""
 
     def __init__(self, releases: Releases | None = None) -> None:
@@ -224,7 +224,7 @@ class Shards(Generic[M]):
         return await ticket.future
 
     def publish(self, index: int) -> None:
-        """Somebody waits for what was just appended there: commit it at once if no sync is needed for that."""
+        """A request waits for what was just appended there: commit it at once if no sync is needed for that."""
         self._publish(self._partitions[index])
 
     async def wait_until_ready(self, index: int) -> Shard[M]:
@@ -251,7 +251,7 @@ class Shards(Generic[M]):
         await asyncio.wait([self._changed], timeout=timeout)
 
     def _shards_changed(self) -> None:
-        """A shard was opened, is loaded, or is gone: whoever waits for one looks again."""
+        """A shard was opened, is loaded, or is gone: requests that wait for one look again."""
         if self._changed is not None:
             self._changed.set_result(None)
             self._changed = None
@@ -353,7 +353,7 @@ class Shards(Generic[M]):
             await self._wait_for_change(None)
 
     def close(self) -> None:
-        """Close every shard; whoever waits is told NOT_COORDINATOR."""
+        """Close every shard. Waiting requests are answered NOT_COORDINATOR."""
         if self._loading is not None:
             self._loading.cancel()
         for index in sorted(self._shards):

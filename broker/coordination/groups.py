@@ -23,7 +23,7 @@ from protocol.errors import ErrorCode
 from protocol.internal_topics import CONSUMER_OFFSETS
 
 SCARCE_LOOK_MS = 1_000
-"""How soon groups that nobody needs are looked for when room is scarce."""
+"""How soon unused groups are looked for when room is scarce."""
 
 
 class ConfiguredGroups:

@@ -1,6 +1,6 @@
 """Deleted topics whose logs are still to be closed and moved out of the way; a name is free when they are.
 
-Nobody can find their partitions any more, nor write to them; who waits at one is told when it is closed, in its turn.
+Their partitions can no longer be found or written. Requests waiting at one are answered when it is closed, in turn.
 """
 
 import asyncio

@@ -156,7 +156,7 @@ class _MarkerTicket:
 
 
 async def write_marker(writer: LocalMarkerWriter, topic: str, partition: int, marker: Marker) -> ErrorCode:
-    """One marker, awaited: for those who are not a `MarkerDriver` (operators, start-up)."""
+    """One marker, awaited: for callers other than a `MarkerDriver` (operators, start-up)."""
     ticket: FutureTicket[ErrorCode] = FutureTicket()
     writer.write(topic, partition, None, marker, ticket.release)
     return await ticket.future

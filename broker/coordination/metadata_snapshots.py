@@ -1,6 +1,6 @@
 """Snapshots of the metadata (KIP-630), so that a start reads what there is and not all that ever was.
 
-Rule 1. The image is held fast in one turn and written down in slices; the file is written when all it tells of is
+Rule 1. The image is held fast in one turn and written down in slices; the file is written when all it contains is
         durable in the log, and nothing leaves the log before the file is durable.
 Rule 2. The log begins a new segment with each snapshot: what leaves is whole segments, those before the oldest snapshot
         that is kept (Kafka waits for the segment to be full; what it holds back is never read).
@@ -24,7 +24,7 @@ _log = EventLog("metadata")
 
 
 class MetadataSnapshots:
-    """Those of one node. `folder` is None where nothing outlives the process; `leaving` tells the ids of removed topics
+    """Those of one node. `folder` is None where nothing outlives the process; `leaving` gives the ids of removed topics
     whose folders may still be there."""
 
     def __init__(

@@ -1,8 +1,8 @@
 """Opening the logs of topics: on other threads, a few at a time, while everything else is served.
 
 Rule 1. Nobody sees a partition before it is open. Until then one stands in its place that refuses everything
-        (`ClosedPartition`); whoever may wait waits a moment for it first, and so has it opened next.
-Rule 2. A log is opened once: whoever asks for it meanwhile waits for the same, or learns of the same failure.
+        (`ClosedPartition`); a request that may wait waits a moment for it first, and so has it opened next.
+Rule 2. A log is opened once: later requests for it wait for the same opening, or get the same failure.
 Rule 3. Meanwhile its topic may be deleted or configured anew: that is asked again before a partition is published.
 Rule 4. An orderly stop opens no more. It waits a moment for logs that are being opened, and gives up those that take
         longer: they are as a crash would leave them.
@@ -84,7 +84,7 @@ class LogsToOpen:
         self._begin(topic, index).add_done_callback(lambda _: then())
 
     async def wait_until_left(self, topic: Topic) -> None:
-        """The topic was deleted: until nobody touches its logs any more."""
+        """The topic was deleted: until its logs are no longer in use."""
         self._topics.pop(topic.topic_id, None)
         places = [place for place in self._files if place[0] == topic.topic_id]
         for place in places:
@@ -103,7 +103,7 @@ class LogsToOpen:
             await asyncio.wait(left, timeout=LAST_MOMENT_S)
             self.give_up()
             await asyncio.gather(*left)
-        await asyncio.sleep(0)  # whoever waits for one that has ended just now is called back in the next turn
+        await asyncio.sleep(0)  # waiters for one that has ended just now are called back in the next turn
 
     def give_up(self) -> None:
         """Open no more, and end soon what is being opened."""

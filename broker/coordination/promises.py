@@ -66,7 +66,7 @@ async def when_promises_are_durable(
 
 
 async def _promises(services: PromiseServices, transactional_id: str) -> "list[asyncio.Future[None]]":
-    """Whoever has waited for these asks again."""
+    """Callers that have waited for these look again."""
     transactions = services.transactions
     index = transactions.partition_for(transactional_id)
     while True:

@@ -1,4 +1,4 @@
-"""Answers of a shard on their way to those who wait for them: some in each turn of the loop.
+"""Answers of a shard on their way to waiting requests: some in each turn of the loop.
 
 One operation may answer thousands (a generation of a large group). Each answer wakes a handler, which then writes its
 response: together that would be one long turn. So answers beyond the first few go in lots, in the order in which the
@@ -13,7 +13,7 @@ from typing import Any
 from broker.process.time_slice import SLICE_S, TimeSlice
 
 AT_ONCE = 16
-"""Answers of one turn that nobody has to wait for."""
+"""Answers that are delivered in one turn."""
 LARGEST_LOT = 1024
 TURNS_OF_A_LOT = 3
 """Until all that a lot woke is done: the handler, who waits for its result, who writes it."""

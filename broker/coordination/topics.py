@@ -1,7 +1,7 @@
 """The topics of this node: what the metadata log says, as logs and partitions one can use.
 
 Rule 1. The directory follows the log, and only what of it is durable: a topic is made when its record is, and its
-        logs are there before whoever asked for it is answered.
+        logs are there before the request is answered.
 Rule 2. A deleted topic is gone at once for readers and writers; its folders follow when no sync uses them any more,
         and a new topic of that name appears only after that.
 Rule 3. Partitions open in the background (`opening_logs`); what is wanted of one before is refused, and repeated.
@@ -112,11 +112,11 @@ class TopicDirectory:
     # -- following -------------------------------------------------------------------------------------------
 
     def on_created(self, follower: Follower) -> None:
-        """Be told of each topic that is new here, those found at start included."""
+        """Call `follower` for each topic that is new here, those found at start included."""
         self._created.append(follower)
 
     def on_deleted(self, follower: Follower) -> None:
-        """Be told of each topic that is gone; nobody writes to its partitions any more."""
+        """Call `follower` for each topic that is gone; its partitions are no longer written."""
         self._deleted.append(follower)
 
     def before_reuse(self, follower: Callable[[Topic], Awaitable[None]]) -> None:
@@ -144,7 +144,7 @@ class TopicDirectory:
         return self._by_id.get(topic.topic_id) is topic
 
     def _follow(self) -> None:
-        """Called when the metadata log got durable further, before anybody who waits for that is answered."""
+        """Called when the metadata log got durable further, before requests that wait for that are answered."""
         image = self._cluster.image
         durable = self._cluster.durable_offset
         due = [change for change in image.changes if change.offset < durable]
@@ -303,7 +303,7 @@ class TopicDirectory:
         return results
 
     async def auto_create(self, name: str) -> ErrorCode:
-        """Make a topic that is missing. NONE when it can be used, no matter who made it."""
+        """Create a topic that is missing. NONE when it can be used, whichever request created it."""
         return (await self.auto_create_all([name]))[name]
 
     async def auto_create_all(self, names: Sequence[str]) -> dict[str, ErrorCode]:

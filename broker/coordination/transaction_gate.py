@@ -62,11 +62,11 @@ _NOT_NOW = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""A producer knows no coordinator errors: it is told NOT_ENOUGH_REPLICAS, which it retries."""
+"""A producer knows no coordinator errors: it gets NOT_ENOUGH_REPLICAS, which it retries."""
 
 
 class GateServices(Protocol):
-    """What the gate asks: the settings, the topics, and both coordinators."""
+    """What the gate uses: the settings, the topics, and both coordinators."""
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -91,7 +91,7 @@ class ProduceBatch:
     partition: Partition
     records: memoryview
     header: BatchHeader | None = None
-    """The header of the records, where somebody has read it already."""
+    """The header of the records, where it was read already."""
 
 
 @dataclass(slots=True)
@@ -214,7 +214,7 @@ async def add_to_transaction(
 
 
 def _for_produce(error: ErrorCode, version: int) -> ErrorCode:
-    """What a producer is told. Never 90 (the client could not abort any more), nor a coordinator's codes."""
+    """The error a producer gets. Never 90 (the client could not abort any more), nor a coordinator's codes."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < PRODUCE_KNOWS_ABORTABLE_FROM:

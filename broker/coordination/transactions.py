@@ -1,4 +1,4 @@
-"""The transaction coordinator in this node: its shards, who is held for them, and what a start has to put right.
+"""The transaction coordinator in this node: its shards, the requests held for them, and what a start has to repair.
 
 `make_transaction_shards` makes them; `reconcile` is called once, when all is loaded.
 """
@@ -63,7 +63,7 @@ class ConfiguredTransactions:
 
 
 class TransactionShards(Shards[TransactionCoordinator]):
-    """The shards of `__transaction_state`, and those who wait for a completion (hold, do not bounce)."""
+    """The shards of `__transaction_state`, and the requests that wait for a completion (hold, do not bounce)."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class TransactionShards(Shards[TransactionCoordinator]):
         return True
 
     def completed(self, transactional_id: str) -> None:
-        """A transaction is complete: whoever was held for it goes on, in the order of arrival."""
+        """A transaction is complete: requests held for it go on, in the order of arrival."""
         for waiting in self._held.pop(transactional_id, ()):
             if not waiting.done():
                 waiting.set_result(None)

@@ -72,7 +72,7 @@ class GroupCommit:
         """A writer is about to answer: commit at once what needs no sync, which saves it a wait."""
         if partition in self._dirty and not partition.is_durable:
             if not partition.log.checkpoint_wanted:
-                del self._dirty[partition]  # before the next line: who hears of the commit may write again
+                del self._dirty[partition]  # before the next line: its callbacks may write again
             partition.committed_moved()
             if self._turn is not None and not (self._dirty or self._idle or self._beginning):
                 self._turn.cancel()  # it would find nothing to do
@@ -87,7 +87,7 @@ class GroupCommit:
 
     def _begin(self) -> None:
         dirty, self._dirty = self._dirty, {}
-        self._beginning = True  # who hears of a commit may write, and must not begin a second cycle
+        self._beginning = True  # callbacks of a commit may write, and must not begin a second cycle
         self._begin_with(dirty, iter(list(dirty)), self._environment.time_slice())
 
     def _begin_with(self, dirty: dict[Committed, None], rest: Iterator[Committed], turns: TimeSlice) -> None:

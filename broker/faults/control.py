@@ -1,4 +1,4 @@
-"""Arming fault points, counting who comes by, and striking.
+"""Arming fault points, counting how often each is passed, and striking.
 
 Rule 1. A node that was given no `Faults` has no fault points in it at all: they live in wrappers around partitions,
 files and handlers (`partitions`, `disk`, `answers`), which only such a node makes. Off costs nothing.
@@ -85,7 +85,7 @@ class Fault:
 
 
 class Faults:
-    """See the head of this file. `watcher` is told the name of each point that is passed, before anything strikes; it
+    """See the head of this file. `watcher` gets the name of each point that is passed, before a fault strikes; it
     may raise what it likes."""
 
     def __init__(self, victim: Victim, text: str = "", *, watcher: Callable[[str], None] | None = None) -> None:
@@ -119,7 +119,7 @@ class Faults:
     # -- passing ---------------------------------------------------------------------------------------------
 
     def reach(self, name: str, *, waits: bool = False) -> Fault | None:
-        """Somebody passes a point. Crashes, freezes and stands still here; what remains to be done (FAIL, DROP, and
+        """A point is passed. Crashes, freezes and stands still here; what remains to be done (FAIL, DROP, and
         DELAY if the place `waits` by itself) is returned. May be called on any thread."""
         with self._lock:
             self.hits[name] += 1

@@ -1,4 +1,4 @@
-"""The disk with fault points: what is done to which file tells which point is passed."""
+"""The disk with fault points: the operation and the file decide which point is passed."""
 
 import re
 from collections.abc import Sequence

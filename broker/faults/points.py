@@ -1,7 +1,7 @@
 """Every fault point there is, in the order in which a transaction comes by. `docs/faults.md` shows the same list.
 
 A name is `what.moment`. Of records there are three moments: before the append; after it, when nothing is on the disk
-yet; and after the sync, when nobody has been told yet. In page-cache mode no sync is waited for, and "after the sync"
+yet; and after the sync, before any request is answered. In page-cache mode no sync is waited for, and "after the sync"
 is the moment at which a record counts as committed.
 
 Two more kinds are made from the catalogue: `request.<Api>`, before a request is looked at, and `answer.<Api>`, when

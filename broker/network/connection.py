@@ -5,7 +5,7 @@ earlier Produce waits for its fsync; nothing else overlaps.
 Rule 2. An idle connection holds no buffer (see `frame_reader`).
 Rule 3. What this client can make us hold is bounded: its queue, the answers it does not take (`answer_sender`), and
 the budget all connections share (`memory_budget`). Past any of them its socket is not read.
-Rule 4. What has been received is worked on in turns (`turns`), so that one that sends much holds up nobody.
+Rule 4. What has been received is worked on in turns (`turns`), so that one that sends much does not delay the others.
 Rule 5. A client that goes away cancels its waits, never the work: futures are cancelled, tasks run to their end.
 """
 
@@ -57,7 +57,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._closing = self._stopping = False
 
-    # ------------------------------------------------------------------ what the transport tells us
+    # ------------------------------------------------------------------ callbacks of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -87,7 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         host.connection_lost(self)
 
     def eof_received(self) -> None:
-        """Whoever has finished sending is gone for us, as for Kafka; returning None closes."""
+        """A client that has finished sending is gone, as for Kafka; returning None closes."""
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.buffer()

@@ -2,7 +2,7 @@
 
 Small frames are copied out of a receive buffer that all connections share: the transport asks for a buffer, fills it
 and says so in one breath. A frame that is not whole gets a buffer of its own and is received straight into it; such a
-frame is a view of its buffer, and whoever takes it from `frames` takes its lease with `lease_of`.
+frame is a view of its buffer, and a caller that takes it from `frames` takes its lease with `lease_of`.
 """
 
 from collections import deque

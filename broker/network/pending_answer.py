@@ -25,7 +25,7 @@ class PendingAnswer:
         self.parts: list[Buffer] | None = None
 
     def drop(self, done: "asyncio.Future[Any]") -> None:
-        """Nobody waits any more; a bug is still a bug. What would have waited for the answer is not begun."""
+        """The client is gone; a bug is still a bug. What would have waited for the answer is not begun."""
         if done.cancelled():
             return
         error = done.exception()

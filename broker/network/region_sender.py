@@ -1,7 +1,7 @@
 """Sends answers of which parts lie in files: what is in memory through the transport, the rest by `sendfile`.
 
 Transport and sender write to the same socket, so each begins only when the other has nothing left: before a region the
-transport is told to report when its buffer is empty (a high-water mark of 0), and the connection hands it nothing while
+transport reports when its buffer is empty (a high-water mark of 0), and the connection hands it nothing while
 `active`.
 """
 
@@ -74,12 +74,12 @@ class RegionSender:
                 self._poll(False)  # it is the transport's turn
                 return False
             else:
-                asked = min(left, len(self._parts[0]))
-                sent = self._send_region(asked)
+                requested = min(left, len(self._parts[0]))
+                sent = self._send_region(requested)
                 if sent is None:
                     return False
                 left -= sent
-                if self._parts and (sent < asked or not left):
+                if self._parts and (sent < requested or not left):
                     self._poll(True)
                     return False
         self._poll(False)

@@ -174,11 +174,11 @@ class Server:
             )
 
     def _sweep(self) -> None:
-        """Once a second: close who has been silent for too long, or holds memory while it is short; count what clients
+        """Once a second: close connections that are idle too long, or hold memory while it is short; count what clients
         have not taken."""
         self.tick += 1
         idle_ms = self._services.config.get_int("connections.max.idle.ms")
-        # Whoever spoke at a tick may have done so just before the next.
+        # A connection that sent at a tick may have done so just before the next.
         oldest = self.tick - 1 - idle_ms / 1000 / SWEEP_S if idle_ms >= 0 else -1
         stuck = self.tick - STUCK_FRAME_S / SWEEP_S
         for connection in list(self._connections):

@@ -1,4 +1,4 @@
-"""Turns of connections: who has received much goes on with it a little at a time, and everybody else in between.
+"""Turns of connections: one that has received much goes on with it a little at a time, and the others in between.
 
 Rule 1. What has just been received is worked on at once, as long as connections together have not had the loop for
 `TURN_S` since it last looked at its sockets.
@@ -25,7 +25,7 @@ class Turns:
         """How long connections have worked since the last turn began."""
 
     def begin(self) -> float | None:
-        """When whoever comes now begins; None where it has to wait for a turn."""
+        """When a connection that comes now begins; None where it has to wait for a turn."""
         return None if self._worked_s >= TURN_S or self._waiting else self.clock()
 
     def ends(self, began: float) -> bool:

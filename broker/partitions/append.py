@@ -212,7 +212,7 @@ def _batch_size(data: memoryview) -> int | None:
 
 
 def check_header(header: BatchHeader, config: TopicConfig) -> None:
-    """What the header alone tells of its batch. Raises `AppendError`."""
+    """What the header alone says of its batch. Raises `AppendError`."""
     codec = header.attributes & COMPRESSION_MASK
     if codec > compression.ZSTD:
         raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec {codec}")

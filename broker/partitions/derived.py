@@ -1,6 +1,6 @@
 """What follows from the bytes of a partition's log: producers and aborted transactions, rebuilt when it is opened.
 
-A snapshot is written off the loop, by the flush that moves the recovery point or by whoever is about to take old
+A snapshot is written off the loop, by the flush that moves the recovery point or by a caller about to take old
 segments out of the log. It is the commit point. When one is written for an offset, the aborted index is on the disk up
 to there, so opening takes the newest readable snapshot, cuts the index back to it, and replays the log from it:
 whatever a crash left of index entries behind it is made anew. A damaged snapshot only means a longer replay. An index
@@ -24,7 +24,7 @@ _log = EventLog("recovery")
 
 
 def _nothing() -> None:
-    """Nobody follows any more."""
+    """The log is no longer followed."""
 
 
 class DerivedState:
@@ -143,7 +143,7 @@ class DerivedState:
 
     def truncated(self, end_offset: int) -> None:
         """Rebuild before anything of the shorter log is published (KAFKA-12153)."""
-        if self._under_way is not None:  # it tells of what is gone, and is to be found and deleted
+        if self._under_way is not None:  # it describes what is gone, and is to be found and deleted
             self._under_way.write()
             self._end_snapshot(self._under_way)
         self.segments_replaced()

@@ -18,7 +18,7 @@ class RecordError(NamedTuple):
 
 
 class PartitionError(Exception):
-    """The partition does not do what was asked. Nothing has been changed.
+    """The partition refuses the request. Nothing has been changed.
 
     `str(error)` is for people and logs; `message` is what a response carries, and null wherever Kafka's is.
     """

@@ -1,6 +1,6 @@
 """Opening a partition over its log, or over none where that is damaged or cannot be opened.
 
-Whoever opens one needs nothing of the loop's: it may be done on any thread, with files of its own (`beside`).
+Opening one needs nothing of the loop's: it may be done on any thread, with files of its own (`beside`).
 """
 
 from collections.abc import Callable

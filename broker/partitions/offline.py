@@ -20,7 +20,7 @@ from storage.memory_log import MemoryLog
 
 
 class PartitionWithoutLog(Partition):
-    """See the head of this file. Whoever reads from a partition looks at `refusal` first."""
+    """See the head of this file. Readers of a partition look at `refusal` first."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 class Partition:
     """See the head of this file. `on_written` is called once per append, when everything is published."""
 
-    refusal = ErrorCode.NONE  # What whoever wants to read is told instead: the log is damaged, or not open yet.
+    refusal = ErrorCode.NONE  # The error of reads while the log is damaged, or not open yet.
 
     def __init__(
         self,
@@ -239,7 +239,7 @@ class Partition:
         )
 
     def _check_stands(self) -> None:
-        """Whoever waited (for the transaction gate, for a sync) may hold a partition that was deleted meanwhile."""
+        """A caller that waited (for the transaction gate, for a sync) may hold a partition deleted meanwhile."""
         if self.discarded:
             raise AppendError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted")
 
@@ -331,7 +331,7 @@ class Partition:
             self._visibility.wake()
 
     def fail(self, error: Exception) -> None:
-        """The disk failed: whoever waits for a commit learns of it."""
+        """The disk failed: requests that wait for a commit are refused."""
         self._visibility.fail(error)
 
     def _committed_end(self) -> int:

@@ -112,7 +112,7 @@ class MemoryStore:
 
 
 class FolderStore:
-    """Logs in folders. `recovery` tells what is known of the last run of a partition; `on_sync_failed` is called on the
+    """Logs in folders. `recovery` gives what is known of the last run of a partition; `on_sync_failed` is called on the
     thread whose sync has failed."""
 
     def __init__(

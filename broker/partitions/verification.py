@@ -89,7 +89,7 @@ class Verifications:
         return len(late)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget questions that nobody came back with."""
+        """Forget questions whose batch never came."""
         late = [key for key, entry in self._entries.items() if now_ms - entry.since_ms >= expiration_ms]
         for producer_id in late:
             del self._entries[producer_id]

@@ -1,4 +1,4 @@
-"""What readers may see: the high watermark, and those who wait for it to move.
+"""What readers may see: the high watermark, and the callers that wait for it to move.
 
 The high watermark is what a power cut cannot take back (or, in page-cache mode, what has been published). It is moved
 by one call of the group-commit cycle and never by an append, and never goes back.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 Watcher = Callable[[], None]
-Told = Callable[[Exception | None], None]
+Callback = Callable[[Exception | None], None]
 """Called once: with None, or with why it will not be committed. Begins nothing else."""
 
 
@@ -20,7 +20,7 @@ class Visibility:
     def __init__(self, high_watermark: int) -> None:
         self.high_watermark = high_watermark
         self._watchers: dict[Watcher, None] = {}
-        self._waiting: list[tuple[int, int, Told]] = []
+        self._waiting: list[tuple[int, int, Callback]] = []
         self._tickets = 0
 
     def committed(self, offset: int) -> "asyncio.Future[None] | None":
@@ -31,10 +31,10 @@ class Visibility:
         self.when_committed(offset, partial(_settle, future))
         return future
 
-    def when_committed(self, offset: int, tell: Told) -> None:
-        """The same for who needs no future; not everything below `offset` is committed yet."""
+    def when_committed(self, offset: int, callback: Callback) -> None:
+        """The same for callers that need no future; not everything below `offset` is committed yet."""
         self._tickets += 1
-        heapq.heappush(self._waiting, (offset, self._tickets, tell))
+        heapq.heappush(self._waiting, (offset, self._tickets, callback))
 
     def watch(self, watcher: Watcher) -> None:
         self._watchers[watcher] = None
@@ -49,7 +49,7 @@ class Visibility:
         self.high_watermark = high_watermark
 
     def wake(self) -> None:
-        """Something a reader can see has changed: wake those who wait for their own append, then the watchers.
+        """Something a reader can see has changed: wake the callers that wait for their own append, then the watchers.
 
         A watcher may unwatch itself or others meanwhile.
         """
@@ -61,10 +61,10 @@ class Visibility:
                 watcher()
 
     def fail(self, error: Exception) -> None:
-        """Nothing more will be committed: whoever waits learns why."""
+        """Nothing more will be committed: waiting callers get the error."""
         waiting, self._waiting = self._waiting, []
-        for _, _, tell in waiting:
-            tell(error)
+        for _, _, callback in waiting:
+            callback(error)
 
 
 def _settle(future: "asyncio.Future[None]", error: Exception | None) -> None:

@@ -1,4 +1,4 @@
-"""Where the broker reads the world: clock, randomness, threads. Nobody else does.
+"""Where the broker reads the world: clock, randomness, threads. No other module does.
 
 A simulation brings its own `Environment` (and its own event loop), and a run is repeatable.
 """
@@ -96,12 +96,12 @@ class OwnProcess:
     """This process, as the victim of fault points."""
 
     def crash(self) -> None:
-        """What `kill -9` does: nothing is flushed, nobody is told."""
+        """What `kill -9` does: nothing is flushed, no request is answered."""
         os.kill(os.getpid(), signal.SIGKILL)
         signal.pause()
 
     def freeze(self) -> None:
-        """Until somebody sends SIGCONT."""
+        """Until SIGCONT."""
         os.kill(os.getpid(), signal.SIGSTOP)
 
     def stand_still(self, milliseconds: int) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 OVERDRAWN = 2
-"""How often the budget may be used before somebody has to go (rule 4)."""
+"""How often the budget may be used before a connection is closed (rule 4)."""
 
 
 class Holder(Protocol):
@@ -30,14 +30,14 @@ class Holder(Protocol):
 
 
 class MemoryBudget:
-    """Bytes of requests held, with a queue of those who wait for room."""
+    """Bytes of requests held, with a queue of connections that wait for room."""
 
     def __init__(self, limit_bytes: int) -> None:
         assert limit_bytes > 0
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self._held: dict[Holder, int] = {}
-        """Who made no progress for longest comes first."""
+        """The connection without progress for longest comes first."""
         self._waiting: dict[Holder, Callable[[], None]] = {}
         self._overdraft: Holder | None = None
 
@@ -46,7 +46,7 @@ class MemoryBudget:
         return self.used_bytes >= self.limit_bytes
 
     def take(self, owner: Holder, size_bytes: int) -> None:
-        """Count bytes that are already here; never refuses, but may close whoever has too much."""
+        """Count bytes that are already here; never refuses, but may close a connection that has too much."""
         self.used_bytes += size_bytes
         self._held[owner] = self._held.pop(owner, 0) + size_bytes
         while self.used_bytes >= OVERDRAWN * self.limit_bytes and len(self._held) > 1:
@@ -111,7 +111,7 @@ class AnswerBudget:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
         self._held: dict[Holder, int] = {}
-        """Who took nothing for longest comes first."""
+        """The connection that took nothing for longest comes first."""
 
     def count(self, owner: Holder, size_bytes: int) -> None:
         """`owner` has this much to take now. Less than before is progress."""

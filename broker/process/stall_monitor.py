@@ -2,7 +2,7 @@
 
 How: a timer beats on the loop; how late it is is how long the loop was busy with something else. Each beat sets an
 alarm of the kernel for the moment at which the next one is overdue; its signal handler sees what runs then. (uvloop
-tells nobody about slow callbacks, and a thread that looks would take the interpreter's lock from the loop.) A loop that
+does not report slow callbacks, and a thread that looks would take the interpreter's lock from the loop.) A loop that
 does something has a hundred beats a second, an idle one twenty; a beat costs some ten microseconds.
 
 A turn is measured from the beat that was due during it, and so shorter than it was by up to the time

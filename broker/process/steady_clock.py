@@ -1,13 +1,13 @@
 """The time that coordinators go by, and their alarms.
 
-It is the wall clock, but when somebody sets that back it goes on from where it was. A machine has one clock, for what
+It is the wall clock, but when that is set back it goes on from where it was. A machine has one clock, for what
 its records say and for what is due in a moment: a marker to be written once more, a session that ends, a rebalance.
 None of these may wait for as long as the clock was set back. (Kafka keeps timers of groups and retries on a clock of
-their own, which nobody sets.) What it is ahead is made up for as soon as the clock is set forward again; a restart
+their own, which is never set.) What it is ahead is made up for as soon as the clock is set forward again; a restart
 begins with the wall clock as it is.
 
-When somebody sets the wall clock forward it goes along, for what is written down has to be told from what was written
-before a restart; but it says so (`on_leap`), and whoever keeps patience with clients keeps it for as long as promised.
+When the wall clock is set forward it goes along, so that new timestamps can be distinguished from those written
+before a restart; but it calls `on_leap`, so that sessions and waits of clients last as long as promised.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class SteadyClock:
         self._monotonic_ms: int = environment.monotonic_ms()
         self._ahead_ms = 0
         self.on_leap: Callable[[int], None] | None = None
-        """Told by how many milliseconds this clock went ahead of time, before it says anything later."""
+        """Called with the milliseconds this clock went ahead of time, before it returns a later time."""
 
     def now_ms(self) -> int:
         wall_ms, monotonic_ms = self._environment.wall_ms(), self._environment.monotonic_ms()

@@ -63,7 +63,7 @@ class SyncThreads:
             result, error = _outcome(work)
             try:
                 loop.call_soon_threadsafe(self._settle, future, result, error)
-            except RuntimeError:  # the loop is closed: nobody waits any more
+            except RuntimeError:  # the loop is closed: no caller waits any more
                 return
             del job, future, work, result, error
 
@@ -89,5 +89,5 @@ def _outcome(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
     """What `work` returned, and what it raised."""
     try:
         return work(), None
-    except BaseException as raised:  # noqa: BLE001  it belongs to whoever awaits the future
+    except BaseException as raised:  # noqa: BLE001  raised where the future is awaited
         return None, raised

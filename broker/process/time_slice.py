@@ -20,19 +20,19 @@ R = TypeVar("R")
 
 
 class SliceQueue:
-    """Who waits for a turn of the loop, in order."""
+    """The tasks that wait for a turn of the loop, in order."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def wait(self) -> None:
-        """Until everybody who waited before has had a turn."""
+        """Until every task that waited before has had a turn."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._append(turn)
         await turn
 
     def call(self, callback: Callable[[], None]) -> None:
-        """The same for whoever is called back."""
+        """The same for callbacks."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         turn.add_done_callback(lambda _: callback())
         self._append(turn)
@@ -66,7 +66,7 @@ class TimeSlice:
         return self.clock() >= self._end
 
     async def wait_for_turn(self) -> None:
-        """Let everybody else have a turn, then begin a new slice."""
+        """Let all other tasks have a turn, then begin a new slice."""
         await self._turns.wait()
         self._end = self.clock() + SLICE_S
 

@@ -1,6 +1,6 @@
 """Recovery points and log starts of all partitions, written down off the loop, one writing at a time.
 
-Rule 1. Whoever waits for `write` knows that everything that held when it was called is on the disk.
+Rule 1. When `write` returns, everything that held when it was called is on the disk.
 Rule 2. What changes while one is being written is in the next one, which serves all who came meanwhile.
 Rule 3. They are gathered in slices of time: no offset is older than the moment at which that began. What is said of two
         partitions need not be of one moment, for nothing follows from both.
@@ -43,7 +43,7 @@ class Checkpoints:
         self._next: asyncio.Task[None] | None = None
 
     async def write(self) -> None:
-        """Raises `StorageFailed`. Whoever gives up waiting stops nothing."""
+        """Raises `StorageFailed`. Cancelling the wait does not stop the write."""
         if self._data_folder is None:
             return
         if self._next is None:

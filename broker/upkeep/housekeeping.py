@@ -95,7 +95,7 @@ class Housekeeping:
                 _log.bug(f"{name} failed", error)
 
     def _partitions(self) -> Iterable[Partition]:
-        """All there are at the start of a round; whoever is discarded meanwhile is passed over."""
+        """All there are at the start of a round; those discarded meanwhile are passed over."""
         for partition in self._open_partitions():
             if not partition.discarded:
                 yield partition
@@ -181,7 +181,7 @@ class Housekeeping:
                 await asyncio.sleep(0)
 
     async def bound_producers(self) -> None:
-        """Forget who was silent for longest, where there are too many."""
+        """Forget the producers idle for longest, where there are too many."""
         most = self._config.get_int("tallystick.producer.ids.max")
         forgotten = await enforce(self._open_partitions(), most, self._environment.wall_ms())
         if forgotten:

@@ -1,7 +1,7 @@
 """A bound on what the broker remembers of producers: `tallystick.producer.ids.max` (docs/decisions/0009).
 
 Idempotence costs memory per producer and partition, for a day (`producer.id.expiration.ms`), and so does a
-transactional batch that was refused after its verification. Whoever makes producers by the million would fill it.
+transactional batch that was refused after its verification. A client that makes producers by the million would fill it.
 Beyond the bound, those that have been silent for longest are forgotten, never one with an open transaction.
 """
 
@@ -26,7 +26,7 @@ _Found = tuple[int, int, int, bytes]
 
 
 async def enforce(partitions: Sequence[Partition], most: int, now_ms: int) -> int:
-    """Forget who is beyond the bound; returns how many were. The loop breathes meanwhile.
+    """Forget the producers beyond the bound; returns how many were. The loop breathes meanwhile.
 
     First those who only ever asked to be verified: nothing of theirs was written.
     """
@@ -46,7 +46,7 @@ async def enforce(partitions: Sequence[Partition], most: int, now_ms: int) -> in
     oldest = await _longest_silent(partitions, wanted - forgotten)
     for _, index, producer_id, packed in oldest:
         partition = partitions[index]
-        # Whoever has written meanwhile has another entry, and stays.
+        # A producer that has written meanwhile has another entry, and stays.
         if not partition.discarded and partition.derived.producers.forget(producer_id, packed):
             forgotten += 1
     return forgotten

@@ -61,12 +61,12 @@ class ConfigServices(WithCluster, WithConfig, WithEnvironment, WithNodeId, WithT
 async def describe_configs(
     services: ConfigServices, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    """Tell settings, where they come from and what else could have said them. Answered at once.
+    """Settings with their source and synonyms. Answered at once.
 
-    No keys (null) means all. A secret is never told. v3: types and documentation. A subscription to metrics of clients
-    (KIP-714) has its defaults, whatever its name, and a group no settings: neither is kept here. Loggers have none
-    either: INVALID_REQUEST. A resource that is named more than once is described once, with all keys
-    that are wanted of it: a few bytes would be answered with 20 KB each time.
+    No keys (null) means all. A secret is never returned. v3: types and documentation. A subscription to metrics of
+    clients (KIP-714) has its defaults, whatever its name, and a group no settings: neither is kept here. Loggers have
+    none either: INVALID_REQUEST. A resource that is named more than once is described once, with all keys that are
+    wanted of it: a few bytes would be answered with 20 KB each time.
     """
     time_slice = services.environment.time_slice()
     wanted: dict[tuple[int, str], set[str] | None] = {}
@@ -171,7 +171,7 @@ async def alter_configs(
         alterations = tuple(Alteration(config.name, config.value) for config in one.configs)
         return AlteredResource(one.resource_type, one.resource_name, alterations, replace=True)
 
-    def told(result: AlterationResult) -> AlterConfigsResponseAlterConfigsResourceResponse:
+    def response_of(result: AlterationResult) -> AlterConfigsResponseAlterConfigsResourceResponse:
         return AlterConfigsResponseAlterConfigsResourceResponse(
             error_code=result.error,
             error_message=result.message,
@@ -180,7 +180,7 @@ async def alter_configs(
         )
 
     results = await _alter(services, request.resources, altered, validate_only=request.validate_only)
-    return AlterConfigsResponse(responses=await services.environment.time_slice().each(told, results))
+    return AlterConfigsResponse(responses=await services.environment.time_slice().each(response_of, results))
 
 
 @handles(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, versions=range(0, 2))
@@ -196,7 +196,7 @@ async def incremental_alter_configs(
         alterations = tuple(Alteration(config.name, config.value, config.config_operation) for config in one.configs)
         return AlteredResource(one.resource_type, one.resource_name, alterations)
 
-    def told(result: AlterationResult) -> IncrementalAlterConfigsResponseAlterConfigsResourceResponse:
+    def response_of(result: AlterationResult) -> IncrementalAlterConfigsResponseAlterConfigsResourceResponse:
         return IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
             error_code=result.error,
             error_message=result.message,
@@ -205,7 +205,7 @@ async def incremental_alter_configs(
         )
 
     results = await _alter(services, request.resources, altered, validate_only=request.validate_only)
-    return IncrementalAlterConfigsResponse(responses=await services.environment.time_slice().each(told, results))
+    return IncrementalAlterConfigsResponse(responses=await services.environment.time_slice().each(response_of, results))
 
 
 async def _alter(

@@ -21,7 +21,7 @@ class FeatureServices(WithCluster, WithNodeId, Protocol):
 async def update_features(
     services: FeatureServices, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
-    """Finalise features at other levels, all of them or none. Answered when that is durable, and ApiVersions tells it.
+    """Finalise features at other levels, all of them or none. Answered when that is durable and in ApiVersions.
 
     `transaction.version` may go up and down while clients are at work: each request says by its own version which
     protocol it speaks; the level decides what clients choose for their next transaction, how the broker's own aborts

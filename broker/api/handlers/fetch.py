@@ -36,7 +36,7 @@ LEADER_ERRORS = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER
 AT_ONCE = 500
 """Partitions that are looked at in one turn; a fetch of more takes turns with others."""
 LEADER_HINTS_SINCE = 16
-"""KIP-951: from this version on an answer says who leads now. It does not help whoever is ahead of the leader."""
+"""KIP-951: from this version on a response names the current leader. It does not help a client ahead of the leader."""
 
 
 class FetchServices(WithConfig, WithEndpoints, WithEnvironment, WithTopics, Protocol):

@@ -84,6 +84,6 @@ async def _ready(services: CoordinatorServices, key_type: int, key: str) -> Erro
     except CoordinatorError as refused:
         _log.warning("an internal topic could not be made", topic=topic, error=refused.error.name)
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    # The node opens the shards of a topic by itself; whoever asks for one just does not want to be sent away.
+    # The node opens the shards of a topic by itself; opening them here spares this client a retry.
     shards.open(found.partitions)
     return ErrorCode.NONE

@@ -258,11 +258,11 @@ async def offset_delete(
     topics = []
     for topic in request.topics:
 
-        def told(partition: OffsetDeleteRequestPartition, name: str = topic.name) -> OffsetDeleteResponsePartition:
+        def result_of(partition: OffsetDeleteRequestPartition, name: str = topic.name) -> OffsetDeleteResponsePartition:
             error = known.get((name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=error)
 
-        partitions = await time_slice.each(told, topic.partitions)
+        partitions = await time_slice.each(result_of, topic.partitions)
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
         await time_slice.give_way()
     return OffsetDeleteResponse(topics=topics)

@@ -95,9 +95,9 @@ async def sync_group(services: GroupServices, context: RequestContext, request: 
 
 @handles(HeartbeatRequest, HeartbeatResponse, versions=range(0, 5))
 async def heartbeat(services: GroupServices, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Stay a member. REBALANCE_IN_PROGRESS tells it to join again. v3 static members.
+    """Stay a member. REBALANCE_IN_PROGRESS makes it join again. v3 static members.
 
-    While the coordinator loads it says NONE, as Kafka does: nobody needs to worry yet.
+    While the coordinator loads it answers NONE, as Kafka does: the session has not ended.
     """
     if not request.group_id:
         return heartbeat_answer(ErrorCode.INVALID_GROUP_ID)

@@ -56,11 +56,11 @@ class MetadataServices(WithCluster, WithConfig, WithEndpoints, WithEnvironment, 
 def api_versions(
     services: MetadataServices, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
-    """Tell which APIs we speak in which versions, and the cluster's features. Answered at once.
+    """The APIs we speak, with their versions, and the cluster's features. Answered at once.
 
     A version we do not know never gets here: the dispatcher answers version 0 with error 35 (KIP-511). v3: the client
     says its name (INVALID_REQUEST for one that is none); features as tagged fields. v4: features whose lowest level
-    is 0 are told too; older clients stumble over them (KAFKA-17011).
+    is 0 are listed too; older clients stumble over them (KAFKA-17011).
     """
     version = context.api_version
     if version >= 3:

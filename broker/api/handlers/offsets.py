@@ -67,8 +67,8 @@ async def list_offsets(
     (-4), which is the beginning; v9 and v11 the end of what is tiered (-5) and the beginning of what is to be (-6):
     nothing ever is, so both are unknown.
     """
-    asked = ((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
-    await _wait_a_moment(services, asked)
+    requested = ((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    await _wait_a_moment(services, requested)
     slice_ = services.environment.time_slice()
     topics: list[ListOffsetsTopicResponse] = []
     for topic in request.topics:
@@ -168,8 +168,8 @@ async def offset_for_leader_epoch(
 
     The largest epoch up to the one asked for, and its end; (-1, -1) for an epoch still to come. v3 replica id, ignored.
     """
-    asked = ((topic.topic, one.partition) for topic in request.topics for one in topic.partitions)
-    await _wait_a_moment(services, asked)
+    requested = ((topic.topic, one.partition) for topic in request.topics for one in topic.partitions)
+    await _wait_a_moment(services, requested)
     time_slice = services.environment.time_slice()
     topics: list[OffsetForLeaderTopicResult] = []
     for topic in request.topics:
@@ -205,8 +205,8 @@ async def delete_records(
     writes it down with the next checkpoint). Compacted topics refuse (44). A partition that is named twice is answered
     once, and its last offset holds, as in Kafka.
     """
-    asked = ((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
-    await _wait_a_moment(services, asked)
+    requested = ((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    await _wait_a_moment(services, requested)
     time_slice = services.environment.time_slice()
     wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
     waits: list[asyncio.Future[None]] = []

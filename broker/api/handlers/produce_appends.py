@@ -28,7 +28,7 @@ from storage.log import StorageFailed
 ZSTD_SINCE = 7
 NO_RECORDS = memoryview(b"")
 NOT_IN_TRANSACTION = "The partition is not in the producer's open transaction."
-"""Clients before Produce 11 do not know TRANSACTION_ABORTABLE; the words are for whoever reads their log."""
+"""Clients before Produce 11 do not know TRANSACTION_ABORTABLE; the message is for the client's log."""
 MANY_PRODUCERS = "The request holds transactional batches of more than one producer."
 
 
@@ -69,7 +69,7 @@ class Commits:
         self._done: asyncio.Future[ProduceResponse] | None = None
 
     def told(self, response: PartitionProduceResponse, error: Exception | None) -> None:
-        """One is, or never will be."""
+        """One append is committed, or never will be."""
         if error is not None:
             code = error.code if isinstance(error, PartitionError) else ErrorCode.KAFKA_STORAGE_ERROR
             response.error_code = code
@@ -98,7 +98,7 @@ def append_and_publish(
     if next_offset < 0:
         return False
     if write.partition is not None:
-        services.group_commit.publish(write.partition)  # whatever acks is: nobody waits for the sync of another log
+        services.group_commit.publish(write.partition)  # whatever acks is: no request waits for the sync of another log
         if request.acks == -1 and write.partition.high_watermark < next_offset:
             commits.missing += 1
             write.partition.when_committed(next_offset, partial(commits.told, write.response))

@@ -53,10 +53,10 @@ async def create_topics(
     except CoordinatorError as refused:
         error = refused.error
 
-        def told(topic: CreatableTopic) -> CreatableTopicResult:
+        def result_of(topic: CreatableTopic) -> CreatableTopicResult:
             return CreatableTopicResult(name=topic.name, error_code=error, error_message=None, configs=[])
 
-        results = await services.environment.time_slice().each(told, request.topics)
+        results = await services.environment.time_slice().each(result_of, request.topics)
     return CreateTopicsResponse(topics=results)
 
 
@@ -77,10 +77,10 @@ async def delete_topics(
     except CoordinatorError as refused:
         error = refused.error
 
-        def told(topic: DeleteTopicState) -> DeletableTopicResult:
+        def result_of(topic: DeleteTopicState) -> DeletableTopicResult:
             return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=error)
 
-        results = await time_slice.each(told, topics)
+        results = await time_slice.each(result_of, topics)
     return DeleteTopicsResponse(responses=results)
 
 
@@ -97,10 +97,10 @@ async def create_partitions(
     except CoordinatorError as refused:
         error = refused.error
 
-        def told(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+        def result_of(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
             return CreatePartitionsTopicResult(name=topic.name, error_code=error)
 
-        results = await services.environment.time_slice().each(told, request.topics)
+        results = await services.environment.time_slice().each(result_of, request.topics)
     return CreatePartitionsResponse(results=results)
 
 

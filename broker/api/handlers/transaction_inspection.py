@@ -42,7 +42,7 @@ class InspectionServices(WithEnvironment, WithTopics, WithTransactions, Protocol
 async def describe_producers(
     services: InspectionServices, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
-    """What each partition knows of its producers; `current_txn_start_offset` tells an open transaction. A partition
+    """What each partition knows of its producers; `current_txn_start_offset` is set in an open transaction. A partition
     that is named twice is described once."""
     directory = services.topics
     await directory.to_open.wait_a_moment(

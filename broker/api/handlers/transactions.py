@@ -1,7 +1,7 @@
 """InitProducerId (22), AddPartitionsToTxn (24), AddOffsetsToTxn (25), EndTxn (26): what a transactional producer says
 to its coordinator.
 
-Old versions know no PRODUCER_FENCED and are told INVALID_PRODUCER_EPOCH instead (KIP-588). The APIs of leaders and
+Old versions know no PRODUCER_FENCED and get INVALID_PRODUCER_EPOCH instead (KIP-588). The APIs of leaders and
 operators are in `transaction_markers` and `transaction_inspection`.
 
 What we do not do: two-phase commit by InitProducerId 6 (KIP-939, unstable in Kafka, too).
@@ -47,7 +47,7 @@ FIRST_WITH_FENCED = {
 BROKER_FORM = 4
 """From here on AddPartitionsToTxn is what brokers say to each other: many transactions, add or verify (KIP-890)."""
 ENDS_WITH_BUMP = 5
-"""From here on EndTxn bumps the epoch and tells the new one."""
+"""From here on EndTxn bumps the epoch and returns the new one."""
 
 Results = dict[tuple[str, int], ErrorCode]
 
@@ -71,7 +71,7 @@ def _known_to(error: ErrorCode, request: type, version: int) -> ErrorCode:
 async def init_producer_id(
     services: TransactionServices, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
-    """A producer id; with a transactional id, the next epoch of it, which fences whoever has the one before.
+    """A producer id; with a transactional id, the next epoch of it, which fences the producer with the one before.
 
     Answered when the record is durable. Over an open transaction, that one is aborted first; the request is held for
     it for a moment, then answered CONCURRENT_TRANSACTIONS. v2 flexible; v3 the identity the client believes it has, to
