@@ -96,7 +96,7 @@ def test_nothing_is_called_by_a_name_that_says_nothing() -> None:
     assert classes == []
 
 
-def test_each_bound_of_what_clients_make_us_hold_names_its_tests() -> None:
+def test_each_bound_of_memory_held_for_clients_names_its_tests() -> None:
     rows = [line for line in BOUNDS.read_text().splitlines() if line.startswith("| ")][1:]
     named = {row.split("|")[1]: re.findall(r"`([\w/]+\.py)`", row.split("|")[4]) for row in rows}
     assert len(named) >= 18
@@ -108,7 +108,7 @@ SAID_ONCE = ("__consumer_offsets", "__transaction_state", "__cluster_metadata", 
 """The names of internal topics, and the largest int16, which bounds epochs and strings."""
 
 
-def test_names_of_internal_topics_and_the_largest_epoch_are_said_once() -> None:
+def test_internal_topic_names_and_the_largest_epoch_are_defined_once() -> None:
     said = [
         node.value.partition("-")[0] if isinstance(node.value, str) else node.value
         for path in OURS
@@ -256,7 +256,7 @@ def test_every_file_of_ours_says_what_it_owns() -> None:
     assert [relative(path) for path in files if ast.get_docstring(parsed_file(path)) is None] == []
 
 
-def test_every_handler_is_in_the_catalogue_and_says_what_it_does() -> None:
+def test_every_handler_is_described_in_the_catalogue() -> None:
     catalogue = load_handlers()
     assert len(catalogue) > 30
     silent = [entry.name for entry in catalogue.values() if not (entry.handler.__doc__ or "").strip()]

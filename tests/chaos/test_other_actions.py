@@ -92,7 +92,7 @@ def test_a_complete_that_is_refused_stays_due(broker: ForkedBroker) -> None:
     told(broker, "complete.before-append=fail:NOT_ENOUGH_REPLICAS@1x4", tale)
 
 
-def test_a_decision_that_is_refused_leaves_the_id_as_it_was(broker: ForkedBroker) -> None:
+def test_a_refused_decision_leaves_the_id_unchanged(broker: ForkedBroker) -> None:
     """I03: EndTxn is answered with a retriable error, and the client's next try goes through."""
 
     async def tale(client: Client) -> None:
@@ -204,7 +204,7 @@ def test_a_failed_sync_ends_the_process_and_nothing_is_acknowledged(broker: Fork
     asyncio.run(look())
 
 
-def test_a_disk_that_is_full_when_a_decision_is_resumed_ends_the_process(broker: ForkedBroker) -> None:
+def test_a_full_disk_during_a_resumed_decision_ends_the_process(broker: ForkedBroker) -> None:
     """A start goes on with a PREPARE_ABORT while it loads the coordinator. If the disk refuses that, nobody asked for
     it and nobody waits: the process ends loudly all the same, and the next start aborts (I44)."""
 

@@ -52,7 +52,7 @@ def kinds(loaded: Loaded) -> set[str]:
     return {text.partition(":")[0] for text in verdict(loaded.history)}
 
 
-def test_a_clean_history_passes_and_a_cut_line_at_its_end_does_no_harm(tmp_path: Path) -> None:
+def test_a_clean_history_with_a_cut_last_line_passes(tmp_path: Path) -> None:
     book = Book(tmp_path)
     book.claim("a")
     book.transaction("a", 1, outcome=True)
@@ -77,7 +77,7 @@ def test_each_kind_of_anomaly_is_found(tmp_path: Path) -> None:
     assert kinds(book.loaded([10, 11], [10, 11, 20, 21])) == {"aborted read"}
 
 
-def test_whoever_lost_his_id_writes_no_more(tmp_path: Path) -> None:
+def test_a_worker_that_lost_its_id_stops_writing(tmp_path: Path) -> None:
     book = Book(tmp_path)
     book.claim("a")
     book.claim("b")

@@ -87,7 +87,7 @@ def counts(bootstrap: str) -> dict[bytes, list[int]]:
     return shown
 
 
-def test_every_count_appears_once_though_instances_and_the_broker_are_killed(
+def test_every_count_appears_once_when_instances_and_broker_are_killed(
     broker: BrokerProcess, applications: Applications
 ) -> None:
     """I43, I44: counted once, written once, and the offsets with them, whoever dies in between."""

@@ -205,7 +205,7 @@ def test_an_operator_aborts_what_a_client_left_open(bootstrap: str, name: str, t
 
 
 @pytest.mark.parametrize("durability", ["fsync", "page-cache"])
-def test_copiers_in_a_group_copy_each_message_once_though_the_broker_is_killed(
+def test_copiers_copy_each_message_once_when_the_broker_is_killed(
     own_broker: Callable[..., BrokerProcess], tools: Tools, durability: str
 ) -> None:
     """Kafka's group-mode transactions test with hard bounces: two copiers of one group, random aborts, and a broker

@@ -143,7 +143,7 @@ def test_an_end_after_the_timeout_says_that_it_is_over(bootstrap: str, name: str
     run(bootstrap, story)
 
 
-def test_errors_of_settings_are_told_as_they_are(bootstrap: str, name: str) -> None:
+def test_errors_of_settings_are_reported_unchanged(bootstrap: str, name: str) -> None:
     async def story(client: Client) -> None:
         with pytest.raises(KafkaError, match="INVALID_TRANSACTION_TIMEOUT"):
             await leased(client, name, timeout_ms=2_000_000_000)
@@ -196,7 +196,7 @@ def test_a_killed_broker_costs_nothing_but_time(own_broker: Callable[..., Broker
     run(broker.bootstrap, story)
 
 
-def test_the_loop_of_a_process_is_one_and_gives_back_what_fails() -> None:
+def test_a_process_has_one_loop_that_returns_errors() -> None:
     async def fails() -> None:
         raise ValueError("this one")
 

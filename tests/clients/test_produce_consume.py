@@ -93,7 +93,7 @@ def test_what_one_client_compresses_another_one_reads(bootstrap: str, name: str)
     assert asyncio.run(asyncio.wait_for(read_with_aiokafka(), 60)) == [codec.encode() * 100 for codec in CODECS]
 
 
-def test_a_topic_is_made_by_the_first_who_writes_to_it(bootstrap: str, name: str) -> None:
+def test_the_first_producer_creates_a_topic(bootstrap: str, name: str) -> None:
     write(bootstrap, name, payload(10), topic__metadata__refresh__fast__interval__ms=20)
     assert sorted(values_of(read_all(bootstrap, name))) == payload(10)
 
@@ -141,7 +141,7 @@ def test_records_are_found_by_their_time(bootstrap: str, name: str) -> None:
     reader.close()
 
 
-def test_a_waiting_fetch_is_woken_by_the_record_it_waits_for(bootstrap: str, name: str) -> None:
+def test_an_awaited_record_wakes_the_fetch(bootstrap: str, name: str) -> None:
     make_topic(bootstrap, name)
     reader = consumer(bootstrap, fetch__wait__max__ms=30_000, session__timeout__ms=45_000, group__id=name)
     reader.subscribe([name])

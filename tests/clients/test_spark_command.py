@@ -115,7 +115,7 @@ def test_a_sink_between_two_batches(sink: Sink, name: str) -> None:
     assert "not on this cluster" in shown
 
 
-def test_a_transaction_that_a_dead_query_left_open_is_told_and_ended(sink: Sink) -> None:
+def test_an_open_transaction_of_a_dead_query_can_be_aborted(sink: Sink) -> None:
     """Its marker counts for nothing; after the end readers go on, and its writer is fenced (KIP-360)."""
     sink.batch("q", 3, [], commit=True)
     left = sink.batch("q", 4, [], commit=False)

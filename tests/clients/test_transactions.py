@@ -102,7 +102,7 @@ def test_a_second_producer_with_the_same_id_fences_the_first(bootstrap: str, nam
     assert both_views(bootstrap, name) == ([b"from the new one"], [b"from the new one", b"from the old one"])
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_by_the_broker(bootstrap: str, name: str) -> None:
+def test_a_transaction_past_its_timeout_is_aborted(bootstrap: str, name: str) -> None:
     make_topic(bootstrap, name)
     sender = producer(bootstrap, transactional__id=name, transaction__timeout__ms=1000)
     sender.init_transactions(SECONDS)
@@ -124,7 +124,7 @@ def test_a_timeout_beyond_the_brokers_maximum_is_refused(bootstrap: str, name: s
     assert caught.value.args[0].name() == "INVALID_TRANSACTION_TIMEOUT"
 
 
-def test_an_empty_transaction_and_an_empty_map_of_offsets_are_fine(bootstrap: str, name: str) -> None:
+def test_an_empty_transaction_and_empty_offsets_are_fine(bootstrap: str, name: str) -> None:
     sender = producer(bootstrap, transactional__id=name)
     sender.init_transactions(SECONDS)
     for end in (sender.commit_transaction, sender.abort_transaction):
@@ -144,7 +144,7 @@ def committed_offset(bootstrap: str, group: str, topic: str) -> int:
     return int(found)
 
 
-def test_offsets_sent_to_a_transaction_appear_with_it_or_not_at_all(bootstrap: str, name: str) -> None:
+def test_transactional_offsets_appear_with_their_transaction_or_not_at_all(bootstrap: str, name: str) -> None:
     """Consume, transform, produce: once aborted, once committed."""
     source, target = make_topic(bootstrap, f"{name}-in"), make_topic(bootstrap, f"{name}-out")
     write(bootstrap, source, [f"{number}".encode() for number in range(10)])
@@ -165,7 +165,7 @@ def test_offsets_sent_to_a_transaction_appear_with_it_or_not_at_all(bootstrap: s
     reader.close()
 
 
-def test_a_member_of_an_old_generation_cannot_commit_through_a_transaction(bootstrap: str, name: str) -> None:
+def test_a_member_of_an_old_generation_cannot_commit_offsets(bootstrap: str, name: str) -> None:
     """KIP-447: the group's generation fences, and the same producer goes on after the abort."""
     make_topic(bootstrap, name)
     write(bootstrap, name, [b"x"])

@@ -82,7 +82,7 @@ def assert_same(ours: Any, theirs: Any, version: int, path: str) -> None:
 
 
 @pytest.mark.parametrize("pair", [pair for pair in messages() if not is_too_young(pair)], ids=label)
-def test_kafka_python_reads_what_we_write_and_writes_what_we_read(pair: tuple[type, int]) -> None:
+def test_kafka_python_and_we_read_each_others_writes(pair: tuple[type, int]) -> None:
     """Byte for byte, and name by name, for messages that fill every field of the version."""
     cls, version = pair
     oracle = witness(cls)

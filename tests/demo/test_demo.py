@@ -47,7 +47,7 @@ def test_a_planted_fault_turns_the_verdict_red(plant: str, line: str) -> None:
     assert figures[line] != 0
 
 
-def test_the_plan_is_the_same_for_everybody_who_draws_it() -> None:
+def test_the_plan_is_the_same_for_every_process() -> None:
     settings = Settings("nowhere:1", 2500, seed=5)
     assert [transfer for batch, _ in batches(settings) for transfer in batch] == list(all_transfers(settings))
     assert list(all_transfers(settings)) != list(all_transfers(Settings("nowhere:1", 2500, seed=6)))

@@ -56,8 +56,8 @@ def test_it_applies_and_leaves_no_trace(name: str) -> None:
     assert [function.__code__ for function in functions] == before
 
 
-def test_text_that_is_gone_is_told() -> None:
-    here = f"{__name__}:test_text_that_is_gone_is_told"
+def test_missing_text_is_reported() -> None:
+    here = f"{__name__}:test_missing_text_is_reported"
     with pytest.raises(Stale):
         changed_code(function_at(here), [Change(here, "this text is " + "nowhere", "")])
     with pytest.raises(Stale):
@@ -79,7 +79,7 @@ def test_each_has_a_story_that_notices_it() -> None:
     assert set(found.values()) <= stories
 
 
-def test_a_line_of_the_page_stays_until_its_mutant_is_examined_again() -> None:
+def test_a_page_line_stays_until_its_mutant_is_reexamined() -> None:
     one, other = (MUTANTS[name] for name in SAMPLE[:2])
     before = page([Verdict(one, "seed 3", "", "", "", 0.0), Verdict(other, "", "", "", "", 0.0)], "")
     after = page([Verdict(other, "scenario A | B", "", "x", "x.py::test_y[1]", 0.0)], before)
@@ -90,7 +90,7 @@ def test_a_line_of_the_page_stays_until_its_mutant_is_examined_again() -> None:
     assert page([], after) == after
 
 
-def test_what_no_story_can_notice_counts_when_its_test_notices_it() -> None:
+def test_mutants_without_a_story_count_when_their_test_notices() -> None:
     mutant = next(mutant for mutant in MUTANTS.values() if mutant.unseen)
     assert Verdict(mutant, "", "", "a test", "", 0.0).noticed
     assert not Verdict(mutant, "", "", "", "", 0.0).noticed

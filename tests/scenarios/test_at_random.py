@@ -20,7 +20,7 @@ LOOKS = (
 
 
 @pytest.mark.parametrize("cluster", [0, 2])
-def test_a_seed_tells_one_story_and_we_come_to_its_end(cluster: int) -> None:
+def test_a_seeds_story_is_repeatable_and_completes(cluster: int) -> None:
     """I44: whatever is asked in whatever order, every step is answered, and what was decided comes to its end: nothing
     is undecided later, and a power cut changes nothing of what is shown (I14, I24, I48)."""
     for seed in range(15):

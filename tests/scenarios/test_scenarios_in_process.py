@@ -16,7 +16,7 @@ def named(told: tuple[Scenario, int]) -> str:
 
 
 @pytest.mark.parametrize("told", TOLD, ids=named)
-def test_the_broker_answers_as_the_story_says_and_as_kafka_did(told: tuple[Scenario, int]) -> None:
+def test_the_broker_responds_as_the_story_and_kafka_do(told: tuple[Scenario, int]) -> None:
     """Field by field, but for what a story declares and explains in a decision."""
     scenario, version = told
     answers = virtual.play(scenario, version)

@@ -63,7 +63,7 @@ def test_every_record_of_kafka_belongs_to_a_file() -> None:
     assert {path.stem[: -len("-tv0")] for path in (FOLDER / "kafka").glob("*.json")} <= stems
 
 
-def test_no_two_stories_write_markers_of_one_producer_into_shared_partitions() -> None:
+def test_stories_do_not_share_a_partition_and_producer_for_markers() -> None:
     """Over TCP they share the partitions of `__consumer_offsets`: the epoch of one would refuse the other's marker."""
     writers: dict[str, set[str]] = {}
     for scenario in all_scenarios():

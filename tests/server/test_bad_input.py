@@ -67,7 +67,7 @@ def test_unsupported_versions_close_the_connection(broker: Broker, key: int, ver
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
-def test_api_versions_of_an_unknown_version_is_answered_in_the_oldest_form(broker: Broker, version: int) -> None:
+def test_unknown_api_versions_versions_get_the_oldest_response(broker: Broker, version: int) -> None:
     """KIP-511."""
     with Wire(broker) as wire:
         wire.send(framed(header(18, version) + bytes(3)))
@@ -144,7 +144,7 @@ def test_acks_that_do_not_exist_and_topics_that_do_not(broker: Broker) -> None:
     assert end_offset(broker, "there") == 0
 
 
-def test_acks_0_is_not_answered_and_a_failure_closes_the_connection(broker: Broker) -> None:
+def test_acks_0_gets_no_response_and_a_failure_disconnects(broker: Broker) -> None:
     make_topic(broker, "acks-0")
     with Wire(broker) as wire:
         wire.send(request_frame(produce("acks-0", batch(), acks=0), 9, 1))

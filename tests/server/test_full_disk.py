@@ -37,7 +37,7 @@ def start_on_a_small_disk(folder: Path) -> "tuple[subprocess.Popen[bytes], str]"
     return process, ready.read_text().strip()
 
 
-def test_a_full_disk_stops_the_broker_and_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_broker_without_losing_acknowledged_records(tmp_path: Path) -> None:
     process, bootstrap = start_on_a_small_disk(tmp_path)
     batch = bytes(build_batch([NewRecord(key=None, value=bytes(100_000), timestamp_ms=1)]))
     acknowledged, refused = 0, ErrorCode.NONE

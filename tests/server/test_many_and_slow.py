@@ -123,7 +123,7 @@ def test_a_client_gone_in_a_long_poll_leaves_nothing_behind(broker: Broker) -> N
     assert sockets(broker) <= before
 
 
-def test_a_client_gone_in_a_join_does_not_hold_up_its_group(broker: Broker) -> None:
+def test_a_disconnect_during_join_does_not_block_the_group(broker: Broker) -> None:
     def join(session_ms: int) -> JoinGroupRequest:
         return JoinGroupRequest(
             group_id="left-alone",

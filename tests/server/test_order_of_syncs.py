@@ -91,7 +91,7 @@ def test_a_record_is_synced_between_its_write_and_its_answer(tmp_path: Path) -> 
     assert of_files(calls_in(tmp_path / "trace"), log) == [*each, "answer"] * 3
 
 
-def test_a_file_has_its_contents_and_then_its_name_before_the_answer(tmp_path: Path) -> None:
+def test_a_file_and_its_name_are_synced_before_the_response(tmp_path: Path) -> None:
     records = bytes(build_batch([NewRecord(key=None, value=b"v", timestamp_ms=1)]))
     asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])
     with Broker(durability="fsync") as broker:

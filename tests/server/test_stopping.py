@@ -28,7 +28,7 @@ SMALL = bytes(build_batch([NewRecord(key=None, value=b"x", timestamp_ms=1)]))
 LARGE = bytes(build_batch([NewRecord(key=None, value=bytes(900_000), timestamp_ms=1)]))
 
 
-def test_who_is_silent_for_too_long_is_disconnected_and_who_speaks_or_waits_is_not() -> None:
+def test_idle_connections_are_closed() -> None:
     with Broker(in_memory=True, config={"connections.max.idle.ms": 500}) as broker:
         make_topic(broker, "quiet")
         with Wire(broker) as silent, Wire(broker) as waiting, Wire(broker) as talking:

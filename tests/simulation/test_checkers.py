@@ -216,7 +216,7 @@ def test_a_checker_objects_to(name: str, wrong: Callable[[Story], None]) -> None
     assert list(CHECKERS[name](story.history))
 
 
-def test_every_checker_is_told_of_a_wrong() -> None:
+def test_every_checker_notices_a_wrong() -> None:
     assert {name for name, _ in WRONGS} == set(CHECKERS)
 
 
@@ -241,7 +241,7 @@ def test_only_what_came_back_may_be_processed_again(reader: str, time: int, offs
 @pytest.mark.parametrize(
     ("step", "is_excused"), [(1, False), (2, True), (3, False)], ids=["before both", "in between", "after both"]
 )
-def test_a_group_may_begin_again_when_the_clock_was_set_forward(step: int, is_excused: bool) -> None:
+def test_a_group_may_restart_when_the_clock_jumps_forward(step: int, is_excused: bool) -> None:
     """Found without members and offsets, it was forgotten: its first generation has an owner before and one after
     (KIP-211; seed 12300)."""
     history = History()

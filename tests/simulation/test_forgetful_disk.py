@@ -33,7 +33,7 @@ def after_power_cuts(disk: SimulatedDisk) -> set[bytes]:
     return {content(disk.after_power_cut(Random(drawn), any_subset=drawn % 2 == 0)) for drawn in range(100)}
 
 
-def test_what_a_failed_sync_was_to_bring_to_the_disk_never_gets_there_by_itself() -> None:
+def test_writes_of_a_failed_sync_never_reach_the_disk_later() -> None:
     """Linux takes the pages for clean: they are read from the page cache until the power is gone."""
     disk = failing_once()
     file = disk.open("log", create=True)
@@ -46,7 +46,7 @@ def test_what_a_failed_sync_was_to_bring_to_the_disk_never_gets_there_by_itself(
     assert after_power_cuts(killed) == {b""}
 
 
-def test_after_a_failed_sync_later_writes_leave_a_hole_before_them() -> None:
+def test_writes_after_a_failed_sync_follow_a_hole() -> None:
     disk = failing_once()
     file = disk.open("log", create=True)
     file.append([b"kept"])
@@ -72,7 +72,7 @@ def test_what_is_written_once_more_is_synced_like_anything_else() -> None:
     assert after_power_cuts(disk) == {b"lost"}
 
 
-def test_a_truncation_that_was_not_synced_may_or_may_not_have_happened() -> None:
+def test_an_unsynced_truncation_may_be_undone() -> None:
     disk = SimulatedDisk()
     file = disk.open("log", create=True)
     file.append([b"0123456789"])

@@ -29,7 +29,7 @@ def batch(*codes: int, sequence: int = 0, place: Place = A) -> Batch:
     return made
 
 
-def test_the_first_batch_was_turned_away_and_the_second_let_in() -> None:
+def test_the_first_batch_is_refused_and_the_second_accepted() -> None:
     """A partition takes any sequence of a producer that it does not know; Kafka's does too."""
     first = batch(AGAIN, OUT_OF_ORDER)
     assert overtaken(first, [first, batch(0, sequence=1)], [])

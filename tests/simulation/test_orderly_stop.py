@@ -37,7 +37,7 @@ def _plan(client_from_s: float) -> Plan:
     )
 
 
-def test_a_stop_that_fails_is_what_is_wrong_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_stop_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process ends of it, as the real one does. One that lived on without its port would be asked for ever, and the
     run would be called stuck."""
     stop = Node.stop
@@ -54,7 +54,7 @@ def test_a_stop_that_fails_is_what_is_wrong_with_the_run(monkeypatch: pytest.Mon
     assert violation.startswith("an orderly stop failed:") and "not today" in violation
 
 
-def test_work_that_is_given_up_has_ended_before_the_logs_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_work_ends_before_the_logs_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing may write into them any more."""
     stop, close_logs = Node.stop, Node._close_logs
     ended: list[bool] = []

@@ -195,7 +195,7 @@ def test_deleted_records_are_data_loss_only_if_asked(spark: Any, bootstrap: str,
         arrow(spark, bootstrap, **named).collect()
 
 
-def test_the_report_of_gaps_counts_what_is_gone_instead_of_failing(spark: Any, bootstrap: str, name: str) -> None:
+def test_the_report_of_gaps_counts_losses_instead_of_failing(spark: Any, bootstrap: str, name: str) -> None:
     fill(bootstrap, name, 1, 40)
     delete_below(bootstrap, name, 25)
     frame = arrow(spark, bootstrap, subscribe=name, startingOffsets=at(name, p0=5), reportGaps="true")

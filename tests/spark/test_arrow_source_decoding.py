@@ -264,7 +264,7 @@ def test_damaged_records_are_an_error_and_nothing_else(seed: int) -> None:
     assert found == [{name: row[name] for name in names} for row in plain_rows(log, None, 0, log.end)]
 
 
-def test_a_wrong_checksum_is_told() -> None:
+def test_a_wrong_checksum_is_reported() -> None:
     batch = bytearray(build_batch([NewRecord(b"value")]))
     batch[-3] ^= 1
     log = Log()

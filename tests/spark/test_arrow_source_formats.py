@@ -175,7 +175,7 @@ def test_avro_without_a_type_in_spark_is_refused(registry: FakeRegistry, schema:
         decoding(registry, "avro").reader().ddl()
 
 
-def test_bytes_that_are_no_avro_end_the_read_or_are_null(registry: FakeRegistry) -> None:
+def test_invalid_avro_ends_the_read_or_is_null(registry: FakeRegistry) -> None:
     number = registry.register("t-value", "AVRO", json.dumps(ORDER))
     values = [avro(ORDER, order(1), number), framed(number, b"\2"), b"plain"]
     with pytest.raises(CannotDecode, match=r"t-0 \[0, 9\), row 1.*decodeErrors"):

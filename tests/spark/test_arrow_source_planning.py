@@ -58,7 +58,7 @@ def latest(of: ArrowStreamReader, limit: Any = None, **begin: int) -> dict[str, 
     return of.latestOffset(start, limit or ReadMaxRows(1 << 40)).get("t", {})
 
 
-def test_an_end_that_goes_back_for_a_moment_is_asked_for_again() -> None:
+def test_an_end_that_briefly_goes_back_is_requested_again() -> None:
     """As a broker may say that has just come back and does not know its high watermark yet."""
     lookups = FakeLookups({0: 70}, {0: 90}, {0: 120})
     assert latest(reader(lookups), p0=100) == {"0": 120}
@@ -70,7 +70,7 @@ def test_an_end_that_stays_behind_is_data_loss() -> None:
         latest(reader(FakeLookups({0: 70})), p0=100)
 
 
-def test_an_end_that_stays_behind_is_not_followed_where_loss_is_accepted() -> None:
+def test_an_end_that_stays_back_is_ignored_when_accepting_loss() -> None:
     """Spark would read offsets twice; the query waits where it is."""
     assert latest(reader(FakeLookups({0: 70, 1: 50}), failOnDataLoss="false"), p0=100, p1=20) == {"0": 100, "1": 50}
 
@@ -81,7 +81,7 @@ def test_a_partition_that_is_gone_is_data_loss() -> None:
     assert latest(reader(FakeLookups({0: 70}), failOnDataLoss="false"), p0=50, p1=5) == {"0": 70}
 
 
-def test_a_topic_made_anew_is_data_loss_though_it_is_longer_than_what_was_read() -> None:
+def test_a_longer_recreated_topic_is_data_loss() -> None:
     """Its offsets mean other records: its id says so, not its end."""
     lookups = FakeLookups({0: 50}, {0: 70})
     of, accepting = reader(lookups), reader(lookups, failOnDataLoss="false")
@@ -101,7 +101,7 @@ def test_available_now_ends_where_it_began_to_look() -> None:
     assert latest(of, ReadAllAvailable(), p0=0) == {"0": 100}
 
 
-def test_few_offsets_wait_until_there_are_enough_or_it_took_too_long() -> None:
+def test_few_offsets_wait_for_more_or_for_the_timeout() -> None:
     of = reader(FakeLookups({0: 30}, {0: 60}), minOffsetsPerTrigger="50")
     assert isinstance(of.getDefaultReadLimit(), ReadMinRows)
     assert latest(of, p0=0) == {"0": 0}
@@ -110,7 +110,7 @@ def test_few_offsets_wait_until_there_are_enough_or_it_took_too_long() -> None:
     assert latest(at_once, p0=0) == {"0": 30}
 
 
-def test_a_partition_that_came_meanwhile_is_read_from_its_first_offset() -> None:
+def test_a_new_partition_is_read_from_its_first_offset() -> None:
     """A replay of the batch reads the same offsets, so where its log begins today has no say; gone is data loss."""
     start, end = {"t": {"0": 10}}, {"t": {"0": 20, "1": 7}}
     planned = reader(FakeLookups({0: 20, 1: 7})).partitions(start, end)
@@ -137,7 +137,7 @@ def test_limits_are_shared_by_backlog_and_starve_nobody() -> None:
     assert limited(begin, end, 100) == {("t", 0): 99, ("t", 1): 1, ("t", 2): 5}
 
 
-def test_cuts_make_parts_of_one_size_by_count_and_by_most_records() -> None:
+def test_partitions_are_split_by_count_and_by_most_records() -> None:
     pieces = [OffsetRange("t", 0, 0, 900), OffsetRange("t", 1, 50, 150)]
     assert wanted_cuts(pieces, 10, 0) == {pieces[0]: [100, 200, 300, 400, 500, 600, 700, 800]}
     assert wanted_cuts(pieces, 0, 50) == {

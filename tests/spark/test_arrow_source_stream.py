@@ -136,7 +136,7 @@ def test_a_topic_made_anew_is_data_loss(spark: Any, bootstrap: str, name: str, c
         for case in (("jvm", "written"), ("jvm", "ended"), ("driver", "writing"))
     ],
 )
-def test_a_driver_killed_in_mid_batch_goes_on_from_its_checkpoint(
+def test_a_killed_driver_resumes_from_its_checkpoint(
     spark: Any, bootstrap: str, name: str, checkpoint: str, who: str, step: str
 ) -> None:
     """From kafka-arrow into kafka-eos: the replay reads exactly the offsets of the first try, and the group of the sink

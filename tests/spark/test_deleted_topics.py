@@ -66,7 +66,7 @@ def test_a_topic_that_is_named_and_deleted_ends_the_query(
 
 @pytest.mark.whole
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_topic_of_a_pattern_that_is_deleted_is_data_loss(
+def test_a_deleted_topic_of_a_pattern_is_data_loss(
     spark: Any, bootstrap: str, name: str, checkpoint: str, source: str
 ) -> None:
     make_topic(bootstrap, f"{name}-stays")
@@ -78,7 +78,7 @@ def test_a_topic_of_a_pattern_that_is_deleted_is_data_loss(
 
 @pytest.mark.whole
 @pytest.mark.parametrize("source", SOURCES)
-def test_where_loss_is_accepted_the_other_topics_of_a_pattern_go_on(
+def test_accepted_loss_keeps_the_other_topics_of_a_pattern(
     spark: Any, bootstrap: str, name: str, checkpoint: str, source: str
 ) -> None:
     """And a topic that comes back under the same name is read from its beginning: it was seen to be gone."""
@@ -111,7 +111,7 @@ def test_a_topic_made_anew_has_another_id(bootstrap: str, name: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.parametrize(("source", "left_out"), [("kafka", 20), ("kafka-arrow", 50)])
-def test_where_loss_is_accepted_a_topic_made_anew_is_read_from_a_later_offset(
+def test_accepted_loss_reads_a_recreated_topic_from_a_later_offset(
     spark: Any, bootstrap: str, name: str, checkpoint: str, source: str, left_out: int
 ) -> None:
     """Spark's source goes on at the end that it meets. Ours waits until the topic is as long as the one before: an end
@@ -131,7 +131,7 @@ def test_where_loss_is_accepted_a_topic_made_anew_is_read_from_a_later_offset(
 @pytest.mark.whole
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_batch_that_was_begun_and_cannot_be_read_any_more(
+def test_a_started_batch_that_became_unreadable(
     spark: Any, bootstrap: str, name: str, checkpoint: str, fail: str, again: bool
 ) -> None:
     """The checkpoint holds its offsets; a restart must read them. Without the topic it cannot; with a shorter one it

@@ -64,7 +64,7 @@ def take_back(checkpoint: str, batches: int) -> None:
 
 
 @pytest.mark.whole
-def test_a_copy_that_is_one_batch_old_is_caught_up_with(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
+def test_a_checkpoint_copy_one_batch_old_catches_up(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
     """It asks for the last batch again with the offsets that the marker has: that batch is skipped, rightly."""
     wanted = input_of(bootstrap, name)
     run_eos(spark, bootstrap, name, checkpoint)

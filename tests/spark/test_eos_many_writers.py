@@ -37,7 +37,7 @@ def right(bootstrap: str, name: str, wanted: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize(("partitions", "tasks"), [(4, 2), pytest.param(12, 5, marks=pytest.mark.whole)])
-def test_keys_go_where_java_puts_them_and_the_group_sees_it(
+def test_keys_are_partitioned_as_in_java(
     spark: Any, bootstrap: str, name: str, checkpoint: str, partitions: int, tasks: int
 ) -> None:
     """Every key in the stock sink's partition, rows without a key somewhere, source offsets in the transaction."""
@@ -144,7 +144,7 @@ def test_the_driver_is_killed_and_another_one_goes_on(
     right(bootstrap, name, wanted)
 
 
-def test_a_committed_batch_is_replayed_without_writing_and_its_state_moves_on(
+def test_a_replayed_committed_batch_writes_nothing_and_advances_its_state(
     spark: Any, bootstrap: str, name: str, checkpoint: str
 ) -> None:
     """Running counts: if the replay did not run the plan, the next counts would begin anew."""

@@ -77,7 +77,7 @@ def test_the_open_transaction_of_another_sink_hides_nothing(bootstrap: str, name
     run(bootstrap, story)
 
 
-def test_aborted_markers_do_not_count_for_a_reader_old_or_new(bootstrap: str, name: str) -> None:
+def test_aborted_markers_do_not_count_for_any_reader(bootstrap: str, name: str) -> None:
     async def story(client: Client) -> None:
         progress = ProgressTopic(client, name, PATIENCE_S)
         await progress.ensure()
@@ -104,7 +104,7 @@ def test_a_topic_that_would_forget_is_refused(bootstrap: str, name: str, partiti
     run(bootstrap, story)
 
 
-def test_something_else_in_the_topic_is_not_taken_for_a_marker() -> None:
+def test_other_records_are_not_taken_for_markers() -> None:
     for data in (b"", b"{}", b'{"v":1}', b"[]", b'{"v":2,"batch":1}'):
         with pytest.raises(UnsafeProgressTopic):
             Marker.from_bytes(data)

@@ -76,9 +76,7 @@ def test_a_task_that_never_ends_is_overtaken(spark: Any, story: Story, tmp_path:
     story.is_right_after_a_restart(spark)
 
 
-def test_the_first_attempt_is_fenced_by_the_second_and_the_query_goes_on(
-    spark: Any, story: Story, tmp_path: Path
-) -> None:
+def test_the_second_attempt_fences_the_first_and_the_query_continues(spark: Any, story: Story, tmp_path: Path) -> None:
     """It wakes up with rows in its hands and its lease taken; the task fails, the second attempt is Spark's answer."""
     done, said = story.told(tmp_path, "overtaken@writing")
     assert done, said
@@ -96,7 +94,7 @@ def test_spark_believes_the_attempt_that_is_fenced(spark: Any, story: Story, tmp
     story.is_right_after_a_restart(spark)
 
 
-def test_of_many_writers_the_second_attempt_is_refused_and_the_first_goes_on(story: Story, tmp_path: Path) -> None:
+def test_with_many_writers_the_first_attempt_wins(story: Story, tmp_path: Path) -> None:
     """Every batch, this one too, was written once: nothing had to be aborted."""
     done, said = story.told(tmp_path, "yield@claimed", many=True, tasks=2)
     assert done, said
@@ -105,7 +103,7 @@ def test_of_many_writers_the_second_attempt_is_refused_and_the_first_goes_on(sto
     assert len(output_of(story.bootstrap, story.name, read_committed=False)) == RECORDS
 
 
-def test_of_many_writers_one_that_dies_after_its_copy_was_refused(story: Story, tmp_path: Path) -> None:
+def test_a_writer_dying_after_its_copy_was_refused(story: Story, tmp_path: Path) -> None:
     """What it claimed nobody inherits: Spark gives the stage up, and the whole batch is written again."""
     done, said = story.told(tmp_path, "die@claimed", many=True, tasks=2)
     assert done, said

@@ -210,7 +210,7 @@ def test_a_query_goes_on_over_kill_9_of_the_broker(
         watch.finish()
 
 
-def test_the_stock_sink_goes_on_over_kill_9_of_the_broker(
+def test_the_stock_sink_survives_kill_9_of_the_broker(
     spark: Any, own_broker: Callable[..., BrokerProcess], name: str, checkpoint: str
 ) -> None:
     """Its producers are idempotent, so within one run of the query the restart doubles nothing."""
@@ -259,9 +259,7 @@ def test_the_trigger_of_real_time_mode(spark: Any, bootstrap: str, name: str, ch
         query.stop()
 
 
-def test_a_stream_ends_when_all_is_read_even_if_nothing_is_visible(
-    spark: Any, bootstrap: str, name: str, checkpoint: str
-) -> None:
+def test_a_stream_ends_when_nothing_visible_is_left(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
     """A partition that holds nothing but an aborted transaction ends a run as well."""
     make_topic(bootstrap, name)
     transactions(bootstrap, name, [(40, False)])

@@ -34,7 +34,7 @@ def test_each_changes_the_code_of_its_function(some: list[source.Defect]) -> Non
         assert (changed.co_qualname, changed.co_firstlineno) == (right.co_qualname, right.co_firstlineno)
 
 
-def test_a_defect_is_noticed_by_a_test_that_reaches_it_and_by_no_other() -> None:
+def test_a_defect_is_noticed_only_by_tests_that_reach_it() -> None:
     [defect] = [
         one
         for one in source.defects("transactions", "coordinator/transactions/states.py")

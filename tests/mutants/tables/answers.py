@@ -48,7 +48,7 @@ MUTANTS = (
                 "",
             ),
         ),
-        (f"{CONNECTIONS}::test_a_client_that_goes_away_cancels_its_wait_but_not_the_work",),
+        (f"{CONNECTIONS}::test_a_disconnect_cancels_the_wait_but_not_the_work",),
     ),
     Mutant(
         "acks=all is answered as acks=1",
@@ -86,13 +86,13 @@ MUTANTS = (
         "control batches from clients are accepted",
         "I35",
         (Change("broker.partitions.append:check_header", "if header.attributes & CONTROL:", "if False:"),),
-        (f"{CHECKS}::test_what_is_not_one_sound_batch_is_refused_as_kafka_does",),
+        (f"{CHECKS}::test_an_unsound_batch_is_refused_as_kafka_does",),
     ),
     Mutant(
         "checksums are not looked at",
         "I35: damage on the way is kept",
         (Change("broker.partitions.append:_sound_batch", "if not check_crc(batch, 0, header):", "if False:"),),
-        (f"{CHECKS}::test_what_is_not_one_sound_batch_is_refused_as_kafka_does",),
+        (f"{CHECKS}::test_an_unsound_batch_is_refused_as_kafka_does",),
     ),
     Mutant(
         "a producer is told PRODUCER_FENCED by Produce",

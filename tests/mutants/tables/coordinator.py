@@ -178,13 +178,13 @@ MUTANTS = (
                 "        self._refuse(refusal.error, tickets, outcome)",
             ),
         ),
-        (f"{SHARD}::test_a_refused_append_changes_nothing_and_refuses_every_ticket_of_the_outcome",),
+        (f"{SHARD}::test_a_refused_append_refuses_every_ticket_and_changes_nothing",),
     ),
     Mutant(
         "nobody is told that the log refused",
         "KAFKA-5416: the client waits for ever",
         (Change(f"{RUNTIME}:Shard._refuse", "ticket.refuse(code)", "pass"),),
-        (f"{SHARD}::test_a_refused_append_changes_nothing_and_refuses_every_ticket_of_the_outcome",),
+        (f"{SHARD}::test_a_refused_append_refuses_every_ticket_and_changes_nothing",),
     ),
     Mutant(
         "loading skips control records",
@@ -245,6 +245,6 @@ MUTANTS = (
                 "if True:",
             ),
         ),
-        (f"{IN_A_NODE}::test_orphans_are_ended_at_start_and_what_is_answered_for_is_not",),
+        (f"{IN_A_NODE}::test_only_orphans_are_aborted_at_start",),
     ),
 )

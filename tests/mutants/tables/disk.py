@@ -39,10 +39,7 @@ MUTANTS = (
                 ") from error\n        finally:\n            self._next = None",
             ),
         ),
-        (
-            "unit/broker/test_restarts.py::"
-            "test_a_start_that_is_deleted_up_to_while_checkpoints_are_written_is_in_the_next_writing",
-        ),
+        ("unit/broker/test_restarts.py::test_a_start_offset_moved_during_writing_is_written_next",),
     ),
     Mutant(
         "a topic is shown before all that makes it is durable",
@@ -60,6 +57,6 @@ MUTANTS = (
         "files that are due are deleted in the middle of a flush",
         "the sync finds no file, and the broker ends",
         (Change("storage.retention:enforce_retention", "    if not log.is_flushing:\n        log", "    log"),),
-        ("unit/storage/test_retention.py::test_what_is_due_is_not_unlinked_while_a_flush_may_sync_it",),
+        ("unit/storage/test_retention.py::test_due_files_are_not_unlinked_during_a_flush",),
     ),
 )

@@ -70,7 +70,7 @@ MUTANTS = (
             ),
         ),
         (
-            "unit/transactions/test_levels_of_the_protocol.py::test_a_zombie_of_the_new_protocol_does_not_get_the_identity_of_a_classic_successor",
+            "unit/transactions/test_levels_of_the_protocol.py::test_a_new_protocol_zombie_does_not_get_its_successors_identity",
         ),
     ),
     Mutant(
@@ -107,7 +107,7 @@ MUTANTS = (
                 "producer_epoch=transaction.producer_epoch",
             ),
         ),
-        (f"{AGES}::test_who_timed_out_is_fenced_by_the_classic_protocol",),
+        (f"{AGES}::test_a_timed_out_classic_producer_is_fenced",),
     ),
     Mutant(
         "a fence bumps twice",
@@ -119,7 +119,7 @@ MUTANTS = (
                 "    if cluster_version >= 2:\n        return replace(after, producer_epoch=after.producer_epoch + 1)",
             ),
         ),
-        (f"{AGES}::test_who_timed_out_learns_it_gracefully_where_epochs_are_per_transaction",),
+        (f"{AGES}::test_a_timed_out_producer_of_the_new_protocol_can_recover",),
     ),
     Mutant(
         "no rotation by a fence at the last epoch",

@@ -13,7 +13,7 @@ UNCOMPARED = Change(
 """A start does not compare the index of aborted transactions with what was written: else whatever is wrong with it is
 made good."""
 RECOVERED = "unit/partition/test_recovered_state.py"
-RANDOM_ENDS = f"{RECOVERED}::test_no_kill_and_no_power_cut_changes_what_is_known_or_seen"
+RANDOM_ENDS = f"{RECOVERED}::test_kills_and_power_cuts_change_nothing_known_or_seen"
 CYCLES = "unit/broker/test_group_commit.py"
 SEGMENTS = "unit/storage/test_segment_log.py"
 RECOVERY = "unit/storage/test_recovery.py"
@@ -80,7 +80,7 @@ MUTANTS = (
         "what is cut from the aborted index is not synced",
         "KAFKA-7866: a power cut brings the entry back, and committed records are hidden",
         (Change("storage.producers.aborted:AbortedIndex.truncate", "self._dirty.add(base)", "pass"), UNCOMPARED),
-        ("unit/partition/test_aborted_index.py::test_what_a_killed_process_had_cut_off_is_synced_by_the_next",),
+        ("unit/partition/test_aborted_index.py::test_a_truncation_of_a_killed_process_is_synced_later",),
     ),
     Mutant(
         "an index of aborted transactions that is gone is not missed",
@@ -110,7 +110,7 @@ MUTANTS = (
                 "for _, header, _ in self.batches(position):",
             ),
         ),
-        (f"{RECOVERY}::test_a_byte_that_changed_in_the_tail_ends_the_log_there",),
+        (f"{RECOVERY}::test_a_changed_byte_in_the_tail_ends_the_log_there",),
     ),
     Mutant(
         "segments behind a tear are kept",
@@ -128,7 +128,7 @@ MUTANTS = (
                 "loaded.end_offset",
             ),
         ),
-        (f"{RECOVERY}::test_what_a_kill_left_unsynced_is_not_durable_before_it_is_synced",),
+        (f"{RECOVERY}::test_unsynced_bytes_after_a_kill_become_durable_by_sync",),
     ),
     Mutant(
         "gaps in a compacted log are taken for compaction",
@@ -140,7 +140,7 @@ MUTANTS = (
                 "not config.cleanup_compact",
             ),
         ),
-        (f"{RECOVERY}::test_a_segment_that_a_power_cut_emptied_ends_a_compacted_log_too",),
+        (f"{RECOVERY}::test_an_emptied_segment_also_ends_a_compacted_log",),
     ),
     Mutant(
         "a failed sync is taken for a success",
@@ -165,7 +165,7 @@ MUTANTS = (
                 "self.durable_offset = max(self.durable_offset, self.end_offset)",
             ),
         ),
-        (f"{SEGMENTS}::test_nothing_is_durable_before_a_flush_and_a_flush_covers_what_it_began_with",),
+        (f"{SEGMENTS}::test_only_a_flush_makes_earlier_writes_durable",),
     ),
     Mutant(
         "the order of one cycle is reversed",
@@ -197,7 +197,7 @@ MUTANTS = (
             ),
             UNHELD,
         ),
-        (f"{CYCLES}::test_a_promise_made_during_a_cycle_is_not_published_before_what_it_rests_on",),
+        (f"{CYCLES}::test_a_promise_is_published_after_what_it_depends_on",),
     ),
     Mutant(
         "a replacement by compaction is not synced",
@@ -209,7 +209,7 @@ MUTANTS = (
                 "pass",
             ),
         ),
-        ("unit/partition/test_compaction.py::test_no_pass_and_no_crash_within_one_changes_what_readers_get",),
+        ("unit/partition/test_compaction.py::test_passes_and_crashes_do_not_change_what_readers_get",),
     ),
     Mutant(
         "old snapshots outlive compaction",

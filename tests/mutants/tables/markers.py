@@ -87,7 +87,7 @@ MUTANTS = (
                 "error in NOBODY_TO_TELL - {ErrorCode.INVALID_PRODUCER_EPOCH}",
             ),
         ),
-        (f"{STORIES}::test_a_partition_nobody_can_be_told_of_is_passed_over",),
+        (f"{STORIES}::test_a_deleted_or_superseded_partition_is_skipped",),
     ),
     Mutant(
         "a marker goes to a topic made again under the same name",
@@ -116,7 +116,7 @@ MUTANTS = (
                 "done(ErrorCode.NONE); ticket = _MarkerTicket(lambda error: None)",
             ),
         ),
-        (f"{MARKER_WRITER}::test_a_marker_for_a_group_counts_when_its_offsets_are_there_and_durable",),
+        (f"{MARKER_WRITER}::test_a_group_marker_counts_once_its_offsets_are_durable",),
     ),
     Mutant(
         "an operator commits half a transaction",
@@ -158,7 +158,7 @@ MUTANTS = (
         "an older coordinator writes a marker",
         "I28",
         (Change(f"{STATE}.check_marker", "if marker.coordinator_epoch < coordinator_epoch:", "if False:"),),
-        (f"{IN_A_PARTITION}::test_an_older_coordinator_is_fenced_and_the_same_one_is_not",),
+        (f"{IN_A_PARTITION}::test_only_an_older_coordinator_is_fenced",),
     ),
     Mutant(
         "a marker of a producer that was forgotten is refused",

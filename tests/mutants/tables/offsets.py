@@ -55,7 +55,7 @@ MUTANTS = (
                 "for producer_id in []:",
             ),
         ),
-        (f"{STAGED}::test_deleting_offsets_takes_what_is_staged_with_them_and_no_later_commit",),
+        (f"{STAGED}::test_deleting_offsets_deletes_staged_ones_and_no_later_commit",),
     ),
     Mutant(
         "a marker with nothing staged fails",
@@ -103,7 +103,7 @@ MUTANTS = (
         "offsets of an earlier topic of that name are told",
         "I17 for offsets: a reader of the new topic begins in the middle",
         (Change("coordinator.groups.commits:_fetch_one", "or not stored.is_of(topic.topic_id)", ""),),
-        ("unit/groups/test_commit_rules.py::test_offsets_of_an_earlier_topic_of_that_name_are_not_found",),
+        ("unit/groups/test_commit_rules.py::test_offsets_of_an_earlier_namesake_topic_are_not_found",),
     ),
     Mutant(
         "a staged offset is told as -1 when it is stable",

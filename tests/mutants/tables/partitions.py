@@ -11,7 +11,7 @@ IN_A_PARTITION = "unit/partition/test_transactions_in_a_partition.py"
 RECOVERED = "unit/partition/test_recovered_state.py"
 COMPACTING = "unit/partition/test_compaction.py"
 RANDOM_BOUNDS = f"{IN_A_PARTITION}::test_the_bounds_only_grow_and_no_reader_sees_beyond_them"
-RANDOM_PASSES = f"{COMPACTING}::test_no_pass_and_no_crash_within_one_changes_what_readers_get"
+RANDOM_PASSES = f"{COMPACTING}::test_passes_and_crashes_do_not_change_what_readers_get"
 
 MUTANTS = (
     Mutant(
@@ -46,7 +46,7 @@ MUTANTS = (
                 "self.log.end_offset",
             ),
         ),
-        (f"{IN_A_PARTITION}::test_page_cache_mode_publishes_the_end_unless_the_topic_wants_it_flushed", RANDOM_BOUNDS),
+        (f"{IN_A_PARTITION}::test_page_cache_mode_publishes_the_end_unless_flush_is_set", RANDOM_BOUNDS),
     ),
     Mutant(
         "ListOffsets ends at the high watermark",
@@ -124,13 +124,13 @@ MUTANTS = (
                 "pass",
             ),
         ),
-        (f"{IN_A_PARTITION}::test_an_index_that_takes_no_entry_freezes_the_last_stable_offset",),
+        (f"{IN_A_PARTITION}::test_a_full_index_freezes_the_last_stable_offset",),
     ),
     Mutant(
         "aborted transactions that ended before the fetch are told",
         "I30, `lastOffset >= fetchOffset` left out: committed records of the same producer are dropped",
         (Change(f"{INDEX}:_Section.collect", "index = self._first_ending_at(fetch_offset)", "index = 0"),),
-        (f"{RECOVERED}::test_entries_live_with_their_markers_and_are_found_from_any_offset",),
+        (f"{RECOVERED}::test_index_entries_live_with_their_markers",),
     ),
     Mutant(
         "the search for aborted transactions stops too early",
@@ -154,13 +154,13 @@ MUTANTS = (
                 "if section is not None and (section.collect(fetch_offset, upper_bound, found) or True):",
             ),
         ),
-        (f"{RECOVERED}::test_entries_live_with_their_markers_and_are_found_from_any_offset",),
+        (f"{RECOVERED}::test_index_entries_live_with_their_markers",),
     ),
     Mutant(
         "the index of what follows the snapshot is kept",
         "KAFKA-7866: entries that a power cut has left over",
         (Change("broker.partitions.derived:DerivedState._rebuild", "self.aborted.truncate(state.offset)", "pass"),),
-        (f"{RECOVERED}::test_no_kill_and_no_power_cut_changes_what_is_known_or_seen",),
+        (f"{RECOVERED}::test_kills_and_power_cuts_change_nothing_known_or_seen",),
     ),
     Mutant(
         "compaction past the last stable offset",
@@ -202,7 +202,7 @@ MUTANTS = (
         "compaction loses the last sequence of a producer",
         "KAFKA-13727: duplicates after a restart",
         (Change(f"{CLEANING}:Cleaning._must_stay", "header.last_offset == last.last_data_offset", "False"),),
-        (f"{COMPACTING}::test_the_last_batch_of_a_producer_stays_if_only_as_a_header", RANDOM_PASSES),
+        (f"{COMPACTING}::test_a_producers_last_batch_stays_at_least_as_a_header", RANDOM_PASSES),
     ),
     Mutant(
         "an aborted record supersedes a committed one",

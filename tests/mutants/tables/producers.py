@@ -68,7 +68,7 @@ MUTANTS = (
         "a new epoch begins anywhere",
         "KIP-360",
         (Change(f"{STATE}:_check_sequence", "if sequence == 0 or epoch == NO_EPOCH:", "if True:"),),
-        (f"{RULES}::test_a_new_epoch_begins_at_zero_and_forgets_the_old_batches",),
+        (f"{RULES}::test_a_new_epoch_starts_at_zero_without_old_batches",),
     ),
     Mutant(
         "producer state is changed before the append",
@@ -102,7 +102,7 @@ MUTANTS = (
         "a guard outlives the marker",
         "KAFKA-14884",
         (Change(f"{VERIFICATION}.marker_appended", "del self._entries[marker.producer_id]", "pass"),),
-        (f"{IN_A_PARTITION}::test_a_marker_between_the_question_and_the_append_voids_the_guard",),
+        (f"{IN_A_PARTITION}::test_a_marker_before_the_append_voids_the_guard",),
     ),
     Mutant(
         "a marker takes the next transaction's guard along",
@@ -114,7 +114,7 @@ MUTANTS = (
                 "",
             ),
         ),
-        (f"{IN_A_PARTITION}::test_the_question_of_the_next_transaction_outlives_the_marker_of_the_last",),
+        (f"{IN_A_PARTITION}::test_a_verification_of_the_next_transaction_outlives_the_last_marker",),
     ),
     Mutant(
         "the lowest sequence of several questions is not remembered",
@@ -215,7 +215,7 @@ MUTANTS = (
                 "if False:",
             ),
         ),
-        (f"{RULES}::test_a_new_epoch_begins_at_zero_and_forgets_the_old_batches",),
+        (f"{RULES}::test_a_new_epoch_starts_at_zero_without_old_batches",),
     ),
     Mutant(
         "a zombie's batch bounds its successor's first",

@@ -28,13 +28,13 @@ MUTANTS = (
                 "epoch == wanted.last_fetched_epoch and end_offset > wanted.fetch_offset",
             ),
         ),
-        (f"{FETCHES}::test_a_reader_at_the_end_of_its_epoch_is_not_diverging",),
+        (f"{FETCHES}::test_a_reader_at_its_epochs_end_is_not_diverging",),
     ),
     Mutant(
         "the budget for answers leaks",
         "what was meant for a client that is gone makes the answers of all others small, for good",
         (Change("broker.network.answer_sender:AnswerSender.drop", "self._budget.leave(self._owner)", "pass"),),
-        ("unit/broker/test_connection.py::test_a_slow_reader_that_goes_away_leaves_the_budget_as_it_was",),
+        ("unit/broker/test_connection.py::test_a_slow_reader_that_disconnects_releases_its_budget",),
         unseen="a client does not read what it is sent, and goes away",
     ),
 )

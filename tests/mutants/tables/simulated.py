@@ -8,9 +8,7 @@ SOONER: dict[str, tuple[str, ...]] = {
         "unit/partition/test_transactions_in_a_partition.py::"
         "test_a_transaction_hides_what_follows_until_its_marker_is_committed",
     ),
-    "sync does nothing": (
-        "unit/storage/test_segment_log.py::test_a_flush_syncs_logs_before_the_folder_and_new_folders_too",
-    ),
+    "sync does nothing": ("unit/storage/test_segment_log.py::test_a_flush_syncs_logs_before_folders",),
     "duplicate cache off": (
         "unit/partition/test_producer_rules.py::test_any_order_of_retries_appends_every_batch_once",
     ),

@@ -34,7 +34,7 @@ def test_a_refusal_waits_for_the_answers_before_it() -> None:
     asyncio.run(story())
 
 
-def test_a_wait_is_not_left_unbegun_when_its_client_goes_away() -> None:
+def test_a_wait_is_started_even_after_a_disconnect() -> None:
     """Python says of each that is, when it comes upon it, that it "was never awaited"."""
 
     async def story() -> None:

@@ -76,7 +76,7 @@ def test_others_have_turns_while_checkpoints_are_gathered() -> None:
     assert len(turns) > 5
 
 
-def test_a_log_that_is_opened_meanwhile_is_told_as_it_is() -> None:
+def test_a_log_opened_meanwhile_is_reported_with_its_state() -> None:
     """Recovery may have cut it: what was written down before is not to be believed of it any more."""
     opened: list[OpenPartition] = []
 

@@ -64,7 +64,7 @@ def test_an_impossible_length_closes_the_connection_and_nothing_else(length: int
     run(story())
 
 
-def test_an_unreadable_request_closes_the_connection_after_the_answers_before_it() -> None:
+def test_an_unreadable_request_disconnects_after_earlier_responses() -> None:
     async def story() -> None:
         host = FakeHost()
         connection, transport = host.connect()
@@ -117,7 +117,7 @@ def test_nothing_but_a_produce_overlaps_a_produce() -> None:
     run(story())
 
 
-def test_a_request_that_waits_holds_up_those_behind_it_on_its_connection_only() -> None:
+def test_a_waiting_request_blocks_only_its_own_connection() -> None:
     async def story() -> None:
         wait: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         host = FakeHost(lambda call: wait if call.number == 1 else b"")
@@ -158,7 +158,7 @@ def test_a_handler_may_ask_for_the_connection_to_be_closed() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_bug_in_a_handler_is_an_error_answer_and_the_connection_goes_on(late: bool) -> None:
+def test_a_bug_in_a_handler_keeps_the_connection(late: bool) -> None:
     async def story() -> None:
         async def broken() -> bytes:
             raise ZeroDivisionError
@@ -178,7 +178,7 @@ def test_a_bug_in_a_handler_is_an_error_answer_and_the_connection_goes_on(late: 
     run(story())
 
 
-def test_a_client_that_goes_away_cancels_its_wait_but_not_the_work() -> None:
+def test_a_disconnect_cancels_the_wait_but_not_the_work() -> None:
     """I45."""
 
     async def story() -> None:
@@ -204,7 +204,7 @@ def test_a_client_that_goes_away_cancels_its_wait_but_not_the_work() -> None:
     run(story())
 
 
-def test_a_slow_reader_stops_being_read_and_goes_on_where_it_was() -> None:
+def test_a_slow_reader_is_paused_and_resumes() -> None:
     async def story() -> None:
         host = FakeHost(lambda call: b"a" * 300_000)
         connection, transport = host.connect()
@@ -221,7 +221,7 @@ def test_a_slow_reader_stops_being_read_and_goes_on_where_it_was() -> None:
     run(story())
 
 
-def test_a_slow_reader_that_goes_away_leaves_the_budget_as_it_was() -> None:
+def test_a_slow_reader_that_disconnects_releases_its_budget() -> None:
     async def story() -> None:
         host = FakeHost(lambda call: b"a" * 300_000)
         connection, transport = host.connect()
@@ -234,7 +234,7 @@ def test_a_slow_reader_that_goes_away_leaves_the_budget_as_it_was() -> None:
     run(story())
 
 
-def test_a_client_that_sends_ahead_is_not_read_beyond_its_queue() -> None:
+def test_a_client_is_not_read_beyond_its_queue() -> None:
     async def story() -> None:
         wait: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         host = FakeHost(lambda call: wait if call.number == 0 else b"")
@@ -252,7 +252,7 @@ def test_a_client_that_sends_ahead_is_not_read_beyond_its_queue() -> None:
     run(story())
 
 
-def test_when_memory_is_short_one_large_request_at_a_time_goes_on() -> None:
+def test_short_memory_admits_one_large_request_at_a_time() -> None:
     async def story() -> None:
         host = FakeHost(budget_bytes=10_000)
         connections = [host.connect() for _ in range(3)]
@@ -281,7 +281,7 @@ def test_idle_connections_hold_no_buffers() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_failed_disk_is_told_to_the_host_and_to_no_client_as_success(late: bool) -> None:
+def test_a_disk_failure_reaches_the_host_and_fails_the_request(late: bool) -> None:
     async def story() -> None:
         async def broken() -> bytes:
             raise StorageFailed("no space left")
@@ -300,7 +300,7 @@ def test_a_failed_disk_is_told_to_the_host_and_to_no_client_as_success(late: boo
     run(story())
 
 
-def test_a_buffer_is_not_used_again_while_a_request_is_being_worked_on() -> None:
+def test_a_buffer_in_use_is_not_reused() -> None:
     async def story() -> None:
         kept: list[memoryview] = []
         host = FakeHost()

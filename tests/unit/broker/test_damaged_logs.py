@@ -191,7 +191,7 @@ def test_damaged_metadata_stops_the_start_and_changes_nothing(stop: bool) -> Non
     life(files, knows_two_topics)
 
 
-def test_after_a_repair_of_the_metadata_neither_epochs_nor_producer_ids_come_again() -> None:
+def test_a_metadata_repair_reuses_no_epochs_or_producer_ids() -> None:
     files = SimulatedFiles()
     seen: list[tuple[int, int]] = []
 
@@ -222,7 +222,7 @@ async def committed(node: Node, group: str, offset: int) -> None:
 
 
 @pytest.mark.parametrize("commits", [1, 200])
-def test_a_shard_over_a_damaged_log_is_nobodys_and_the_others_work(commits: int) -> None:
+def test_a_damaged_shard_is_unowned_and_the_others_work(commits: int) -> None:
     """With many commits the tail is whole, and the damage is only met when the shard is loaded."""
     files = SimulatedFiles()
 
@@ -252,7 +252,7 @@ def test_a_shard_over_a_damaged_log_is_nobodys_and_the_others_work(commits: int)
     life(files, one_is_offline)
 
 
-def test_a_folder_may_be_set_aside_under_a_name_that_is_taken() -> None:
+def test_a_folder_is_set_aside_when_the_name_is_taken() -> None:
     files = SimulatedFiles()
     for number in range(3):
         life(files, knows_nothing)

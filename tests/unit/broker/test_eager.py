@@ -13,7 +13,7 @@ def run(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 
-def test_what_does_not_wait_is_done_at_once_and_without_a_task() -> None:
+def test_work_without_waits_runs_at_once_without_a_task() -> None:
     async def story() -> None:
         async def work() -> int:
             return 7
@@ -59,7 +59,7 @@ def test_what_waits_goes_on_as_a_task_through_several_waits() -> None:
     run(story())
 
 
-def test_a_wait_that_ends_before_the_task_has_begun_is_not_lost() -> None:
+def test_a_wait_that_ends_early_is_not_lost() -> None:
     async def story() -> None:
         wait = asyncio.get_running_loop().create_future()
 

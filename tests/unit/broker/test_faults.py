@@ -35,7 +35,7 @@ def known_apis() -> None:
     load_handlers()
 
 
-def test_a_fault_strikes_at_the_pass_it_names_and_no_other() -> None:
+def test_a_fault_fires_only_at_its_pass() -> None:
     victim = Witness()
     faults = Faults(victim, "prepare.after-append=crash@3")
     struck_after = []
@@ -48,7 +48,7 @@ def test_a_fault_strikes_at_the_pass_it_names_and_no_other() -> None:
     assert not faults.armed
 
 
-def test_a_refusal_goes_on_for_as_many_passes_as_were_named() -> None:
+def test_a_refusal_lasts_for_the_named_number_of_passes() -> None:
     faults = Faults(Witness(), "marker.before=fail:NOT_LEADER_OR_FOLLOWER@2x2")
     refused = []
     for _ in range(5):
@@ -98,7 +98,7 @@ def test_several_are_armed_at_once_and_more_later() -> None:
         "prepare.after-append=crash:now",
     ],
 )
-def test_a_fault_that_there_is_not_is_refused_and_nothing_of_its_line_is_armed(text: str) -> None:
+def test_an_unknown_fault_arms_nothing_of_its_line(text: str) -> None:
     faults = Faults(Witness(), "on")
     with pytest.raises(BadFault):
         faults.arm(f"init.after-sync=crash,{text}")

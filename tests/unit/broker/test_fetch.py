@@ -72,7 +72,7 @@ def test_an_empty_partition_in_front_starves_nobody(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize(("beyond", "diverges"), [(0, False), (1, True)])
-def test_a_reader_at_the_end_of_its_epoch_is_not_diverging(beyond: int, diverges: bool, tmp_path: Any) -> None:
+def test_a_reader_at_its_epochs_end_is_not_diverging(beyond: int, diverges: bool, tmp_path: Any) -> None:
     """KIP-320."""
 
     async def story(node: Services) -> None:

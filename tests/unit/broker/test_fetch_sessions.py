@@ -72,7 +72,7 @@ def test_an_unknown_session_is_an_error_of_the_whole_fetch() -> None:
     assert Client().fetch(77, 1, {}).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_wrong_epoch_is_an_error_and_does_not_move_the_session() -> None:
+def test_a_wrong_epoch_fails_and_keeps_the_session() -> None:
     client = Client()
     session_id = client.fetch(0, 0, {0: 10}).session_id
     assert client.fetch(session_id, 5, {}).error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -93,7 +93,7 @@ def test_the_final_epoch_ends_a_session() -> None:
     assert client.fetch(session_id, 1, {}).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_new_session_replaces_the_old_one_of_the_same_client() -> None:
+def test_a_new_session_replaces_the_clients_old_one() -> None:
     client = Client()
     session_id = client.fetch(0, 0, {0: 10}).session_id
     assert client.fetch(session_id, 0, {0: 11}).session_id not in (0, session_id)
@@ -117,7 +117,7 @@ def test_the_epoch_wraps_to_one() -> None:
     assert client.fetch(view.session_id, 1, {}).error is ErrorCode.NONE
 
 
-def test_a_full_cache_gives_no_session_until_one_has_grown_old() -> None:
+def test_a_full_cache_refuses_sessions_until_one_expires() -> None:
     client = Client(slots=2)
     old, young = client.fetch(0, 0, {0: 1}), client.fetch(0, 0, {0: 2})
     assert client.fetch(0, 0, {0: 3}).session_id == 0

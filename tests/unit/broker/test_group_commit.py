@@ -55,7 +55,7 @@ def test_transactions_become_durable_after_what_they_promise() -> None:
     run(story())
 
 
-def test_a_promise_made_during_a_cycle_is_not_published_before_what_it_rests_on() -> None:
+def test_a_promise_is_published_after_what_it_depends_on() -> None:
     """I04: data and PREPARE that come while the first syncs run are synced together, the data published first."""
 
     async def story() -> None:
@@ -71,7 +71,7 @@ def test_a_promise_made_during_a_cycle_is_not_published_before_what_it_rests_on(
     run(story())
 
 
-def test_what_is_written_during_a_sync_waits_for_the_next_one() -> None:
+def test_writes_during_a_sync_wait_for_the_next() -> None:
     async def story() -> None:
         bench = Bench()
         data = bench.partition("data")
@@ -94,7 +94,7 @@ def test_a_burst_shares_one_cycle() -> None:
     run(story())
 
 
-def test_in_page_cache_mode_nothing_is_synced_but_what_asks_for_it() -> None:
+def test_page_cache_mode_syncs_only_on_request() -> None:
     async def story() -> None:
         bench = Bench()
         relaxed, strict = bench.partition("relaxed", durable=False), bench.partition("strict")
@@ -105,7 +105,7 @@ def test_in_page_cache_mode_nothing_is_synced_but_what_asks_for_it() -> None:
     run(story())
 
 
-def test_in_page_cache_mode_a_checkpoint_is_synced_in_the_background() -> None:
+def test_page_cache_mode_syncs_checkpoints_in_the_background() -> None:
     async def story() -> None:
         bench = Bench()
         relaxed = bench.partition("relaxed", durable=False)
@@ -195,7 +195,7 @@ def test_a_deleted_partition_is_left_alone() -> None:
     run(story())
 
 
-def test_a_writer_that_answers_at_once_publishes_only_what_needs_no_sync() -> None:
+def test_a_synchronous_writer_publishes_only_what_needs_no_sync() -> None:
     async def story() -> None:
         bench = Bench()
         relaxed, strict = bench.partition("relaxed", durable=False), bench.partition("strict")
@@ -209,7 +209,7 @@ def test_a_writer_that_answers_at_once_publishes_only_what_needs_no_sync() -> No
     run(story())
 
 
-def test_where_everything_was_published_no_turn_is_left_to_wait_for() -> None:
+def test_fully_published_commits_leave_no_turn_to_wait_for() -> None:
     """One in every small Produce, for nothing; but whoever waits for it already is told."""
 
     async def story() -> None:
@@ -233,7 +233,7 @@ def test_where_everything_was_published_no_turn_is_left_to_wait_for() -> None:
     run(story())
 
 
-def test_who_hears_of_a_commit_and_publishes_begins_no_second_cycle() -> None:
+def test_publishing_in_a_commit_listener_starts_no_second_cycle() -> None:
     async def story() -> None:
         bench = Bench()
         relaxed, other = bench.partition("relaxed", durable=False), bench.partition("other", durable=False)
@@ -264,7 +264,7 @@ def test_who_hears_of_a_commit_and_publishes_begins_no_second_cycle() -> None:
     run(story())
 
 
-def test_who_hears_of_a_commit_and_writes_again_is_committed_again() -> None:
+def test_writing_in_a_commit_listener_is_committed_again() -> None:
     async def story() -> None:
         bench = Bench()
         relaxed = bench.partition("relaxed", durable=False)
@@ -323,7 +323,7 @@ def test_a_topic_deleted_between_two_portions_is_passed_over() -> None:
     run(story())
 
 
-def test_thousands_of_flushes_are_begun_and_ended_some_in_a_turn() -> None:
+def test_thousands_of_flushes_run_in_slices() -> None:
     """Each may have a snapshot and indexes to write down."""
 
     async def story() -> None:

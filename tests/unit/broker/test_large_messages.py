@@ -145,7 +145,7 @@ def test_more_elements_than_any_request_may_have_close_the_connection() -> None:
     run(story())
 
 
-def test_a_client_that_goes_while_its_request_is_read_is_forgotten() -> None:
+def test_a_disconnect_during_request_decoding_is_cleaned_up() -> None:
     async def story() -> None:
         handled: list[Any] = []
         made = host(lambda services, context, request: handled.append(request))

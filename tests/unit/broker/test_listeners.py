@@ -22,7 +22,7 @@ def test_what_is_no_listener_is_refused_in_words(text: str) -> None:
         parse_listeners(text)
 
 
-def test_port_zero_is_one_free_port_for_every_address_of_the_host() -> None:
+def test_port_zero_picks_one_free_port_for_all_addresses() -> None:
     sockets = bind(Endpoint("A", "127.0.0.1", 0), 10)
     try:
         assert len({made.getsockname()[1] for made in sockets}) == 1
@@ -39,12 +39,12 @@ def test_a_port_that_is_taken_is_refused_in_words() -> None:
             bind(Endpoint("A", "127.0.0.1", taken.getsockname()[1]), 10)
 
 
-def test_clients_are_told_what_is_configured_else_where_we_listen() -> None:
+def test_the_advertised_address_is_the_configured_or_listening_one() -> None:
     bound = [Endpoint("A", "127.0.0.1", 4000), Endpoint("B", "127.0.0.1", 4001)]
     told = advertised(bound, parse_listeners("B://broker.example:0"))
     assert told == {"A": bound[0], "B": Endpoint("B", "broker.example", 4001)}
 
 
-def test_nobody_is_told_to_connect_to_every_address() -> None:
+def test_a_wildcard_address_is_never_advertised() -> None:
     told = advertised([Endpoint("A", "0.0.0.0", 4000)], [])
     assert told["A"].host not in ("", "0.0.0.0")

@@ -121,7 +121,7 @@ def test_after_a_while_a_line_is_written_again(rig: Rig) -> None:
     assert rig.lines() == ["INFO test-log-writer once in a while"] * 3
 
 
-def test_a_name_that_a_client_chose_does_not_fill_the_log(rig: Rig) -> None:
+def test_a_client_chosen_name_does_not_fill_the_log(rig: Rig) -> None:
     rig.log.info("a long name", name="n" * 30_000)
     (line,) = rig.lines()
     assert len(line) < FIELD_CHARACTERS + 100
@@ -136,7 +136,7 @@ def test_the_message_of_a_bug_does_not_fill_the_log(rig: Rig) -> None:
     assert len(rig.pipe.taken) < TRACE_CHARACTERS + 200
 
 
-def test_the_end_does_not_wait_for_a_pipe_that_nobody_reads(rig: Rig) -> None:
+def test_the_end_does_not_wait_for_an_unread_pipe(rig: Rig) -> None:
     rig.pipe.emptied.clear()
     rig.log.info("last words")
     rig.writer.finish(0)

@@ -15,7 +15,7 @@ def is_in_sight(thing: object) -> bool:
     return any(one is thing for one in gc.get_objects())
 
 
-def test_many_new_logs_are_frozen_and_a_deletion_shows_all_again() -> None:
+def test_new_logs_are_frozen_and_a_deletion_unfreezes_them() -> None:
     async def story(node: Services) -> None:
         keeping = asyncio.create_task(LongLived(node.topics).keep_out_of_sight())
         await asyncio.sleep(0)

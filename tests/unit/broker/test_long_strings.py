@@ -135,7 +135,7 @@ class Client:
 
 
 @pytest.mark.parametrize("key", sorted(load_handlers()), ids=lambda key: load_handlers()[key].name)
-def test_no_string_is_too_long_for_an_answer_or_a_record(
+def test_every_string_fits_into_a_response_or_record(
     key: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     failures: list[str] = []

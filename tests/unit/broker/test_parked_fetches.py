@@ -10,7 +10,7 @@ from tests.unit.transactions.node_rig import ask, end, in_a_node, init, partitio
 READ_COMMITTED = 1
 
 
-def test_a_reader_that_waited_for_an_abort_is_told_what_to_leave_out(tmp_path: Any) -> None:
+def test_a_fetch_that_waited_for_an_abort_lists_it(tmp_path: Any) -> None:
     """I30: the records become readable by the very marker that aborts them."""
 
     async def story(node: Services) -> None:

@@ -82,7 +82,7 @@ def errors_of(answer: Any) -> list[int]:
     return [told.error_code for topic in answer.responses for told in topic.partition_responses]
 
 
-def test_acks_all_is_answered_when_the_record_is_durable_and_acks_one_before() -> None:
+def test_acks_all_waits_for_durability_and_acks_1_does_not() -> None:
     async def story(node: Node) -> None:
         partition = await opened(node)
         await node.group_commit.wait_until_idle()
@@ -101,7 +101,7 @@ def test_acks_all_is_answered_when_the_record_is_durable_and_acks_one_before() -
     life(SimulatedFiles(), story)
 
 
-def test_in_the_page_cache_no_reader_waits_for_the_sync_of_another_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_cache_readers_do_not_wait_for_other_logs_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(node: Node) -> None:
         partition, other = await opened(node), await opened(node, "other")
         await node.group_commit.wait_until_idle()
@@ -139,7 +139,7 @@ def test_a_repeat_is_acknowledged_when_it_is_durable() -> None:
     life(SimulatedFiles(), story)
 
 
-def test_acks_all_is_answered_when_the_last_partition_has_its_verdict() -> None:
+def test_acks_all_waits_for_the_last_partition() -> None:
     """One becomes durable, one is deleted meanwhile, one cannot be written: each gets its own code."""
 
     async def story(node: Node) -> None:

@@ -90,7 +90,7 @@ async def exactly(loop: asyncio.AbstractEventLoop, client: socket.socket, size: 
     return found
 
 
-def test_pipelined_answers_arrive_whole_and_in_order_at_a_slow_reader(story: Story) -> None:
+def test_pipelined_responses_reach_a_slow_reader_in_order(story: Story) -> None:
     async def reader(loop: asyncio.AbstractEventLoop, client: socket.socket) -> None:
         await loop.sock_sendall(client, b"".join(request(number) for number in (1, 2, 3, 4, 5)))
         for number in (1, 2, 3, 4, 5):
@@ -100,7 +100,7 @@ def test_pipelined_answers_arrive_whole_and_in_order_at_a_slow_reader(story: Sto
     uvloop.run(story.tell(reader))
 
 
-def test_nothing_is_left_open_when_the_client_goes_in_the_middle(story: Story) -> None:
+def test_a_disconnect_midway_leaves_nothing_open(story: Story) -> None:
     async def reader(loop: asyncio.AbstractEventLoop, client: socket.socket) -> None:
         await loop.sock_sendall(client, request(2))
         await exactly(loop, client, 1000)
@@ -109,7 +109,7 @@ def test_nothing_is_left_open_when_the_client_goes_in_the_middle(story: Story) -
     uvloop.run(story.tell(reader))
 
 
-def test_what_was_meant_is_sent_even_if_the_file_is_deleted_and_another_takes_its_name(story: Story) -> None:
+def test_the_opened_file_is_sent_though_its_name_is_replaced(story: Story) -> None:
     held: list[object] = story.pieces()
     story.make_pieces = lambda: held
     story.files.delete("log")

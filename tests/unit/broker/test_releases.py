@@ -34,7 +34,7 @@ def test_few_answers_are_there_at_once() -> None:
     asyncio.run(story())
 
 
-def test_thousands_of_answers_go_some_in_a_turn_and_in_order() -> None:
+def test_thousands_of_responses_are_released_in_slices_and_in_order() -> None:
     async def story() -> None:
         clock, written = Clock(), list[int]()
         write = CallsPerTurn(lambda number: (written.append(number), clock.write()))
@@ -90,7 +90,7 @@ def test_nobody_is_forgotten_when_the_node_stops() -> None:
 
 
 @pytest.mark.parametrize("cancelled", [0, 50])
-def test_one_who_went_away_holds_up_nobody(cancelled: int) -> None:
+def test_a_cancelled_wait_does_not_delay_others(cancelled: int) -> None:
     async def story() -> None:
         releases = Releases(TimeSlice(WorkClock().now))
         tickets = [FutureTicket(releases) for _ in range(100)]

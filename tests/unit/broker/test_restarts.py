@@ -91,7 +91,7 @@ def append(partition: Partition, value: bytes) -> "asyncio.Future[None] | None":
     return partition.committed(appended.next_offset)
 
 
-def test_after_a_failed_sync_a_restart_serves_nothing_that_a_power_cut_could_take_away() -> None:
+def test_a_restart_after_a_failed_sync_serves_only_durable_records() -> None:
     """The kernel takes the pages of a failed sync for clean; the next life writes them again before it serves them."""
     files = SimulatedFiles()
 
@@ -122,7 +122,7 @@ def test_after_a_failed_sync_a_restart_serves_nothing_that_a_power_cut_could_tak
     assert set(served) == {2}
 
 
-def test_a_kill_between_a_failed_sync_and_whoever_would_hear_of_it_changes_nothing() -> None:
+def test_a_kill_after_a_failed_sync_changes_nothing() -> None:
     """The thread whose sync has failed says so itself, for the next life to know (decision 0010)."""
     files = SimulatedFiles()
 
@@ -162,7 +162,7 @@ def test_a_kill_between_a_failed_sync_and_whoever_would_hear_of_it_changes_nothi
     assert set(served) == {2}
 
 
-def test_a_sync_that_fails_in_an_orderly_stop_is_a_failed_sync() -> None:
+def test_a_failed_sync_in_an_orderly_stop_is_handled() -> None:
     """The next life writes those pages again before it serves them, as after any other (decision 0010)."""
     files = SimulatedFiles()
     nodes: list[Node] = []
@@ -210,7 +210,7 @@ def test_records_that_were_deleted_do_not_come_back() -> None:
     life(cut[0], later, boot="c")
 
 
-def test_a_stop_syncs_what_was_written_and_not_every_log_there_is() -> None:
+def test_a_stop_syncs_only_written_logs() -> None:
     """A hundred partitions of which one was written to: seven syncs each had made a stop take two seconds."""
     files = SimulatedFiles()
 
@@ -232,7 +232,7 @@ def test_a_stop_syncs_what_was_written_and_not_every_log_there_is() -> None:
     assert not [path for path in files.syncs if path.startswith("wide-")]
 
 
-def test_a_restart_in_page_cache_mode_syncs_no_log_of_a_topic() -> None:
+def test_a_page_cache_restart_syncs_no_topic_log() -> None:
     files = SimulatedFiles()
 
     async def story(node: Node) -> None:
@@ -248,7 +248,7 @@ def test_a_restart_in_page_cache_mode_syncs_no_log_of_a_topic() -> None:
     life(files, looks, stop=False, tallystick_durability="page-cache")
 
 
-def test_whoever_waits_for_a_deleted_partition_is_told_at_once() -> None:
+def test_waits_for_a_deleted_partition_end_at_once() -> None:
     """Producers learn that the topic is gone, and so does a marker, for which nobody polls (I17)."""
     files = SimulatedFiles()
 
@@ -267,7 +267,7 @@ def test_whoever_waits_for_a_deleted_partition_is_told_at_once() -> None:
     life(files, story, stop=False)
 
 
-def test_a_topic_deleted_under_a_marker_completes_the_transaction_through_its_own_deletion() -> None:
+def test_deleting_a_topic_with_pending_markers_completes_the_transaction() -> None:
     """The same, from the outside: DeleteTopics answers, and nothing is left waiting."""
     files = SimulatedFiles()
 
@@ -282,7 +282,7 @@ def test_a_topic_deleted_under_a_marker_completes_the_transaction_through_its_ow
     life(files, story)
 
 
-def test_a_start_that_is_deleted_up_to_while_checkpoints_are_written_is_in_the_next_writing() -> None:
+def test_a_start_offset_moved_during_writing_is_written_next() -> None:
     """DeleteRecords is answered when its own start is written down, not when one is that began before it."""
     files = SimulatedFiles()
     at_answers: list[bool] = []

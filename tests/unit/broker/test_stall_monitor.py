@@ -36,7 +36,7 @@ def test_only_turns_over_the_threshold_count() -> None:
     assert monitor.last is not None and monitor.last.ms == 30
 
 
-def test_computing_is_told_from_waiting() -> None:
+def test_computing_and_waiting_are_distinguished() -> None:
     rig = Rig()
     rig.turn(80, cpu_ms=3)
     assert rig.monitor.last is not None and rig.monitor.last.cpu_ms == 3

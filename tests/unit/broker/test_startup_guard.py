@@ -51,7 +51,7 @@ print(broker.__doc__, storage.__file__)
 
 
 @pytest.mark.parametrize("name", SIBLINGS)
-def test_a_package_that_is_not_ours_is_refused_in_a_sentence(tmp_path: Path, name: str) -> None:
+def test_a_foreign_package_is_refused_with_a_message(tmp_path: Path, name: str) -> None:
     fake_installation(tmp_path, broken=name)
     with pytest.raises(startup_guard.Shadowed, match=f"{name}.*not part of Tallystick"):
         startup_guard.install(str(tmp_path))
@@ -62,7 +62,7 @@ def test_a_missing_package_is_refused_in_a_sentence(tmp_path: Path) -> None:
         startup_guard.install(str(tmp_path))
 
 
-def test_the_server_command_runs_in_a_hostile_folder_with_a_hostile_path(tmp_path: Path) -> None:
+def test_the_server_command_works_in_a_hostile_folder_and_path(tmp_path: Path) -> None:
     hostile = hostile_folder(tmp_path / "hostile")
     done = subprocess.run(
         startup_guard.server_command(["--help"]),

@@ -27,7 +27,7 @@ class TwoClocks(RealEnvironment):
         self.wall += milliseconds + set_by
 
 
-def test_a_clock_that_is_set_back_goes_on_from_where_it_was() -> None:
+def test_a_clock_set_back_continues_from_its_last_value() -> None:
     environment = TwoClocks()
     clock = SteadyClock(environment)
     began = clock.now_ms()
@@ -67,7 +67,7 @@ def test_drift_is_taken_as_it_comes() -> None:
         assert clock.now_ms() == environment.wall
 
 
-def test_an_alarm_rings_in_its_time_though_the_clock_was_set_back() -> None:
+def test_an_alarm_is_on_time_when_the_clock_goes_back() -> None:
     """A marker that was refused is written again a moment later, not an hour."""
     environment = TwoClocks()
 

@@ -30,7 +30,7 @@ def working_host(**fields: int) -> FakeHost:
     return host
 
 
-def test_a_client_that_sends_much_does_not_have_the_loop_for_itself() -> None:
+def test_a_busy_client_does_not_monopolise_the_loop() -> None:
     async def story() -> None:
         host = working_host()
         greedy, theirs = host.connect()
@@ -51,7 +51,7 @@ def test_a_client_that_sends_much_does_not_have_the_loop_for_itself() -> None:
     run(story())
 
 
-def test_many_who_send_much_share_a_turn_of_the_loop() -> None:
+def test_busy_clients_share_a_turn_of_the_loop() -> None:
     async def story() -> None:
         host = working_host()
         connected = [host.connect() for _ in range(100)]
@@ -68,7 +68,7 @@ def test_many_who_send_much_share_a_turn_of_the_loop() -> None:
     run(story())
 
 
-def test_who_waits_is_not_overtaken_by_its_own_later_requests() -> None:
+def test_a_waiting_request_is_not_overtaken_by_later_ones() -> None:
     async def story() -> None:
         host = working_host()
         connection, transport = host.connect()
@@ -81,7 +81,7 @@ def test_who_waits_is_not_overtaken_by_its_own_later_requests() -> None:
     run(story())
 
 
-def test_a_client_that_goes_while_it_waits_for_its_turn_is_not_served() -> None:
+def test_a_client_that_disconnects_while_queued_is_not_served() -> None:
     async def story() -> None:
         host = working_host()
         connection, _ = host.connect()
@@ -95,7 +95,7 @@ def test_a_client_that_goes_while_it_waits_for_its_turn_is_not_served() -> None:
     run(story())
 
 
-def test_who_takes_no_answers_is_not_worked_for() -> None:
+def test_clients_that_read_no_responses_are_not_served() -> None:
     async def story() -> None:
         host = FakeHost(lambda call: b"a" * 18_000)
         host.receive_buffer = bytearray(256 << 10)
@@ -132,7 +132,7 @@ def test_answers_of_produces_that_wait_for_the_first_are_bounded() -> None:
     run(story())
 
 
-def test_who_takes_nothing_for_longest_goes_when_answers_fill_the_budget() -> None:
+def test_a_full_budget_closes_the_longest_unread_connection() -> None:
     async def story() -> None:
         host = FakeHost(lambda call: b"a" * 10_000)
         host.answer_bytes = 4000

@@ -73,7 +73,7 @@ def test_many_moves_in_one_turn_are_looked_at_once() -> None:
     run(story())
 
 
-def test_a_wait_that_nothing_moves_ends_with_its_time_and_does_not_poll() -> None:
+def test_a_wait_times_out_without_polling() -> None:
     async def story() -> None:
         room, source, attempts = WaitingRoom(), Source(), Attempts()
         assert await room.park([source], attempts, 1) == "what there is"
@@ -83,7 +83,7 @@ def test_a_wait_that_nothing_moves_ends_with_its_time_and_does_not_poll() -> Non
     run(story())
 
 
-def test_whoever_cancels_leaves_nothing_behind() -> None:
+def test_cancelling_leaves_nothing_behind() -> None:
     async def story() -> None:
         room, sources = WaitingRoom(), [Source(), Source()]
         wait = room.park(sources, Attempts(), 60_000)
@@ -106,7 +106,7 @@ def test_closing_the_room_answers_everybody_and_lets_nobody_wait_again() -> None
     run(story())
 
 
-def test_a_bug_in_an_attempt_reaches_whoever_waits() -> None:
+def test_a_bug_in_an_attempt_reaches_the_waiting_caller() -> None:
     async def story() -> None:
         def broken(last: bool) -> str | None:
             raise ZeroDivisionError

@@ -49,7 +49,7 @@ def test_set_delete_append_and_subtract() -> None:
     assert configs(rig)["cleanup.policy"] == "compact"
 
 
-def test_a_value_is_not_appended_to_beyond_what_a_string_holds() -> None:
+def test_an_appended_value_is_bounded_by_the_string_length() -> None:
     rig = with_topic()
     key = "leader.replication.throttled.replicas"
     longest = ",".join(f"{number}:1" for number in range(4_500))

@@ -81,7 +81,7 @@ def test_replay_from_the_log_gives_what_was_live(steps: list[tuple[str, str, int
 
 @settings(max_examples=30, deadline=None)
 @given(STEPS, st.integers(0, 25))
-def test_a_log_cut_between_two_batches_is_a_state_that_was(steps: list[tuple[str, str, int]], kept: int) -> None:
+def test_a_log_cut_between_batches_is_a_past_state(steps: list[tuple[str, str, int]], kept: int) -> None:
     """One batch for each decision: a crash leaves all of it or nothing."""
     rig = ClusterRig()
     seen = [image_of(rig.machine)]
@@ -185,7 +185,7 @@ def test_a_record_is_framed_as_kafka_frames_it() -> None:
     assert record == Record(None, bytes.fromhex("010f0000000001000000000000000200000000000003e800"))
 
 
-def test_the_log_holds_what_a_kafka_of_our_metadata_version_writes(tmp_path: Path) -> None:
+def test_the_log_matches_kafka_of_our_metadata_version(tmp_path: Path) -> None:
     """No keys, the endpoints that clients are told, and in which directory each partition is."""
 
     async def story(node: Services) -> None:

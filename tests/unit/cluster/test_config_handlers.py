@@ -47,7 +47,7 @@ async def change(node: Services, kind: int, name: str, **values: str | None) -> 
     return int((await handle(node, request, 1)).responses[0].error_code)
 
 
-def test_a_topic_setting_falls_back_from_topic_to_broker_to_default() -> None:
+def test_a_topic_setting_falls_back_to_broker_and_default() -> None:
     """The value, where it comes from, and all that was outvoted, most binding first (KIP-226)."""
 
     async def story(node: Services) -> None:
@@ -130,7 +130,7 @@ def test_what_tools_look_for_on_a_broker_is_there() -> None:
     with_node(story)
 
 
-def test_what_clients_are_told_to_connect_to_is_static_where_it_is_said() -> None:
+def test_advertised_listeners_are_static_when_configured() -> None:
     """As in Kafka, which has the default, null, where nothing is said (a scenario has asked it)."""
     told = "PLAINTEXT://broker.example:9092"
 

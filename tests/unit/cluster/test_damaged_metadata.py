@@ -122,7 +122,7 @@ def spoil(files: SimulatedFiles, path: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["damaged", "lost", "cut short"])
-def test_without_snapshot_and_log_the_start_ends_and_a_repair_takes_what_is_left(how: str) -> None:
+def test_a_repair_starts_without_snapshot_and_log(how: str) -> None:
     files = SimulatedFiles()
     epochs: list[int] = []
 
@@ -170,7 +170,7 @@ def test_without_snapshot_and_log_the_start_ends_and_a_repair_takes_what_is_left
     assert left[1:] == left[:1] * 2 and epochs == sorted(set(epochs))
 
 
-def test_a_repair_of_the_log_loses_nothing_that_a_snapshot_holds() -> None:
+def test_a_log_repair_keeps_everything_in_the_snapshot() -> None:
     files = SimulatedFiles()
 
     async def two(node: Node) -> None:

@@ -32,7 +32,7 @@ def test_every_handler_is_listed_with_its_versions() -> None:
 @pytest.mark.parametrize(
     ("version", "supported"), [(3, {"metadata.version"}), (4, {"metadata.version", "transaction.version"})]
 )
-def test_features_whose_lowest_level_is_0_are_kept_from_older_clients(version: int, supported: set[str]) -> None:
+def test_features_from_level_0_are_hidden_from_older_clients(version: int, supported: set[str]) -> None:
     """KAFKA-17011; what is finalised is told to all of them, with an epoch."""
 
     async def story(node: Services) -> None:
@@ -62,7 +62,7 @@ def asking(*names: str | None, auto: bool = True) -> MetadataRequest:
     return MetadataRequest(topics=topics, allow_auto_topic_creation=auto)
 
 
-def test_each_listener_is_told_its_own_address() -> None:
+def test_each_listener_advertises_its_own_address() -> None:
     async def story(node: Services) -> None:
         for listener, address in (("PLAINTEXT", ("127.0.0.1", 9092)), ("OUTSIDE", ("broker.example", 19092))):
             (broker,) = (await handle(node, asking(), 13, listener=listener)).brokers
@@ -76,7 +76,7 @@ def test_each_listener_is_told_its_own_address() -> None:
     with_node(story, settings={"broker.rack": "r1"})
 
 
-def test_null_means_all_topics_and_none_means_none_but_in_version_0() -> None:
+def test_null_means_all_topics_and_none_means_none() -> None:
     async def story(node: Services) -> None:
         await node.topics.create([topic("a"), topic("b")])
         assert [one.name for one in (await handle(node, MetadataRequest(topics=None), 13)).topics] == ["a", "b"]
@@ -86,7 +86,7 @@ def test_null_means_all_topics_and_none_means_none_but_in_version_0() -> None:
     with_node(story)
 
 
-def test_a_topic_that_is_not_there_is_made_and_ready_in_the_same_answer() -> None:
+def test_a_missing_topic_is_created_and_ready_in_one_response() -> None:
     async def story(node: Services) -> None:
         (found,) = (await handle(node, asking("new"), 13)).topics
         assert (found.error_code, found.name, len(found.partitions)) == (ErrorCode.NONE, "new", 2)
@@ -97,7 +97,7 @@ def test_a_topic_that_is_not_there_is_made_and_ready_in_the_same_answer() -> Non
     with_node(story)
 
 
-def test_topics_are_not_made_for_those_who_do_not_want_it() -> None:
+def test_topics_are_not_created_when_auto_creation_is_off() -> None:
     async def story(node: Services) -> None:
         for request, version in ((asking("new", auto=False), 13), (asking("new", auto=False), 4)):
             (missing,) = (await handle(node, request, version)).topics
@@ -131,7 +131,7 @@ def test_topics_by_id_and_an_id_of_nobody_comes_back() -> None:
     with_node(story)
 
 
-def test_operations_are_told_only_when_asked_for() -> None:
+def test_operations_are_returned_only_when_requested() -> None:
     async def story(node: Services) -> None:
         await node.topics.create([topic("a")])
         request = asking("a")

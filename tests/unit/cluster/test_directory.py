@@ -104,7 +104,7 @@ def test_deleting_and_making_at_once_leaves_the_new_topic_usable(tmp_path: Path)
     with_node(story, folder=tmp_path)
 
 
-def test_topics_settings_and_records_survive_a_restart_under_a_new_epoch(tmp_path: Path) -> None:
+def test_topics_settings_and_records_survive_a_restart(tmp_path: Path) -> None:
     async def first(node: Services) -> tuple[bytes, int]:
         (result,) = await node.topics.create([topic("t", 2, configs={"retention.ms": "5"})])
         append(node, "t", 1)
@@ -126,7 +126,7 @@ def test_topics_settings_and_records_survive_a_restart_under_a_new_epoch(tmp_pat
     with_node(second, folder=tmp_path)
 
 
-def test_folders_of_deleted_topics_go_and_folders_of_strangers_are_kept(tmp_path: Path) -> None:
+def test_folders_of_deleted_topics_go_and_other_folders_stay(tmp_path: Path) -> None:
     """A crash between deletion and the renaming of folders; and data that this log knows nothing of."""
 
     async def first(node: Services) -> None:
@@ -164,7 +164,7 @@ def test_growing_keeps_what_is_there() -> None:
     with_node(story)
 
 
-def test_whoever_asks_first_makes_the_topic_and_all_of_them_get_it() -> None:
+def test_the_first_request_creates_the_topic_for_all() -> None:
     async def story(node: Services) -> None:
         told = await asyncio.gather(*(node.topics.auto_create("t") for _ in range(5)))
         assert set(told) == {ErrorCode.NONE}
@@ -262,7 +262,7 @@ def test_a_topic_made_again_survives_a_kill(tmp_path: Path) -> None:
     with_node(after, folder=killed)
 
 
-def test_checkpoints_of_a_topic_that_is_gone_are_not_for_its_namesake(tmp_path: Path) -> None:
+def test_checkpoints_of_a_deleted_topic_do_not_match_its_namesake(tmp_path: Path) -> None:
     """A kill came after the deletion was durable and before the checkpoints were written."""
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 5\n")
 
@@ -311,7 +311,7 @@ def test_many_deleted_topics_leave_one_after_the_other() -> None:
     with_node(story)
 
 
-def test_many_topics_are_made_and_deleted_a_few_at_a_time() -> None:
+def test_many_topics_are_created_and_deleted_in_slices() -> None:
     async def story(services: Services) -> None:
         turns = Turns(services.environment)
         names = [f"t{number}" for number in range(300)]

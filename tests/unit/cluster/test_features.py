@@ -71,7 +71,7 @@ def test_what_is_refused_and_in_which_words(wanted: FeatureUpdateKey, sentence: 
     with_node(story, settings={"node.id": "1"})
 
 
-def test_levels_go_down_and_up_while_the_broker_runs_and_the_epoch_only_up() -> None:
+def test_levels_change_while_running_and_the_epoch_only_grows() -> None:
     """Clients follow the features of the highest epoch they have heard of (KIP-584)."""
 
     async def story(node: Services) -> None:
@@ -101,7 +101,7 @@ def test_old_versions_name_each_feature_in_their_answer() -> None:
     with_node(story)
 
 
-def test_a_level_that_was_turned_off_stays_off_after_a_restart(tmp_path: Path) -> None:
+def test_a_disabled_level_stays_off_after_a_restart(tmp_path: Path) -> None:
     """A start finalises what was never decided, not what was decided to be 0."""
 
     async def lower(node: Services) -> tuple[int, int]:

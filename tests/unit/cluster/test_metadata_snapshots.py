@@ -142,7 +142,7 @@ async def ten_topics(node: Node) -> None:
         await create(node, f"t{number}", 2)
 
 
-def test_a_start_begins_with_the_snapshot_and_the_log_before_it_is_gone() -> None:
+def test_a_start_uses_the_snapshot_without_the_earlier_log() -> None:
     files = SimulatedFiles()
     seen: list[int] = []
 
@@ -201,7 +201,7 @@ def test_snapshots_are_kept_as_long_as_kafka_keeps_them() -> None:
     life(files, old_ones_leave, metadata_max_retention_ms="0")
 
 
-def test_a_snapshot_is_due_by_bytes_or_by_time_and_only_after_records() -> None:
+def test_a_snapshot_is_due_by_bytes_or_time() -> None:
     files = SimulatedFiles()
 
     async def by_bytes(node: Node) -> None:

@@ -191,7 +191,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize(("request_", "version", "error_of"), REQUESTS, ids=[type(one[0]).__name__ for one in REQUESTS])
-def test_what_is_wanted_of_a_log_that_is_being_opened_waits_a_moment(
+def test_requests_for_an_opening_log_wait_briefly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: Gate, request_: Any, version: int, error_of: Any
 ) -> None:
     """And is then refused with what clients repeat, as Kafka does with a partition it does not have yet."""
@@ -281,7 +281,7 @@ def test_a_log_whose_opening_fails_is_not_opened_again(tmp_path: Path, gate: Gat
     started(tmp_path, story)
 
 
-def test_a_stop_does_not_wait_for_logs_that_nobody_has_begun_to_open(tmp_path: Path) -> None:
+def test_a_stop_does_not_wait_for_unopened_logs(tmp_path: Path) -> None:
     filled(tmp_path, partitions=100)
 
     async def stops(node: Services) -> None:
@@ -332,7 +332,7 @@ def test_a_stop_gives_up_a_log_that_takes_long(tmp_path: Path, monkeypatch: pyte
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
-def test_what_waited_for_a_log_and_writes_to_it_during_a_stop_is_synced_before_the_log_is_closed(
+def test_late_writes_during_a_stop_are_synced_before_the_close(
     tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the marker of a transaction does."""
@@ -365,7 +365,7 @@ def test_what_waited_for_a_log_and_writes_to_it_during_a_stop_is_synced_before_t
     started(tmp_path, after)
 
 
-def test_a_stop_comes_after_who_waited_for_a_log_that_has_just_been_opened(
+def test_a_stop_follows_requests_waiting_for_a_just_opened_log(
     tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The opening is over, and who waits for it is called in the next turn: the stop begins between the two."""

@@ -21,13 +21,13 @@ def test_no_id_is_handed_out_before_its_block_is_durable() -> None:
     assert [source.take(), source.take()] == [0, 1]
 
 
-def test_the_next_block_is_asked_for_in_time_and_nobody_waits_for_it() -> None:
+def test_the_next_block_is_requested_before_it_is_needed() -> None:
     source = source_of(ClusterRig())
     source.prefetch()
     assert [source.take() for _ in range(2_500)] == list(range(2_500))
 
 
-def test_ids_that_were_not_used_up_are_lost_with_the_process() -> None:
+def test_unused_ids_are_lost_with_the_process() -> None:
     rig = ClusterRig()
     first = source_of(rig)
     first.prefetch()

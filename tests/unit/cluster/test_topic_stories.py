@@ -70,7 +70,7 @@ def test_what_cannot_be_made_is_refused_and_leaves_no_trace(
     assert rig.log.end_offset == 0
 
 
-def test_a_name_twice_in_one_request_is_answered_once_and_the_others_are_made() -> None:
+def test_a_duplicate_name_in_a_request_fails_once() -> None:
     rig = ClusterRig()
     assert rig.errors(topic("dup"), topic("fine"), topic("dup"), topic("bad!")) == {
         "dup": (ErrorCode.INVALID_REQUEST, "Duplicate topic name."),

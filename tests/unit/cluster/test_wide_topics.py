@@ -47,7 +47,7 @@ def grow(rig: ClusterRig, name: str, count: int, wide: WideBatch) -> object:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 90), st.integers(1, 90))
-def test_what_is_taken_over_at_once_is_what_the_log_says(first: int, more: int) -> None:
+def test_a_synchronous_takeover_equals_the_log(first: int, more: int) -> None:
     rig, plain = ClusterRig(), ClusterRig()
     assert create(rig, "t", first, built(rig, "t", first))
     assert grow(rig, "t", first + more, built(rig, "t", first + more))
@@ -71,7 +71,7 @@ def test_what_was_built_counts_only_if_it_still_holds() -> None:
     assert rig.machine.image.topics["t"].partition_count == 140
 
 
-def test_a_wide_topic_is_built_in_slices_and_others_are_served_meanwhile() -> None:
+def test_a_wide_topic_is_created_in_slices_between_other_requests() -> None:
     async def story(node: Services) -> None:
         turns = Turns(node.environment)
         creating = asyncio.create_task(node.topics.create([topic("narrow", 1), topic("wide", 1000), topic("more", 2)]))
@@ -121,7 +121,7 @@ def test_a_wide_topic_is_closed_in_slices() -> None:
     with_node(story)
 
 
-def test_two_who_make_the_same_wide_topic_are_not_both_told_that_they_did() -> None:
+def test_only_one_of_two_creators_of_a_topic_succeeds() -> None:
     async def story(node: Services) -> None:
         both = await asyncio.gather(*(node.topics.create([topic("t", 300)]) for _ in range(2)))
         assert sorted(results[0].error_code for results in both) == [0, 36]

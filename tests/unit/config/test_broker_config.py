@@ -24,9 +24,7 @@ SEEN = tuple[str | None, ConfigSource]
         ({"listener.security.protocol.map": "PLAINTEXT"}, "is not of the form NAME:PROTOCOL."),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_a_sentence_that_names_the_key(
-    settings: dict[str, str], sentence: str
-) -> None:
+def test_unusable_values_are_refused_with_the_key_named(settings: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigError) as refused:
         BrokerConfig(settings)
     assert sentence in str(refused.value)
@@ -77,7 +75,7 @@ def seen(config: BrokerConfig, name: str) -> SEEN:
     return resolved.value, resolved.source
 
 
-def test_a_dynamic_change_takes_effect_and_is_told_once() -> None:
+def test_a_dynamic_change_notifies_subscribers_once() -> None:
     config = BrokerConfig({"message.max.bytes": "100"})
     told: list[frozenset[str]] = []
     config.subscribe(told.append)

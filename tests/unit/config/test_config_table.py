@@ -91,7 +91,7 @@ def test_numbers_are_taken_exactly_where_they_fit(kind: ConfigType, number: int)
 
 
 @pytest.mark.parametrize("text", ["", "1_000", "٣", "1.0", "0x10", "--1", "+", "1e3"])
-def test_what_java_would_not_take_for_a_number_we_do_not_either(text: str) -> None:
+def test_numbers_java_refuses_are_refused(text: str) -> None:
     for kind in NUMBERS:
         with pytest.raises(InvalidConfig):
             parse("key", kind, text)

@@ -52,7 +52,7 @@ def test_a_commit_during_expiry_keeps_the_group() -> None:
     assert story.all_offsets() == {("t", 0): 7, ("t", MANY): 8}
 
 
-def test_a_refused_batch_of_tombstones_is_left_to_the_next_round() -> None:
+def test_a_refused_tombstone_batch_is_retried_in_the_next_round() -> None:
     story = story_with_limit()
     with_many_offsets(story)
     story.commit(1, group="another")

@@ -113,7 +113,7 @@ def test_nobody_makes_groups_hold_more_than_the_bound(attempt: Attempt) -> None:
     assert synced(story.sync(member, 2, {member: b"m"})).error_code == ErrorCode.NONE
 
 
-def test_all_is_given_back_when_members_have_gone_and_offsets_have_expired() -> None:
+def test_all_is_released_after_members_leave_and_offsets_expire() -> None:
     story = small()
     for number in range(100):
         long_group_id(story, number)
@@ -149,7 +149,7 @@ def test_shards_share_one_bound() -> None:
     assert long_group_id(story, 0) is ErrorCode.MEMBER_ID_REQUIRED
 
 
-def test_groups_without_members_are_looked_for_at_once_where_room_is_scarce(tmp_path: Path) -> None:
+def test_empty_groups_are_searched_at_once_when_memory_is_scarce(tmp_path: Path) -> None:
     """And not after the ten minutes of `offsets.retention.check.interval.ms`."""
 
     async def story(broker: Broker) -> None:

@@ -11,7 +11,7 @@ NONE = ErrorCode.NONE
 
 
 @pytest.mark.parametrize("producer", [None, 4])
-def test_a_group_nobody_knows_stores_offsets_for_whoever_has_no_generation(producer: int | None) -> None:
+def test_an_unknown_group_stores_offsets_without_a_generation(producer: int | None) -> None:
     story = Story()
     assert story.commit(5, producer=producer) == NONE
     assert story.listed() == ["orders"]
@@ -70,7 +70,7 @@ def test_wrong_identities_are_refused_and_stage_nothing(producer: int | None) ->
     assert story.commit(5, generation=1, member=member, instance="i", producer=producer) == NONE
 
 
-def test_nobody_in_particular_may_commit_to_a_live_group_only_in_a_transaction() -> None:
+def test_an_anonymous_commit_to_a_live_group_needs_a_transaction() -> None:
     """TxnOffsetCommit v0-2 cannot name a member; OffsetCommit can."""
     story = Story()
     story.stable()
@@ -123,7 +123,7 @@ def test_what_was_committed_comes_back_as_it_was() -> None:
     assert story.fetched(partition=3) == found
 
 
-def test_offsets_of_an_earlier_topic_of_that_name_are_not_found() -> None:
+def test_offsets_of_an_earlier_namesake_topic_are_not_found() -> None:
     story = Story()
     story.commit(42, topic_id=b"a" * 16)
     assert story.offset(topic_id=b"b" * 16) == -1

@@ -47,7 +47,7 @@ def test_find_coordinator(tmp_path: Path) -> None:
     told(story, tmp_path)
 
 
-def test_kinds_of_keys_that_nobody_knows_are_refused_in_kafkas_words(tmp_path: Path) -> None:
+def test_unknown_kinds_of_keys_are_refused_as_in_kafka(tmp_path: Path) -> None:
     """As Kafka 4.3.1 answers: words until version 3, and later only where it does not know what is looked for."""
 
     async def story(broker: Broker) -> None:

@@ -81,7 +81,7 @@ def test_members_have_a_session_to_show_up_after_a_restart() -> None:
     assert story.heartbeat(ids[1], 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_restart_in_the_middle_of_a_rebalance_goes_back_to_the_last_generation() -> None:
+def test_a_restart_during_a_rebalance_restores_the_last_generation() -> None:
     """Who waits is told NOT_COORDINATOR; the members come back with a generation that never was."""
     story = Story()
     first, second = story.stable(2)

@@ -12,7 +12,7 @@ PROTOCOLS = (("range", subscription("t")),)
 """What members of `Story.stable` bring."""
 
 
-def test_a_dynamic_member_is_given_an_id_and_comes_back_with_it() -> None:
+def test_a_dynamic_member_gets_an_id_and_rejoins_with_it() -> None:
     """KIP-394: from v4 on, an unknown member joins in two steps."""
     story = Story()
     first = joined(story.join())
@@ -55,7 +55,7 @@ def test_a_rebalance_waits_for_an_id_that_was_handed_out() -> None:
     assert joined(ticket).generation_id == 2
 
 
-def test_only_the_leader_is_told_of_everybody() -> None:
+def test_only_the_leader_gets_the_member_list() -> None:
     story = Story()
     ids = [story.new_member() for _ in range(3)]
     tickets = [story.join(member, protocols=(("range", member.encode()),)) for member in ids]
@@ -79,7 +79,7 @@ def test_a_group_needs_a_protocol_type_and_a_protocol() -> None:
     assert joined(story.join(protocols=())).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_protocol_types_do_not_mix_and_one_protocol_must_be_common() -> None:
+def test_protocol_types_must_match_and_share_a_protocol() -> None:
     story = Story()
     story.stable()
     assert joined(story.join(protocol_type="connect")).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -101,7 +101,7 @@ def test_protocol_types_are_opaque() -> None:
     assert story.describe().members[0].member_assignment == b"\x01"
 
 
-def test_the_protocol_with_the_most_votes_wins_among_those_all_can_speak() -> None:
+def test_the_common_protocol_with_the_most_votes_wins() -> None:
     story = Story()
     likes = [("a", "b", "c"), ("b", "a"), ("b", "c", "a")]
     ids = [story.new_member(protocols=[(name, b"") for name in names]) for names in likes]
@@ -136,7 +136,7 @@ def test_the_group_has_a_largest_size() -> None:
     assert [joined(ticket).generation_id for ticket in tickets] == [2, 2]
 
 
-def test_a_group_that_is_too_large_after_a_restart_makes_its_members_join_again() -> None:
+def test_a_group_too_large_after_a_restart_rejoins() -> None:
     story = Story()
     first, second = story.stable(2)
     story.settings.max_size = 1
@@ -174,7 +174,7 @@ def test_a_leader_that_joins_again_causes_a_rebalance() -> None:
     assert story.heartbeat(follower, 1) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_member_that_repeats_its_join_while_waiting_is_answered_once_each() -> None:
+def test_each_repeated_join_of_a_waiting_member_gets_a_response() -> None:
     """The first connection is gone; its ticket must still end."""
     story = Story()
     leader, _ = story.stable(2)
@@ -184,7 +184,7 @@ def test_a_member_that_repeats_its_join_while_waiting_is_answered_once_each() ->
     assert again.waiting
 
 
-def test_a_pending_id_may_not_come_back_as_a_static_member() -> None:
+def test_a_pending_id_may_not_rejoin_as_a_static_member() -> None:
     story = Story()
     member = story.new_member()
     assert joined(story.join(member, instance="i")).error_code == ErrorCode.UNKNOWN_SERVER_ERROR

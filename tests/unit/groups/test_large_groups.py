@@ -61,7 +61,7 @@ def test_a_generation_of_many_is_written_down_in_steps(monkeypatch: pytest.Monke
     assert [member.member_assignment for member in story.describe().members] == [member.encode() for member in ids]
 
 
-def test_who_leaves_meanwhile_begins_another_rebalance() -> None:
+def test_a_member_leaving_meanwhile_starts_another_rebalance() -> None:
     story, ids, waiting = all_syncing()
     assert story.leave(ids[-1]) == [ErrorCode.NONE]
     refused = [ErrorCode(synced(ticket).error_code) for ticket in waiting]
@@ -79,7 +79,7 @@ def test_a_leader_that_speaks_twice_is_heard_the_second_time() -> None:
     assert {synced(ticket).assignment for ticket in (again, *waiting[1:])} == {b"second"}
 
 
-def test_who_never_asks_for_an_assignment_is_given_up_when_the_others_have_theirs() -> None:
+def test_members_that_never_sync_are_removed() -> None:
     """The time for it ends while the record is made: the leader has spoken, so it is not given up."""
     story, ids = crowd()
     waiting = [story.sync(member, 1) for member in ids[1:-1]]

@@ -71,7 +71,7 @@ def test_offsets_by_name_and_by_id(tmp_path: Path) -> None:
     told(story, tmp_path)
 
 
-def test_errors_of_a_whole_group_stand_where_the_version_has_room(tmp_path: Path) -> None:
+def test_group_errors_stand_where_the_version_has_room(tmp_path: Path) -> None:
     async def story(broker: Broker) -> None:
         wanted = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
         first = await broker.ask(OffsetFetchRequest(group_id=GROUP, topics=wanted), 1)

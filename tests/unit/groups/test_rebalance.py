@@ -88,7 +88,7 @@ def test_the_last_member_that_leaves_leaves_an_empty_group() -> None:
     assert story.heartbeat(again, 3) == ErrorCode.NONE, "an empty generation counts"
 
 
-def test_leaving_ends_a_rebalance_that_waits_for_the_one_who_leaves() -> None:
+def test_leaving_ends_a_rebalance_waiting_for_the_member() -> None:
     story = Story()
     first, second = story.stable(2)
     ticket = story.join(first)
@@ -97,7 +97,7 @@ def test_leaving_ends_a_rebalance_that_waits_for_the_one_who_leaves() -> None:
     assert joined(ticket).generation_id == 2
 
 
-def test_a_member_that_leaves_while_it_waits_is_told_so() -> None:
+def test_a_waiting_member_that_leaves_gets_a_response() -> None:
     story = Story()
     first, _ = story.stable(2)
     ticket = story.join(first)

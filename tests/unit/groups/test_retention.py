@@ -113,7 +113,7 @@ def test_many_groups_are_looked_at_in_slices() -> None:
     assert len(story.log.batches) >= 1_000 + 3
 
 
-def test_a_step_looks_at_some_and_no_more_where_nothing_has_expired() -> None:
+def test_a_step_with_nothing_expired_looks_at_few() -> None:
     """The steps of a round are not one turn of the loop, and none of them is due at the moment of the one before."""
     story = story_with_retention()
     offsets = [OffsetToCommit("t", TOPIC_ID, partition, 1, -1, "") for partition in range(5 * VISITS_PER_STEP // 2)]
@@ -152,7 +152,7 @@ def test_offsets_of_topics_in_use_cannot_be_deleted() -> None:
     assert story.all_offsets() == {}
 
 
-def test_offsets_of_a_live_group_of_an_opaque_type_cannot_be_deleted() -> None:
+def test_offsets_of_a_live_opaque_group_cannot_be_deleted() -> None:
     story = Story()
     ticket = story.join(version=3, protocol_type="connect")
     story.tick()

@@ -19,7 +19,7 @@ def static_group(count: int = 2) -> tuple[Story, list[str]]:
     return story, ids
 
 
-def test_a_static_member_joins_in_one_step_and_is_named_after_its_instance() -> None:
+def test_a_static_member_joins_in_one_step_with_its_instance() -> None:
     _, ids = static_group()
     assert ids == ["i0-id1", "i1-id2"]
 
@@ -35,7 +35,7 @@ def test_a_restarted_follower_takes_its_place_back_without_a_rebalance() -> None
     assert [member.member_id for member in story.describe().members] == [ids[0], back.member_id]
 
 
-def test_a_restarted_leader_is_told_to_skip_the_assignment() -> None:
+def test_a_restarted_leader_skips_the_assignment() -> None:
     """v9, KIP-814: it is still the leader and sees everybody, but the assignment stands."""
     story, ids = static_group()
     back = joined(story.join(instance="i0", protocols=PROTOCOLS))
@@ -65,7 +65,7 @@ def test_the_one_that_was_replaced_is_fenced() -> None:
     assert story.heartbeat(ids[1], 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_one_that_waits_under_the_old_id_is_fenced_at_once() -> None:
+def test_a_wait_under_the_old_id_is_fenced_at_once() -> None:
     story, ids = static_group()
     waiting = story.join(ids[0], instance="i0", protocols=PROTOCOLS)
     assert waiting.waiting
@@ -162,7 +162,7 @@ def test_a_static_member_that_came_back_has_a_session() -> None:
     assert story.heartbeat(back, 1, instance="i1") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_instance_whose_member_id_no_answer_could_hold_is_refused() -> None:
+def test_an_overlong_member_id_of_an_instance_is_refused() -> None:
     """Kafka's code. It has taken the member in by then, and fails with everybody else who asks for the group."""
     story = Story()
     assert joined(story.join(instance="x" * 32_767)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -96,7 +96,7 @@ def test_a_member_that_repeats_its_sync_is_answered_once_each() -> None:
     assert synced(again).assignment == b"F"
 
 
-def test_a_join_that_is_repeated_while_the_leader_computes_tells_the_same_generation() -> None:
+def test_a_repeated_join_gets_the_same_generation() -> None:
     story, (leader, follower) = completing()
     assert joined(story.join(leader)).generation_id == 1
     assert len(joined(story.join(leader)).members) == 2
@@ -104,7 +104,7 @@ def test_a_join_that_is_repeated_while_the_leader_computes_tells_the_same_genera
     assert story.state == "CompletingRebalance"
 
 
-def test_assignments_are_told_only_when_they_are_durable() -> None:
+def test_assignments_are_returned_only_once_durable() -> None:
     story = Story(durable=False)
     member = story.join(version=3)
     story.tick()

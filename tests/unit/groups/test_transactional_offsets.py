@@ -132,7 +132,7 @@ def test_a_refused_marker_changes_nothing() -> None:
     assert story.offset() == UNSTABLE
 
 
-def test_a_fetch_sees_only_what_is_durable_when_it_is_answered() -> None:
+def test_a_fetch_returns_only_durable_records() -> None:
     """I37: the answer waits for whatever it saw."""
     story = Story(durable=False)
     story.submit_commit(1)
@@ -161,7 +161,7 @@ def test_deleting_a_group_takes_what_is_staged_with_it() -> None:
     assert story.listed() == []
 
 
-def test_deleting_offsets_takes_what_is_staged_with_them_and_no_later_commit() -> None:
+def test_deleting_offsets_deletes_staged_ones_and_no_later_commit() -> None:
     story = Story()
     story.commit(1)
     story.commit(2, producer=4)

@@ -64,7 +64,7 @@ def test_a_record_of_an_unknown_type_is_ignored(record: Record) -> None:
 
 
 @pytest.mark.parametrize("value", [FUTURE, CUT, b""], ids=["future", "cut", "empty"])
-def test_of_an_offset_that_cannot_be_read_nothing_older_is_told(value: bytes) -> None:
+def test_an_unreadable_offset_does_not_reveal_an_older_one(value: bytes) -> None:
     """Records would be read twice, and in a transaction that is not exactly once. Everything else is served."""
     story = Story()
     story.commit(5)
@@ -117,7 +117,7 @@ def test_what_stands_in_its_place_heals_an_offset(heal: Callable[[Story], None],
     assert story.offset() == found
 
 
-def test_an_offset_that_cannot_be_read_counts_when_its_transaction_does() -> None:
+def test_an_unreadable_offset_counts_with_its_transaction() -> None:
     """I40, I42: an abort leaves what was there, a commit does not, and what is open is unstable as ever."""
     story = Story()
     for partition in (0, 1, 2):
@@ -179,7 +179,7 @@ def test_a_later_record_heals_a_group() -> None:
 @pytest.mark.parametrize(
     "record", [CUT_KEY, CUT_KEY_OF_A_TOMBSTONE, NO_KEY], ids=["cut key", "cut key of a tombstone", "no key"]
 )
-def test_a_key_that_cannot_be_read_keeps_its_log_from_being_served(record: Record) -> None:
+def test_an_unreadable_key_keeps_its_log_from_being_served(record: Record) -> None:
     """It may be anyone's, as in Kafka."""
     story = Story()
     story.commit(5)
@@ -189,7 +189,7 @@ def test_a_key_that_cannot_be_read_keeps_its_log_from_being_served(record: Recor
     assert story.shard.state is ShardState.CLOSED
 
 
-def test_a_batch_that_cannot_be_opened_keeps_its_log_from_being_served() -> None:
+def test_an_unreadable_batch_keeps_its_log_from_being_served() -> None:
     """Its checksum is right, for it was written like that; a wrong one is a damage of the disk."""
     story = Story()
     for partition in (0, 1, 2):

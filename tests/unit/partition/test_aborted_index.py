@@ -27,7 +27,7 @@ def test_a_transaction_that_began_earlier_and_ends_later_is_found(on_disk: bool)
     assert [entry.producer_id for entry in index.collect(31, 45)] == [2]
 
 
-def test_what_a_killed_process_had_cut_off_is_synced_by_the_next() -> None:
+def test_a_truncation_of_a_killed_process_is_synced_later() -> None:
     """Else a power cut brings it back, and with it the end of a transaction that is open again."""
     files = SimulatedFiles()
     files.make_folder("t-0")

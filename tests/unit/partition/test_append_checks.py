@@ -56,9 +56,7 @@ def refusal(rig: Rig, batch: bytes) -> AppendError:
         (in_transaction(5, 0, 0), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1),
     ],
 )
-def test_what_is_not_one_sound_batch_is_refused_as_kafka_does(
-    batch: bytes, code: ErrorCode, log_start_offset: int
-) -> None:
+def test_an_unsound_batch_is_refused_as_kafka_does(batch: bytes, code: ErrorCode, log_start_offset: int) -> None:
     """I35: base offset, count, magic, checksum, control bit; and nothing has happened."""
     rig = Rig()
     assert rig.error_of(batch) is code
@@ -217,7 +215,7 @@ def test_a_header_that_claims_the_future_is_corrected() -> None:
     assert header.max_timestamp == NOW_MS and check_crc(stored, 0, header)
 
 
-def test_records_from_the_past_are_refused_where_the_topic_says_so() -> None:
+def test_records_too_old_for_the_topic_are_refused() -> None:
     rig = Rig(config=TopicConfig(timestamp_before_max_ms=1000))
     assert rig.error_of(plain(timestamp_ms=NOW_MS - 5000)) is ErrorCode.INVALID_TIMESTAMP
     rig.produce(plain(timestamp_ms=NOW_MS - 1000))

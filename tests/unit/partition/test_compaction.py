@@ -127,7 +127,7 @@ class Writers:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1 << 30))
-def test_no_pass_and_no_crash_within_one_changes_what_readers_get(seed: int) -> None:
+def test_passes_and_crashes_do_not_change_what_readers_get(seed: int) -> None:
     """I34: the newest committed values stay, markers outlive their data, nothing at or behind the last stable offset is
     touched, and the log alone still tells every producer's epoch and last sequence."""
     random = Random(seed)
@@ -238,7 +238,7 @@ def test_a_marker_goes_only_after_its_data_and_its_time() -> None:
     assert sequences(rig)[9] == (2, -1)
 
 
-def test_the_last_batch_of_a_producer_stays_if_only_as_a_header() -> None:
+def test_a_producers_last_batch_stays_at_least_as_a_header() -> None:
     """KAFKA-8335: its records are superseded, its last sequence is not; a restart without any snapshot still knows."""
     files = SimulatedFiles()
     rig = opened(files)
@@ -306,7 +306,7 @@ def test_nothing_is_read_again_before_enough_is_dirty() -> None:
     assert not steps_done(again, NOW_MS + 11)
 
 
-def test_a_map_that_is_full_leaves_the_rest_for_the_next_pass() -> None:
+def test_a_full_map_leaves_the_rest_to_the_next_pass() -> None:
     rig = opened(SimulatedFiles())
     for number in range(30):
         rig.produce(plain(b"v" * 30, key=b"%d" % (number % 10)))
@@ -362,7 +362,7 @@ def test_a_pass_gives_up_where_retention_was_faster() -> None:
     assert batches(rig)[0][0].base_offset == start
 
 
-def test_a_disk_that_fails_ends_the_pass_and_spares_the_log() -> None:
+def test_a_disk_error_ends_the_pass_and_keeps_the_log() -> None:
     files = SimulatedFiles()
     rig = opened(files)
     filled(rig, 40)

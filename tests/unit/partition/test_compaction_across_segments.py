@@ -18,7 +18,7 @@ def replayed(rig: Rig) -> ProducerState:
     return state
 
 
-def test_a_marker_stays_as_long_as_its_data_in_an_earlier_segment() -> None:
+def test_a_marker_outlives_its_data_in_an_earlier_segment() -> None:
     """I34: without it, a replay of the log would open the transaction again, and nobody would ever end it."""
     rig = opened(SimulatedFiles())
     large = b"v" * 400  # so that its segment never becomes one with the next

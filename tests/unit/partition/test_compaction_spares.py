@@ -153,7 +153,7 @@ def test_one_large_batch_is_worked_off_in_many_steps() -> None:
     assert len(latest(rig)) == 2_000
 
 
-def test_the_active_segment_is_rolled_when_a_record_waits_too_long() -> None:
+def test_the_active_segment_rolls_when_a_record_is_old() -> None:
     """KIP-354: with the next append, as in Kafka, and where none comes, with the next round."""
     config = replace(COMPACTED, max_compaction_lag_ms=1_000, segment_bytes=1 << 20)
     rig = opened(SimulatedFiles(), config=config)

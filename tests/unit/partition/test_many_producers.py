@@ -29,7 +29,7 @@ def header_of(producer_id: int, sequence: int, *, transactional: bool = False) -
     return read_header(made)
 
 
-def test_an_idle_producer_with_five_batches_costs_at_most_four_hundred_bytes() -> None:
+def test_an_idle_producer_costs_at_most_400_bytes() -> None:
     """A million of them through one partition are 400 MB at the very most; measured with a tenth of that."""
     state = ProducerState()
     template = header_of(0, 0)
@@ -46,7 +46,7 @@ def test_an_idle_producer_with_five_batches_costs_at_most_four_hundred_bytes() -
     assert len(state) == 0, "age frees them"
 
 
-def test_a_refused_question_costs_at_most_two_hundred_and_fifty_bytes() -> None:
+def test_a_refused_request_costs_at_most_250_bytes() -> None:
     verifications = Verifications()
     tracemalloc.start()
     for producer_id in range(10**12, 10**12 + PRODUCERS // 10):
@@ -60,7 +60,7 @@ def test_a_refused_question_costs_at_most_two_hundred_and_fifty_bytes() -> None:
     assert len(verifications) == 0
 
 
-def test_beyond_the_bound_those_silent_for_longest_go_and_open_transactions_stay() -> None:
+def test_beyond_the_bound_the_longest_idle_producers_are_forgotten() -> None:
     """I33: never one with an open transaction, be it the oldest of all."""
     rigs = [Rig(), Rig()]
     partitions = [rig.partition for rig in rigs]
@@ -92,7 +92,7 @@ def test_refused_questions_count_as_producers_and_go_first() -> None:
     assert sum(len(partition.verifications) for partition in partitions) == 100, "those of this moment stay"
 
 
-def test_whoever_writes_while_the_oldest_are_looked_for_stays() -> None:
+def test_a_producer_that_writes_during_the_search_stays() -> None:
     rig = Rig()
     state = rig.partition.derived.producers
     for number in range(10):
@@ -108,7 +108,7 @@ def test_whoever_writes_while_the_oldest_are_looked_for_stays() -> None:
     assert 0 in state and 1 not in state and len(state) == 6
 
 
-def test_a_forgotten_producer_may_go_on_and_is_taken_for_new() -> None:
+def test_a_forgotten_producer_continues_as_a_new_one() -> None:
     """As after `producer.id.expiration.ms`: its next batch is taken whatever its sequence is (KIP-854)."""
     state = ProducerState()
     state.apply_data(header_of(7, 0), 0, 1)

@@ -104,7 +104,7 @@ def test_only_the_last_five_batches_are_remembered() -> None:
     assert rig.error_of(idempotent(4, 0, 1, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_new_epoch_begins_at_zero_and_forgets_the_old_batches() -> None:
+def test_a_new_epoch_starts_at_zero_without_old_batches() -> None:
     rig = Rig()
     rig.produce(idempotent(4, 0, 0))
     assert rig.error_of(idempotent(4, 1, 1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -122,7 +122,7 @@ def test_an_unknown_producer_may_begin_anywhere() -> None:
     rig.produce(idempotent(4, 0, 78))
 
 
-def test_where_only_a_marker_is_known_the_sequence_begins_at_zero() -> None:
+def test_a_sequence_after_a_lone_marker_starts_at_zero() -> None:
     rig = Rig()
     rig.end(4, 3, commit=False)
     assert rig.error_of(in_transaction(4, 3, 1), transactional_id="x") is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -163,7 +163,7 @@ def test_replay_takes_whatever_the_log_contains() -> None:
     assert entry is not None and entry.epoch == 1 and state.offset == 5
 
 
-def test_an_idle_producer_of_five_batches_costs_less_than_400_bytes() -> None:
+def test_an_idle_producer_of_five_batches_costs_below_400_bytes() -> None:
     """The entry, its key and its share of the dictionary at the worst moment, just after it has grown."""
     state = ProducerState()
     for sequence in range(5):

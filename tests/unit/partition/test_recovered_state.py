@@ -144,7 +144,7 @@ class History:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1 << 30))
-def test_no_kill_and_no_power_cut_changes_what_is_known_or_seen(seed: int) -> None:
+def test_kills_and_power_cuts_change_nothing_known_or_seen(seed: int) -> None:
     """I24, I30: random producers over small segments; producer state after any restart equals the state at that
     offset before it, all five batches included, and consumers see exactly what was committed."""
     history = History(Random(seed))
@@ -175,7 +175,7 @@ def test_a_damaged_snapshot_only_makes_the_replay_longer(damage: bytes) -> None:
 
 
 @pytest.mark.parametrize("left", [1, 26, 40, 101])
-def test_an_aborted_index_that_ends_within_an_entry_is_made_anew(left: int) -> None:
+def test_an_aborted_index_cut_within_an_entry_is_rebuilt(left: int) -> None:
     """I30: also below the snapshot of an orderly end, where a replay would not come by."""
     files = SimulatedFiles()
     rig = on_disk(files)
@@ -204,7 +204,7 @@ def test_deduplication_is_as_deep_after_a_restart() -> None:
     assert again.partition.end_offset == 5
 
 
-def test_a_snapshot_that_another_program_wrote_is_believed_without_our_sidecar() -> None:
+def test_a_foreign_snapshot_is_used_without_our_sidecar() -> None:
     entry = ProducerEntry(2, 3, NOW_MS, NOW_MS, -1, tuple(CachedBatch(n, n, 0, NOW_MS) for n in range(5)))
     entries = {7: entry.pack()}
     snapshot = b"".join(encode_snapshot(entries))
@@ -222,7 +222,7 @@ def test_the_snapshot_is_kafkas() -> None:
     assert decode_snapshot(GOLDEN_SNAPSHOT) == {1: entry.pack()}
 
 
-def test_a_producer_of_which_only_a_marker_is_known_stays_without_a_batch() -> None:
+def test_a_producer_known_by_a_marker_has_no_batch() -> None:
     entry = ProducerEntry(2, 3, NOW_MS, NOW_MS, -1, ())
     assert decode_snapshot(b"".join(encode_snapshot({1: entry.pack()}))) == {1: entry.pack()}
 
@@ -279,7 +279,7 @@ def test_an_index_entry_is_kafkas() -> None:
     assert file.read(0, 100) == GOLDEN_ABORTED
 
 
-def test_entries_live_with_their_markers_and_are_found_from_any_offset() -> None:
+def test_index_entries_live_with_their_markers() -> None:
     """I30: markers at or behind the fetch offset, beginnings before the end of what was read."""
     files = SimulatedFiles()
     files.make_folder("t-0")
@@ -310,7 +310,7 @@ def test_the_search_stops_where_nothing_older_can_follow() -> None:
 
 
 @pytest.mark.parametrize("tail", [bytes(34), bytes(40), GOLDEN_ABORTED, GOLDEN_ABORTED[:20]])
-def test_what_a_power_cut_left_behind_the_snapshot_is_cut_off(tail: bytes) -> None:
+def test_leftovers_of_a_power_cut_after_the_snapshot_are_truncated(tail: bytes) -> None:
     files = SimulatedFiles()
     files.make_folder("t-0")
     index = AbortedIndex(files, "t-0", [0])
@@ -349,7 +349,7 @@ def test_an_index_of_an_earlier_version_is_made_anew_once(caplog: pytest.LogCapt
         assert bool(caplog.records) == made_anew
 
 
-def test_a_kill_at_any_moment_leaves_no_doubt_about_the_index(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_index_is_certain_after_a_kill_at_any_moment(caplog: pytest.LogCaptureFixture) -> None:
     """Neither before the first snapshot, nor with entries behind it."""
     files = SimulatedFiles()
     rig = with_aborted(files)
@@ -362,7 +362,7 @@ def test_a_kill_at_any_moment_leaves_no_doubt_about_the_index(caplog: pytest.Log
     assert caplog.records == []
 
 
-def test_producers_whose_records_are_gone_stay_known_when_the_index_is_made_anew() -> None:
+def test_producers_without_records_survive_an_index_rebuild() -> None:
     """I24: the snapshot is not given up for the index."""
     files = SimulatedFiles()
     rig = on_disk(files)

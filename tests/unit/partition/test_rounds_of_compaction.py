@@ -109,7 +109,7 @@ def run(story: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(story)
 
 
-def test_an_error_of_blocking_work_is_raised_where_it_was_asked_for() -> None:
+def test_an_error_of_blocking_work_reaches_its_caller() -> None:
     def work(spent: Spent) -> Steps[str]:
         def fails() -> None:
             raise OSError(2, "not there")
@@ -124,7 +124,7 @@ def test_an_error_of_blocking_work_is_raised_where_it_was_asked_for() -> None:
     assert run(run_steps(World(), work)) == "went on"
 
 
-def test_whoever_gives_up_ends_the_work() -> None:
+def test_cancelling_ends_the_work() -> None:
     ended: list[str] = []
 
     def work(spent: Spent) -> Steps[None]:

@@ -35,7 +35,7 @@ def damage(log: SegmentLog, index: int) -> None:
     log.files.damage(log.segments[index].path + ".log", 66)
 
 
-def test_damage_is_named_once_and_the_other_logs_are_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+def test_damage_is_reported_once_and_other_logs_are_scrubbed(caplog: pytest.LogCaptureFixture) -> None:
     (one, first), (other, second) = filled(), filled()
     damage(first, 0)
     damage(second, 1)

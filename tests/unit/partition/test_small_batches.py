@@ -55,7 +55,7 @@ def at_once(batch: bytes, config: TopicConfig, room: bytearray) -> Said | None:
     flipped=st.none() | st.integers(0, 40),
     config=st.sampled_from([TopicConfig(), BOUNDED]),
 )
-def test_a_small_batch_is_held_to_the_same_at_once_and_in_steps(
+def test_small_batches_are_checked_alike_at_once_and_in_steps(
     codec: int,
     value: bytes,
     count: int,
@@ -77,7 +77,7 @@ def test_a_small_batch_is_held_to_the_same_at_once_and_in_steps(
 
 
 @pytest.mark.parametrize("codec", range(1, 5), ids=compression.NAMES[1:])
-def test_what_does_not_fit_into_the_room_is_left_to_others(codec: int) -> None:
+def test_batches_too_large_for_the_room_are_left(codec: int) -> None:
     just, more = (build_batch([NewRecord(bytes(size), b"k", NOW_MS)], compression=codec) for size in (900, 1_100))
     room = bytearray(1_000)
     assert at_once(just, TopicConfig(), room) == in_steps(just, TopicConfig())

@@ -50,7 +50,7 @@ def test_a_snapshot_of_records_that_were_lost_is_forgotten() -> None:
     assert snapshots.offsets() == [1]
 
 
-def test_a_transaction_that_is_open_in_a_snapshot_is_open_after_it() -> None:
+def test_an_open_transaction_survives_a_snapshot() -> None:
     """I24, I29: what is undecided stays hidden over a restart that replays nothing."""
     files = SimulatedFiles()
     rig = on_disk(files)
@@ -128,7 +128,7 @@ def test_a_roll_leaves_its_snapshot_to_the_flush() -> None:
         assert log.recovery_point == log.end_offset == rig.partition.derived.remembered_offset
 
 
-def test_what_changes_while_a_snapshot_is_written_is_not_in_it() -> None:
+def test_changes_during_a_snapshot_are_not_in_it() -> None:
     files = SimulatedFiles()
     rig = on_disk(files)
     log = rolled(rig)
@@ -164,7 +164,7 @@ def test_a_snapshot_is_encoded_in_small_parts(monkeypatch: pytest.MonkeyPatch) -
     assert max(checked) < 100 * ENTRIES_PER_PART
 
 
-def test_a_snapshot_from_before_a_compaction_is_not_written_after_it() -> None:
+def test_a_snapshot_older_than_a_compaction_is_not_written() -> None:
     """KAFKA-12964: a flush that is slow must not bring back a transaction whose marker is compacted away."""
     files = SimulatedFiles()
     rig = on_disk(files)
@@ -196,7 +196,7 @@ def test_retention_forgets_no_producer_before_its_snapshot_is_written() -> None:
     assert sorted(again.producers) == [7, 8]
 
 
-def test_the_files_of_a_partition_stay_while_its_snapshot_is_written() -> None:
+def test_partition_files_stay_while_their_snapshot_is_written() -> None:
     rig = on_disk(SimulatedFiles())
     log = rolled(rig)
     steps = rig.partition.derived.write_down(log.end_offset)

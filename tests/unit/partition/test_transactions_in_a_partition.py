@@ -51,7 +51,7 @@ def test_what_has_to_be_verified() -> None:
     assert rig.partition.needs_verification(memoryview(in_transaction(5, 1, 0))) is not None
 
 
-def test_a_marker_between_the_question_and_the_append_voids_the_guard() -> None:
+def test_a_marker_before_the_append_voids_the_guard() -> None:
     """I26, the ABA race (KAFKA-14884): the transaction that was asked about is over."""
     rig = Rig()
     guard = rig.partition.begin_verification(5, 0, 0, False)
@@ -73,7 +73,7 @@ def test_a_fenced_producer_hears_of_its_epoch_first() -> None:
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_the_question_of_the_next_transaction_outlives_the_marker_of_the_last() -> None:
+def test_a_verification_of_the_next_transaction_outlives_the_last_marker() -> None:
     """KAFKA-18654: with transaction version 2 the marker carries the epoch the client has moved on to."""
     rig = Rig()
     rig.transact(in_transaction(5, 0, 0))
@@ -159,7 +159,7 @@ def test_the_first_protocol_accepts_an_equal_epoch() -> None:
     rig.end(5, 3, commit=True, version=1)
 
 
-def test_an_older_coordinator_is_fenced_and_the_same_one_is_not() -> None:
+def test_only_an_older_coordinator_is_fenced() -> None:
     """I28."""
     rig = Rig()
     rig.end(5, 0, commit=True, coordinator_epoch=7)
@@ -279,7 +279,7 @@ def test_the_bounds_only_grow_and_no_reader_sees_beyond_them(
                 assert int.from_bytes(records[:8], "big") < bound
 
 
-def test_reads_outside_the_log_are_refused_and_reads_beyond_the_bound_are_empty() -> None:
+def test_reads_outside_the_log_fail_and_beyond_bound_are_empty() -> None:
     rig = Rig()
     for _ in range(4):
         rig.produce(plain())
@@ -334,7 +334,7 @@ def test_records_are_deleted_up_to_the_high_watermark_only() -> None:
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_who_waits_for_a_commit_is_told_before_the_watchers() -> None:
+def test_commit_waiters_are_notified_before_the_watchers() -> None:
     async def story() -> list[str]:
         rig = Rig()
         told: list[str] = []
@@ -362,7 +362,7 @@ def test_who_waits_for_a_commit_is_told_before_the_watchers() -> None:
     assert asyncio.run(story()) == ["True True"]
 
 
-def test_page_cache_mode_publishes_the_end_unless_the_topic_wants_it_flushed() -> None:
+def test_page_cache_mode_publishes_the_end_unless_flush_is_set() -> None:
     rig = Rig(durable=False)
     rig.produce(plain())
     rig.partition.committed_moved()
@@ -375,7 +375,7 @@ def test_page_cache_mode_publishes_the_end_unless_the_topic_wants_it_flushed() -
     assert careful.partition.high_watermark == 1
 
 
-def test_an_index_that_takes_no_entry_freezes_the_last_stable_offset() -> None:
+def test_a_full_index_freezes_the_last_stable_offset() -> None:
     """I31: the process is to end; nothing of the aborted transaction was shown, and a restart puts the index right."""
     files = SimulatedFiles()
     rig = on_disk(files)

@@ -105,7 +105,7 @@ def test_requests_are_pipelined_and_answers_given_in_order() -> None:
     with_peer(answer, story)
 
 
-def test_whoever_waits_learns_that_the_connection_was_lost() -> None:
+def test_waiting_callers_learn_of_a_lost_connection() -> None:
     async def story(port: int, peer: Peer) -> None:
         connection = await Connection.connect("127.0.0.1", port, negotiate=False)
         one, two = connection.ask(HEARTBEAT, 0), connection.ask(HEARTBEAT, 0)

@@ -62,7 +62,7 @@ def produce(records: object) -> ProduceRequest:
 # Versions.
 
 
-def test_a_field_that_a_version_does_not_carry_is_not_written_and_reads_as_its_default() -> None:
+def test_a_field_absent_from_a_version_reads_as_its_default() -> None:
     answer = EndTxnResponse(error_code=0, producer_id=7, producer_epoch=3)
     assert decode(EndTxnResponse, 5, encode_bytes(answer, 5))[0] == answer
     old = encode_bytes(answer, 4)
@@ -87,7 +87,7 @@ def test_a_version_the_table_does_not_have_is_refused() -> None:
         encode(EndTxnResponse(producer_epoch=0), 99)
 
 
-def test_the_offset_behind_the_message_is_told() -> None:
+def test_the_offset_after_the_message_is_returned() -> None:
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     data = b"before" + encode_bytes(request, 4) + b"behind"
     assert decode(HeartbeatRequest, 4, data, 6) == (request, len(data) - 6)
@@ -215,7 +215,7 @@ def test_impossible_lengths_and_bad_text_are_refused(cls: type, version: int, da
         decode(cls, version, bytes.fromhex(data))
 
 
-def test_an_array_length_is_believed_only_as_far_as_bytes_are_left() -> None:
+def test_an_array_length_is_limited_by_the_bytes_left() -> None:
     """Two billion partitions announced in a frame of forty bytes do not become a list."""
     topic = FetchTopic(topic="t", partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)])
     data = bytearray(encode_bytes(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic]), 4))
@@ -225,7 +225,7 @@ def test_an_array_length_is_believed_only_as_far_as_bytes_are_left() -> None:
         decode(FetchRequest, 4, data)
 
 
-def test_a_string_longer_than_any_version_can_hold_is_not_written() -> None:
+def test_an_overlong_string_is_not_written() -> None:
     request = EndTxnRequest(transactional_id="x" * 32768, producer_id=1, producer_epoch=2, committed=True)
     with pytest.raises(ValueError, match="32768"):
         encode(request, 5)
@@ -304,7 +304,7 @@ def test_a_frame_that_is_none_is_refused(frame: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["elements", "numbers", "nested", "tags"])
-def test_a_request_of_a_million_empty_elements_is_refused_before_it_weighs_anything(name: str) -> None:
+def test_a_request_of_a_million_empty_elements_is_refused_early(name: str) -> None:
     """A frame of a few megabytes would become a hundred times that of objects."""
     million = bytearray()
     append_uvarint(million, 1_000_001)

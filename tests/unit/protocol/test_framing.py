@@ -26,7 +26,7 @@ def test_every_request_has_its_response() -> None:
 
 
 @pytest.mark.parametrize(("version", "tags"), [(3, ""), (4, "00")])
-def test_the_header_of_a_request_grows_a_tag_section_when_the_message_is_flexible(version: int, tags: str) -> None:
+def test_a_flexible_request_header_has_a_tag_section(version: int, tags: str) -> None:
     """The client id keeps its old length in both (KIP-482)."""
     frame = request_frame(HEARTBEAT, version, 77, "me")
     assert frame[:4] == struct.pack(">i", len(frame) - 4)
@@ -36,11 +36,11 @@ def test_the_header_of_a_request_grows_a_tag_section_when_the_message_is_flexibl
     assert (header.correlation_id, header.client_id, offset) == (77, "me", 12 + len(tags) // 2)
 
 
-def test_a_client_need_not_say_who_it_is() -> None:
+def test_a_client_id_is_optional() -> None:
     assert read_request_header(memoryview(request_frame(HEARTBEAT, 4, 1))[4:])[0].client_id is None
 
 
-def test_a_header_of_a_version_to_come_can_still_be_read() -> None:
+def test_a_header_of_a_future_version_is_readable() -> None:
     """Otherwise nobody could be told which versions there are (KIP-511)."""
     frame = bytearray(request_frame(ApiVersionsRequest(), 4, 5, "new"))
     frame[6:8] = b"\x00\x63"
@@ -64,7 +64,7 @@ def test_a_key_that_stands_for_nothing_is_refused(api_key: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "tags"), [(3, ""), (4, "00")])
-def test_the_header_of_a_response_grows_a_tag_section_when_the_message_is_flexible(version: int, tags: str) -> None:
+def test_a_flexible_response_header_has_a_tag_section(version: int, tags: str) -> None:
     answer = HeartbeatResponse(error_code=27)
     frame = b"".join(response_parts(12, version, 77, answer))
     assert frame[:4] == struct.pack(">i", len(frame) - 4)
@@ -73,7 +73,7 @@ def test_the_header_of_a_response_grows_a_tag_section_when_the_message_is_flexib
 
 
 @pytest.mark.parametrize("version", [0, 3, 4])
-def test_the_answer_to_api_versions_never_has_tags_in_its_header(version: int) -> None:
+def test_the_api_versions_response_header_never_has_tags(version: int) -> None:
     """Whoever reads it may not know yet which version it is in (KIP-511)."""
     answer = ApiVersionsResponse(api_keys=[ApiVersion(api_key=18, min_version=0, max_version=4)])
     frame = b"".join(response_parts(18, version, 7, answer))

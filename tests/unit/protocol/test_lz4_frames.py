@@ -26,7 +26,7 @@ def taken_apart(frame: bytes, room_bytes: int) -> bytes | None:
 
 
 @pytest.mark.parametrize("data", DATA, ids=len)
-def test_what_is_compressed_comes_back_in_room_for_just_as_much(data: bytes) -> None:
+def test_compressed_bytes_are_restored_into_exactly_their_room(data: bytes) -> None:
     frame = compress_frame(memoryview(data))
     assert taken_apart(frame, len(data)) == of_the_library(frame, len(data) or 1) == data
     if data:
@@ -46,7 +46,7 @@ def test_blocks_of_every_size_are_read_and_no_larger_ones(head: bytes) -> None:
         assert taken_apart(stored, most + 1) == of_the_library(stored, most + 1) == expected
 
 
-def test_a_head_with_a_wrong_checksum_or_other_flags_is_left_to_the_library() -> None:
+def test_an_unusual_frame_header_is_left_to_the_library() -> None:
     frame = compress_frame(memoryview(b"x" * 100))
     for at in range(4, 7):
         assert taken_apart(frame[:at] + bytes([frame[at] ^ 4]) + frame[at + 1 :], 100) is None

@@ -4,7 +4,7 @@ from protocol.records.control import end_transaction_marker, read_end_transactio
 from protocol.records.record import NewRecord, build_batch
 
 
-def test_a_marker_is_what_the_general_builder_makes_of_its_record() -> None:
+def test_a_marker_equals_the_general_builders_record() -> None:
     for commit, key in ((True, b"\0\0\0\1"), (False, b"\0\0\0\0")):
         record = NewRecord(key=key, value=b"\0\0\0\0\x01\x02", timestamp_ms=1_700_000_000_123)
         general = build_batch(

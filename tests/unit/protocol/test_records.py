@@ -168,7 +168,7 @@ def test_records_that_do_not_add_up_are_corrupt(changes: dict[str, int]) -> None
         list(records_of(spoiled(**changes)))
 
 
-def test_a_batch_that_compaction_emptied_has_no_records_but_its_offsets() -> None:
+def test_an_emptied_batch_keeps_its_offsets() -> None:
     header = read_header(build_batch([NewRecord(b"v" * 9)] * 4, base_offset=10, base_sequence=2, compression=LZ4))
     empty = refill_batch(header, [])
     after = read_header(empty)
@@ -207,7 +207,7 @@ def control(key: bytes | None, value: bytes | None) -> bytes:
     return build_batch([NewRecord(value, key=key)], control=True, transactional=True, producer_id=1, producer_epoch=0)
 
 
-def test_a_marker_of_a_later_version_is_read_as_far_as_we_know_it() -> None:
+def test_a_marker_of_a_later_version_is_partly_read() -> None:
     marker = control(struct.pack(">hh", 1, 1) + b"more", struct.pack(">hi", 1, 8) + b"more")
     assert read_end_transaction(marker) == EndTransaction(commit=True, coordinator_epoch=8)
 

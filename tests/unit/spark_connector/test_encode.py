@@ -104,7 +104,7 @@ def test_long_batches_and_long_records() -> None:
     assert [record.value for record in records] == long
 
 
-def test_rows_of_a_partition_keep_their_order_and_keys_their_partition() -> None:
+def test_rows_keep_their_order_and_keys_their_partition() -> None:
     keys = [b"k%d" % (number % 13) for number in range(500)]
     values = [b"%03d" % number for number in range(500)]
     found = written(rows(key=keys, value=values), partitions=5)
@@ -114,7 +114,7 @@ def test_rows_of_a_partition_keep_their_order_and_keys_their_partition() -> None
     assert sum(map(len, found.values())) == 500
 
 
-def test_a_named_partition_goes_before_the_key_and_null_does_not() -> None:
+def test_a_named_partition_wins_over_the_key() -> None:
     batch = rows(key=[b"foobar", b"foobar"], value=[b"a", b"b"], partition=[4, None])
     by_key = (murmur2(b"foobar") & 0x7FFFFFFF) % 6
     assert {partition: [r.value for r in records] for partition, records in written(batch, 6).items()} == {

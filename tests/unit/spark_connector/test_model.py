@@ -35,7 +35,7 @@ def test_a_flaw_is_noticed_by_its_property(wrong: Wrong) -> None:
     assert outcome.story
 
 
-def test_every_flaw_and_every_kind_of_broker_is_in_the_tables() -> None:
+def test_every_flaw_and_kind_of_broker_is_in_the_tables() -> None:
     assert {wrong.setting.flaw for wrong in FLAWED} == set(Flaw) - {Flaw.NONE}
     assert {(setting.mode, setting.rules) for setting in SHORT} == {
         (mode, rules) for mode in Mode for rules in ALL_RULES

@@ -21,7 +21,7 @@ from tests.pipelines.transfers import plan as transfers
 from tests.pipelines.windows import plan as windows
 
 
-def test_a_seed_draws_the_same_transfers_and_aborts_some_under_numbers_of_their_own() -> None:
+def test_a_seed_draws_the_same_transfers_and_numbered_aborts() -> None:
     drawn = list(transfers.transactions(3, 20_000))
     assert drawn == list(transfers.transactions(3, 20_000))
     assert drawn != list(transfers.transactions(4, 20_000))
@@ -32,7 +32,7 @@ def test_a_seed_draws_the_same_transfers_and_aborts_some_under_numbers_of_their_
     assert drawn[0][1], "the first transaction is aborted, so that every run has one"
 
 
-def test_one_click_in_ten_is_late_and_the_last_one_closes_all_windows() -> None:
+def test_one_click_in_ten_is_late_and_all_windows_close() -> None:
     clicks = [click for batch, void in windows.transactions(1, 20_000) if not void for click in batch]
     newest, late = 0, 0
     for click in clicks[:-1]:
@@ -42,7 +42,7 @@ def test_one_click_in_ten_is_late_and_the_last_one_closes_all_windows() -> None:
     assert clicks[-1].at_ms == windows.last_ms(1, 20_000) > newest + windows.LATEST_MS
 
 
-def test_faults_are_drawn_from_the_seed_each_kind_as_often_as_asked() -> None:
+def test_faults_are_drawn_from_the_seed_in_the_requested_number() -> None:
     struck = plan(5, list(Kind), 3)
     assert struck == plan(5, list(Kind), 3)
     assert sorted(strike.kind.value for strike in struck) == sorted([kind.value for kind in Kind] * 3)
@@ -67,7 +67,7 @@ def test_workers_are_the_leaves_below_a_process() -> None:
     assert workers_below(parent.pid) == []
 
 
-def test_the_batch_log_tells_what_is_done_and_up_to_where(tmp_path: Path) -> None:
+def test_the_batch_log_shows_finished_batches_and_their_end(tmp_path: Path) -> None:
     for number in (0, 9, 10):
         for folder in ("offsets", "commits"):
             (tmp_path / folder).mkdir(exist_ok=True)
@@ -97,7 +97,7 @@ def test_a_stall_lasts_while_something_waits_and_nothing_becomes_visible() -> No
     assert percentile([], 0.5) == 0
 
 
-def test_the_chart_is_xml_with_a_dot_per_batch_and_a_line_per_fault() -> None:
+def test_the_chart_shows_every_batch_and_fault() -> None:
     batches = [(1.0, 120.0), (2.0, 900.0), (3.5, 80.0)]
     drawn = svg(Picture("<transfers>", batches, [(0.5, 0.0), (2.0, 4000.0)], [(1.5, "JVM"), (2.5, "broker")]))
     tree = ElementTree.fromstring(drawn)

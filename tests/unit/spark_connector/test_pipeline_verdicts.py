@@ -139,7 +139,7 @@ LOG = [
 ]
 
 
-def test_late_clicks_count_until_the_batch_after_the_one_that_closes_their_window() -> None:
+def test_late_clicks_count_until_the_batch_after_their_window_closes() -> None:
     """Minute 1 is closed by batch 1, with the click that arrived in batch 1; the one of batch 2 is dropped."""
     done = windows.recompute(LOG, "clicks", ARRIVED)
     assert done.closed == {(1, MINUTE_MS): 3, (1, 2 * MINUTE_MS): 2, (1, 3 * MINUTE_MS): 1}
@@ -306,7 +306,7 @@ def leave_changes_undecided(found: cdc.Found) -> None:
         (leave_changes_undecided, "offsets left undecided"),
     ],
 )
-def test_a_wrong_copy_of_the_table_is_wrong_in_its_line(plant: Callable[[cdc.Found], None], line: str) -> None:
+def test_a_wrong_table_copy_fails_its_line(plant: Callable[[cdc.Found], None], line: str) -> None:
     found = captured()
     assert cdc.judge(table(), [3], found).wrong == []
     plant(found)

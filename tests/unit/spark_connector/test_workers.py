@@ -5,7 +5,7 @@ import gc
 from spark_connector.workers import keep_what_is_loaded
 
 
-def test_what_is_loaded_is_kept_out_of_collections_once_per_part() -> None:
+def test_loaded_objects_are_frozen_once_per_part() -> None:
     """Garbage that comes later is collected as ever: nothing is kept a second time."""
     try:
         for part in ("one", "other"):

@@ -107,7 +107,7 @@ def test_a_boot_counts_when_every_log_was_opened_in_it() -> None:
     assert (still_clean.clean, still_clean.same_boot) == (False, True)
 
 
-def test_a_clean_folder_stays_clean_though_not_every_log_was_opened() -> None:
+def test_a_clean_folder_stays_clean_with_unopened_logs() -> None:
     files = SimulatedFiles()
     first = DataFolder(files, boot_id="boot-1")
     first.recovered()
@@ -135,7 +135,7 @@ def test_after_a_failed_sync_the_page_cache_is_not_believed() -> None:
     assert not DataFolder(files, boot_id="b").recovery_of("t", 0).distrusted
 
 
-def test_a_sync_that_fails_while_a_start_comes_to_its_end_is_not_forgotten() -> None:
+def test_a_failed_sync_at_the_end_of_startup_is_remembered() -> None:
     """All logs were opened, and `recovered` is on its way, when one of them cannot be synced."""
     files = SimulatedFiles()
     first = DataFolder(files, boot_id="b")
@@ -161,7 +161,7 @@ def test_a_forgotten_partition_begins_anew() -> None:
     assert read_offsets(files, LOG_START_OFFSETS) == {}
 
 
-def test_an_older_format_is_brought_up_step_by_step_and_a_newer_one_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_format_is_upgraded_and_a_newer_one_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     files = SimulatedFiles()
     DataFolder(files, boot_id="b")
     done: list[int] = []
@@ -178,7 +178,7 @@ def test_an_older_format_is_brought_up_step_by_step_and_a_newer_one_refused(monk
         DataFolder(files, boot_id="b")
 
 
-def test_a_folder_of_kafkas_own_is_refused_and_nothing_in_it_is_touched() -> None:
+def test_a_data_folder_of_kafka_is_refused_untouched() -> None:
     files = SimulatedFiles()
     write_clean_shutdown(files)
     files.make_folder("__cluster_metadata-0")

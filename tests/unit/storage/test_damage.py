@@ -106,7 +106,7 @@ def test_a_segment_missing_in_the_middle_is_damage() -> None:
         open_log(files, Recovery(recovery_point=log.segments[1].base_offset + 1))
 
 
-def test_a_repair_keeps_what_it_cuts_off_and_offsets_go_on() -> None:
+def test_a_repair_keeps_the_cut_bytes_and_offsets_continue() -> None:
     log = filled()
     files = disk_of(log)
     damaged, later = log.segments[1], log.segments[2]
@@ -123,7 +123,7 @@ def test_a_repair_keeps_what_it_cuts_off_and_offsets_go_on() -> None:
     assert open_log(files.kill(), Recovery(recovery_point=again.end_offset, clean=True)).latest_epoch() == 9
 
 
-def test_a_repair_of_a_log_that_is_gone_does_not_hand_out_offsets_again() -> None:
+def test_a_repair_of_a_lost_log_reuses_no_offsets() -> None:
     log = filled()
     files = disk_of(log)
     lose_all(files, log)
@@ -144,7 +144,7 @@ def readable(log: SegmentLog) -> tuple[list[int], list[int]]:
 
 @pytest.mark.parametrize("field", ["length", "huge length", "base offset"])
 @pytest.mark.parametrize("to_send", [False, True])
-def test_a_reader_gets_what_lies_before_a_broken_header_and_no_more(field: str, to_send: bool) -> None:
+def test_a_reader_gets_only_batches_before_a_broken_header(field: str, to_send: bool) -> None:
     log = filled(replace(CONFIG, index_interval_bytes=4096))
     files = disk_of(log)
     segment = log.segments[1]
@@ -167,7 +167,7 @@ def test_a_reader_gets_what_lies_before_a_broken_header_and_no_more(field: str, 
             assert found == [offset for offset in range(40) if offset not in refused]
 
 
-def test_a_broken_header_in_one_segment_hides_nothing_of_the_others() -> None:
+def test_a_broken_header_hides_nothing_in_other_segments() -> None:
     log = filled()
     files = disk_of(log)
     damaged, following = log.segments[1], log.segments[2].base_offset
@@ -182,7 +182,7 @@ def test_a_broken_header_in_one_segment_hides_nothing_of_the_others() -> None:
         list(again.replay(0))
 
 
-def test_indexes_made_anew_over_a_damaged_segment_lose_nothing_behind_it() -> None:
+def test_rebuilt_indexes_lose_nothing_behind_a_damaged_segment() -> None:
     """A segment that ends early in its indexes would be passed over by readers."""
     log = filled()
     files = disk_of(log)
@@ -219,7 +219,7 @@ def again_after(log: SegmentLog, change: Callable[[bytearray], object], *, suffi
     return open_log(files, Recovery(recovery_point=40, clean=True))
 
 
-def test_a_segment_that_was_cut_short_at_a_batch_is_refused_where_it_ends() -> None:
+def test_a_segment_cut_at_a_batch_fails_at_its_end() -> None:
     """Before any scrub: the next segment says where it should end."""
     log = filled()
     base, end = log.segments[1].base_offset, log.segments[2].base_offset
@@ -234,7 +234,7 @@ def test_a_segment_that_was_cut_short_at_a_batch_is_refused_where_it_ends() -> N
         finish(again.max_timestamp())
 
 
-def test_what_is_in_a_file_twice_is_read_once_and_said() -> None:
+def test_duplicate_bytes_in_a_file_are_read_once_and_reported() -> None:
     log = filled()
     again = again_after(log, lambda content: content.extend(bytes(content)))
     said: list[str] = []

@@ -175,7 +175,7 @@ def test_a_folder_serves_one_broker_at_a_time(files: LocalFiles) -> None:
     LocalFiles(files.root).close()
 
 
-def test_a_folder_that_is_a_link_is_deleted_as_a_link(files: LocalFiles, tmp_path: Path) -> None:
+def test_a_linked_folder_is_deleted_as_a_link(files: LocalFiles, tmp_path: Path) -> None:
     """Kafka does the same; what an operator has put elsewhere is left there."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -201,7 +201,7 @@ def test_another_thread_reads_whatever_becomes_of_the_descriptor(files: LocalFil
     assert read == [b"234"] and first.descriptor < 0
 
 
-def test_a_folder_in_the_place_of_an_old_snapshot_is_left_where_it_is(files: LocalFiles) -> None:
+def test_a_folder_in_place_of_a_snapshot_is_kept(files: LocalFiles) -> None:
     files.make_folder("t-0")
     snapshots = SnapshotFiles(files, "t-0")
     for offset in range(10):

@@ -40,7 +40,7 @@ def assert_indexed(log: SegmentLog) -> None:
 
 
 @pytest.mark.parametrize("recovery", [KILLED, REBOOTED])
-def test_a_log_cut_at_any_byte_of_its_tail_keeps_every_whole_batch(recovery: Recovery) -> None:
+def test_a_tail_cut_at_any_byte_keeps_every_whole_batch(recovery: Recovery) -> None:
     """I24: the write that a kill interrupted goes, everything before it stays, and the log goes on from there."""
     files = SimulatedFiles()
     log = open_log(files, REBOOTED)
@@ -64,7 +64,7 @@ def test_a_log_cut_at_any_byte_of_its_tail_keeps_every_whole_batch(recovery: Rec
 
 
 @pytest.mark.parametrize("recovery", [KILLED, REBOOTED])
-def test_a_byte_that_changed_in_the_tail_ends_the_log_there(recovery: Recovery) -> None:
+def test_a_changed_byte_in_the_tail_ends_the_log_there(recovery: Recovery) -> None:
     files = SimulatedFiles()
     log = open_log(files, REBOOTED)
     for index in range(3):
@@ -121,7 +121,7 @@ def test_after_a_kill_only_the_tail_is_read() -> None:
     assert found.syncs == []
 
 
-def test_after_a_reboot_what_lies_before_the_recovery_point_is_not_read() -> None:
+def test_a_reboot_reads_nothing_before_the_recovery_point() -> None:
     files = SimulatedFiles()
     log = open_log(files, REBOOTED)
     for index in range(100):
@@ -259,7 +259,7 @@ def test_what_was_flushed_survives_any_power_cut(seed: int) -> None:
 
 
 @pytest.mark.parametrize("drawn", range(20))
-def test_what_a_failed_sync_has_left_in_the_page_cache_is_written_again(drawn: int) -> None:
+def test_pages_of_a_failed_sync_are_written_again(drawn: int) -> None:
     """I24: the kernel takes the pages of a failed sync for clean. A restart that only syncs them again would serve
     records that the next power cut takes away."""
     files = SimulatedFiles()
@@ -281,7 +281,7 @@ def test_what_a_failed_sync_has_left_in_the_page_cache_is_written_again(drawn: i
     assert content(after_power_cut) == served
 
 
-def test_trust_in_the_page_cache_after_a_failed_sync_would_lose_what_was_served() -> None:
+def test_trusting_the_page_cache_after_a_failed_sync_loses_records() -> None:
     """The reason for the test above: without the mark, what a reader saw is gone after a power cut."""
     files = SimulatedFiles()
     log = open_log(files, REBOOTED)
@@ -298,7 +298,7 @@ def test_trust_in_the_page_cache_after_a_failed_sync_would_lose_what_was_served(
 
 
 @pytest.mark.parametrize("foreign", [False, True])
-def test_a_segment_that_a_power_cut_emptied_ends_a_compacted_log_too(foreign: bool) -> None:
+def test_an_emptied_segment_also_ends_a_compacted_log(foreign: bool) -> None:
     """Before the first checkpoint no recovery point is known. What follows the gap must not make its producers and
     coordinators believe in what was lost. A log that Kafka has compacted may have had the gap before."""
     config = replace(CONFIG, cleanup_compact=True)
@@ -314,7 +314,7 @@ def test_a_segment_that_a_power_cut_emptied_ends_a_compacted_log_too(foreign: bo
     assert again.end_offset == (end_offset if foreign else lost)
 
 
-def test_what_a_kill_left_unsynced_is_not_durable_before_it_is_synced() -> None:
+def test_unsynced_bytes_after_a_kill_become_durable_by_sync() -> None:
     """In page-cache mode a start syncs nothing: until the first flush, a power cut takes what is behind the point."""
     files = SimulatedFiles()
     log = open_log(files, REBOOTED)

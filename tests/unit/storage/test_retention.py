@@ -29,14 +29,14 @@ def test_segments_leave_when_their_newest_record_is_too_old() -> None:
     assert log.epoch_end(0) == (0, 10)
 
 
-def test_the_active_segment_leaves_too_when_all_of_it_is_old() -> None:
+def test_the_active_segment_is_deleted_when_fully_expired() -> None:
     log = open_log(SimulatedFiles(), 14, retention_ms=100)
     enforce_retention(log, 1_000, 14)
     assert (log.start_offset, log.end_offset, log.size_bytes) == (14, 14, 0)
     assert log.append(batch(1), leader_epoch=2) == 14
 
 
-def test_the_oldest_leave_when_the_log_is_too_large_but_no_more_than_needed() -> None:
+def test_the_oldest_segments_are_deleted_down_to_the_size_limit() -> None:
     log = open_log(SimulatedFiles(), 14, retention_ms=-1, retention_bytes=FOUR_PER_SEGMENT * 2)
     enforce_retention(log, 10**12, 14)
     assert log.start_offset == 4
@@ -49,7 +49,7 @@ def test_nothing_leaves_that_is_not_committed() -> None:
     assert log.start_offset == 8
 
 
-def test_a_compacted_topic_keeps_everything_but_what_was_deleted_on_request() -> None:
+def test_a_compacted_topic_keeps_all_but_deleted_records() -> None:
     log = open_log(SimulatedFiles(), 14, retention_ms=0, retention_bytes=0, cleanup_delete=False, cleanup_compact=True)
     enforce_retention(log, 10**6, 14)
     assert len(log.segments) == 4
@@ -86,7 +86,7 @@ def test_files_are_renamed_first_and_unlinked_after_the_delay() -> None:
     assert not [name for name in files.list("t-0") if name.endswith(".deleted")]
 
 
-def test_a_file_is_not_unlinked_while_a_flush_may_sync_it() -> None:
+def test_a_file_is_not_unlinked_during_a_flush() -> None:
     files = SimulatedFiles()
     log = open_log(files, 8, retention_ms=3, file_delete_delay_ms=0)
     flush = log.begin_flush()
@@ -107,7 +107,7 @@ def test_what_retention_deleted_stays_deleted_over_a_restart() -> None:
     assert (again.start_offset, again.end_offset) == (4, 14)
 
 
-def test_a_replacement_takes_the_place_of_the_segments_it_was_made_from() -> None:
+def test_a_replacement_takes_the_place_of_its_source_segments() -> None:
     """And a kill between its two steps is finished at the next start."""
     files = SimulatedFiles()
     log = open_log(files, 14)
@@ -126,7 +126,7 @@ def test_a_replacement_takes_the_place_of_the_segments_it_was_made_from() -> Non
         assert found is not None and found.offset == 7
 
 
-def test_what_is_due_is_not_unlinked_while_a_flush_may_sync_it() -> None:
+def test_due_files_are_not_unlinked_during_a_flush() -> None:
     """Its delay may end, and a round of retention come, in the middle of a sync: that would find no file."""
     files = SimulatedFiles()
     log = open_log(files, 20, retention_ms=10, file_delete_delay_ms=5)

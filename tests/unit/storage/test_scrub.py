@@ -60,7 +60,7 @@ def test_the_loop_neither_reads_nor_sums_up() -> None:
     assert on_the_loop == [] and work.read_bytes == sum(segment.size_bytes for segment in log.segments[:-1])
 
 
-def test_a_file_that_goes_while_another_thread_reads_it_is_no_failure() -> None:
+def test_a_file_deleted_during_a_read_is_no_failure() -> None:
     log = filled()
     steps = log.scrub(Scrub(lambda _: pytest.fail("what is gone is not damaged")))
     next(steps)
@@ -135,7 +135,7 @@ def test_a_large_batch_is_looked_at_piece_by_piece() -> None:
     assert (damaged.offset, damaged.next_offset) == (large.base_offset, log.segments[-1].base_offset)
 
 
-def test_what_may_not_be_on_the_disk_is_not_looked_at() -> None:
+def test_unsynced_bytes_are_not_scrubbed() -> None:
     log = open_log(SimulatedFiles(), Recovery())
     for index in range(40):
         log.append(batch(index), leader_epoch=0)
@@ -164,7 +164,7 @@ def test_it_goes_on_where_retention_took_a_segment() -> None:
     assert walked(steps) and work.read_bytes > 0
 
 
-def test_the_end_of_a_file_that_is_too_short_is_damage() -> None:
+def test_a_file_that_is_too_short_is_damage() -> None:
     log = filled()
     segment = log.segments[1]
     segment.log.truncate(segment.size_bytes - 5)

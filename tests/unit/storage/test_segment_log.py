@@ -46,7 +46,7 @@ class Heard:
         return None
 
 
-def test_an_append_gives_every_batch_its_offset_and_epoch_and_keeps_the_rest() -> None:
+def test_an_append_sets_only_offset_and_epoch_of_each_batch() -> None:
     log = open_log(SimulatedFiles())
     written = batch(1, 2, 3) + batch(4)
     assert log.append(written, leader_epoch=7) == 0
@@ -68,7 +68,7 @@ def test_a_read_inside_a_batch_returns_the_whole_batch() -> None:
     assert read_header(log.read(4, 10, end_offset=5)[0]).base_offset == 3
 
 
-def test_reads_outside_the_log_are_refused_and_a_read_at_its_end_is_empty() -> None:
+def test_reads_outside_the_log_fail_and_end_reads_are_empty() -> None:
     log = open_log(SimulatedFiles())
     log.append(batches_of(5), leader_epoch=0)
     log.trim(2)
@@ -79,7 +79,7 @@ def test_reads_outside_the_log_are_refused_and_a_read_at_its_end_is_empty() -> N
     assert log.read(3, 100, end_offset=2) == []
 
 
-def test_a_segment_rolls_by_size_by_record_time_and_by_a_full_index() -> None:
+def test_a_segment_rolls_by_size_time_and_full_index() -> None:
     by_size = open_log(SimulatedFiles())
     for _ in range(12):
         by_size.append(batch(1), leader_epoch=0)
@@ -108,7 +108,7 @@ def test_a_segment_rolls_before_a_relative_offset_no_longer_fits() -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 1 << 31]
 
 
-def test_nothing_is_durable_before_a_flush_and_a_flush_covers_what_it_began_with() -> None:
+def test_only_a_flush_makes_earlier_writes_durable() -> None:
     log = open_log(SimulatedFiles())
     log.append(batch(1), leader_epoch=0)
     assert log.durable_offset == 0
@@ -123,7 +123,7 @@ def test_nothing_is_durable_before_a_flush_and_a_flush_covers_what_it_began_with
     assert log.begin_flush() is None
 
 
-def test_what_was_truncated_and_written_again_during_a_flush_is_not_durable_by_it() -> None:
+def test_rewrites_during_a_flush_are_not_durable_by_it() -> None:
     log = open_log(SimulatedFiles())
     log.append(batches_of(4), leader_epoch=0)
     flush = log.begin_flush()
@@ -135,7 +135,7 @@ def test_what_was_truncated_and_written_again_during_a_flush_is_not_durable_by_i
     assert log.durable_offset == 1
 
 
-def test_a_flush_syncs_logs_before_the_folder_and_new_folders_too() -> None:
+def test_a_flush_syncs_logs_before_folders() -> None:
     files = SimulatedFiles()
     log = open_log(files)
     log.append(batch(1), leader_epoch=0)
@@ -143,7 +143,7 @@ def test_a_flush_syncs_logs_before_the_folder_and_new_folders_too() -> None:
     assert files.syncs == ["t-0/00000000000000000000.log", "", "t-0"]
 
 
-def test_after_a_full_disk_the_log_is_cut_back_and_takes_no_more_writes() -> None:
+def test_a_full_disk_truncates_the_log_and_stops_writes() -> None:
     """A short write: what was half written goes, what was there stays, and the failure is final."""
     files = SimulatedFiles()
     log = open_log(files)
@@ -191,7 +191,7 @@ def test_a_failed_roll_is_final() -> None:
     assert log.failed
 
 
-def test_checkpoints_come_by_batches_and_by_rolls_and_move_the_recovery_point() -> None:
+def test_checkpoints_come_by_batches_and_rolls() -> None:
     log = open_log(SimulatedFiles(), LogConfig())
     heard = Heard()
     log.observe(heard)
@@ -223,7 +223,7 @@ def test_epochs_answer_as_kafka_does() -> None:
     assert files.open("t-0/leader-epoch-checkpoint").read(0, 100) == b"0\n1\n2 3\n"
 
 
-def test_a_lookup_by_time_finds_the_record_and_not_only_its_batch() -> None:
+def test_a_lookup_by_time_finds_the_record_within_its_batch() -> None:
     log = open_log(SimulatedFiles())
     log.append(batch(10, 30, 20), leader_epoch=1)
     log.append(batch(25, 40), leader_epoch=2)
@@ -238,7 +238,7 @@ def test_a_lookup_by_time_finds_the_record_and_not_only_its_batch() -> None:
     assert trimmed is not None and (trimmed.offset, trimmed.leader_epoch) == (2, 1)
 
 
-def test_the_largest_timestamp_belongs_to_the_first_record_that_has_it() -> None:
+def test_the_largest_timestamp_belongs_to_its_first_record() -> None:
     """KIP-734; a record that was deleted from the beginning no longer counts."""
     log = open_log(SimulatedFiles())
     assert finish(log.max_timestamp()) is None
@@ -252,7 +252,7 @@ def test_the_largest_timestamp_belongs_to_the_first_record_that_has_it() -> None
     assert newest is not None and (newest.offset, newest.timestamp_ms) == (24, 79)
 
 
-def test_a_log_that_is_deleted_during_a_flush_does_not_fail_the_broker() -> None:
+def test_a_log_deleted_during_a_flush_is_no_failure() -> None:
     files = SimulatedFiles()
     log = open_log(files)
     log.append(batch(1), leader_epoch=0)

@@ -52,7 +52,7 @@ def test_a_deadline_that_is_over_holds_no_key() -> None:
     assert sys.getrefcount(long) == before
 
 
-def test_one_that_is_set_anew_while_the_due_ones_are_handed_out() -> None:
+def test_a_deadline_reset_during_the_handout_of_due_ones() -> None:
     deadlines: Deadlines[str] = Deadlines()
     deadlines.set("a", 10)
     for key in deadlines.due(10):

@@ -48,7 +48,7 @@ def test_a_topic_deleted_while_a_produce_waits_at_the_gate(
 
 
 @MEMORY_AND_DISK
-def test_whoever_holds_a_deleted_partition_is_refused(in_memory: str, tmp_path: Any) -> None:
+def test_requests_with_a_deleted_partition_handle_are_refused(in_memory: str, tmp_path: Any) -> None:
     """By every way into the log, and never as if the disk had failed."""
 
     async def story(node: Services) -> None:

@@ -92,9 +92,7 @@ def test_the_level_changes_between_transactions_and_nothing_is_lost(tmp_path: An
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_zombie_of_the_new_protocol_does_not_get_the_identity_of_a_classic_successor(
-    tmp_path: Any, commit: bool
-) -> None:
+def test_a_new_protocol_zombie_does_not_get_its_successors_identity(tmp_path: Any, commit: bool) -> None:
     """I01, I19: its epoch is one below, as that of a retried EndTxn would be. Kafka takes it for one, and tells the
     zombie who its successor is."""
 
@@ -134,7 +132,7 @@ def test_the_level_changes_while_a_transaction_is_open(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize(("level", "told"), [(0, 90), (1, 90), (2, 0)])
-def test_who_was_fenced_by_the_broker_may_go_on_only_at_the_new_level(tmp_path: Any, level: int, told: int) -> None:
+def test_only_level_2_lets_a_broker_fenced_producer_continue(tmp_path: Any, level: int, told: int) -> None:
     """§2.9: after an abort by the broker itself, the late EndTxn(abort) of a TV2 client is its way back; the classic
     protocol has none (I12)."""
 
@@ -157,7 +155,7 @@ def test_who_was_fenced_by_the_broker_may_go_on_only_at_the_new_level(tmp_path: 
     in_a_node(story, tmp_path)
 
 
-def test_epochs_run_out_over_the_wire_once_and_the_new_producer_goes_on(tmp_path: Any) -> None:
+def test_epochs_run_out_once_over_the_wire(tmp_path: Any) -> None:
     """I09: from 32764 on, with commits, aborts and their retries: rotation to (new, 0) once; nobody is told 32767."""
 
     async def story(node: Services) -> None:
@@ -191,7 +189,7 @@ def _wind_forward(machine: Any, epoch: int) -> None:
     machine.transactions["tx"] = replace(found, producer_epoch=epoch, state=TransactionState.EMPTY)
 
 
-def test_a_client_asks_again_with_what_it_was_and_is_told_once_more(tmp_path: Any) -> None:
+def test_a_retried_init_gets_the_same_response(tmp_path: Any) -> None:
     """KIP-360: InitProducerId with the identity the client has, and its retry when the answer was lost."""
 
     async def story(node: Services) -> None:

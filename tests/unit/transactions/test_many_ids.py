@@ -51,7 +51,7 @@ def test_an_idle_transactional_id_costs_at_most_five_hundred_bytes() -> None:
     assert cost <= MOST_BYTES
 
 
-def test_whose_open_transaction_a_producer_is_in_is_found_without_looking_at_idle_ids() -> None:
+def test_a_producers_open_transaction_is_found_without_scanning_idle_ids() -> None:
     """WriteTxnMarkers and a start ask it for each marker and each open transaction of a partition."""
     ledger = TransactionLedger()
     for number in range(100):

@@ -39,7 +39,7 @@ def test_a_marker_counts_as_written_when_it_is_durable() -> None:
     assert said == [ErrorCode.NONE]
 
 
-def test_a_marker_for_a_group_counts_when_its_offsets_are_there_and_durable() -> None:
+def test_a_group_marker_counts_once_its_offsets_are_durable() -> None:
     """I42, KAFKA-17507: the next transaction may begin on this word, and must find nothing of the last one staged."""
     story = Story(durable=False)
     story.submit_commit(5, producer=4)

@@ -146,7 +146,7 @@ def test_a_client_that_goes_away_does_not_stop_its_commit(tmp_path: Any, monkeyp
     in_a_node(story, tmp_path, tallystick_in_memory="false")
 
 
-def test_a_commit_does_not_wait_for_a_topic_that_is_deleted(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_does_not_wait_for_a_deleted_topic(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(node: Services) -> None:
         identity = await init(node)
         assert await produce(node, identity) is ErrorCode.NONE
@@ -171,7 +171,7 @@ async def begin_wide(node: Services, identity: Any, indexes: range) -> None:
     await add_to_transaction(node, "tx", producer, wanted, client_version=2)
 
 
-def test_a_commit_over_many_partitions_gives_way_while_it_looks_at_them(tmp_path: Any) -> None:
+def test_a_commit_over_many_partitions_yields_to_the_loop(tmp_path: Any) -> None:
     async def story(node: Services) -> None:
         identity = await init(node)
         await begin_wide(node, identity, range(200))

@@ -42,7 +42,7 @@ def test_a_retention_time_that_overflows_wraps_as_in_kafka(tmp_path: Any) -> Non
     in_a_node(story, tmp_path)
 
 
-def test_an_operation_that_raises_is_unknown_server_error_for_its_client_only(
+def test_a_raising_operation_is_unknown_server_error_for_its_client(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(node: Node) -> None:

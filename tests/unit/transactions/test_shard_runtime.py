@@ -84,7 +84,7 @@ def test_a_read_waits_for_what_it_saw() -> None:
     assert ask(shard).answer == 1, "nothing is outstanding, so the answer is immediate"
 
 
-def test_a_refused_append_changes_nothing_and_refuses_every_ticket_of_the_outcome() -> None:
+def test_a_refused_append_refuses_every_ticket_and_changes_nothing() -> None:
     """I03: tickets that waited in the machine and were about to be answered are refused, too."""
     log = MemoryShardLog()
     shard = opened(log)
@@ -115,7 +115,7 @@ def test_a_refused_append_changes_nothing_and_refuses_every_ticket_of_the_outcom
         (52, 52),
     ],
 )
-def test_what_a_client_is_told_when_the_log_refuses(said: int, told: int) -> None:
+def test_the_error_code_when_the_log_refuses(said: int, told: int) -> None:
     log = MemoryShardLog()
     shard = opened(log)
     log.refuse(ErrorCode(said))
@@ -191,7 +191,7 @@ def test_a_shard_that_loads_or_is_closed_takes_nothing() -> None:
     assert closed.value.error is ErrorCode.NOT_COORDINATOR
 
 
-def test_closing_tells_those_who_wait() -> None:
+def test_closing_ends_all_waits() -> None:
     log = MemoryShardLog(durable=False)
     shard = opened(log)
     ticket = ask(shard, "a")
@@ -250,7 +250,7 @@ def test_a_log_that_cannot_be_replayed_closes_the_shard() -> None:
     assert shard.state is ShardState.CLOSED
 
 
-def test_a_deadline_is_acted_on_when_it_is_due_and_again_where_the_log_refuses() -> None:
+def test_a_due_deadline_is_retried_when_the_log_refuses() -> None:
     time = VirtualTime(1_000)
     log = MemoryShardLog()
     shard = opened(log, time)

@@ -179,7 +179,7 @@ def test_a_rotated_id_answers_the_retry_with_what_it_gave() -> None:
     assert error(rig.init(expected=(7, 32765))) == FENCED
 
 
-def test_the_retry_of_a_bump_to_the_last_epoch_is_honoured() -> None:
+def test_a_retried_bump_to_the_last_epoch_succeeds() -> None:
     """§8.4: the answer to 32765 → 32766 was lost. Kafka fails inside; the epoch that was given is given again."""
     rig = Rig()
     rig.seed(in_state(S.EMPTY, producer_epoch=32765))

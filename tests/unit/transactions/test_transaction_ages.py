@@ -40,7 +40,7 @@ def test_a_transaction_times_out_counted_from_its_first_partition() -> None:
     assert {marker.producer_epoch for *_, marker in rig.leaders.written} == {1}
 
 
-def test_who_timed_out_learns_it_gracefully_where_epochs_are_per_transaction() -> None:
+def test_a_timed_out_producer_of_the_new_protocol_can_recover() -> None:
     """I12 for TV2: a late abort gets the new identity, a late commit does not pass, InitProducerId repeats it."""
     rig = Rig()
     mine = identity(rig.init())
@@ -52,7 +52,7 @@ def test_who_timed_out_learns_it_gracefully_where_epochs_are_per_transaction() -
     assert identity(rig.init(expected=mine)) == (1000, 1)
 
 
-def test_who_timed_out_is_fenced_by_the_classic_protocol() -> None:
+def test_a_timed_out_classic_producer_is_fenced() -> None:
     """I12 for TV0: only a new instance gets on."""
     rig = Rig(version=0)
     mine = identity(rig.init())

@@ -25,7 +25,7 @@ def test_a_commit_from_end_to_end() -> None:
     assert rig.state().partitions == ()
 
 
-def test_markers_of_the_classic_protocol_carry_the_epoch_of_the_data() -> None:
+def test_classic_markers_carry_the_epoch_of_the_data() -> None:
     rig = Rig(version=0)
     mine = identity(rig.init())
     rig.add(mine, version=0)
@@ -36,7 +36,7 @@ def test_markers_of_the_classic_protocol_carry_the_epoch_of_the_data() -> None:
     assert rig.state().producer_epoch == 0
 
 
-def test_no_marker_before_prepare_is_durable_and_no_answer_before_the_markers_were_sent() -> None:
+def test_markers_follow_a_durable_prepare_and_precede_the_response() -> None:
     """I04: one sync makes PREPARE durable; then markers go out, then the client hears of it."""
     rig = Rig(durable=False)
     mine_ticket = rig.init()
@@ -72,7 +72,7 @@ def test_a_sync_that_began_before_the_decision_sends_no_markers() -> None:
     assert len(rig.leaders.pending) == 2
 
 
-def test_while_markers_are_out_everything_is_told_to_come_back() -> None:
+def test_while_markers_are_pending_every_request_is_retriable() -> None:
     """2.15: 51 to all who ask, and the description shows what still lacks its marker."""
     rig = Rig()
     mine = identity(rig.init())
@@ -104,7 +104,7 @@ def test_a_marker_is_tried_until_it_is_written(retriable: int) -> None:
 
 
 @pytest.mark.parametrize("gone", [100, 43, 35, 47], ids=lambda code: ErrorCode(code).name)
-def test_a_partition_nobody_can_be_told_of_is_passed_over(gone: int) -> None:
+def test_a_deleted_or_superseded_partition_is_skipped(gone: int) -> None:
     """I17: a deleted topic, and a leader that knows a later epoch already (KAFKA-19999)."""
     rig = Rig()
     mine = identity(rig.init())
@@ -115,7 +115,7 @@ def test_a_partition_nobody_can_be_told_of_is_passed_over(gone: int) -> None:
     assert [partition for _, partition, _ in rig.leaders.written] == [1]
 
 
-def test_leaders_are_told_which_topic_is_meant() -> None:
+def test_leaders_get_the_topic_id() -> None:
     """I17: the marker goes to a topic id, and that is what the log remembers, across a restart too."""
     rig = Rig()
     mine = identity(rig.init())

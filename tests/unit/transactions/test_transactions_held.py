@@ -39,7 +39,7 @@ class HeldMarkers:
             done(ErrorCode.NONE)
 
 
-def test_who_comes_too_early_is_held_and_then_let_in(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_early_request_is_held_and_then_admitted(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hold, do not bounce: an implicit add, a classic add and a new instance wait for COMPLETE, in this order."""
 
     async def story(node: Services) -> None:
@@ -123,7 +123,7 @@ def test_an_operator_cannot_commit_what_the_coordinator_holds_open(tmp_path: Any
     in_a_node(story, tmp_path)
 
 
-def test_a_client_that_goes_away_cancels_its_wait_and_nothing_else(tmp_path: Any) -> None:
+def test_a_disconnect_cancels_only_the_wait(tmp_path: Any) -> None:
     """I45: EndTxn is cancelled at its first await; the decision is made all the same."""
 
     async def story(node: Services) -> None:

@@ -27,7 +27,7 @@ from protocol.messages.transactions import (
 from tests.unit.transactions.node_rig import ask, batch, end, in_a_node, init, partitions_of, produce
 
 
-def test_transactions_one_after_the_other_never_hear_of_a_concurrent_one(tmp_path: Any) -> None:
+def test_sequential_transactions_never_get_concurrent_transactions(tmp_path: Any) -> None:
     """Hold, do not bounce: the next transaction is let in when the one before is complete, and LSO follows."""
 
     async def story(node: Services) -> None:
@@ -248,7 +248,7 @@ def test_listing_filters(tmp_path: Any) -> None:
     in_a_node(story, tmp_path)
 
 
-def test_orphans_are_ended_at_start_and_what_is_answered_for_is_not(tmp_path: Any) -> None:
+def test_only_orphans_are_aborted_at_start(tmp_path: Any) -> None:
     """I50, §8.3: an injected open transaction nobody knows of is aborted; one in progress is left alone."""
 
     async def story(node: Services) -> None:

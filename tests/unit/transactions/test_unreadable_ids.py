@@ -75,7 +75,7 @@ def test_a_later_record_heals_an_id(value: bytes | None) -> None:
     assert not rig.machine.ledger.unreadable
 
 
-def test_a_key_that_cannot_be_read_keeps_its_log_from_being_served() -> None:
+def test_an_unreadable_key_keeps_its_log_from_being_served() -> None:
     rig = Rig()
     rig.seed(in_state(S.EMPTY))
     with pytest.raises(UnreadableLog, match="offset 1: "):

@@ -42,7 +42,7 @@ def decided(rig: Rig, *partitions: TopicPartitions) -> None:
     rig.end((1000, 0), commit=True)
 
 
-def test_markers_of_a_wide_transaction_are_begun_some_in_a_turn() -> None:
+def test_markers_of_a_wide_transaction_start_in_slices() -> None:
     stretches = Stretches()
     rig = Rig(begin_turn=stretches.begin)
     decided(rig, WIDE)
