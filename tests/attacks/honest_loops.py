@@ -116,7 +116,7 @@ class Writer(Loop):
 
 
 class Transactor(Loop):
-    """A transaction of one record is committed and read by somebody who reads committed records only."""
+    """A transaction of one record is committed and read by a read_committed consumer."""
 
     def prepare(self) -> None:
         wire.make_topic(self.link, TRANSACTIONAL_TOPIC)

@@ -43,7 +43,7 @@ class Stalls:
 
 
 def stalls_of(pid: int, log: Path) -> Stalls:
-    """Ask the monitor for its count, and read the line that it writes."""
+    """Request the monitor's count, and read the line that it writes."""
     size = log.stat().st_size
     os.kill(pid, signal.SIGUSR1)
     deadline = time.monotonic() + STALL_LINE_S

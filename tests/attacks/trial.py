@@ -289,7 +289,7 @@ class Trial:
         )
 
     def _fetched(self, link: Link, request: FetchRequest) -> Buffer:
-        """Records. A log that is still being opened is asked for again, as clients do."""
+        """Records. A log that is still being opened is requested again, as clients do."""
         deadline = time.monotonic() + OPENED_WITHIN_S
         while True:
             answered = link.request(request, 11).responses[0].partitions[0]

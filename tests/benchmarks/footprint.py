@@ -114,7 +114,7 @@ async def _claim(target: Target, numbers: range) -> None:
             for number in range(first, min(first + AT_ONCE, numbers.stop))
         ]
         left = asked
-        while left:  # a coordinator that is not loaded yet is asked again
+        while left:  # a request to a coordinator that is still loading is repeated
             answers = await asyncio.gather(*[connection.ask(request, 4) for request in left])
             left = [request for request, answer in zip(left, answers, strict=True) if answer.error_code]
     await connection.close()

@@ -5,10 +5,10 @@
 --topics 0           beside it, of 100 partitions each
 
 A broker makes the topic and stops; the commits are put behind what is there, as if groups had made them. Then it is
-started, and one connection asks for Metadata, a request at a time, until everything is loaded. What the loop's own
+started, and one connection requests Metadata, one at a time, until everything is loaded. What the loop's own
 monitor says comes from the same time; `cpu` is how much of that the process computed. At the first start logs have no
 snapshot of producers: they are replayed from their beginnings. It is measured, too, and so is how long the stop of a
-start takes that is told to stop at once.
+start takes that is stopped at once.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def options() -> argparse.Namespace:
 
 
 async def make_topics(process: BrokerProcess, topics: int) -> None:
-    """Who looks for a group's coordinator makes `__consumer_offsets`."""
+    """FindCoordinator for a group creates `__consumer_offsets`."""
     connection = await Connection.connect("127.0.0.1", process.port)
     for number in range(topics):
         topic = CreatableTopic(

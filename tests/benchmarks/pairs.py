@@ -92,7 +92,7 @@ def batch_of(size: int, *, count: int = 1, codec: int = compression.NONE) -> byt
 
 
 Load = Callable[[Broker, int], Awaitable[float]]
-"""Asks so often; returns nanoseconds of the broker for one."""
+"""Sends so many requests; returns nanoseconds of the broker for one."""
 
 
 def producing(batch: bytes, acks: int) -> Load:

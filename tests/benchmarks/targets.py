@@ -24,7 +24,7 @@ TITLES = {
 }
 
 RIVALS = {DURABLE: KAFKA_FLUSH, PAGE_CACHE: KAFKA}
-"""Who promises the same as we do in each mode."""
+"""The targets that promise the same as we do in each mode."""
 
 
 DELETE_SOON = ("log.segment.delete.delay.ms", "1000")

@@ -73,7 +73,7 @@ class Chores:
     async def _join(self, client: Client) -> None:
         coordinator = await client.coordinator("members", GROUP)
         error = ErrorCode.UNKNOWN_MEMBER_ID
-        # The group waits for a SyncGroup as long as for a member that is gone: whoever is later than that joins again.
+        # The group waits for a SyncGroup as long as for a member that is gone: a later member joins again.
         while error == ErrorCode.UNKNOWN_MEMBER_ID:
             answer = await coordinator.ask(_join_request(""), 3)
             check(answer.error_code)

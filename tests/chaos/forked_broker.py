@@ -20,7 +20,7 @@ LOGS_ARE_OPEN = "node logs are open"
 
 
 class Died(Exception):
-    """The broker ended though it was not asked to, or does not end; carries the end of its log."""
+    """The broker ended though it was not stopped, or does not end; carries the end of its log."""
 
 
 class ForkedBroker:
@@ -98,7 +98,7 @@ class ForkedBroker:
 
     @property
     def struck(self) -> list[str]:
-        """The points at which faults struck, as the log tells."""
+        """The points at which faults struck, from the log."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return [line.split("point=")[1].split()[0] for line in lines if "a fault strikes" in line]
 

@@ -84,7 +84,7 @@ class Loaded:
         self._transactions[event["worker"], event["transaction"]] = made
 
     def _producer_of(self, event: dict[str, Any]) -> tuple[int, int]:
-        """Clients do not tell their producer id and epoch; which of them is the newer one is known anyhow."""
+        """Clients do not expose their producer id and epoch; which of them is the newer one is known anyhow."""
         if event.get("id") is None:
             number = self._ids.setdefault(event["worker"], len(self._ids))
             return number, int(event["incarnation"])
@@ -118,10 +118,10 @@ class Loaded:
         self._transactions[event["worker"], event["transaction"]].outcome = event["outcome"]
 
     def _troubled(self, event: dict[str, Any]) -> None:
-        """For people who read the file."""
+        """For people reading the file."""
 
     def _claims_that_are_certain(self) -> None:
-        """A claim fences the ones before it; of two that overlap nobody can tell which was first."""
+        """A claim fences the ones before it; the order of two that overlap is unknown."""
         for name, number, epoch, began, ended in self._claims:
             overlapping = [
                 other

@@ -71,7 +71,7 @@ def _counted(counter: Counter[str]) -> str:
 
 
 def crew(clients: Sequence[str], readers: Sequence[str]) -> list[dict[str, str]]:
-    """Who takes part: of each client one with transactions and one without, and some readers."""
+    """The workers: of each client one with transactions and one without, and some readers."""
     made = []
     for client in clients:
         made.append({"kind": "transactional", "client": client, "transactional_id": client})
@@ -102,7 +102,7 @@ class Chaos:
         self.random = random.Random(seed)
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self.at_work: dict[int, str] = {}
-        """Who fills which place of the crew now."""
+        """Which worker fills which place of the crew now."""
         self.asleep: subprocess.Popen[bytes] | None = None
         self.zombies = 0
         self.violations: list[str] = []
@@ -168,7 +168,7 @@ class Chaos:
         raise AssertionError("the workers did not begin")
 
     def _between_lives(self, members: list[dict[str, str]]) -> None:
-        """Somebody falls asleep and another takes over; whoever slept wakes up, finds himself fenced, and ends."""
+        """A worker is suspended and another takes over; the first resumes, is fenced, and ends."""
         self._all_well()
         self._wake()
         for place, member in enumerate(members):

@@ -122,7 +122,7 @@ class Story:
         await self.producer.send_offsets(GROUP, {(TOPIC, 0): self.offset})
 
     async def _end(self) -> None:
-        """Asked again, EndTxn says what it would have said (I06)."""
+        """A repeated EndTxn gets the same response (I06)."""
         assert self.transaction is not None
         if self.transaction.decision is None:
             self.transaction.decision = self.commit

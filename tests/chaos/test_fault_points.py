@@ -29,7 +29,7 @@ BEFORE = [
     ),
     "prepare.before-append",
 ]
-"""Who dies here has decided nothing: without its client the transaction is aborted."""
+"""A broker that dies here has decided nothing: without its client the transaction is aborted."""
 DECIDED = [
     "prepare.after-append",
     "prepare.after-sync",
@@ -37,7 +37,7 @@ DECIDED = [
     *(f"complete.{moment}" for moment in ("before-append", "after-append", "after-sync")),
     "answer.EndTxn",
 ]
-"""Who dies here has decided, and only its process dies: the transaction is committed, whatever its client does."""
+"""A process that dies here has decided: the transaction is committed, whatever its client does."""
 
 
 THOROUGH = "TALLYSTICK_CHAOS_THOROUGH" in os.environ

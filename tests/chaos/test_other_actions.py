@@ -121,7 +121,7 @@ def test_a_refused_identity_costs_no_epoch(broker: ForkedBroker) -> None:
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_a_lost_answer_is_given_again(broker: ForkedBroker, version: int) -> None:
-    """I06: the decision took effect; asked again, EndTxn says what it said to nobody."""
+    """I06: the decision took effect; a repeated EndTxn gets the response that was lost."""
 
     async def tale(client: Client) -> None:
         producer = await begun(client, version)

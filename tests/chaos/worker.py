@@ -1,7 +1,7 @@
 """One worker of a chaos run, a process of its own: `python -m tests.chaos.worker '{"client": "java", ...}'`.
 
 A producer makes transactions (or plain idempotent writes) until the file `stop` appears, a reader reads. Both write
-down what they were told, and never believe anything else. A worker that is fenced ends: another one has its id.
+down the results, and never believe anything else. A worker that is fenced ends: another one has its id.
 """
 
 import json
@@ -31,7 +31,7 @@ PAUSE_S = 0.005
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a worker is told on its command line."""
+    """The arguments of a worker, from its command line."""
 
     name: str
     kind: str

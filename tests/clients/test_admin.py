@@ -1,4 +1,4 @@
-"""What administrators ask: topics, configs, partitions, records, groups, transactions, producers, the cluster."""
+"""Requests of administrators: topics, configs, partitions, records, groups, transactions, producers, the cluster."""
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection, TopicPartition

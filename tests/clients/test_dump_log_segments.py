@@ -28,7 +28,7 @@ COMPLAINTS = (
     "non-consecutive",
 )
 FROM_ITS_START = re.compile(r"Non-consecutive offsets in \S*?(\d{20})\.log\n  -1 is followed by (\d+)\n(?!  )")
-"""The tool counts each file from -1 on: a segment that begins later, as it should, is told of as if it had a hole."""
+"""The tool counts each file from -1 on: a segment that begins later, as it should, is reported as if it had a hole."""
 
 
 def dump(files: list[Path], *options: str) -> str:

@@ -90,7 +90,7 @@ def counts(bootstrap: str) -> dict[bytes, list[int]]:
 def test_every_count_appears_once_when_instances_and_broker_are_killed(
     broker: BrokerProcess, applications: Applications
 ) -> None:
-    """I43, I44: counted once, written once, and the offsets with them, whoever dies in between."""
+    """I43, I44: counted once, written once, and the offsets with them, whichever process dies in between."""
     bootstrap = broker.bootstrap
     for topic in ("in", "out"):
         make_topic(bootstrap, topic, PARTITIONS)

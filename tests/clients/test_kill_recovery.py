@@ -29,7 +29,7 @@ BACK_SOON = {
 
 
 class Load(threading.Thread):
-    """Works until it is told to stop; an exception fails the test that joins it."""
+    """Works until it is stopped; an exception fails the test that joins it."""
 
     def __init__(self, work: Callable[["Load"], None]) -> None:
         super().__init__(daemon=True)

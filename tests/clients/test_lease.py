@@ -56,7 +56,7 @@ async def visible(client: Client, topic: str, partitions: int) -> list[list[byte
 
 
 async def settled(client: Client, topic: str, partitions: int) -> list[list[bytes | None]]:
-    """What is visible once all that was decided is told: an answer to EndTxn comes before its markers."""
+    """What is visible once all decided markers are written: the EndTxn response comes before its markers."""
     for number in range(partitions):
         while await client.offset_at(topic, number, LATEST, read_committed=True) < await client.offset_at(
             topic, number, LATEST

@@ -57,7 +57,7 @@ def test_an_open_transaction_holds_its_readers_back_and_nobody_else(bootstrap: s
 
 
 def test_aborted_records_stay_hidden_from_every_start_offset(bootstrap: str, name: str) -> None:
-    """A reader that begins inside an aborted range is told of the transaction too."""
+    """A reader that begins inside an aborted range gets the transaction too."""
     make_topic(bootstrap, name)
     sender = producer(bootstrap, transactional__id=name)
     sender.init_transactions(SECONDS)

@@ -55,7 +55,7 @@ def value_of(theirs: Any, name: str) -> Any:
     """A field by our name or by its own."""
     value = getattr(theirs, name) if hasattr(theirs, name) else getattr(theirs, RENAMED[name])
     if value is None and name.endswith("authorized_operations"):
-        return -(1 << 31)  # "Not asked for", which it shows as null.
+        return -(1 << 31)  # "Not requested", which it shows as null.
     return value
 
 
@@ -90,7 +90,7 @@ def test_kafka_python_and_we_read_each_others_writes(pair: tuple[type, int]) -> 
     for _ in range(SAMPLES):
         ours = sample(cls, version, rng)
         if isinstance(ours, ApiVersionsResponse):
-            ours.error_code = 0  # With an error, it reads version 0 whatever it asked for (KIP-511).
+            ours.error_code = 0  # With an error, it reads version 0 whatever it requested (KIP-511).
         written = encode_bytes(ours, version)
         theirs = oracle.decode(written, version=version)
         assert_same(ours, theirs, version, cls.__name__)

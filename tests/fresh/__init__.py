@@ -1,1 +1,1 @@
-"""A fresh machine: what the README tells a newcomer to type, in a Debian that has nothing but that. See `__main__`."""
+"""A fresh machine: the commands of the README, in a Debian that has nothing but that. See `__main__`."""

@@ -1,6 +1,6 @@
 """`make fresh`: the README's two commands on fresh machines, Debian 13 (Python 3.13) and Debian testing (Python 3.14).
 
-No Java is there, nor anything else that the README does not ask for. Exit status 0: both commands passed on both;
+No Java is there, nor anything else that the README does not require. Exit status 0: both commands passed on both;
 1: one did not; 2: no fresh machine can be made here.
 """
 

@@ -1,4 +1,4 @@
-"""A Debian in a folder, with what the README asks for and nothing else, and an ordinary user in it.
+"""A Debian in a folder, with what the README requires and nothing else, and an ordinary user in it.
 
 Rule. What runs in there has mounts and processes of its own (`unshare`): when its first process ends, be it killed, the
 kernel unmounts and kills what is left. This machine never sees a mount.

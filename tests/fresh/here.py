@@ -41,7 +41,7 @@ def why_not() -> str | None:
 
 
 def settings_of_here(environment: Mapping[str, str] = os.environ) -> Here:
-    """Ask apt, pip and the environment."""
+    """Query apt, pip and the environment."""
     pip = pip_settings(_output([sys.executable, "-m", "pip", "config", "list"]), environment)
     trusted = [pip.pop("PIP_CERT", None), *(environment.get(name) for name in CERTIFICATES)]
     certificates = next((one for one in trusted if one and Path(one).is_file()), None)

@@ -56,7 +56,7 @@ def server(
 
 
 def server_behind_proxy(folder: Path) -> tuple[BrokerProcess, CuttingProxy]:
-    """A broker that tells its clients the proxy's address; neither is started yet."""
+    """A broker that advertises the proxy's address; neither is started yet."""
     port = free_port()
     broker = server(folder, advertised_port=port)
     return broker, CuttingProxy(port, lambda: broker.port)

@@ -1,4 +1,4 @@
-"""What tests do with confluent-kafka again and again: write, read a topic to its end, make topics, ask admin things."""
+"""Helpers over confluent-kafka: write, read a topic to its end, make topics, use the admin client."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -94,7 +94,7 @@ def values_of(messages: Iterable[Message]) -> list[bytes]:
 
 
 def wait_until(condition: Callable[[], Any], what: str, *, seconds: float = SECONDS) -> Any:
-    """The condition's first true value. Polls, because the other side is a process that tells nobody."""
+    """The condition's first true value. Polls, because the other side is a process that sends no notice."""
     deadline = time.monotonic() + seconds
     while True:
         found = condition()

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 WALL_START_MS = 1_700_000_000_000
 OPENING = "open a log"
-"""As the watcher of a disk is told of it."""
+"""As reported to the watcher of a disk."""
 
 
 class WallClock:
@@ -59,7 +59,7 @@ class Sync:
         if self._outcome is None:
             try:
                 self._outcome = _finish, self._work()
-            except Exception as error:  # whoever waits gets it
+            except Exception as error:  # the waiting caller gets it
                 self._outcome = _fail, error
 
     def go_through(self) -> None:
@@ -144,7 +144,7 @@ class SimulatedEnvironment:
         return any(not answer.done() for answer in self._openings)
 
     def run_beside(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        """As a sync, but no story keeps it waiting. The watcher of the disk is told before and after."""
+        """As a sync, but no story keeps it waiting. The watcher of the disk is notified before and after."""
         before, after = self._beside.random() * self.sync_s, self._beside.random() * self.sync_s
         opening = Sync(lambda: self._watched(work), after)
         opening.loop.call_later(before, opening.go_through)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class FixedGroupSettings:
-    """Kafka's defaults (but for the initial delay), for tests and for whoever needs no configuration."""
+    """Kafka's defaults (but for the initial delay), for tests and callers without a configuration."""
 
     max_size: int = 2**31 - 1
     max_held_bytes: int = 1 << 28

@@ -1,10 +1,10 @@
 """The jars of `ivy.xml`: Apache Kafka (oracle, rival, DumpLogSegments) and Spark's Kafka connector.
 
 `python -m tests.harness.jars kafka spark` brings them into `.jars/<set>`. A set is complete when every file of
-`jars.sha256` is there with its checksum; then nothing is asked of anybody. Resolving is done by Maven where it is
+`jars.sha256` is there with its checksum; then nothing is downloaded. Resolving is done by Maven where it is
 installed (seconds), and else, or where that fails, from the same list by the Ivy that ships inside PySpark's wheel (a
 minute). A set is retrieved into a folder of its own and renamed, so that two runs may race. After a pin was raised,
-`--record` retrieves anew and writes the checksums of what arrived. `--java` only tells, by its status, whether there
+`--record` retrieves anew and writes the checksums of what arrived. `--java` only reports, by its status, whether there
 is a Java that Spark takes. `TALLYSTICK_KAFKA_JARS` names a folder that has Kafka's jars already.
 """
 

@@ -3,7 +3,7 @@
 Rule 1. What is ready runs first in, first out; timers by their time, then by their age. Nothing else decides.
 Rule 2. Each process of a run (the broker, the clients) has a loop of its own over the same scheduler. A process that
 dies takes its loop along: none of its callbacks, timers and tasks runs again, as after `kill -9`.
-Rule 3. Whatever a loop is told of as an exception nobody caught is kept, and fails the run.
+Rule 3. An uncaught exception reported to a loop is kept, and fails the run.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CALLBACK_S = 1e-6
-"""What a callback costs. Without, somebody who polls with `sleep(0)` would stop the time."""
+"""What a callback costs. Without, a task that polls with `sleep(0)` would stop the time."""
 
 
 class Stuck(Exception):
@@ -95,7 +95,7 @@ class Scheduler:
                         entry.context.run(callback, *entry.args)
                     except (SystemExit, KeyboardInterrupt):
                         raise
-                    except BaseException as error:  # as asyncio does it: the loop is told, and goes on
+                    except BaseException as error:  # as in asyncio: reported to the loop, which goes on
                         loop.call_exception_handler({"message": f"Exception in {callback!r}", "exception": error})
         finally:
             events._set_running_loop(None)
@@ -238,7 +238,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
 
 def new_process(scheduler: Scheduler, name: str) -> ProcessLoop:
-    """Typeshed asks for all of a loop's methods; asyncio itself, and we, live with those that are used."""
+    """Typeshed requires all of a loop's methods; asyncio itself, and we, live with those that are used."""
     return ProcessLoop(scheduler, name)  # type: ignore[abstract]
 
 

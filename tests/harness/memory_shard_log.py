@@ -78,7 +78,7 @@ class MemoryShardLog:
         self._callbacks.append(callback)
 
     def sync(self, up_to: int | None = None) -> None:
-        """Make everything durable, or what lies below `up_to`, and tell those who watch."""
+        """Make everything durable, or what lies below `up_to`, and notify the watchers."""
         end_offset = self.end_offset if up_to is None else up_to
         if self.durable_offset != end_offset:
             self.durable_offset = end_offset
@@ -151,7 +151,7 @@ class VirtualAlarm:
 
 
 class CollectingTicket:
-    """A ticket that keeps what it was told, and insists on being told once."""
+    """A ticket that keeps its result, and insists on getting just one."""
 
     def __init__(self) -> None:
         self.answers: list[object] = []

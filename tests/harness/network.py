@@ -1,8 +1,8 @@
 """A network in memory between `asyncio` protocols: it delays, splits, cuts and loses, by seed.
 
 What is written arrives in order, in pieces, later. A connection may be cut behind any byte of either direction, so that
-a request arrives without its answer, half a request arrives, or half an answer; each end is told some time later.
-When a process dies its peers are told as late, and what it had sent before may still arrive.
+a request arrives without its answer, half a request arrives, or half an answer; each end is notified some time later.
+When a process dies its peers are notified as late, and what it had sent before may still arrive.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class Network:
         return here, protocol
 
     def process_died(self, loop: ProcessLoop) -> None:
-        """Whoever was connected with a process that died is told after a while."""
+        """The peers of a process that died are notified after a while."""
         for port in [port for port, (owner, _) in self._listeners.items() if owner is loop]:
             del self._listeners[port]
         for end in [end for end in self._ends if end.loop is loop]:
@@ -183,7 +183,7 @@ class End(asyncio.Transport):
         client, server = (self, self.peer) if self.is_client else (self.peer, self)
         client._closing = server._closing = True
         reason = ConnectionResetError("the line was cut")
-        # The client learns of it last. Were a request of TV0 still on its way when it is asked again, it would be the
+        # The client learns of it last. Were a request of TV0 still on its way when it is sent again, it would be the
         # hole that its protocol is known to have (KAFKA-17754).
         lost_at = max(client._last_arrival, server._last_arrival, self.network.scheduler.now) + self.network.delay()
         server.lose_at(lost_at, reason)

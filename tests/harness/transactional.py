@@ -60,7 +60,7 @@ class TransactionalProducer:
         self.sequences: dict[Partition, int] = {}
         """The next sequence of each partition."""
         self.added: set[Partition] = set()
-        """What this transaction has told the coordinator of (TV0)."""
+        """What this transaction has added at the coordinator (TV0)."""
         self.versions: dict[type, int] = {**HIGHEST[transaction_version]}
         """Version caps by request class; for tests that want a particular one."""
         self.produce_version = _PRODUCE[transaction_version]
@@ -79,7 +79,7 @@ class TransactionalProducer:
     async def init(
         self, *, producer_id: int = -1, producer_epoch: int = -1, check: bool = True, patient: bool = True
     ) -> InitProducerIdResponse:
-        """Get a producer id and epoch and fence whoever has them. With an id and epoch: bump that epoch (KIP-360)."""
+        """Get a producer id and epoch, fence their last owner. With an id and epoch: bump that epoch (KIP-360)."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self.timeout_ms,
@@ -107,7 +107,7 @@ class TransactionalProducer:
     async def add_partitions(
         self, partitions: Sequence[Partition], *, check: bool = True
     ) -> AddPartitionsToTxnResponse:
-        """Tell the coordinator what is going to be written to (TV0)."""
+        """Add partitions to the transaction at the coordinator (TV0)."""
         by_topic: dict[str, list[int]] = {}
         for topic, partition in partitions:
             by_topic.setdefault(topic, []).append(partition)
@@ -177,7 +177,7 @@ class TransactionalProducer:
         return answer
 
     async def add_offsets(self, group: str, *, check: bool = True) -> AddOffsetsToTxnResponse:
-        """Tell the coordinator that offsets of a group are part of the transaction (TV0)."""
+        """Add the offsets of a group to the transaction at the coordinator (TV0)."""
         request = AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,

@@ -6,7 +6,7 @@ STEP_S = 0.0002
 
 
 class WorkClock:
-    """Seconds that pass by being asked for."""
+    """Seconds that pass with each reading."""
 
     def __init__(self) -> None:
         self._now = 0.0

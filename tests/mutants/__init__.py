@@ -4,7 +4,7 @@
     tables/      the mutants, by the part of the broker that they are in
     catchers.py  what is expected to notice them, one in a process of its own
     stories.py   which scenario or seed is known to notice each
-    asking.py    one mutant before those who may notice it
+    asking.py    one mutant against the tests that may notice it
     run.py       `make mutants`: plants one at a time, reports, writes docs/mutants.md
     at_random/   defects that nobody chose: `make mutants-at-random`
     plugin.py    plants the mutant of the environment variable before pytest collects anything

@@ -1,4 +1,4 @@
-"""One mutant before those who may notice it, each in a process of its own."""
+"""One mutant against the tests that may notice it, each in a process of its own."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ class Verdict:
 
 def examine(mutant: Mutant, *, narrow: bool = False, tests: bool = True) -> Verdict:
     """The story that is known to notice it, then all others; and the unit tests, those expected first. `narrow`: nobody
-    but those expected; without `tests`, stories alone. No story is asked where none can notice it."""
+    but those expected; without `tests`, stories alone. No story is run where none can notice it."""
     began = time.monotonic()
     known = told().get(mutant.name)
     expected = [one for one in mutant.caught_by if is_story(one)]
@@ -53,7 +53,7 @@ def examine(mutant: Mutant, *, narrow: bool = False, tests: bool = True) -> Verd
 
 
 def _first(mutant: Mutant, catchers: Sequence[str]) -> tuple[str, str, str]:
-    """(who noticed it, what was said, what was wrong with those who did not)"""
+    """(what noticed it, its output, what was wrong with those that did not)"""
     broken = ""
     for catcher in catchers:
         status, said = ask([catcher], mutant)
@@ -68,7 +68,7 @@ def _first(mutant: Mutant, catchers: Sequence[str]) -> tuple[str, str, str]:
 
 def ask(catchers: Sequence[str], mutant: Mutant | None, seconds: float = SECONDS) -> tuple[int, str]:
     """Catchers in a process of their own, with or without a mutant: (exit status, the last line that was printed). The
-    first that notices something is the last that is asked; no end within `seconds` is something.
+    first that notices something is the last that is run; no end within `seconds` is something.
 
     The process is a fork of one in which nothing but imports has happened.
     """

@@ -1,6 +1,6 @@
 """A mutant: some text of one function, and what stands there instead.
 
-Planting compiles the function anew and gives the code to the live function object, so that it does not matter who has
+Planting compiles the function anew and gives the code to the live function object, so that it does not matter what has
 imported it, or in which table of handlers it stands. Where the text is not there any more, or is there twice, the
 mutant no longer applies (`Stale`): it has to be written for the code as it is now.
 """
@@ -91,7 +91,7 @@ def function_at(place: str) -> FunctionType:
 
 @functools.cache
 def source_of(function: FunctionType) -> str:
-    """As it was when it was first asked for: files may change under a long run."""
+    """As it was when it was first read: files may change under a long run."""
     return textwrap.dedent(inspect.getsource(function))
 
 

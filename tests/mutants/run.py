@@ -1,7 +1,7 @@
 """`make mutants`: plant one mutant at a time, each in processes of its own, and see what notices it.
 
 Each has to be noticed by a story: a scenario, or a seed of the simulation among the first 150. The one that is known to
-(`stories.json`) is asked first, then all of them. The unit test that was written for it is asked beside that; it is the
+(`stories.json`) is run first, then all of them. The unit test that was written for it is run beside that; it is the
 one that counts where the table says why no story can notice.
 Before that, tests must be content with the code as it is; a seed of the simulation that noticed something is run once
 more without the mutant. Exit status 1 where nobody notices a mutant, or one does not apply any more, 2 where a test

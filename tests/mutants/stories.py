@@ -1,7 +1,7 @@
 """Which story notices each mutant: `stories.json`, written by `make mutants`, one line a mutant.
 
-A story is a scenario or a seed of the simulation: it asks a whole broker, as clients do, and knows nothing of the code
-that a defect is in. The one that is known to notice is asked first; where it does not any more, all of them are.
+A story is a scenario or a seed of the simulation: it sends requests to a whole broker, and knows nothing of the code
+that a defect is in. The one known to notice runs first; where it no longer does, all of them run.
 """
 
 import fcntl

@@ -36,7 +36,7 @@ EVERYBODY = ",".join(kind.value for kind in Kind)
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Who is killed, and how often each."""
+    """Which processes are killed, and how often each."""
 
     kinds: Sequence[Kind]
     rounds: int

@@ -1,6 +1,6 @@
 """The driver: a process with Spark and the queries of a run in it, made to be killed.
 
-It starts again what has failed, on the same checkpoint, and tells the director by JSON lines what goes on; a line on
+It starts again what has failed, on the same checkpoint, and reports to the director in JSON lines; a line on
 its standard input stops it, and so does the end of that.
 """
 
@@ -53,7 +53,7 @@ class Driver:
             self._queries[name] = start(self._spark, self._settings)
 
     def look(self) -> None:
-        """Tell of new micro-batches; start again what has ended."""
+        """Report new micro-batches; start again what has ended."""
         for name, query in list(self._queries.items()):
             for progress in query.recentProgress:
                 self._tell(name, progress)

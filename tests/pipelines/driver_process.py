@@ -31,7 +31,7 @@ def _is_gone(pid: int) -> bool:
 
 
 class DriverProcess:
-    """One life of the driver. `hear` gets everything it tells, in a thread of its own."""
+    """One life of the driver. `hear` gets everything it reports, in a thread of its own."""
 
     def __init__(self, settings: Settings, hear: Callable[[dict[str, Any]], None]) -> None:
         self._log = Path(settings.folder) / "driver.log"

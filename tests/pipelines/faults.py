@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """Who is killed."""
+    """Which process is killed."""
 
     JVM = "jvm"
     DRIVER = "driver"

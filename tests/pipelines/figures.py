@@ -1,4 +1,4 @@
-"""What a run tells beside its verdict: latencies of micro-batches, recoveries, stalls."""
+"""What a run reports beside its verdict: latencies of micro-batches, recoveries, stalls."""
 
 from collections.abc import Mapping, Sequence
 

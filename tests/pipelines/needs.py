@@ -1,4 +1,4 @@
-"""What must be there for Spark to run the pipelines; needs no Spark to be asked."""
+"""What must be there for Spark to run the pipelines; can be checked without Spark."""
 
 import os
 import shutil

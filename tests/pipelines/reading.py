@@ -37,7 +37,7 @@ def partitions_of(bootstrap: str, topic: str) -> list[int]:
 
 
 class Ends:
-    """The ends of a topic's partitions, asked again and again; a broker may die and come back meanwhile."""
+    """The ends of a topic's partitions, requested again and again; a broker may die and come back meanwhile."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._bootstrap = bootstrap
@@ -46,14 +46,14 @@ class Ends:
         self._partitions = partitions_of(bootstrap, topic)
 
     def look(self, *, committed: bool) -> dict[int, int] | None:
-        """The last stable offsets, or the high watermarks; None when nobody could tell."""
+        """The last stable offsets, or the high watermarks; None when they are unknown."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {TopicPartition(self._topic, number): OffsetSpec.latest() for number in self._partitions}  # type: ignore[no-untyped-call]
         try:
             answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=5.0)
             return {where.partition: future.result(_SECONDS).offset for where, future in answers.items()}
         except KafkaException:
-            # The client asks with the leader epoch that it has met, which a restart has made old; a new one has none.
+            # The client requests with the leader epoch it last saw, which a restart has made old; a new one has none.
             self._admin = admin(self._bootstrap)
             return None
 

@@ -17,7 +17,7 @@ class Line:
 
 @dataclass(slots=True)
 class Verdict:
-    """All lines of one pipeline, and figures that are told but not judged."""
+    """All lines of one pipeline, and figures that are reported but not judged."""
 
     lines: list[Line] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)

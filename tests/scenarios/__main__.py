@@ -1,7 +1,7 @@
 """The tools beside the tests.
 
 python -m tests.scenarios rewrite [FILE ...]    write our own answers anew into the scenarios
-python -m tests.scenarios oracle [FILE ...]     ask a real Apache Kafka, record, show what differs (make oracle)
+python -m tests.scenarios oracle [FILE ...]     run on a real Apache Kafka, record, show what differs (make oracle)
 python -m tests.scenarios count                 how many stories equal Kafka's answers field by field
 """
 

@@ -1,4 +1,4 @@
-"""Stories made up at random, told to us and to a real Apache Kafka: what is answered must be equal, field by field.
+"""Stories made up at random, run against us and a real Apache Kafka: the responses must be equal, field by field.
 
     python -m tests.scenarios.at_random --version 2 --start 0 --count 400
 
@@ -146,7 +146,7 @@ def scenario(seed: int, cluster: int, steps: Sequence[str]) -> Scenario:
 
 
 def patiently(steps: Sequence[str], answers: Sequence[list[str]]) -> list[str]:
-    """The steps for Kafka, which asks a newcomer to come again where we hold it (decision 0002)."""
+    """The steps for Kafka, which makes a client retry where we hold its request (decision 0002)."""
     return [
         f"{step} until {answer[0].split()[1]}" if " InitProducerId " in step else step
         for step, answer in zip(steps, answers, strict=True)

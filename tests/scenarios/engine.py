@@ -1,9 +1,9 @@
 """Plays a scenario at a place, and gives back what each step was answered.
 
-Rule 1. A step that asks something waits for its answer; `alice sends ...` does not, `alice hears` does.
+Rule 1. A step with a request waits for its response; `alice sends ...` does not, `alice hears` does.
 Rule 2. After an answer that set a transaction going towards its end (EndTxn, InitProducerId over an open one) the
 engine waits, through DescribeTransactions, until it has ended; `at once` behind a step leaves that out.
-Rule 3. Nothing sleeps to let something happen; what must have happened is asked for until it has.
+Rule 3. Nothing sleeps to let something happen; what must have happened is requested until it has.
 """
 
 import asyncio
@@ -290,7 +290,7 @@ class Engine:
         raise AssertionError(f"{name} has no leaders")
 
     async def _topics_changed(self, api: str, request: Any, answer: Any) -> None:
-        """Wait until the metadata say what an administrator was told; Kafka's controller is ahead of them."""
+        """Wait until the metadata match the response to an administrator; Kafka's controller is ahead of them."""
         if getattr(request, "validate_only", False):
             return
         results = {"CreateTopics": "topics", "DeleteTopics": "responses", "CreatePartitions": "results"}[api]

@@ -56,14 +56,14 @@ class Scenario:
     steps: list[Step] = field(default_factory=list)
     trailer: list[str] = field(default_factory=list)
     versions: tuple[int, ...] = (0, 2)
-    """The cluster's transaction.version; the story is told once with each."""
+    """The cluster's transaction.version; the story runs once with each."""
     clients: int = 2
     """The transaction.version that clients speak unless a step names another version of a request."""
     settings: dict[str, str] = field(default_factory=dict)
     segment_bytes: int = 0
     """How large segments are, where the story wants them small."""
     not_asked: str = ""
-    """Why Kafka is not asked, where it could be."""
+    """Why the story is not run on Kafka, where it could be."""
 
     @property
     def name(self) -> str:

@@ -15,11 +15,11 @@ Answers = list[list[str]]
 FAULTS = ("crash at", "power fails at", "fault ", "faults end")
 DISK = ("syncs ", "one sync ", "damage ", "lose ")
 BEYOND = ("crash", "power cut", "stop", "restart", "advance time", "clock goes back", *FAULTS, *DISK)
-"""What nobody can ask of Kafka, or what it is no oracle for."""
+"""What cannot be run on Kafka, or what it is no oracle for."""
 
 
 def comparable(scenario: Scenario) -> bool:
-    """Whether Kafka can be asked: nothing in the story needs our own powers."""
+    """Whether the story can run on Kafka: nothing in the story needs our own powers."""
     return not scenario.not_asked and not scenario.is_of_another_broker and not scenario.uses(*BEYOND)
 
 

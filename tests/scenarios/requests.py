@@ -158,7 +158,7 @@ def build(api: str, version: int, said: dict[str, Any], client: Client, names: N
 
 
 def _asks_anew(api: str, name: str) -> bool:
-    """Whoever asks for an identity says which one it has only if the step does (KIP-360)."""
+    """An InitProducerId names the current identity only if the step does (KIP-360)."""
     return api == "InitProducerId" and name.startswith("producer_")
 
 

@@ -1,4 +1,4 @@
-"""Random stories can be told, and a seed tells the same one every time; the comparison with Kafka needs Kafka."""
+"""Random stories can be run, and a seed gives the same one every time; the comparison with Kafka needs Kafka."""
 
 import re
 
@@ -21,7 +21,7 @@ LOOKS = (
 
 @pytest.mark.parametrize("cluster", [0, 2])
 def test_a_seeds_story_is_repeatable_and_completes(cluster: int) -> None:
-    """I44: whatever is asked in whatever order, every step is answered, and what was decided comes to its end: nothing
+    """I44: whatever the requests and their order, every step gets a response, and decisions are completed: nothing
     is undecided later, and a power cut changes nothing of what is shown (I14, I24, I48)."""
     for seed in range(15):
         steps = at_random.Author(seed, cluster).story()

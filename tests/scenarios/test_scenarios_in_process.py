@@ -1,4 +1,4 @@
-"""Every story, told in process, on virtual time, once with each transaction.version that it names. What is answered is
+"""Every story, run in process, on virtual time, once with each transaction.version that it names. What is answered is
 what stands below the steps, and what Apache Kafka answered to the same story, as the record beside it says."""
 
 import pytest

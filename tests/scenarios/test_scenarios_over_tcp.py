@@ -14,7 +14,7 @@ NEEDS = {"time": ("advance", "clock"), "power": ("power",), "faults": record.FAU
 
 
 def possible(scenario: Scenario) -> bool:
-    """Whether a real server can be told this story. New clusters begin with transaction.version 2."""
+    """Whether this story can run on a real server. New clusters begin with transaction.version 2."""
     beyond = [word for power, words in NEEDS.items() if power not in OurServer.powers for word in words]
     many = any(" has epoch " in step.text for step in scenario.steps)  # minutes, where nobody can set the stage
     return not many and 2 in scenario.versions and not scenario.is_of_another_broker and not scenario.uses(*beyond)

@@ -1,4 +1,4 @@
-"""One server process for the stories of bad input; whoever harms it finds out here, for all share it."""
+"""One server process for the stories of bad input; a test that harms it fails here, for all share it."""
 
 from collections.abc import Iterator
 

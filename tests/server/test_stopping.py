@@ -1,4 +1,4 @@
-"""Ends: of connections that are silent for too long, and of a broker that is asked once, and asked again."""
+"""Idle connections are closed; a broker stops at the first signal, or at once at the second."""
 
 import asyncio
 import socket

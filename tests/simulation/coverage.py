@@ -1,7 +1,7 @@
 """What a long run must have met. A name nobody met means that the simulation does not test what it says it tests.
 
 Every fault point is to be passed in some hundred seeds (`passed.…`), every one of the broker's own to be struck in
-some thousand (`struck.…`). The points `request.<Api>` and `answer.<Api>` of an API that no model client asks for are
+some thousand (`struck.…`). The points `request.<Api>` and `answer.<Api>` of an API that no model client requests are
 the only ones that a simulation does not come by; `tests/chaos` and the tests of the handlers do.
 """
 

@@ -36,7 +36,7 @@ class Defect:
     origin: str
     plant: Plant
     tells: str = ""
-    """How the sentence begins that has to be among those that are told."""
+    """How the sentence begins that has to be reported."""
     seeds: int = 60
     """Within how many seeds it has to be noticed."""
 

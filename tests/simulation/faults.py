@@ -1,4 +1,4 @@
-"""The faults of a plan, as they strike, and the one who starts the broker again."""
+"""The faults of a plan, as they strike, and what starts the broker again."""
 
 import asyncio
 import errno
@@ -171,7 +171,7 @@ class Faults:
         async def stop() -> None:
             try:
                 await self._broker.stop()
-            except Exception as error:  # the process ends of it; lived it on, deaf, clients would ask it for ever
+            except Exception as error:  # the process ends of it; lived it on, deaf, clients would retry for ever
                 text = "".join(traceback.format_exception(error))
                 self._world.history.violation(f"an orderly stop failed: {text}")
                 self._broker.kill()

@@ -1,6 +1,6 @@
-"""What the clients of a run did and saw. Checkers read it; its digest tells whether two runs were the same.
+"""What the clients of a run did and saw. Checkers read it; its digest shows whether two runs were the same.
 
-Every record that is ever written carries a number of its own as its value, so that each can be told from all others.
+Every record that is ever written carries a number of its own as its value, so that all can be distinguished.
 `time` in here counts what was noted, so that "before" has one meaning.
 """
 
@@ -26,10 +26,10 @@ class Transaction:
     """(group, topic, partition) → the offset that was sent in it; acknowledged or not."""
     offsets_sure: bool = True
     decision: bool | None = None
-    """What EndTxn asked for."""
+    """What EndTxn requested."""
     decided_at: int | None = None
     outcome: bool | None = None
-    """What EndTxn was told: True committed, False aborted, None nobody knows."""
+    """The result of EndTxn: True committed, False aborted, None unknown."""
 
 
 @dataclass(slots=True)
@@ -102,8 +102,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class CameBack:
-    """Offsets that a reader was told are gone, and that a crash brought back before it asked where the log begins.
-    Whoever goes to the earliest offset then reads again what it had read."""
+    """Offsets reported to a reader as gone, and brought back by a crash before its request for the log start.
+    A reader that goes to the earliest offset then reads again what it had read."""
 
     time: int
     place: Place
@@ -123,14 +123,14 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """A member of a group was told what it owns."""
+    """A member of a group got its assignment."""
 
     group: str
     generation: int
     member: str
     places: tuple[Place, ...]
     asked_at: int
-    """When it asked for its share."""
+    """When it sent its SyncGroup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +175,9 @@ class History:
         self.ownerships: list[Ownership] = []
         self.claims: list[Claim] = []
         self.trims: dict[Place, int] = {}
-        """How far DeleteRecords was ever asked to go."""
+        """The highest offset ever requested by DeleteRecords."""
         self.starts: dict[Place, list[int]] = {}
-        """What those were told who asked for the earliest offset."""
+        """The results of requests for the earliest offset."""
         self.forgotten: set[str] = set()
         """Topics that were deleted, at the end or in between."""
         self.compacted: set[str] = set()
@@ -238,7 +238,7 @@ class History:
         return made
 
     def told_start(self, place: Place) -> int:
-        """The farthest log start anybody was told of; after a crash the log may begin earlier again."""
+        """The farthest log start in any response; after a crash the log may begin earlier again."""
         looks = (look.log_start_offset for reading in self.readings for look in reading.looks if look.place == place)
         return max(self.trims.get(place, 0), *self.starts.get(place, [0]), *looks, 0)
 

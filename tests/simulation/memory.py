@@ -1,4 +1,4 @@
-"""What a broker still holds when nobody asks anything of it any more: nothing that requests, waits and transactions
+"""What a broker still holds when no more requests come: nothing that requests, waits and transactions
 brought."""
 
 from collections.abc import Iterator

@@ -46,7 +46,7 @@ def draw(seed: int) -> Plan:
 
 
 def _has_classic(clients: tuple[ClientPlan, ...]) -> bool:
-    """Whether a client speaks the protocol that cannot tell a late request from a new one (KAFKA-17754)."""
+    """Whether a client speaks the protocol that cannot distinguish a late request from a new one (KAFKA-17754)."""
     return any(one.option("version", 2) != 2 for one in clients)
 
 

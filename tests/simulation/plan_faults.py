@@ -54,11 +54,11 @@ APIS = (
     "DescribeProducers",
     "WriteTxnMarkers",
 )
-"""What the model clients ask."""
+"""What the model clients request."""
 LATE_IS_HARMLESS = ("Fetch", "ListOffsets", "Metadata", "FindCoordinator", "Heartbeat", "InitProducerId")
-"""Requests that may come late, after their client has asked again; others only where no client is a classic one."""
+"""Requests that may come late, after their client has sent another; others only where no client is a classic one."""
 NEVER_LATE = ("OffsetCommit", "CreateTopics", "DeleteTopics")
-"""Requests that nothing in any protocol tells from a later one of the same client."""
+"""Requests that no protocol distinguishes from a later one of the same client."""
 REFUSED_AS_ONE = ("InitProducerId", "AddOffsetsToTxn", "EndTxn", "JoinGroup", "SyncGroup", "Heartbeat")
 """Requests with one place for an error that clients read."""
 LOG_REFUSALS = ("NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "KAFKA_STORAGE_ERROR")

@@ -69,7 +69,7 @@ class Points:
 
 
 class CountedFaults(Faults):
-    """Fault points that tell which of them struck; the victim is the simulated process."""
+    """Fault points that record which of them struck; the victim is the simulated process."""
 
     def __init__(self, points: Points) -> None:
         self._points = points

@@ -68,7 +68,7 @@ class Plan:
     @property
     def forgets_producers_ms(self) -> int | None:
         """The shortest silence after which the broker may have forgotten a producer; None where that takes longer than
-        any run. With a clock that is not that of the clients, or a broker that stands still, nobody can tell."""
+        any run. With a clock that is not that of the clients, or a broker that stands still, this is unknown."""
         settings = dict(self.settings)
         if "tallystick.producer.ids.max" in settings:
             return 0

@@ -231,7 +231,7 @@ def test_every_checker_notices_a_wrong() -> None:
     ids=["what came back", "another offset", "twice before it came back", "for somebody else"],
 )
 def test_only_what_came_back_may_be_processed_again(reader: str, time: int, offsets: range, is_excused: bool) -> None:
-    """A crash took back a log start that a worker had been told of, and it went to the earliest offset (KIP-447)."""
+    """A crash took back a log start that a worker had seen, and it went to the earliest offset (KIP-447)."""
     story = Story()
     _processed_twice(story)
     story.history.readings.append(Reading(reader, committed_only=True, came_back=[CameBack(time, A, offsets)]))

@@ -1,4 +1,4 @@
-"""An orderly stop that fails is told as what it is, and the run goes on to its end."""
+"""An orderly stop that fails is reported as such, and the run goes on to its end."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ def _plan(client_from_s: float) -> Plan:
 
 
 def test_a_failed_stop_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process ends of it, as the real one does. One that lived on without its port would be asked for ever, and the
+    """The process ends of it, as a real one does. One that lived on without its port would be retried for ever, and the
     run would be called stuck."""
     stop = Node.stop
     failed: list[Node] = []
@@ -87,7 +87,7 @@ def _close_the_port_only(server: Server) -> None:
 
 
 def test_a_connection_that_a_stopping_broker_takes_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was on its way when the port was closed: what it asks for goes into logs that are being closed."""
+    """It was on its way when the port was closed: what it writes goes into logs that are being closed."""
     plan = _plan(STOP_S - 0.0025)
     assert run(plan).violations == []
     monkeypatch.setattr(Server, "stop_accepting", _close_the_port_only)

@@ -1,4 +1,4 @@
-"""`python -m tests.sink_model`: search the protocols and their flaws, and tell what was found.
+"""`python -m tests.sink_model`: search the protocols and their flaws, and report what was found.
 
 `--deep` adds the searches that take minutes, `--stories` the shortest way to each flaw's harm.
 """

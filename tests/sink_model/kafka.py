@@ -28,7 +28,7 @@ class Rules:
     moves_epoch: bool
     """EndTxn moves the epoch, and writing to a partition makes it join (transaction.version 2)."""
     verifies: bool
-    """The leader of a partition asks the coordinator before it takes the first batch of a transaction (KIP-890)."""
+    """The partition leader verifies with the coordinator before it takes the first batch of a transaction (KIP-890)."""
 
 
 TV2 = Rules("transaction.version 2", moves_epoch=True, verifies=True)
@@ -58,7 +58,7 @@ class Answer(StrEnum):
 
 
 class Row(NamedTuple):
-    """A record. `late` tells that it was appended when its epoch was over."""
+    """A record. `late` says that it was appended when its epoch was over."""
 
     query: int
     batch: int

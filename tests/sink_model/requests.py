@@ -1,4 +1,4 @@
-"""What a try or a task asks the broker next. Follows from where it is, so it is not kept."""
+"""The next request of a try or a task to the broker. Follows from where it is, so it is not kept."""
 
 from functools import lru_cache
 

@@ -86,7 +86,7 @@ def start_tasks(world: World, setting: Setting, attempt: Try) -> World:
 
 
 def _look(world: World, setting: Setting, attempt: Try) -> Moves:
-    """Read the marker up to the high watermark, and tell committed from aborted by the end markers.
+    """Read the marker up to the high watermark, and distinguish committed from aborted by the end markers.
 
     Another sink has a transaction open in front of everything, so the last stable offset is 0 all the time.
     """
@@ -225,7 +225,7 @@ def _task_done(world: World, setting: Setting, task: Task, owner: Try | None) ->
 
 
 def name(who: Try | Task) -> str:
-    """Who it is, in words."""
+    """Its name, in words."""
     batch = f"batch {who.batch}" if who.query == 0 else f"batch {who.batch} of the new checkpoint"
     if isinstance(who, Task):
         kind = "zombie task" if who.is_zombie else "task"

@@ -1,4 +1,4 @@
-"""One state of everything, and the questions that steps, faults and properties ask of it.
+"""One state of everything, and the queries of steps, faults and properties.
 
 Rule 1. A try is sequential: it waits for the answer to one request. So the request itself is not kept beside it; it
         arrives whenever the search says so, which is every moment.
@@ -29,7 +29,7 @@ class Try(NamedTuple):
     is_again: bool = False
     """Whether the same driver has tried this batch before (An)."""
     acknowledged: tuple[int, ...] = ()
-    """Partitions whose task has told the driver that it is done (An)."""
+    """Partitions whose task has reported to the driver that it is done (An)."""
 
 
 class Task(NamedTuple):

@@ -1,4 +1,4 @@
-"""A Spark cluster of two machines, as far as Spark can tell: a master, and two workers on loopback addresses.
+"""A Spark cluster of two machines, as it looks to Spark: a master, and two workers on loopback addresses.
 
 Spark gives a second attempt of a slow task to another host only. So sessions on one host (`local`, `local-cluster`)
 never speculate, whatever their settings say.
@@ -55,7 +55,7 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """In order: a worker that is told to end takes its executors along."""
+        """In order: a worker that is stopped takes its executors along."""
         for process in reversed(self._processes):
             process.terminate()
             try:

@@ -3,7 +3,7 @@
 Options: `fault` is `action@step`, `faultBatch` the batch (1 by default), `faultFlag` a file that says that it has
 happened, `faultPid` whom to kill. Steps, in order: starting, opened, writing, written (in the task);
 deciding, marked, ended (in the commit worker). Without the flag the same fault would stop every restart.
-Beside the flag lie `.pid`, who met the fault; `.go`, which ends action `wait`; `.error`, what failed after it;
+Beside the flag lie `.pid`, of the faulty process; `.go`, which ends action `wait`; `.error`, what failed after it;
 `.refused`, why a batch was not committed. With `overtaken` the first attempt of a task goes on once a second one has
 opened the batch (`.second`), and that one once the first has failed.
 """
@@ -90,7 +90,7 @@ class Fault:
             time.sleep(0.02)
 
     def _overtake(self, step: str) -> None:
-        """The second attempt of a task, if that is asked for."""
+        """The second attempt of a task, if that is requested."""
         if self.action == "overtaken" and step == "opened" and self.pid_that_met_it() != os.getpid():
             Path(f"{self.flag}.second").touch()
             self._until("error")
@@ -101,7 +101,7 @@ class Fault:
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """Keep what fails in the process that met the fault: a zombie has nobody else to tell."""
+        """Keep what fails in the process that met the fault: a zombie cannot report it otherwise."""
         try:
             yield
         except Exception as error:

@@ -342,7 +342,7 @@ def test_a_registry_that_gives_protobuf_as_text_is_not_enough(registry: FakeRegi
 
 
 def test_what_a_registry_may_answer(registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is asked again while it has troubles; what it does not know is told; names and passwords are passed on."""
+    """A failing request is retried; an unknown schema is an error; names and passwords are passed on."""
     monkeypatch.setattr(registry_module, "_PAUSE_S", 0)
     with pytest.raises(NoSuchSchema, match="knows no subject t-value"):
         decoding(registry, "avro")

@@ -1,4 +1,4 @@
-"""What kafka-arrow tells Spark of offsets, without a cluster: a fake answers the questions to it as the test wants."""
+"""The offsets that kafka-arrow reports to Spark, without a cluster: a fake responds as the test wants."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,6 +1,6 @@
 """Topics that are deleted under a query, and made anew: what Spark's own source and sink do, and what ours do.
 
-Nobody can read what is gone. What is asked for here is that a query never goes on as if nothing had been, that what it
+Nobody can read what is gone. What is required here is that a query never goes on as if nothing had been, that what it
 says is clear, and that it comes back once the topic does.
 """
 

@@ -74,7 +74,7 @@ def test_the_broker_dies_at_a_point_of_the_transaction(
 def test_a_request_or_its_answer_is_lost_or_refused(
     spark: Any, own_broker: Callable[..., BrokerProcess], name: str, checkpoint: str, fault: str
 ) -> None:
-    """A lost answer to EndTxn above all: asked again, the broker knows what it decided (KIP-890)."""
+    """A lost response to EndTxn above all: on a retry, the broker knows what it decided (KIP-890)."""
     story = Story(own_broker(), name, fault)
     story.goes_through(spark, checkpoint)
     assert story.broker.starts == 2

@@ -43,7 +43,7 @@ def test_a_lost_checkpoint_is_replaced_by_the_groups_offsets(
 
 @pytest.mark.whole
 def test_a_deleted_checkpoint_begins_anew(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
-    """It is another query, under the same sinkId too: markers of the old one must not make it skip what it was asked to
+    """It is another query, under the same sinkId too: markers of the old one must not make it skip what it was to
     write.
     """
     wanted = input_of(bootstrap, name)
@@ -65,7 +65,7 @@ def take_back(checkpoint: str, batches: int) -> None:
 
 @pytest.mark.whole
 def test_a_checkpoint_copy_one_batch_old_catches_up(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
-    """It asks for the last batch again with the offsets that the marker has: that batch is skipped, rightly."""
+    """It requests the last batch again with the offsets that the marker has: that batch is skipped, rightly."""
     wanted = input_of(bootstrap, name)
     run_eos(spark, bootstrap, name, checkpoint)
     take_back(checkpoint, 1)
@@ -78,7 +78,7 @@ def test_a_checkpoint_copy_one_batch_old_catches_up(spark: Any, bootstrap: str, 
 
 @pytest.mark.whole
 def test_a_copy_that_is_two_batches_old_is_refused(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
-    """Whether the batches in between are the same nobody can tell any more: the control topic has the last marker."""
+    """Whether the batches in between are the same is unknown: the control topic has the last marker."""
     wanted = input_of(bootstrap, name)
     run_eos(spark, bootstrap, name, checkpoint)
     take_back(checkpoint, 2)

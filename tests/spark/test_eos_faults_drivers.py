@@ -1,6 +1,6 @@
 """More than one of everything: retried tasks, zombies that wake late, two drivers, two queries with one name.
 
-The lease decides between them (I21): whoever takes it last goes on, and whoever had it before adds nothing.
+The lease decides between them (I21): the driver that takes it last goes on, and the earlier one adds nothing.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The broker's disk fills up in the middle of a micro-batch; once there is room and the broker is back, all is right.
 
 A broker that cannot write ends (ours and Apache Kafka do), so to a query it is a broker that is away: it waits as
-long as it was told to, and then fails with a sentence. Nothing acknowledged is lost, nothing comes twice.
+long as configured, and then fails with a sentence. Nothing acknowledged is lost, nothing comes twice.
 """
 
 import asyncio

@@ -88,7 +88,7 @@ def test_more_than_one_writer_is_refused_before_anything_is_visible(
 
 
 def test_a_checkpoint_that_went_back_in_time_is_refused(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
-    """An old copy asks for a batch again, but with other offsets; skipping it would lose records."""
+    """An old copy requests a batch again, but with other offsets; skipping it would lose records."""
     wanted = input_of(bootstrap, name)
     run_eos(spark, bootstrap, name, checkpoint)
     shutil.copytree(checkpoint, f"{checkpoint}-copy")

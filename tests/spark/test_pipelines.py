@@ -31,7 +31,7 @@ def spark_is_here() -> None:
 
 @pytest.fixture
 def broker_options(request: pytest.FixtureRequest, name: str) -> list[str]:
-    """None: the command starts a broker and kills it. Where the tests are told of another one, it is used."""
+    """None: the command starts a broker and kills it. Where another one is given to the tests, it is used."""
     if not (EXTERNAL or KAFKA):
         return []
     return ["--bootstrap", request.getfixturevalue("target").bootstrap, "--prefix", f"{name}-"]

@@ -1,4 +1,4 @@
-"""The control topic: what counts as the last marker of a sink, whoever else writes to the same partition."""
+"""The control topic: what counts as the last marker of a sink, whatever else is written to the same partition."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

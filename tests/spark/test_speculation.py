@@ -1,7 +1,7 @@
 """Spark's speculation: a second attempt of a slow task that runs while the first one does, on another host.
 
 Spark itself keeps neither of the two from writing. With one writer each takes a lease, and only the later one counts;
-with many writers the second is refused its partitions (I21). Whoever wins, nothing is lost and nothing doubled.
+with many writers the second is refused its partitions (I21). Whichever wins, nothing is lost and nothing doubled.
 """
 
 from collections.abc import Iterator

@@ -155,7 +155,7 @@ def test_partitions_and_topics_that_come_while_it_runs(spark: Any, bootstrap: st
 
 
 class LatestWatch(threading.Thread):
-    """Asks for the latest offsets again and again; remembers if one of them ever went back."""
+    """Requests the latest offsets again and again; remembers if one of them ever went back."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         super().__init__(daemon=True)

@@ -179,7 +179,7 @@ def unreadable_frames(trial: Trial, *, frames: int) -> None:
 
 @case(short={"members": 60}, long={"members": 3_000}, peak_mb=100)
 def nameless_members(trial: Trial, *, members: int) -> None:
-    """Members that ask for an id and never come back, each with a client id of 32 KB."""
+    """Members that request an id and never come back, each with a client id of 32 KB."""
     link = trial.connect()
     wire.wait_for_coordinator(link, "crowd", 0)
     for number in range(members):

@@ -262,7 +262,7 @@ def crowded_group(trial: Trial, *, members: int, metadata_bytes: int) -> None:
 
 @case(short={"topics": 5}, long={"topics": 200})
 def forgotten_topics_in_transactions(trial: Trial, *, topics: int) -> None:
-    """AddPartitionsToTxn of brokers (version 4 and 5) that asks for many transactions of one id at once."""
+    """AddPartitionsToTxn of brokers (version 4 and 5) with many transactions of one id at once."""
     link = trial.connect()
     wire.initialised(link, "verified")
     some = [AddPartitionsToTxnTopic(name=f"none-{number}", partitions=list(range(50))) for number in range(topics)]

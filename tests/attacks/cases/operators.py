@@ -54,7 +54,7 @@ def settings_that_lock_out(trial: Trial, *, rounds: int) -> None:
 
 @case(short={"ids": 20}, long={"ids": 100})
 def forged_admin_client(trial: Trial, *, ids: int) -> None:
-    """Somebody who calls himself `__admin_client` writes rubbish into the topics of the coordinators."""
+    """A client with the id `__admin_client` writes rubbish into the topics of the coordinators."""
     link = trial.connect()
     wire.wait_for_coordinator(link, "any", 0)
     for number in range(ids):

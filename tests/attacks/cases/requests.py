@@ -1,4 +1,4 @@
-"""Attacks with requests that are large, that repeat themselves, or that ask for far more than they say."""
+"""Attacks with requests that are large, that repeat themselves, or that request far more than their size."""
 
 import os
 from contextlib import suppress
@@ -66,7 +66,7 @@ def description_of_unknown_transactions(trial: Trial, *, ids: int) -> None:
 
 @case(short={"repeats": 100}, long={"repeats": 1_000}, peak_mb=150)
 def repeated_configs(trial: Trial, *, repeats: int) -> None:
-    """One DescribeConfigs that asks for the same broker again and again."""
+    """One DescribeConfigs that names the same broker again and again."""
     resource = DescribeConfigsResource(resource_type=BROKER_RESOURCE, resource_name="1", configuration_keys=None)
     request = DescribeConfigsRequest(resources=[resource] * repeats, include_synonyms=True, include_documentation=True)
     _answered_or_closed(trial, trial.connect(), request, 4)
@@ -147,7 +147,7 @@ def long_coordinator_keys(trial: Trial, *, keys: int) -> None:
 
 @case(short={"sessions": 4, "partitions": 5_000}, long={"sessions": 4, "partitions": 200_000}, peak_mb=250)
 def fetch_sessions(trial: Trial, *, sessions: int, partitions: int) -> None:
-    """Fetch sessions over partitions that do not exist, each asked once more with nothing new, then left."""
+    """Fetch sessions over partitions that do not exist, each fetched once more with nothing new, then left."""
     for _ in range(sessions):
         link = trial.connect()
         made = _answered_or_closed(trial, link, _unknown_partitions(partitions, session_id=0, session_epoch=0), 11)
@@ -163,7 +163,7 @@ def fetch_sessions(trial: Trial, *, sessions: int, partitions: int) -> None:
     kept_mb=96,
 )
 def auto_creation(trial: Trial, *, topics: int) -> None:
-    """One Metadata that names topics which are made when they are asked for: more than one request may make."""
+    """One Metadata that names topics which are created when requested: more than one request may make."""
     names = [MetadataRequestTopic(name=f"wanted-{number}") for number in range(topics)]
     trial.connect().send(request_frame(MetadataRequest(topics=names), 4, 1))
     trial.hang_up()

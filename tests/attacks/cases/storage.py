@@ -1,4 +1,4 @@
-"""Attacks on what lies on the disk, by those who write, delete and compact at the same moment."""
+"""Attacks on what lies on the disk, by writing, deleting and compacting at the same moment."""
 
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -1,7 +1,7 @@
 """kafka-python. Whatever goes wrong, the producer is thrown away and another takes its id: that is always right.
 
 So it is when a call does not come back: after a restart of the broker 3.0.12 may find its coordinator and then neither
-connect to it nor tell anybody.
+connect to it nor report it.
 """
 
 import threading

@@ -1,6 +1,6 @@
 """Which tests, scenarios and seeds reach a line: measured once for the code as it is, by coverage with contexts.
 
-What does not reach a line cannot notice a defect in it, and need not be asked.
+What does not reach a line cannot notice a defect in it, and need not be run.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ class Reach:
 class Map:
     """All lines, out of the two files that `measured` wrote.
 
-    Not to be asked in a forked process: there, `CoverageData` begins its file anew.
+    Not to be called in a forked process: there, `CoverageData` begins its file anew.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -50,7 +50,7 @@ class Map:
                         self._breadth[context] = self._breadth.get(context, 0) + 1
 
     def of(self, defect: Defect) -> Reach:
-        """Who reaches the line; of a statement over several lines, the first of them that was recorded counts."""
+        """The tests that reach the line; of a statement over several lines, the first recorded line counts."""
         path = str(PROJECT / defect.path)
         if path not in self._lines:
             found: dict[int, list[str]] = {}

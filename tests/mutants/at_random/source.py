@@ -41,7 +41,7 @@ ROOMS: dict[str, Sequence[str]] = {
         "broker/api/waiting.py",
     ),
 }
-"""What the score is told by → files and folders."""
+"""The groups of the score → files and folders."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One defect before those who may notice it, the quickest first.
+"""One defect against the tests that may notice it, the quickest first.
 
 The unit tests, scenarios and seeds that reach its line, the type checker, then a thousand seeds.
 """
@@ -21,14 +21,14 @@ from tests.mutants.catchers import UNNOTICED
 from tests.mutants.mutant import Mutant, function_at
 
 AT_ONCE = 60
-"""Tests that are asked in one run of pytest: those that reach the fewest lines."""
+"""Tests that run in one pytest process: those that reach the fewest lines."""
 MORE_SEEDS = 1000
 PATIENCE, MORE_PATIENCE = 180.0, 1200.0
 """Seconds. A defect that makes one of them go round for ever is noticed, too."""
 
 
 def tried(defect: Defect, reach: Reach) -> Verdict:
-    """Who noticed it, or that nobody did."""
+    """What noticed it, or that nothing did."""
     began = time.monotonic()
     code = code_with(defect)
     mutant = Mutant(defect.name, "", plant=lambda: _given(defect.place, code))

@@ -1,4 +1,4 @@
-"""What clients are told, and in which order (broker/network/connection.py, broker/handlers)."""
+"""The responses to clients, and their order (broker/network/connection.py, broker/handlers)."""
 
 from tests.mutants.mutant import Change, Mutant
 

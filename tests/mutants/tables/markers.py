@@ -1,4 +1,4 @@
-"""From PREPARE to COMPLETE: markers, their order on the disk, who may write them."""
+"""From PREPARE to COMPLETE: markers, their order on the disk, which coordinator may write them."""
 
 from tests.mutants.mutant import Change, Mutant
 

@@ -1,4 +1,4 @@
-"""Who pays whom, drawn from the seed. Transfers of aborted transactions have numbers of their own: nobody may ever
+"""The transfers, drawn from the seed. Transfers of aborted transactions have numbers of their own: nobody may ever
 see one of them.
 """
 

@@ -24,7 +24,7 @@ class Ledger:
     entries: dict[int, list[Entry]] = field(default_factory=dict)
     """By partition, in order."""
     batches: list[tuple[int, Mapping[int, int]]] = field(default_factory=list)
-    """Batch number and records by partition, as the markers tell, in order."""
+    """Batch number and records by partition, from the markers, in order."""
     undecided: int = 0
     """Offsets between the last stable offset and the high watermark."""
 
@@ -76,7 +76,7 @@ def _once_each(transfers: Sequence[Transfer], aborted: set[int], ledger: Ledger)
 
 
 def _cuts(ledger: Ledger) -> tuple[int, int]:
-    """(markers at which the prefix does not sum to nothing, entries beyond or short of what the markers tell)."""
+    """(markers at which the prefix does not sum to nothing, entries beyond or short of the markers)."""
     place = dict.fromkeys(ledger.entries, 0)
     total = unbalanced = 0
     for _, counts in ledger.batches:

@@ -1,6 +1,6 @@
 """`tx has epoch 32764`: an id that has seen many instances. No story counts them one by one.
 
-In process the record that they would have left is written. A real server is asked as often as it takes.
+In process the record that they would have left is written. A real server gets the request as often as needed.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 fault marker.before=fail:NOT_LEADER_OR_FOLLOWER@1x*     a fault (docs/faults.md); without a process, of the next one
 faults end                                              none of them strikes any more
 syncs wait                                              no sync begins from now on
-one sync goes through                                   the oldest that waits does, and whoever waited for it goes on
+one sync goes through                                   the oldest that waits does, and requests waiting for it go on
 one sync reaches the disk                               the oldest is done, but nobody has heard of it yet
 syncs go on                                             all do
 damage t-0 snapshot at 20                               a bit of the newest file of a partition with that ending

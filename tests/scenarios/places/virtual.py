@@ -135,7 +135,7 @@ class Virtual:
 
     async def restart(self) -> None:
         ended_by = self.scheduler.now + LONGEST_STOP_S
-        while self.broker.alive:  # it was told to stop, and takes its time
+        while self.broker.alive:  # it is stopping, and takes its time
             assert self.scheduler.now < ended_by, "the broker has not ended"
             await asyncio.sleep(0.01)
         await self.broker.start()
@@ -145,7 +145,7 @@ class Virtual:
 
 
 def play(scenario: Scenario, transaction_version: int) -> list[list[str]]:
-    """Tell the story once, in a cluster of this transaction.version."""
+    """Run the story once, in a cluster of this transaction.version."""
     place = Virtual(scenario.settings, scenario.segment_bytes or 1 << 20)
     if scenario.uses(*FAULTS):
         place.broker.make_faults = place.faults

@@ -1,4 +1,4 @@
-"""Everybody agrees on which record stands at an offset: those who were told when writing, readers, and the log."""
+"""Everybody agrees on which record stands at an offset: producers from their responses, readers, and the log."""
 
 from collections.abc import Iterator
 

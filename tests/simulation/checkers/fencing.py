@@ -1,4 +1,4 @@
-"""Whoever was fenced writes nothing any more (I11)."""
+"""A fenced producer writes nothing any more (I11)."""
 
 from collections.abc import Iterator
 

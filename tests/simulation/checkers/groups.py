@@ -6,7 +6,7 @@ from tests.simulation.history import History, Place
 
 
 def two_owners(history: History) -> Iterator[str]:
-    """No two members of a generation are told that they own the same partition. A group that is found without members
+    """No two members of a generation get the same partition. A group that is found without members
     and offsets is forgotten, however short it has been so, and begins again with its first generation (KIP-211). With
     a clock that is set far forward, that may come within a run."""
     if history.forgets_offsets:

@@ -6,7 +6,7 @@ from tests.simulation.history import History, Place, Reading
 
 
 def out_of_order(history: History) -> Iterator[str]:
-    """Offsets only grow, and what comes stands where the reader asked (int-nonmonotonic-poll)."""
+    """Offsets only grow, and what comes stands where the reader requested (int-nonmonotonic-poll)."""
     for reading in history.readings:
         last: dict[Place, int] = {}
         resets = {(look.place, look.time) for look in reading.looks if look.reset}

@@ -10,7 +10,7 @@ from tests.simulation.history import History, Look, Place
 
 
 def going_back(history: History) -> Iterator[str]:
-    """Whoever asked after somebody was told is told no less."""
+    """A request after another response gets no lower result."""
     looks: dict[Place, list[tuple[int, int, Look, str]]] = {}
     for reading in history.readings:
         for look in reading.looks:

@@ -1,4 +1,4 @@
-"""A transaction is visible as a whole, or not at all, and only once its client has asked for that."""
+"""A transaction is visible as a whole, or not at all, and only once its client has requested that."""
 
 from collections.abc import Iterator
 
@@ -63,7 +63,7 @@ def aborted_read(history: History) -> Iterator[str]:
 
 
 def precommitted_read(history: History) -> Iterator[str]:
-    """Nor a record of a transaction before its client asked to commit it."""
+    """Nor a record of a transaction before its client requested the commit."""
     for reading in history.readings:
         if not reading.committed_only:
             continue

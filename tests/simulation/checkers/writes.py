@@ -31,7 +31,7 @@ def duplicated(history: History) -> Iterator[str]:
 
 
 def _may_stand(history: History, write: Write, times: int) -> bool:
-    """Whoever has no producer id, or was forgotten since, is not recognised when it comes again (KIP-854)."""
+    """A client without a producer id, or forgotten since, is not recognised on a retry (KIP-854)."""
     if times > write.sends:
         return False
     if not write.idempotent:

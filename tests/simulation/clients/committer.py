@@ -1,4 +1,4 @@
-"""A consumer without a group's members: it commits offsets, each farther than the last, and asks for them."""
+"""A consumer without a group's members: it commits offsets, each farther than the last, and fetches them."""
 
 import asyncio
 from random import Random

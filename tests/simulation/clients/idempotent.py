@@ -61,7 +61,7 @@ def overtaken(refused: Batch, batches: list[Batch], ends: list[int]) -> bool:
     partition that knows nothing of a producer takes any sequence. Kafka's does too; only where there are transactions
     is the first one waited for (KAFKA-14920, KAFKA-18202).
 
-    The first was told to come again; or the broker ended before the first was in the log, or a power cut took all of
+    The first got a retriable error; or the broker ended before the first was in the log, or a power cut took all of
     them from the disk, unacknowledged, and a late copy of the other, from the network, was there before the client.
     """
     if refused.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or refused.writes[0].sequence:

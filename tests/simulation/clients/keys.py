@@ -9,7 +9,7 @@ KEYS = 4
 
 
 class Keyed(TypedDict):
-    """What `History.write` is told of it."""
+    """What `History.write` gets of it."""
 
     key: bytes | None
     tombstone: bool

@@ -225,7 +225,7 @@ class TransactionalClient:
     async def _coordinated(
         self, what: str, request: object, version: int, codes: Any, fatal: frozenset[int] = COORDINATOR_FATAL
     ) -> None:
-        """Ask a coordinator until it has taken the request."""
+        """Send to a coordinator until it has taken the request."""
         deadline = self.world.scheduler.now + 2.0
         pause = 0.01
         while True:

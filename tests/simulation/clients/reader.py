@@ -61,7 +61,7 @@ class Reader:
         self._told: dict[Place, int] = {}
         self._reset: set[Place] = set()
         self._lost: dict[Place, int] = {}
-        """Where the position is no part of the log any more → when it was asked for."""
+        """Where the position is no part of the log any more → when it was requested."""
         self._max_bytes = max_bytes
         self._version = 13 if int(session.name[-1:].isdigit() and session.name[-1]) % 2 else 12
 
@@ -113,7 +113,7 @@ class Reader:
         return shown
 
     def _check_topic(self, topic_id: bytes, shown: list[tuple[Place, int, int]]) -> None:
-        """Whoever reads a topic by its id is shown nothing that was sent to a namesake."""
+        """A fetch by topic id returns nothing that was sent to a namesake."""
         history = self.world.history
         for place, offset, number in shown if topic_id != NO_TOPIC_ID else ():
             sent_to = history.writes[number].topic_ids

@@ -48,9 +48,9 @@ class Batch:
     data: bytes
     attempts: int = 0
     code: int = 0
-    """What its last attempt was told; 0 also where nothing was."""
+    """The error of its last attempt; 0 also where there was no response."""
     turned_away: bool = False
-    """It was told to come again."""
+    """It got a retriable error."""
 
     def on_the_way(self, now_s: float, *, sent: bool) -> None:
         for write in self.writes:
@@ -135,7 +135,7 @@ class Sender:
                 if not await self._settle(later, late_answer):
                     again.append(later)
             flying.clear()
-            # A later batch is refused because an earlier one is missing: only the earliest tells what is wrong.
+            # A later batch is refused because an earlier one is missing: only the error of the earliest is meaningful.
             if batch.code and batch.code not in RETRIABLE:
                 raise Refused(batch)
             if self.session.world.scheduler.now > deadline:

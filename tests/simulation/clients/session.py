@@ -83,7 +83,7 @@ class Session:
         return await self.finish(await self.begin(request, version, again=again), patience_s)
 
     async def insist(self, request: object, version: int) -> Any:
-        """Ask until there is an answer, whatever it says. For questions that may be asked any number of times."""
+        """Send until there is a response, whatever it says. For requests that may be repeated at will."""
         while True:
             try:
                 return await self.ask(request, version)

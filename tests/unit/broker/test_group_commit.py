@@ -210,7 +210,7 @@ def test_a_synchronous_writer_publishes_only_what_needs_no_sync() -> None:
 
 
 def test_fully_published_commits_leave_no_turn_to_wait_for() -> None:
-    """One in every small Produce, for nothing; but whoever waits for it already is told."""
+    """One in every small Produce, for nothing; but requests already waiting for it are released."""
 
     async def story() -> None:
         bench = Bench()

@@ -1,4 +1,4 @@
-"""Listeners and what clients are told of them."""
+"""Listeners and the addresses they advertise."""
 
 import socket
 

@@ -102,7 +102,7 @@ def frames(key: int, version: int, world: World) -> Iterator[tuple[str, bytes]]:
 
 
 class Client:
-    """Asks as a connection does, from bytes to bytes."""
+    """Sends requests as a connection does, from bytes to bytes."""
 
     def __init__(self, broker: Broker) -> None:
         self._dispatcher = Dispatcher(broker.node, load_handlers())

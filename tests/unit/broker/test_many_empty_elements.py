@@ -269,7 +269,7 @@ KINDS = ["topics", "partitions", "deletions", "deletions by id", "growth", "reso
 def test_nobody_changes_more_at_once_than_may_be(
     request_of: Callable[[], Any], version: int, results: Elements
 ) -> None:
-    """Ten thousand records, as in Kafka; what asks for more changes nothing, and its refusals give way to others."""
+    """Ten thousand records, as in Kafka; a request for more changes nothing, and its refusals give way to others."""
 
     async def story(services: Services) -> None:
         await services.topics.create([topic("t", 2, configs={"retention.ms": "7"})])

@@ -165,7 +165,7 @@ def test_acks_all_waits_for_the_last_partition() -> None:
 
 
 def test_nobody_writes_to_our_own_topics() -> None:
-    """Not even one who calls himself as Kafka's own admin client: what coordinators load is theirs alone."""
+    """Not even with the client id of Kafka's own admin client: what coordinators load is theirs alone."""
 
     async def story(node: Node) -> None:
         for name in sorted(INTERNAL_TOPICS):

@@ -1,4 +1,4 @@
-"""Answers of which parts lie in files: whole and in order whoever reads how slowly, nothing left open behind them."""
+"""Responses with parts in files: whole and in order for slow readers too, nothing left open behind them."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not CAN_SEND_FILES, reason="files are sent from 
 
 CONTENT = b"".join(number.to_bytes(4, "big") for number in range(1_500_000))
 PIECES = ((0, 3_000_000), (3_000_000, 5), (3_000_005, 2_999_995))
-"""How the file is told off to an answer."""
+"""How the file is assigned to a response."""
 
 
 class Answers(FakeCall):

@@ -9,7 +9,7 @@ HOUR_MS = 3_600_000
 
 
 class TwoClocks(RealEnvironment):
-    """Clocks that go when they are told to."""
+    """Clocks that the test advances."""
 
     def __init__(self) -> None:
         super().__init__(None, sync_threads=1)

@@ -1,4 +1,4 @@
-"""Work in slices: everybody gets a turn, and many who wait do not make a turn of the loop longer."""
+"""Work in slices: everybody gets a turn, and many waiting requests do not make a turn of the loop longer."""
 
 import asyncio
 

@@ -25,7 +25,7 @@ class Source:
 
 
 class Attempts:
-    """Answers when it is told to; counts how often it was asked."""
+    """Responds when the test says; counts its calls."""
 
     def __init__(self) -> None:
         self.answer: str | None = None

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Answered:
-    """A ticket that remembers what it was told."""
+    """A ticket that remembers its result."""
 
     def __init__(self) -> None:
         self.answer: Any = None

@@ -186,7 +186,7 @@ def test_a_record_is_framed_as_kafka_frames_it() -> None:
 
 
 def test_the_log_matches_kafka_of_our_metadata_version(tmp_path: Path) -> None:
-    """No keys, the endpoints that clients are told, and in which directory each partition is."""
+    """No keys, the advertised endpoints, and in which directory each partition is."""
 
     async def story(node: Services) -> None:
         await node.topics.auto_create("t")

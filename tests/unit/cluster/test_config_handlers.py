@@ -131,7 +131,7 @@ def test_what_tools_look_for_on_a_broker_is_there() -> None:
 
 
 def test_advertised_listeners_are_static_when_configured() -> None:
-    """As in Kafka, which has the default, null, where nothing is said (a scenario has asked it)."""
+    """As in Kafka, which has the default, null, where nothing is said (a scenario has verified it)."""
     told = "PLAINTEXT://broker.example:9092"
 
     async def story(node: Services) -> None:

@@ -33,7 +33,7 @@ def test_every_handler_is_listed_with_its_versions() -> None:
     ("version", "supported"), [(3, {"metadata.version"}), (4, {"metadata.version", "transaction.version"})]
 )
 def test_features_from_level_0_are_hidden_from_older_clients(version: int, supported: set[str]) -> None:
-    """KAFKA-17011; what is finalised is told to all of them, with an epoch."""
+    """KAFKA-17011; all of them get the finalised features, with an epoch."""
 
     async def story(node: Services) -> None:
         answer = await handle(

@@ -223,7 +223,7 @@ def test_producer_ids_come_from_blocks_and_are_never_the_same(tmp_path: Path) ->
 
 
 def test_no_log_is_opened_for_a_deleted_topic(tmp_path: Path) -> None:
-    """Whoever walks through its partitions over a wait would make folders of nobody's."""
+    """A loop over its partitions across a wait would make folders without an owner."""
 
     async def story(node: Services) -> None:
         made = await created(node, "t", 1)

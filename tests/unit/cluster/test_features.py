@@ -1,4 +1,4 @@
-"""UpdateFeatures: what may change, what a running Kafka 4.3 says otherwise, and what clients are told when.
+"""UpdateFeatures: what may change, what a running Kafka 4.3 says otherwise, and what clients get when.
 
 The sentences were recorded from Kafka 4.3.1.
 """

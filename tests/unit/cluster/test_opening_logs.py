@@ -368,7 +368,7 @@ def test_late_writes_during_a_stop_are_synced_before_the_close(
 def test_a_stop_follows_requests_waiting_for_a_just_opened_log(
     tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The opening is over, and who waits for it is called in the next turn: the stop begins between the two."""
+    """The opening is over, and its waiters are called in the next turn: the stop begins between the two."""
     filled(tmp_path)
     gate.is_shut = True
     order: list[str] = []

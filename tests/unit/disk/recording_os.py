@@ -1,4 +1,4 @@
-"""The `os` of the disk adapter, writing down each call that a power cut asks about, and what one would take away."""
+"""The `os` of the disk adapter, writing down each call that matters in a power cut, and what one would take away."""
 
 import os
 from collections.abc import Callable, Sequence

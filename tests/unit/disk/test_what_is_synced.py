@@ -1,4 +1,4 @@
-"""What a sync promises is on the disk: each call that a power cut asks about, and their order, at the last hop."""
+"""What a sync promises is on the disk: each call that matters in a power cut, and their order, at the last hop."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""A group coordinator on a log in memory, with virtual time: what the stories in this folder are told with."""
+"""A group coordinator on a log in memory, with virtual time: the tools of the stories in this folder."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast

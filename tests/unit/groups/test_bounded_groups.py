@@ -1,4 +1,4 @@
-"""What groups hold in memory is bounded, whatever clients make it of (docs/decisions/0009); who is there goes on."""
+"""What groups hold in memory is bounded, whatever clients send (docs/decisions/0009); present members go on."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Who may commit offsets: KIP-447's table, row by row, plain and transactional (I41)."""
+"""Which clients may commit offsets: KIP-447's table, row by row, plain and transactional (I41)."""
 
 import pytest
 

@@ -99,7 +99,7 @@ def test_a_member_that_leaves_has_committed_what_came_before(tmp_path: Path, mon
 def test_a_transaction_that_ends_meanwhile_takes_no_more_offsets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The gate is asked anew: offsets of the second step would be in no transaction, or in the next."""
+    """The gate is checked again: offsets of the second step would be in no transaction, or in the next."""
 
     async def story(broker: Broker) -> None:
         await begin(broker)

@@ -43,7 +43,7 @@ def test_a_stable_generation_is_one_record() -> None:
 
 
 def test_an_offset_is_written_as_kafka_writes_it() -> None:
-    """Value v4 with the topic id; v1 where the client asked for a retention of its own."""
+    """Value v4 with the topic id; v1 where the client requested a retention of its own."""
     story = Story()
     story.commit(5, partition=2, metadata="m")
     story.commit(6, partition=2, retention_ms=1_000)
@@ -82,7 +82,7 @@ def test_members_have_a_session_to_show_up_after_a_restart() -> None:
 
 
 def test_a_restart_during_a_rebalance_restores_the_last_generation() -> None:
-    """Who waits is told NOT_COORDINATOR; the members come back with a generation that never was."""
+    """Waiting requests get NOT_COORDINATOR; the members come back with a generation that never was."""
     story = Story()
     first, second = story.stable(2)
     waiting = story.join(first)

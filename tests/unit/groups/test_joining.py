@@ -1,4 +1,4 @@
-"""JoinGroup: who becomes a member, under which id, and who is refused."""
+"""JoinGroup: which clients become members, under which id, and which are refused."""
 
 import pytest
 
@@ -127,7 +127,7 @@ def test_the_group_has_a_largest_size() -> None:
     first, second = story.stable(2)
     third = joined(story.join())
     assert third.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    # While a rebalance is under way, places go to those who come first.
+    # While a rebalance is under way, places go to the first to join.
     story.settings.max_size = 3
     late = story.new_member()
     story.settings.max_size = 2
@@ -191,7 +191,7 @@ def test_a_pending_id_may_not_rejoin_as_a_static_member() -> None:
 
 
 def test_a_refused_first_record_leaves_no_group_behind() -> None:
-    """The log says no to the record that makes the group: those who waited are told, nothing else happened."""
+    """The log says no to the record that makes the group: waiting clients get an error, nothing else happened."""
     story = Story()
     story.log.refuse(ErrorCode.MESSAGE_TOO_LARGE)
     lost = story.join(version=3)

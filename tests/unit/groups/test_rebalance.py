@@ -1,4 +1,4 @@
-"""From one generation to the next: who is waited for, for how long, and how many rebalances that makes."""
+"""From one generation to the next: which members are awaited, for how long, and how many rebalances that makes."""
 
 from protocol.errors import ErrorCode
 from tests.harness.group_settings import FixedGroupSettings

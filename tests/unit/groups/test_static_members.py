@@ -163,7 +163,7 @@ def test_a_static_member_that_came_back_has_a_session() -> None:
 
 
 def test_an_overlong_member_id_of_an_instance_is_refused() -> None:
-    """Kafka's code. It has taken the member in by then, and fails with everybody else who asks for the group."""
+    """Kafka's code. It has taken the member in by then, and fails every other request for the group."""
     story = Story()
     assert joined(story.join(instance="x" * 32_767)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     story.tick()

@@ -1,4 +1,4 @@
-"""SyncGroup and Heartbeat: assignments go round, and every wrong identity is told what is wrong with it."""
+"""SyncGroup and Heartbeat: assignments go round, and every wrong identity gets the error for it."""
 
 from protocol.errors import ErrorCode
 from tests.unit.groups.story import Story, joined, synced

@@ -16,7 +16,7 @@ UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
 def everything(topic: str) -> bytes:
-    """Asks for all topics, as they are now."""
+    """Requests all topics, as they are now."""
     return TOPIC_ID
 
 

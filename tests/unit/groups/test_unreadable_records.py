@@ -135,8 +135,8 @@ def test_an_unreadable_offset_counts_with_its_transaction() -> None:
 
 @pytest.mark.parametrize("value", [FUTURE, CUT_GROUP, b""], ids=["future", "cut", "empty"])
 def test_a_group_that_cannot_be_read_takes_nothing_on(value: bytes) -> None:
-    """It may have members, and any generation: whoever joined would have a first one of his own. Its offsets have
-    records of their own, and are told."""
+    """It may have members, and any generation: a member that joined would have a first one of its own. Its offsets have
+    records of their own, and are returned."""
     story = Story()
     (member,) = story.stable()
     story.commit(5, generation=1, member=member)

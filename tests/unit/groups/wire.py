@@ -1,4 +1,4 @@
-"""A whole node in memory without sockets, and a client that asks its handlers."""
+"""A whole node in memory without sockets, and a client that calls its handlers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""What a Produce may bring, and how Kafka 4.3.1 refuses the rest (asked of a running one). Cites I35, I22."""
+"""What a Produce may bring, and how Kafka 4.3.1 refuses the rest (compared with a running one). Cites I35, I22."""
 
 import gzip
 import struct

@@ -80,7 +80,7 @@ def batches(rig: Rig) -> list[tuple[BatchHeader, bytes]]:
 
 
 def sequences(rig: Rig) -> dict[int, tuple[int, int]]:
-    """Epoch and last sequence of every producer, as the log alone tells them."""
+    """Epoch and last sequence of every producer, from the log alone."""
     state = ProducerState()
     assert isinstance(rig.log, SegmentLog)
     for header, batch in rig.log.replay(0):
@@ -129,7 +129,7 @@ class Writers:
 @given(st.integers(0, 1 << 30))
 def test_passes_and_crashes_do_not_change_what_readers_get(seed: int) -> None:
     """I34: the newest committed values stay, markers outlive their data, nothing at or behind the last stable offset is
-    touched, and the log alone still tells every producer's epoch and last sequence."""
+    touched, and the log alone still has every producer's epoch and last sequence."""
     random = Random(seed)
     files = SimulatedFiles()
     rig, writers = opened(files), Writers(random)

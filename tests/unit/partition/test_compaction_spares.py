@@ -134,7 +134,7 @@ def test_a_bomb_is_not_opened_beyond_the_bounds() -> None:
 
 
 def test_one_large_batch_is_worked_off_in_many_steps() -> None:
-    """Time is asked for every few records, not only between batches."""
+    """The clock is read every few records, not only between batches."""
     rig = opened(SimulatedFiles(), config=replace(COMPACTED, segment_bytes=1 << 20))
     records = [NewRecord(b"", b"%d" % number, NOW_MS) for number in range(2_000)]
     rig.produce(build_batch(records, compression=compression.ZSTD))

@@ -34,7 +34,7 @@ CODECS = [compression.GZIP, compression.SNAPPY, compression.LZ4, compression.ZST
 
 
 class Rooms:
-    """The memory that decompression has asked for and not given back."""
+    """The memory that decompression has taken and not given back."""
 
     def __init__(self) -> None:
         self._live: list[weakref.ref[mmap.mmap]] = []
@@ -127,7 +127,7 @@ def test_a_refusal_holds_nothing_of_its_batch(codec: int, rooms: Rooms) -> None:
 
 
 def test_one_lookup_at_a_time_opens_large_batches(rooms: Rooms) -> None:
-    """However many ask. One that finds what it wants in a small batch waits for none of them."""
+    """However many requests come. One that finds what it wants in a small batch waits for none of them."""
 
     async def story(node: Node) -> None:
         large, small = await opened(node), node.services.topics.partition("t", 1)

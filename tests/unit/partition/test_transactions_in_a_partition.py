@@ -52,7 +52,7 @@ def test_what_has_to_be_verified() -> None:
 
 
 def test_a_marker_before_the_append_voids_the_guard() -> None:
-    """I26, the ABA race (KAFKA-14884): the transaction that was asked about is over."""
+    """I26, the ABA race (KAFKA-14884): the verified transaction is over."""
     rig = Rig()
     guard = rig.partition.begin_verification(5, 0, 0, False)
     rig.end(5, 0, commit=False, version=0)
@@ -242,7 +242,7 @@ def test_a_producer_is_as_young_as_its_last_marker() -> None:
 def test_the_bounds_only_grow_and_no_reader_sees_beyond_them(
     steps: list[tuple[str, int]], durable: bool, max_bytes: int
 ) -> None:
-    """I29: LSO <= HW, both monotonic, nothing at or beyond the bound of a read; a read tells one moment."""
+    """I29: LSO <= HW, both monotonic, nothing at or beyond the bound of a read; a read shows one moment."""
     rig = Rig(durable=durable)
     partition = rig.partition
     sequences: dict[int, int] = {}

@@ -133,7 +133,7 @@ def test_an_answer_that_is_none_ends_the_connection(spoil: Callable[[bytes], byt
 
 
 def test_an_abandoned_request_does_not_shift_the_answers() -> None:
-    """Whoever stops waiting leaves an empty place in the row."""
+    """A cancelled caller leaves an empty place in the row."""
     held: list[bytes] = []
 
     def answer(header: RequestHeader) -> bytes:

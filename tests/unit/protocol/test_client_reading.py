@@ -1,4 +1,4 @@
-"""What a reader makes of fetched bytes: who sees which records."""
+"""What a reader makes of fetched bytes, by isolation level."""
 
 import pytest
 
@@ -43,7 +43,7 @@ ABORTED = [AbortedTransaction(producer_id=1, first_offset=5), AbortedTransaction
 
 @pytest.mark.parametrize(("start", "seen"), [(0, b"cdf"), (1, b"cdf"), (3, b"df"), (5, b"f"), (8, b"")])
 def test_a_committed_reader_sees_the_same_from_every_start(start: int, seen: bytes) -> None:
-    """The broker sends whole batches from the one that holds the start, and tells the transactions aborted there."""
+    """The broker sends whole batches from the one that holds the start, and lists the transactions aborted there."""
     first = max(i for i, begin in enumerate((0, 2, 3, 4, 5, 6, 7, 8, 9)) if begin <= start)
     ended = {0: 3, 5: 6}
     aborted = [transaction for transaction in ABORTED if ended[transaction.first_offset] >= start]

@@ -163,7 +163,7 @@ def test_tags_out_of_order_or_too_long_are_refused(section: str) -> None:
 
 
 def test_a_known_tag_of_another_size_is_refused() -> None:
-    """The size that the tag section tells must be what reading the field takes."""
+    """The size in the tag section must be what reading the field takes."""
     data = partition_answer(LeaderIdAndEpoch(leader_id=1, leader_epoch=5))
     at = data.index(bytes.fromhex("0009") + struct.pack(">ii", 1, 5))
     with pytest.raises(ProtocolError, match="another size"):
@@ -328,6 +328,6 @@ def test_a_request_of_a_million_empty_elements_is_refused_early(name: str) -> No
 
 
 def test_answers_may_have_as_many_elements_as_it_takes() -> None:
-    """Only what clients send is bounded: our own client, and the coordinators' logs, are told as much as there is."""
+    """Only what clients send is bounded: our own client, and the coordinators' logs, have no limit."""
     many = ListGroupsResponse(groups=[ListedGroup(group_id="", protocol_type="") for _ in range(250_001)])
     assert len(decode(ListGroupsResponse, 0, encode_bytes(many, 0))[0].groups) == 250_001

@@ -41,7 +41,7 @@ def test_a_client_id_is_optional() -> None:
 
 
 def test_a_header_of_a_future_version_is_readable() -> None:
-    """Otherwise nobody could be told which versions there are (KIP-511)."""
+    """Otherwise no client could learn the versions (KIP-511)."""
     frame = bytearray(request_frame(ApiVersionsRequest(), 4, 5, "new"))
     frame[6:8] = b"\x00\x63"
     header, _ = read_request_header(memoryview(frame)[4:])
@@ -74,7 +74,7 @@ def test_a_flexible_response_header_has_a_tag_section(version: int, tags: str) -
 
 @pytest.mark.parametrize("version", [0, 3, 4])
 def test_the_api_versions_response_header_never_has_tags(version: int) -> None:
-    """Whoever reads it may not know yet which version it is in (KIP-511)."""
+    """Its reader may not know its version yet (KIP-511)."""
     answer = ApiVersionsResponse(api_keys=[ApiVersion(api_key=18, min_version=0, max_version=4)])
     frame = b"".join(response_parts(18, version, 7, answer))
     assert frame[4:10].hex() == "00000007" + "0000"
@@ -91,7 +91,7 @@ def test_the_length_counts_the_records_that_are_handed_on() -> None:
 
 
 def test_bytes_behind_a_message_are_left_alone() -> None:
-    """Kafka's broker ignores them; the offset tells that they are there."""
+    """Kafka's broker ignores them; the offset shows that they are there."""
     frame = request_frame(ProduceRequest(acks=1, timeout_ms=1, topic_data=[]), 9, 1, "x") + b"behind"
     _, offset = read_request_header(memoryview(frame)[4:])
     _, end = decode(ProduceRequest, 9, memoryview(frame)[4:], offset)

@@ -1,4 +1,4 @@
-"""Claims: one attempt per lease and partition, asked over a real socket."""
+"""Claims: one attempt per lease and partition, claimed over a real socket."""
 
 import socket
 from collections.abc import Iterator

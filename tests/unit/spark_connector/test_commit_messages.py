@@ -1,4 +1,4 @@
-"""What the commit worker does with the messages of tasks, before it asks any broker."""
+"""What the commit worker does with the messages of tasks, before it sends any request."""
 
 import pytest
 
@@ -16,18 +16,18 @@ MESSAGE = Written(Lease("s", 1, 1, True), BatchId("q", 3), {"t": {"0": 1}}, None
 
 
 class Asked(Exception):
-    """The writer has begun to ask a broker about this batch."""
+    """The writer has begun its requests for this batch."""
 
 
 class Watched(EosStreamWriter):
-    """Asks no broker."""
+    """Sends no request."""
 
     def transaction(self, batch: BatchId) -> BatchTransaction:
         raise Asked(batch)
 
 
 def test_a_batch_without_tasks_has_nothing_to_decide() -> None:
-    """No broker is asked for it, as one is for a batch with a task."""
+    """It sends no request, unlike a batch with a task."""
     with pytest.raises(Asked) as asked:
         Watched(SETTINGS).commit([MESSAGE], 3)
     assert asked.value.args == (MESSAGE.batch,)

@@ -1,4 +1,4 @@
-"""Batches for the tests of storage: small, with values that tell them apart."""
+"""Batches for the tests of storage: small, with distinct values."""
 
 from protocol.records.record import NewRecord, build_batch
 

@@ -91,7 +91,7 @@ class TwoLogs(RuleBasedStateMachine):
     @precondition(lambda self: not self.disk.failed)
     @rule(how=st.sampled_from(["clean", "killed", "unknown"]))
     def reopen(self, how: str) -> None:
-        # A log with gaps is either compacted or damaged, and which it is cannot be told once nothing is believed.
+        # A log with gaps is either compacted or damaged, and which it is stays unknown once nothing is believed.
         how = "killed" if how == "unknown" and self.has_gaps else how
         if how == "clean":
             self.disk.close()

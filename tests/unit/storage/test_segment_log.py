@@ -164,7 +164,7 @@ def test_a_full_disk_truncates_the_log_and_stops_writes() -> None:
 
 
 def test_a_failed_sync_is_final() -> None:
-    """fsync tells of an error once: whoever carries on would acknowledge what is lost."""
+    """fsync reports an error once: going on would acknowledge what is lost."""
     files = SimulatedFiles()
     log = open_log(files)
     log.append(batch(1), leader_epoch=0)

@@ -59,7 +59,7 @@ Done = Callable[[ErrorCode], None]
 
 @dataclass
 class Leaders:
-    """Partition leaders: keep what they were told, and answer at once or when the test says."""
+    """Partition leaders: keep their requests, and answer at once or when the test says."""
 
     answers: dict[tuple[str, int], list[ErrorCode]] = field(default_factory=dict)
     held: bool = False
@@ -150,7 +150,7 @@ class Rig:
         self.shard.submit(lambda machine, now_ms: operation(machine, ticket, now_ms), ticket)
         return ticket
 
-    # Each returns the ticket; `.answer` is what a client would be told.
+    # Each returns the ticket; `.answer` is the response to a client.
 
     def init(
         self, transactional_id: str = ID, expected: tuple[int, int] | None = None, timeout_ms: int = 60_000

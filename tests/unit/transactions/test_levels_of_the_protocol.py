@@ -156,7 +156,7 @@ def test_only_level_2_lets_a_broker_fenced_producer_continue(tmp_path: Any, leve
 
 
 def test_epochs_run_out_once_over_the_wire(tmp_path: Any) -> None:
-    """I09: from 32764 on, with commits, aborts and their retries: rotation to (new, 0) once; nobody is told 32767."""
+    """I09: from 32764 on, with commits, aborts and their retries: rotation to (new, 0) once; no response has 32767."""
 
     async def story(node: Services) -> None:
         first = await init(node)

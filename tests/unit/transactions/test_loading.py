@@ -21,7 +21,7 @@ RECORDS_IN_A_BATCH = 50
 
 
 class Machine:
-    """Counts what it is told in each turn of the loop."""
+    """Counts its calls in each turn of the loop."""
 
     turn = 0
     replayed: dict[int, int]

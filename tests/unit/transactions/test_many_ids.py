@@ -52,7 +52,7 @@ def test_an_idle_transactional_id_costs_at_most_five_hundred_bytes() -> None:
 
 
 def test_a_producers_open_transaction_is_found_without_scanning_idle_ids() -> None:
-    """WriteTxnMarkers and a start ask it for each marker and each open transaction of a partition."""
+    """WriteTxnMarkers and a start look it up for each marker and each open transaction of a partition."""
     ledger = TransactionLedger()
     for number in range(100):
         state = TransactionState.ONGOING if number == 42 else TransactionState.COMPLETE_ABORT

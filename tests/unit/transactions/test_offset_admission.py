@@ -21,7 +21,7 @@ from tests.unit.transactions.node_rig import ask, end, in_a_node, init
 
 
 def test_a_transaction_that_ends_while_offsets_are_admitted(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """I43, KAFKA-15449: the partition was added, and the transaction ended before the group could be asked. Offsets
+    """I43, KAFKA-15449: the partition was added, and the transaction ended before the group could be checked. Offsets
     staged now would belong to no transaction, and stay unstable for good."""
     add = transaction_gate.add_to_transaction
 

@@ -73,7 +73,7 @@ def test_an_answer_waits_until_its_records_are_durable() -> None:
 
 
 def test_a_read_waits_for_what_it_saw() -> None:
-    """A read, or an error, may tell what is not durable yet: it waits, too, and nothing overtakes."""
+    """A read, or an error, may reveal what is not durable yet: it waits, too, and nothing overtakes."""
     log = MemoryShardLog(durable=False)
     shard = opened(log)
     write, read = ask(shard, "a"), ask(shard)

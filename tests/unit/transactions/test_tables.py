@@ -54,7 +54,7 @@ def test_end_of_the_classic_protocol_by_somebody_else(
     assert rig.state() == before
 
 
-# §2.8: state, decision, who asks; answer, state afterwards (None: a state change is not expected)
+# §2.8: state, decision, client; answer, state afterwards (None: a state change is not expected)
 # "current": the stored epoch. "retry": the epoch before. "older": two before. "newer": one ahead. "other": another id.
 # "overflow": (previous id, 32766) where the id has rotated to epoch 0.
 COMMIT, ABORT = True, False
@@ -102,7 +102,7 @@ CLAIMS = {"current": (7, 3), "retry": (7, 2), "older": (7, 1), "newer": (7, 4), 
 
 @pytest.mark.parametrize(("state", "commit", "who", "answer", "after"), END_TV2)
 def test_end_with_an_epoch_per_transaction(state: S, commit: bool, who: str, answer: int, after: S | None) -> None:
-    """I06: table 2.8, with every kind of identity. Success tells the identity to use from now on."""
+    """I06: table 2.8, with every kind of identity. Success returns the identity to use from now on."""
     rig = Rig(driven=False)
     seeded = in_state(state)
     if who == "overflow":
@@ -196,7 +196,7 @@ ADD = [
     (S.ONGOING, (7, 3), OK, OK, 120),
     (S.PREPARE_COMMIT, (7, 3), BUSY, BUSY, BUSY),
     (S.PREPARE_ABORT, (7, 3), BUSY, BUSY, BUSY),
-    # An add in a PREPARE state is told 51 before its identity is looked at; a verification is not (KAFKA-18660).
+    # An add in a PREPARE state gets 51 before its identity is looked at; a verification is not (KAFKA-18660).
     (S.PREPARE_ABORT, (8, 3), BUSY, MAPPING, MAPPING),
     (S.PREPARE_COMMIT, (7, 4), BUSY, FENCED, FENCED),
     (S.ONGOING, (8, 3), MAPPING, MAPPING, MAPPING),

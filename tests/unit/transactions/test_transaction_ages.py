@@ -312,7 +312,7 @@ def test_the_first_epoch_of_a_used_up_id_is_fenced() -> None:
 
 
 def test_a_rotation_outlives_a_downgrade_and_a_restart() -> None:
-    """A client of the new protocol commits just after the level was lowered, and asks again after a restart."""
+    """A client of the new protocol commits just after the level was lowered, and retries after a restart."""
     rig = Rig()
     old, _ = identity(rig.init())
     rig.seed(replace(rig.state(), producer_epoch=EXHAUSTED_EPOCH))

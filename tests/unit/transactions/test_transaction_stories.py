@@ -73,7 +73,7 @@ def test_a_sync_that_began_before_the_decision_sends_no_markers() -> None:
 
 
 def test_while_markers_are_pending_every_request_is_retriable() -> None:
-    """2.15: 51 to all who ask, and the description shows what still lacks its marker."""
+    """2.15: 51 to all requests, and the description shows what still lacks its marker."""
     rig = Rig()
     mine = identity(rig.init())
     rig.add(mine, T0, T1)
@@ -176,7 +176,7 @@ def test_a_complete_that_the_log_refuses_stays_due() -> None:
 
 
 def test_a_crash_after_prepare_finishes_without_the_client() -> None:
-    """I14, 2.13: markers are written again by whoever loads the log."""
+    """I14, 2.13: the coordinator that loads the log writes the markers again."""
     rig = Rig(driven=False)
     mine = identity(rig.init())
     rig.add(mine)

@@ -1,4 +1,4 @@
-"""The handlers of transactions over a whole node without sockets: who is held, who is gone, what survives."""
+"""The handlers of transactions over a whole node without sockets: which requests are held or dropped, what survives."""
 
 import asyncio
 from collections.abc import Callable

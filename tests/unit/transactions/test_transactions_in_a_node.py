@@ -1,4 +1,4 @@
-"""The handlers of transactions over a whole node without sockets: what clients of either protocol are told."""
+"""The handlers of transactions over a whole node without sockets: responses to clients of either protocol."""
 
 from typing import Any
 
@@ -141,7 +141,7 @@ def test_brokers_verify_several_transactions_at_once(tmp_path: Any) -> None:
     [(7, 48), (10, 48), (11, 120)],
 )
 def test_a_write_outside_the_transaction_is_refused(tmp_path: Any, version: int, code: int) -> None:
-    """I20, I25: classic clients must have added the partition; what they are told depends on what they know."""
+    """I20, I25: classic clients must have added the partition; the error depends on what they know."""
 
     async def story(node: Services) -> None:
         identity = await init(node)
@@ -156,7 +156,7 @@ def test_a_write_outside_the_transaction_is_refused(tmp_path: Any, version: int,
 
 
 def test_offsets_join_the_transaction_and_a_zombie_does_not(tmp_path: Any) -> None:
-    """I11: version 5 of TxnOffsetCommit adds its partition; the old epoch is told 47, never 90."""
+    """I11: version 5 of TxnOffsetCommit adds its partition; the old epoch gets 47, never 90."""
 
     async def story(node: Services) -> None:
         old = await init(node)

@@ -1,4 +1,4 @@
-"""What operators are told while coordinators load: nothing that is not known, and nothing is torn."""
+"""Responses to operators while coordinators load: nothing that is not known, and nothing is torn."""
 
 from typing import Any
 
