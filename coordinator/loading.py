@@ -52,7 +52,7 @@ def replaying(
     log: ReadableLog, replay: Callable[[Entry], None], *, max_bytes: int, compacted: bool = False
 ) -> Iterator[None]:
     """Call `replay` for everything the log holds, about `max_bytes` of it in memory at a time. Between two steps others
-    may have a turn; nobody may append meanwhile."""
+    may have a turn; nothing may be appended meanwhile."""
     position = log.start_offset
     while position < log.end_offset:
         window = _Window(compacted)

@@ -72,7 +72,7 @@ class Block:
 
 @dataclass(slots=True)
 class Outcome(Generic[A]):
-    """What an operation decided; `A` is what the one who asked is answered, now or later.
+    """What an operation decided; `A` is the answer to the request, now or later.
 
     `records` go into the log as one batch, of the transaction of `stamp` if that is given; a `block` stands in their
     place. `marker` is written
@@ -90,7 +90,7 @@ class Outcome(Generic[A]):
 
 AnyTicket: TypeAlias = Ticket[Any]
 AnyOutcome: TypeAlias = Outcome[Any]
-"""Of an operation that nobody asked for, or that releases others, too: each is told what he waits for."""
+"""Of an operation without a request, or that releases other requests, too: each gets its own answer."""
 
 
 @dataclass(slots=True)

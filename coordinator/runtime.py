@@ -7,7 +7,7 @@ Rule 3. Answers leave in the order in which they were decided, when the log is d
 Rule 4. Loading goes through the same `replay`. A machine that its log contradicts is dropped and loaded again.
 Rule 5. An operation that raises has changed nothing that is logged: its tickets are refused with UNKNOWN_SERVER_ERROR,
         all others go on.
-Rule 6. No asyncio here: whoever owns the shard calls `load_slice` until it is loaded. One thread; no `submit` from
+Rule 6. No asyncio here: the owner of the shard calls `load_slice` until it is loaded. One thread; no `submit` from
         within an operation or a replay.
 
 What a log raises besides `AppendRefused` (a failed disk) is not caught: the process is to end.
@@ -52,7 +52,7 @@ COORDINATOR_ERROR = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a client of a coordinator is told when the log behind it refuses. Everything else passes unchanged."""
+"""What a client of a coordinator is answered when the log behind it refuses. Everything else passes unchanged."""
 
 
 def _raise(error: Exception) -> None:
@@ -97,7 +97,7 @@ class Shard(Generic[M]):
         self.log = log
         self.state = ShardState.LOADING
         self.incarnation = 0
-        """Counts the machines this shard has had: whoever remembers work for an earlier one forgets it."""
+        """Counts the machines this shard has had: work kept for an earlier one is dropped."""
         self.on_reload: Callable[[], None] | None = None
         """Called when the machine was dropped and `load_slice` has to be called again."""
         self.ignored = self.unreadable = 0
@@ -165,7 +165,7 @@ class Shard(Generic[M]):
             raise UnreadableLog(entry.offset, str(error)) from error
 
     def reload(self) -> None:
-        """Drop the machine and what waits for it, and load again from the log (NOT_COORDINATOR to all who wait)."""
+        """Drop the machine and what waits for it, and load again from the log (NOT_COORDINATOR to waiting requests)."""
         self._drop()
         if self.state is ShardState.CLOSED:
             return
@@ -177,7 +177,7 @@ class Shard(Generic[M]):
             self.on_reload()
 
     def close(self) -> None:
-        """Take no more operations; whoever still waits is told NOT_COORDINATOR."""
+        """Take no more operations. Waiting requests are answered NOT_COORDINATOR."""
         self.state = ShardState.CLOSED
         self._drop()
 

@@ -140,7 +140,7 @@ def read_versioned(cls: type[M], data: Buffer) -> M:
 
 
 def read_key(cls: type[M], data: Buffer) -> M:
-    """A key, once `read_version` told its type."""
+    """A key, once `read_version` has found its type."""
     return decode(cls, 0, data, _INT16.size)[0]
 
 

@@ -3,7 +3,7 @@
     request   int32 length | header v1 or v2 | message         response   int32 length | header v0 or v1 | message
 
 Flexible messages (KIP-482) have the later header, with a tag section. The one exception: the response to ApiVersions
-always has header v0, for whoever reads it may not know the version it is in (KIP-511).
+always has header v0, for its reader may not know the version it is in (KIP-511).
 
 Bytes behind a message are ignored, as Kafka's broker does.
 """

@@ -1,8 +1,8 @@
 """The small encodings that everything else is made of: variable-length integers.
 
 Reading functions take a buffer and an offset and return the value and the offset behind it. They
-raise `ProtocolError` where a number is too long and `IndexError` where the buffer ends; whoever
-calls them for a peer's bytes turns the latter into the former, once, at the edge.
+raise `ProtocolError` where a number is too long and `IndexError` where the buffer ends; a
+caller with a peer's bytes turns the latter into the former, once, at the edge.
 """
 
 import mmap

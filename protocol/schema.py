@@ -60,7 +60,7 @@ class Kind(Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """What `field` was told of versions."""
+    """The versions given to `field`."""
 
     since: int
     until: int
@@ -76,7 +76,7 @@ _LATER: Any = object()
 
 
 class DeclaredField(typing.NamedTuple):
-    """What `field` was told, kept until the schema is read."""
+    """The arguments of `field`, kept until the schema is read."""
 
     spec: FieldSpec
     default: Any
@@ -288,7 +288,7 @@ def _field_schema(name: str, declared: object, hint: Any) -> FieldSchema:
 
 
 def _without_none(hint: Any) -> Any:
-    """`X | None` → `X`; null is told by the spec, the hint only serves the type checker."""
+    """`X | None` → `X`; null is decided by the spec, the hint only serves the type checker."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         parts = [part for part in typing.get_args(hint) if part is not type(None)]
         return parts[0] if len(parts) == 1 else hint

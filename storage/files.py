@@ -96,7 +96,7 @@ class FilesBeside(Files, Protocol):
 
     def hand_over(self) -> None:
         """On the loop's thread, when the work is done: what it has open is from now on as if it had been opened there.
-        Whoever has a file, or these files, keeps them."""
+        Holders of a file, or of these files, keep them."""
 
     def give_up(self) -> None:
         """From any thread: reading or writing a file raises `GivenUp` soon. What was begun may stay half done, as after

@@ -4,8 +4,8 @@ A log knows nothing of topics, groups or transactions, and never decodes records
 61-byte header of a batch and treats the rest as bytes. `MemoryLog` is the oracle, `SegmentLog` the
 one on disk. All methods are called from one thread; none of them waits.
 
-What follows from the bytes of a log (producer state, aborted transactions) is kept where the log is: whoever uses a log
-asks it for that place, and never what kind of log it is.
+What follows from the bytes of a log (producer state, aborted transactions) is kept where the log is: a user of a log
+gets that place from it, and never looks at the kind of log.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """The end of a final segment, looked at once, when the segment is first read: its last batches have to rise, and to end
 where the next segment begins.
 
-A file that was cut short, or is longer than what was written, looks whole to whoever reads it by headers alone. What is
+A file that was cut short, or is longer than what was written, looks whole to a reader of headers alone. What is
 missing is entered as damage, which readers are refused; what is too much is not read, and said in a sentence. Both
 indexes are made anew where they end before the segment does.
 """

@@ -2,7 +2,7 @@
 
 A frame is a request without its length. What cannot be read, an unknown key and an unsupported version are a
 `ProtocolError`: the connection closes, as Kafka's does. The one exception is ApiVersions, which is answered in the
-oldest form whatever was asked (KIP-511), for it is how a client finds out.
+oldest form whatever the request's version (KIP-511), for it is how a client finds out.
 """
 
 from collections.abc import Generator, Mapping

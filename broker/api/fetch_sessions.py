@@ -43,7 +43,7 @@ class Wanted:
         self.last_fetched_epoch = requested.last_fetched_epoch
 
     def take_from(self, requested: "Wanted") -> None:
-        """The client asks for something else of it now."""
+        """The request changes what is read of it."""
         self.fetch_offset = requested.fetch_offset
         self.max_bytes = requested.max_bytes
         self.leader_epoch = requested.leader_epoch

@@ -1,8 +1,8 @@
 """Offsets of deleted topics: tombstones in the groups' log, however many topics are deleted.
 
 One task goes over all groups for all topics that were deleted since the last time, some offsets in each step; those
-that are deleted meanwhile are for the next time. What a crash leaves belongs to a topic id that is gone, is never told
-to anybody, and expires.
+that are deleted meanwhile are for the next time. What a crash leaves belongs to a topic id that is gone, is in no
+response, and expires.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 A batch of tombstones must fit into the log, and making many takes time: what is deleted goes some at a time, with a
 turn of the loop in between. Whatever ends it in the middle (the process, a refusal) leaves less of the same, never
-offsets without their group; who asks again deletes the rest.
+offsets without their group; a repeated request deletes the rest.
 """
 
 import asyncio
@@ -114,14 +114,14 @@ def make_group_shards(
 
 
 class SoonRounds:
-    """Looks for groups and offsets that nobody needs, in all shards, some time before their next one is due."""
+    """Looks for unused groups and offsets, in all shards, some time before their next one is due."""
 
     def __init__(self, shards: Shards[GroupCoordinator]) -> None:
         self._shards = shards
         self._begun = False
 
     def begin(self) -> None:
-        """Soon, and once however often it is asked for meanwhile."""
+        """Soon, and once however often it is called meanwhile."""
         if not self._begun:
             self._begun = True
             self._shards.timer.at(self._shards.clock.now_ms() + SCARCE_LOOK_MS, self._look)
@@ -134,7 +134,7 @@ class SoonRounds:
 
 
 async def delete_group(groups: Shards[GroupCoordinator], group_id: str) -> ErrorCode:
-    """Delete a group with all its offsets, some at a time. Who joins meanwhile keeps the group, but not its offsets."""
+    """Delete a group with all its offsets, some at a time. A member that joins meanwhile keeps the group, not them."""
     begun = False
     while True:
         try:

@@ -40,7 +40,7 @@ class ProducerIdSource:
         return producer_id
 
     def prefetch(self) -> None:
-        """Ask for the next block, unless that is under way. Called at start too, so that nobody waits for the first."""
+        """Ask for the next block, unless that is under way. Called at start too: no request waits for the first."""
         if self._asked or self._next is not None:
             return
         self._asked = True

@@ -111,8 +111,8 @@ async def _closed(services: PromiseServices, transaction: Transaction) -> list[t
 
 
 async def _not_durable(services: PromiseServices, transaction: Transaction) -> "list[asyncio.Future[None]]":
-    """All that is to be waited for, or the first of it. What was durable stays so; what the transaction writes while
-    this looks elsewhere nobody has been told of, and whoever ends it without waiting for that is promised nothing."""
+    """All that is to be waited for, or the first of it. What was durable stays so. Writes of the transaction made
+    while this looks elsewhere are not answered yet; a client that ends it without waiting is promised nothing."""
     waits: list[asyncio.Future[None]] = []
     time_slice = services.environment.time_slice()
     for name, topic_id, index in each_partition(transaction.partitions):

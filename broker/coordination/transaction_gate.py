@@ -107,7 +107,7 @@ def admitted_at_once(
     services: GateServices, transactional_id: str | None, version: int, batches: Sequence[ProduceBatch]
 ) -> bool:
     """Whether all batches are known to belong to the open transaction, without asking anybody: the shard is here, and
-    all it says is durable. Who appends in the same turn of the loop needs no guard, for nothing can slip in between."""
+    all it says is durable. An append in the same turn of the loop needs no guard, for nothing can slip in between."""
     if transactional_id is None or version >= PRODUCE_ADDS_FROM:
         return False
     shard = services.transactions.shard_of(transactional_id)
@@ -266,8 +266,8 @@ def offsets_partition(services: GateServices, index: int) -> list[TopicPartition
 
 
 def _is_fenced(services: GateServices, producer: Producer, index: int) -> bool:
-    """Whether the partition has seen a later epoch, as Produce looks, too: an identity that its id has left behind is
-    told so, and not that nobody knows it."""
+    """Whether the partition has seen a later epoch, as Produce looks, too: a fenced identity is answered as fenced,
+    not as unknown."""
     partition = services.topics.partition(CONSUMER_OFFSETS, index)
     return partition is not None and producer.producer_epoch < partition.derived.producers.epoch(producer.producer_id)
 

@@ -134,11 +134,11 @@ class DescriptorCache:
         self._open.moved(source, target)
 
     def deleted(self, path: str) -> None:
-        """The name is free: who opens it opens another file."""
+        """The name is free: opening it opens another file."""
         self._open.remove(path)
 
     def give_to(self, other: "DescriptorCache") -> None:
-        """Let another cache have all that is open here; who has a file open keeps it."""
+        """Let another cache have all that is open here; open files stay open."""
         for file in self._open.all():
             self._open.remove(file.path)
             file.cache = other

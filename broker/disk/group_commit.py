@@ -7,7 +7,7 @@ Rule 3. A partition that is not to be durable (page-cache mode) counts as commit
 gathers a burst; it is synced beside that only when its log wants a checkpoint, so that recovery stays short. Thousands
 that were written at once are synced and published some at a time, with a turn for others in between.
 Rule 4. A sync that fails ends the process; nothing that waited for it is ever acknowledged. So does a bug in a cycle:
-what it had begun can be neither ended nor begun again, and a node that acknowledges nothing any more serves nobody.
+what it had begun can be neither ended nor begun again, and a node that acknowledges nothing any more is of no use.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Committed(Protocol):
 
     @property
     def discarded(self) -> bool:
-        """Whether its topic is deleted: its files are nobody's any more."""
+        """Whether its topic is deleted: its files belong to no topic any more."""
 
     def committed_moved(self) -> None: ...
 

@@ -180,7 +180,7 @@ def _open_folder(path: str) -> int:
 
 def _make_durably(root: str) -> None:
     """Make the data folder where it is missing, and its name as durable as what will be written into it. A power cut
-    may have come between the two the last time, so that its parent is synced whoever made it."""
+    may have come between the two the last time, so that its parent is synced even where it existed."""
     parents = [os.path.dirname(root)]
     while not os.path.isdir(parents[-1]):
         parents.append(os.path.dirname(parents[-1]))

@@ -9,7 +9,7 @@ import resource
 import sys
 
 MOST = 1 << 20
-"""More are never asked for, be the limit "infinity"."""
+"""More are never requested, even where the limit is "infinity"."""
 LEAST_RESERVE, MOST_RESERVE = 64, 4096
 LEAST_FILES, MOST_FILES = 16, 8192
 OWN = 64

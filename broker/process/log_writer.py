@@ -1,4 +1,4 @@
-"""How lines of the log get out: a bounded queue and a thread that writes, so that a stream nobody reads stops nothing.
+"""How lines of the log get out: a bounded queue and a thread that writes, so that an unread stream stops nothing.
 
 Rule 1. The loop never waits for the stream. What does not fit into the queue is dropped and counted, and the count is
 written when there is room again.
@@ -21,7 +21,7 @@ WINDOW_S = 10.0
 LINES_A_WINDOW = 20
 """Different lines of one kind of event, at levels up to WARNING."""
 ERRORS_A_WINDOW = 200
-"""The same for errors: each names something that somebody has to look at."""
+"""The same for errors: each names something that the operator has to look at."""
 KINDS = 1000
 """Of events at a time; their names stand in our source, so that this is never reached in earnest."""
 
@@ -211,7 +211,7 @@ class LogWriter(logging.Handler):
                     self._put(f"{dropped} lines of the log were dropped: nobody read them fast enough")
 
     def _write(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # nobody reads any more: there is nowhere to say so
+        with contextlib.suppress(OSError):  # the stream is closed: there is nowhere to say so
             self._stream.write(data)
 
 

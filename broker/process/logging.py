@@ -1,8 +1,8 @@
 """Structured logs: one line per event, an event name in plain words and `key=value` fields behind it.
 
-Rule 1. A line is for the one who runs the broker: what happened, to whom, why. Never a secret, never a record.
+Rule 1. A line is for the operator: what happened, to which client, why. Never a secret, never a record.
 Rule 2. What a client can provoke at will (a refused frame, a closed connection) costs one line, and no more than so
-many in a while (`log_writer`). Writing waits for nobody.
+many in a while (`log_writer`). Writing never waits.
 Rule 3. A traceback means a bug of ours; it is written once, with the event that led to it.
 """
 
@@ -43,7 +43,7 @@ class EventLog:
         self._logger.error(event, extra={"fields": fields})
 
     def bug(self, event: str, error: BaseException, **fields: Any) -> None:
-        """An exception nobody expected: with its traceback."""
+        """An unexpected exception: with its traceback."""
         self._logger.error(event, extra={"fields": fields}, exc_info=error)
 
 

@@ -23,7 +23,7 @@ async def run_steps(
     `blocking` bounds how many pieces of work go on at a time that have begun to block. `slice_` is the slice of the
     whole, where this is a part.
 
-    An error of blocking work is raised inside, where it was asked for. Who gives up waiting ends the work.
+    An error of blocking work is raised inside, where it was begun. Cancelling the wait ends the work.
     """
     slice_ = slice_ or environment.time_slice()
     steps = work(slice_.spent)

@@ -10,7 +10,7 @@ from enum import Enum, IntEnum
 
 ConfigValue = bool | int | float | str | tuple[str, ...]
 Check = Callable[[ConfigValue], str | None]
-"""Tells what is wrong with a value, or None."""
+"""Returns what is wrong with a value, or None."""
 
 
 class ConfigType(IntEnum):
@@ -153,8 +153,8 @@ def at_least(low: int) -> Check:
 
 
 def lets_somebody_in(value: ConfigValue) -> str | None:
-    """A number of connections of which there may be one. Kafka refuses 0 when a running broker is told it, for nobody
-    could connect any more to take it back."""
+    """A number of connections of which there may be one. Kafka refuses 0 as a dynamic value, for no
+    client could connect any more to take it back."""
     assert isinstance(value, int)
     return "Value must be at least 1, or nobody could connect" if value < 1 else None
 

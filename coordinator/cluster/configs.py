@@ -131,8 +131,8 @@ def _alter_one(image: ClusterImage, resource: AlteredResource, rules: Rules) -> 
 
 
 def _check_nothing_is_set(resource: AlteredResource) -> None:
-    """Subscriptions to metrics of clients (KIP-714) and settings of groups (KIP-848) are not kept here: whoever deletes
-    one finds nothing to do, as in Kafka, and whoever sets one is told."""
+    """Subscriptions to metrics of clients (KIP-714) and settings of groups (KIP-848) are not kept here:
+    deleting one does nothing, as in Kafka, and setting one is an error."""
     is_group = resource.resource_type == GROUP_RESOURCE
     if not resource.name:
         message = "Default group resources are not allowed." if is_group else "Subscription name can't be empty"

@@ -58,7 +58,7 @@ class Registration:
     epoch: int
     rack: str | None
     endpoints: tuple[tuple[str, str, int], ...] = ()
-    """(listener, host, port), as clients are told them."""
+    """(listener, host, port), as advertised to clients."""
     directory: bytes = bytes(16)
     """The id of the data folder."""
 

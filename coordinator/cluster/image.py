@@ -68,9 +68,9 @@ class ClusterImage:
         self.features: dict[str, int] = {}
         """Finalised levels; level 0 is as good as none, and is not in here."""
         self.decided_features: set[str] = set()
-        """Features that were finalised once, be it at level 0: a start of a node leaves them as they are."""
+        """Features that were finalised once, even at level 0: a start of a node leaves them as they are."""
         self.feature_changes: deque[tuple[int, dict[str, int]]] = deque()
-        """(offset of the record, all levels since then): what followers have not been told yet."""
+        """(offset of the record, all levels since then): what followers have not seen yet."""
         self.next_producer_id = 0
         self.broker_epoch = -1
         self.registration: RegisterBrokerRecord | None = None
@@ -84,7 +84,7 @@ class ClusterImage:
         self.before: dict[bytes, tuple[int, dict[str, str]]] | None = None
         """While a snapshot is being made: partition counts and settings of topics that have changed since it began."""
         self.changes: list[Change] = []
-        """What followers have not been told yet; they take it away."""
+        """What followers have not seen yet; they take it away."""
         self._canonical: dict[str, dict[str, None]] = {}
         """Names with `.` written as `_`: two topics whose names collide would share metric names."""
 

@@ -3,7 +3,7 @@
     control batch: SnapshotHeaderRecord | data batches: framed metadata records | control batch: SnapshotFooterRecord
 
 Offsets count from 0, the leader epoch is that of the last record which the snapshot contains. A topic that is gone is
-in it, made and removed, as long as its folders may still be there: whoever finds them has to know whose they are.
+in it, made and removed, as long as its folders may still be there: a start that finds them has to know their topic.
 """
 
 from collections.abc import Collection, Iterator, Mapping

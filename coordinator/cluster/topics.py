@@ -1,7 +1,7 @@
 """Creating, deleting and growing topics: each entry of a request is decided on its own, and every entry is answered.
 
 Pure: reads an image, returns answers and the records that make them true. A request is planned as a whole (what is
-named twice, what is too much), and then decided entry by entry, as far as there is time: who calls goes on behind the
+named twice, what is too much), and then decided entry by entry, as far as there is time: the caller goes on behind the
 entries that were answered.
 """
 
@@ -49,13 +49,13 @@ class Planned(Generic[T]):
 
 
 def never_spent() -> bool:
-    """For who has the time to decide a whole request."""
+    """For callers with the time to decide a whole request."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What of the broker's configuration and identity these decisions depend on."""
+    """The parts of the broker's configuration and identity these decisions depend on."""
 
     node_id: int
     leader_epoch: int
@@ -138,7 +138,7 @@ def decide_creation(image: ClusterImage, topic: CreatableTopic, rules: Rules) ->
 
 
 def created(image: ClusterImage, topic: CreatableTopic, rules: Rules, topic_id: bytes) -> CreatableTopicResult:
-    """What is answered of a topic that is made."""
+    """The result for a topic that is created."""
     count, configs = decide_creation(image, topic, rules)
     return CreatableTopicResult(
         name=topic.name,

@@ -1,4 +1,4 @@
-"""The answers of the classic group protocol, in one place: what a member is told when."""
+"""The answers of the classic group protocol, in one place: what a member is answered when."""
 
 from coordinator.groups.membership import Membership
 from protocol.errors import ErrorCode
@@ -15,7 +15,7 @@ def join_refused(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
 
 
 def joined(group: Membership, member_id: str) -> JoinGroupResponse:
-    """The current generation. Its leader is told of everybody, the others only of themselves."""
+    """The current generation. Its leader gets all members, the others only themselves."""
     leads = group.leader == member_id
     return JoinGroupResponse(
         generation_id=group.generation,
@@ -30,8 +30,8 @@ def joined(group: Membership, member_id: str) -> JoinGroupResponse:
 def joined_unchanged(group: Membership, member_id: str, *, old_leader: str | None, can_skip: bool) -> JoinGroupResponse:
     """A static member is back and the generation goes on as it is.
 
-    A leader that understands it (v9) is told to skip the assignment. An older one would compute it again, so it is
-    told of the leader under its old id and takes itself for a follower (KIP-814).
+    A leader that understands it (v9) skips the assignment. An older one would compute it again, so its response
+    names the leader by its old id and it takes itself for a follower (KIP-814).
     """
     if can_skip:
         answer = joined(group, member_id)

@@ -1,6 +1,6 @@
 """The record of a generation with its assignments, made in steps: a large group is written by a large record.
 
-While it is made the group is what it is before its leader has spoken; whoever joins or leaves meanwhile begins another
+While it is made the group is what it is before its leader has spoken; a join or leave meanwhile begins another
 rebalance, and the record is forgotten.
 """
 
@@ -31,7 +31,7 @@ Assigning = Generator[None, None, Assigned]
 
 
 def assigning(group: Membership, assignments: Mapping[str, bytes]) -> Assigning:
-    """Who is not named in the assignments gets the empty one."""
+    """A member not named in the assignments gets the empty one."""
     members: list[MemberMetadata] = []
     logged: dict[str, LoggedMember] = {}
     for member in list(group.members.values()):
@@ -67,7 +67,7 @@ def assigning(group: Membership, assignments: Mapping[str, bytes]) -> Assigning:
     data = yield from versioned_in_steps(value, GROUP_METADATA_VERSION, spent)
     made = Assigned(Record(group_key(group.group_id), data), data, LoggedGroup.of(group.group_id, value, logged))
     if len(members) > AT_ONCE:
-        yield  # To write it and to answer everybody is another step.
+        yield  # To write it and to answer all members is another step.
     return made
 
 

@@ -62,7 +62,7 @@ class ClassicProtocol:
             self._rebalance.prepare(group, now_ms, Outcome())
 
     def follow(self, group_id: str, now_ms: int) -> None:
-        """A record of this group was replayed: who waits for that need not wait longer."""
+        """A record of this group was replayed: requests that wait for that go on."""
         group = self.memberships.get(group_id)
         if group is None:
             return
@@ -82,7 +82,7 @@ class ClassicProtocol:
         self.memberships[logged.group_id] = group
 
     def find(self, group_id: str) -> Membership | None:
-        """The group, unless its first record was refused: those who waited were told, and it never existed. Raises
+        """The group, unless its first record was refused: waiting requests were refused, and it never existed. Raises
         `OperationRefused` where its record cannot be read."""
         group = self.memberships.get(group_id)
         logged = self._logged.get(group_id)
@@ -144,7 +144,7 @@ class ClassicProtocol:
     def sync(
         self, request: SyncGroupRequest, ticket: Ticket[SyncGroupResponse], now_ms: int
     ) -> Outcome[SyncGroupResponse]:
-        """Hand the assignment in (the leader) or wait for it. In a stable group it is simply told again."""
+        """Hand the assignment in (the leader) or wait for it. In a stable group it is returned again."""
         outcome: Outcome[SyncGroupResponse] = Outcome()
         group = self.find(request.group_id)
         error = _validate_sync(group, request)
@@ -208,7 +208,7 @@ class ClassicProtocol:
     ) -> Outcome[LeaveGroupResponse]:
         """Members leave, several at once if an administrator says so; at most one rebalance follows.
 
-        A pending id that is given back disturbs nobody (Kafka would rebalance a stable group for it).
+        A pending id that is given back disturbs no member (Kafka would rebalance a stable group for it).
         """
         outcome: Outcome[LeaveGroupResponse] = Outcome()
         group = self.find(request.group_id)

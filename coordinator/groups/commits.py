@@ -79,7 +79,7 @@ class FetchedTopic:
 
 
 def validate_commit(group: Membership | None, commit: Commit) -> ErrorCode:
-    """KIP-447's table, for classic groups and groups nobody has heard of (I41)."""
+    """KIP-447's table, for classic groups and unknown groups (I41)."""
     transactional = commit.stamp is not None
     if group is None:
         if commit.generation < 0:
@@ -142,7 +142,7 @@ def _length(metadata: str) -> int:
 
 
 FETCHED_AT_ONCE = 2_000
-"""Who wants to know of more partitions asks several times (decision 0016)."""
+"""A caller that needs more partitions calls several times (decision 0016)."""
 
 
 def fetch(

@@ -2,7 +2,7 @@
 
 Logged (`ledger`): generations with their assignments, and offsets. `replay` alone writes it, in the same way live and
 on load. Soft (`membership`): who is joining, who waits, every deadline; operations change it, and after a record was
-replayed it follows (`ClassicProtocol.follow`), which finds nothing to do on load. After a reload those who waited have
+replayed it follows (`ClassicProtocol.follow`), which finds nothing to do on load. After a reload waiting requests have
 been answered NOT_COORDINATOR, and loaded members have a session's time to heartbeat.
 
 Operations take a ticket and the time, and return an `Outcome`. Fresh ids for members come as arguments.
@@ -60,7 +60,7 @@ BETWEEN_STEPS_MS = 1
 
 @dataclass(frozen=True, slots=True)
 class DeletedOffsets:
-    """The answer to OffsetDelete: an error for all, or one for each of the first partitions that were asked for."""
+    """The answer to OffsetDelete: an error for all, or one for each of the first partitions of the request."""
 
     error: ErrorCode
     errors: list[ErrorCode]
@@ -240,7 +240,7 @@ class GroupCoordinator:
         return Outcome()
 
     def time_leapt(self, by_ms: int) -> None:
-        """Somebody set the clock forward: that ends no session and no wait for members. Offsets age by it."""
+        """The clock was set forward: that ends no session and no wait for members. Offsets age by it."""
         self._deadlines.postpone(by_ms, lambda key: key.kind is not DeadlineKind.RETENTION)
 
     def _check_retention(self, now_ms: int) -> list[Record]:

@@ -18,7 +18,7 @@ class DeadlineKind(IntEnum):
     MEMBER = 2
     """A member's session, or the patience with one that got an id and has not come back."""
     RETENTION = 3
-    """Another look at offsets nobody needs any more."""
+    """Another look for offsets that are no longer needed."""
 
 
 class DeadlineKey(NamedTuple):

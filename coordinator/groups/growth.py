@@ -1,7 +1,7 @@
 """By how much a request would make its group grow, in the estimates of `held`.
 
 A member that joins again with what it said before, a leader that assigns as before and a commit of the same partitions
-do not grow: whoever is there goes on when there is no room left for others.
+do not grow: existing members go on when there is no room left for others.
 """
 
 from collections.abc import Mapping

@@ -10,7 +10,7 @@ from coordinator.groups.settings import GroupSettings
 
 LOGGED_GROUP_BYTES = 500
 MEMBERSHIP_BYTES = 1_000
-"""Of a group that somebody asked for since the shard was loaded."""
+"""Of a group that was requested since the shard was loaded."""
 LOGGED_MEMBER_BYTES = 500
 MEMBER_BYTES = 1_000
 """With its deadline."""
@@ -48,8 +48,8 @@ class Room:
         self._total = held.total
 
     def has(self, growth_bytes: int) -> bool:
-        """What does not grow may always stay. Asked when more than half is used, it has somebody look for what nobody
-        needs any more."""
+        """What does not grow may always stay. Called when more than half is used, it starts a search for what is no
+        longer needed."""
         most, wanted = self._settings.max_held_bytes, self._total.bytes + growth_bytes
         if 2 * wanted > most:
             self._total.when_scarce()

@@ -1,8 +1,8 @@
 """JoinGroup: who may become a member, under which id, and whether that means a rebalance.
 
-A dynamic member without an id is given one and asked to come back with it (KIP-394), so that clients that give up
+A dynamic member without an id is given one and joins again with it (KIP-394), so that clients that give up
 while they wait leave no ghosts. A static member is known by its instance id (KIP-345): if it restarts while the group
-is stable, it takes its own place back and nobody else notices.
+is stable, it takes its own place back without a rebalance.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ NEW_MEMBER_TIMEOUT_MS = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request, and in which version."""
+    """The sender of a request, and its version."""
 
     client_id: str
     client_host: str
@@ -99,12 +99,12 @@ class Joining:
     # -- room ------------------------------------------------------------------------------------------------
 
     def _has_room(self, group: Membership, member_id: str) -> bool:
-        """`group.max.size` bounds those who join. Members that are there already may stay, in the order they rejoin."""
+        """`group.max.size` bounds the members that join. Present members may stay, in the order they rejoin."""
         largest = self._settings.max_size
         member = group.members.get(member_id)
         match group.state:
             case GroupState.PREPARING_REBALANCE:
-                # Counting those who join takes time with each of many members: only where they might be too many.
+                # Counting joining members takes time with each of many members: only where they might be too many.
                 joins_already = member is not None and member.joining is not None
                 return joins_already or len(group.members) < largest or group.joining_count < largest
             case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
@@ -113,7 +113,7 @@ class Joining:
                 return True
 
     def _leave_full_group(self, group: Membership, join: Join) -> None:
-        """Whoever finds the group full is out of it: the others need not wait for it."""
+        """A member that finds the group full is removed: the others need not wait for it."""
         group.remove(join.request.member_id)
         self._rebalance.complete_if_joined(group, join.now_ms, join.outcome)
 
@@ -171,7 +171,7 @@ class Joining:
         old_leader = group.leader
         self._rebalance.forget(group, old_id)
         member = group.replace_static(instance_id, new_id)
-        # Whoever still waits under the old id is a second process with the same instance id.
+        # A request that still waits under the old id is of a second process with the same instance id.
         answer_join(member, join_refused(ErrorCode.FENCED_INSTANCE_ID, old_id), join.outcome)
         answer_sync(member, sync_refused(ErrorCode.FENCED_INSTANCE_ID), join.outcome)
         self._update(group, member, join)

@@ -30,7 +30,7 @@ def listed(of_group: tuple[LoggedGroup, GroupState]) -> ListedGroup:
 
 
 def described(group_id: str, group: Membership | None) -> DescribedGroup:
-    """One group. Metadata is shown of stable groups only; a group nobody knows is Dead.
+    """One group. Metadata is shown of stable groups only; an unknown group is Dead.
 
     The code GROUP_ID_NOT_FOUND for the latter is of version 6; the handler takes it back for older ones.
     """

@@ -62,7 +62,7 @@ class LoggedMember:
 
 @dataclass(frozen=True, slots=True)
 class LoggedGroup:
-    """A group as its last record tells it: a generation and its members, or none. One that has offsets and no record
+    """A group as in its last record: a generation and its members, or none. One that has offsets and no record
     of its own is a simple group, whose owner assigns partitions by hand."""
 
     group_id: str
@@ -179,7 +179,7 @@ class GroupLedger:
             except ProtocolError as error:
                 stored, unreadable = UnreadableOffset(entry.timestamp_ms, entry.offset), error
             if group_id not in self.groups:
-                # Somebody stores offsets without being a member.
+                # A client stores offsets without being a member.
                 self._put(group_id, LoggedGroup(group_id))
         producer_id = None if entry.stamp is None else entry.stamp.producer_id
         self.offsets.replay(group_id, topic, partition, stored, producer_id=producer_id)

@@ -1,4 +1,4 @@
-"""The members of one classic consumer group, while this broker lives: their votes, and who waits for what.
+"""The members of one classic consumer group, while this broker lives: their votes, and what each waits for.
 
 All of this is soft state. The log knows less (`logged`): a generation once its leader has handed out the assignment,
 or that the group is empty. Members that are joining, a generation without an assignment yet, who has synced: after a
@@ -49,7 +49,7 @@ class Member:
     """Name → metadata, in the order of the member's preference."""
     assignment: bytes = b""
     is_new: bool = False
-    """Never told of a generation yet. It cannot heartbeat, so its session runs even while it waits."""
+    """No JoinGroup response with a generation yet. It cannot heartbeat, so its session runs even while it waits."""
     joining: Ticket[JoinGroupResponse] | None = None
     syncing: Ticket[SyncGroupResponse] | None = None
     counted_bytes: int = 0
@@ -94,7 +94,7 @@ class Membership:
     pending: dict[str, None] = field(default_factory=dict)
     """Ids handed out with MEMBER_ID_REQUIRED whose owners have not come back yet (KIP-394)."""
     unsynced: dict[str, None] = field(default_factory=dict)
-    """Members of this generation that have not asked for their assignment yet."""
+    """Members of this generation that have not sent SyncGroup yet."""
     supporters: dict[str, int] = field(default_factory=dict)
     """Protocol → how many members can speak it."""
     initial_delay_ms: int = 0
@@ -229,7 +229,7 @@ class Membership:
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody is missing for the next generation."""
+        """Whether no member is missing for the next generation."""
         return not self.pending and all(member.joining is not None for member in self.members.values())
 
     @property
@@ -237,7 +237,7 @@ class Membership:
         return sum(member.joining is not None for member in self.members.values())
 
     def elect(self) -> bool:
-        """Make sure that the leader is one who has joined; False where nobody has."""
+        """Make sure that the leader is a member that has joined; False where none has."""
         if self.leader is not None and self.members[self.leader].joining is not None:
             return True
         for member in self.members.values():
@@ -249,7 +249,7 @@ class Membership:
     # -- protocols -------------------------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether one who speaks these could be a member together with those who are there."""
+        """Whether a client with these protocols could be a member together with the present ones."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in protocols)
         everyone = len(self.members)

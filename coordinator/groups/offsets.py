@@ -24,7 +24,7 @@ NO_TOPIC_ID = bytes(16)
 
 @dataclass(frozen=True, slots=True)
 class StoredOffset:
-    """One commit, as its record tells it."""
+    """One commit, as in its record."""
 
     offset: int
     leader_epoch: int
@@ -57,7 +57,7 @@ class StoredOffset:
 
 
 class UnreadableOffset(StoredOffset):
-    """A commit whose record says something that cannot be read: of its partition nothing older may be told. It is
+    """A commit whose record says something that cannot be read: of its partition nothing older may be returned. It is
     superseded, removed and expires (by the time of its record) as any other."""
 
     __slots__ = ()

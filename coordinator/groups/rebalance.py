@@ -1,7 +1,7 @@
 """How a group gets from one generation to the next.
 
 Empty, Stable, CompletingRebalance → PreparingRebalance (all members are to join again) → CompletingRebalance (the
-generation is fixed, its leader computes the assignment) → Stable; or → Empty where nobody is left.
+generation is fixed, its leader computes the assignment) → Stable; or → Empty where no member is left.
 
 A rebalance waits for all members up to the longest rebalance timeout among them, then goes on without dynamic
 members that did not come. Static ones keep their place until their session ends (KIP-345). A rebalance that begins
@@ -44,7 +44,7 @@ class Rebalance:
     def __init__(
         self, settings: GroupSettings, deadlines: GroupDeadlines, wrote: Callable[[bytes, LoggedGroup], None]
     ) -> None:
-        """`wrote` is told the value of a record that is about to be written, and what it will be read as."""
+        """`wrote` is called with the value of a record about to be written, and what it will be read as."""
         self._settings = settings
         self.wrote = wrote
         self._assigning: dict[str, Assigning] = {}
@@ -58,7 +58,7 @@ class Rebalance:
         self._deadlines.set(DeadlineKey(DeadlineKind.MEMBER, group.group_id, member_id), at_ms)
 
     def forget(self, group: Membership, member_id: str) -> None:
-        """A member left or was replaced: nobody waits for it any more."""
+        """A member left or was replaced: the group waits for it no more."""
         self._deadlines.clear(DeadlineKey(DeadlineKind.MEMBER, group.group_id, member_id))
 
     def beat(self, group: Membership, member: Member, now_ms: int) -> None:
@@ -83,7 +83,7 @@ class Rebalance:
     # -- preparing -------------------------------------------------------------------------------------------
 
     def start_or_complete(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
-        """Somebody came, changed or left: a new rebalance, or perhaps the end of the one under way."""
+        """A member came, changed or left: a new rebalance, or perhaps the end of the one under way."""
         if group.state is GroupState.PREPARING_REBALANCE:
             self.complete_if_joined(group, now_ms, outcome)
         else:
@@ -116,7 +116,7 @@ class Rebalance:
         self._deadlines.set(DeadlineKey(DeadlineKind.JOIN, group.group_id), until_ms)
 
     def complete_if_joined(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
-        """The initial rebalance ends by its delay, every other as soon as nobody is missing."""
+        """The initial rebalance ends by its delay, every other as soon as no member is missing."""
         if group.state is GroupState.PREPARING_REBALANCE and not group.is_initial and group.all_joined:
             self.complete(group, now_ms, outcome)
 
@@ -136,7 +136,7 @@ class Rebalance:
     # -- the next generation ---------------------------------------------------------------------------------
 
     def complete(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
-        """Fix the next generation and tell everybody, or find the group empty."""
+        """Fix the next generation and answer all members, or find the group empty."""
         self._deadlines.clear(DeadlineKey(DeadlineKind.JOIN, group.group_id))
         absent = [m for m in group.members.values() if m.joining is None and m.instance_id is None]
         for member in absent:
@@ -173,7 +173,7 @@ class Rebalance:
     # -- assignments -----------------------------------------------------------------------------------------
 
     def assign(self, group: Membership, assignments: dict[str, bytes], now_ms: int, outcome: AnyOutcome) -> None:
-        """The leader has spoken. The record makes the group stable; who waits is answered when it is durable."""
+        """The leader has spoken. The record makes the group stable; waiting members are answered when it is durable."""
         self._assigning[group.group_id] = assigning(group, assignments)
         self.go_on_assigning(group, now_ms, outcome)
 
@@ -208,7 +208,7 @@ class Rebalance:
         self.settled(group)
 
     def syncs_are_due(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
-        """Members that never asked for their assignment are given up, and the others join again."""
+        """Members that never sent SyncGroup are removed, and the others join again."""
         if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.unsynced:
             return
         if group.group_id in self._assigning:

@@ -1,9 +1,9 @@
-"""When offsets are forgotten: nobody needs them (KIP-211), or their topic is gone.
+"""When offsets are forgotten: they are no longer needed (KIP-211), or their topic is gone.
 
 The clock of an offset starts
 - for a group that never had members: when it was committed;
 - for a group whose members are gone: when the group became empty;
-- for a stable consumer group: when it was committed, and only for topics nobody in it subscribes to any more.
+- for a stable consumer group: when it was committed, and only for topics no member subscribes to any more.
 A commit that brought a retention of its own (until OffsetCommit v4) goes by that. An offset that an open transaction
 may still change is kept, and so is a group with any open transaction (I40). A group without members and offsets goes;
 one whose record cannot be read may have members, and stays with all its offsets.

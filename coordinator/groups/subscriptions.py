@@ -3,7 +3,7 @@
 Version 0 of the consumer protocol is a prefix of all later ones, so that is all that is read: int16 version, array of
 topic names. What cannot be read is not an error; the group's topics are then unknown.
 
-Hardly anybody asks, and much may have to be read: it is read when somebody asks, some of it at a time.
+It is needed rarely, and much may have to be read: it is read on request, some of it at a time.
 """
 
 import struct
@@ -19,7 +19,7 @@ MEMBER_BYTES = 64
 
 
 class Subscriptions:
-    """The topics of all members of one generation, whose metadata `members` tells."""
+    """The topics of all members of one generation, whose metadata is in `members`."""
 
     def __init__(self, members: Callable[[], Iterable[bytes]]) -> None:
         self.topics: frozenset[str] | None = None

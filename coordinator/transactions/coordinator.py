@@ -79,7 +79,7 @@ class TransactionCoordinator:
     ) -> Outcome[Identity]:
         """A new instance of a transactional producer, or the same one after an error (KIP-360).
 
-        Over an open transaction: fence and abort it and answer 51; asked again after that, it gets the next epoch.
+        Over an open transaction: fence and abort it and answer 51; a retry after that gets the next epoch.
         """
         before = self.ledger.find(transactional_id)
         if before is None:
@@ -253,7 +253,7 @@ class TransactionCoordinator:
         return self._write(completion.transactional_id, [after], [(ticket, ErrorCode.NONE)], reason)
 
     def marker_of(self, completion: Completion) -> Marker:
-        """What the partitions of a completion are told."""
+        """The marker that the partitions of a completion get."""
         transaction = completion.transaction
         return Marker(
             producer_id=transaction.producer_id,
@@ -313,7 +313,7 @@ class TransactionCoordinator:
     # -- deadlines ---------------------------------------------------------------------------------------------
 
     def next_deadline_ms(self) -> int | None:
-        """The next transaction that times out, or the next look for ids nobody uses."""
+        """The next transaction that times out, or the next look for unused ids."""
         timeout_ms = self.ledger.timeouts.next_ms()
         return self._scan.next_ms if timeout_ms is None else min(timeout_ms, self._scan.next_ms)
 
@@ -352,7 +352,7 @@ class TransactionCoordinator:
         return Outcome(records=room.records, reason=f"timed out: {', '.join(aborted)}") if retries else None
 
     def expire_ids(self, now_ms: int) -> AnyOutcome:
-        """One step of the scan for ids nobody uses."""
+        """One step of the scan for unused ids."""
         return self._scan.step(
             self.ledger,
             now_ms,

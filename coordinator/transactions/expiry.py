@@ -1,4 +1,4 @@
-"""The scan for transactional ids nobody uses any more, in bounded steps.
+"""The scan for transactional ids that are no longer used, in bounded steps.
 
 An id has no deadline of its own: a scan every hour, as Kafka's, costs an idle id no memory.
 """

@@ -1,7 +1,7 @@
 """Who may do what with a transactional id: epochs, and the two tables of EndTxn.
 
 Pure functions of a `Transaction` and what a request claims. TV0 is the classic protocol (TV1 differs in the layout on
-disk only): one epoch for many transactions, so a late EndTxn cannot be told from a new one (KAFKA-17754). TV2 (KIP-890
+disk only): one epoch for many transactions, so a late EndTxn looks like a new one (KAFKA-17754). TV2 (KIP-890
 part 2) gives every transaction an epoch of its own: the decision bumps it, markers carry the bumped one.
 """
 
@@ -71,7 +71,7 @@ class Producer:
 
 
 def unknown_id(transactional_id: str) -> ErrorCode:
-    """What is told of an id that is not there. The empty one never is, and that is the fault of the request."""
+    """The error for an id that does not exist. The empty one never does, and that is the fault of the request."""
     return ErrorCode.INVALID_PRODUCER_ID_MAPPING if transactional_id else ErrorCode.INVALID_REQUEST
 
 
@@ -116,7 +116,7 @@ def _end_verdict_tv2(transaction: Transaction, claimed: Producer, commit: bool) 
     verdict = END_TV2[transaction.state][(2 if commit else 0) + (0 if retried else 1)]
     if verdict is ALREADY and transaction.client_version < 2:
         # The bump between the two epochs is not that of this decision, which a classic client took: it is that of an
-        # InitProducerId, and who asks is a zombie. It must not be told its successor's identity (decision 0008).
+        # InitProducerId, and the client is a zombie. It must not get its successor's identity (decision 0008).
         return ErrorCode.PRODUCER_FENCED
     return verdict
 

@@ -36,8 +36,8 @@ from protocol.errors import ErrorCode, ProtocolError
 
 @dataclass(slots=True, eq=False)
 class Completion:
-    """A decided transaction whose markers are not all written. Its identity is the object: whoever holds one that is
-    not the machine's any more holds a stale one (I15, I16)."""
+    """A decided transaction whose markers are not all written. Its identity is the object: one that is
+    not the machine's any more is stale (I15, I16)."""
 
     transactional_id: str
     offset: int
@@ -64,13 +64,13 @@ class TransactionLedger:
         self.transactions: dict[str, Transaction] = {}
         self.completions: dict[str, Completion] = {}
         self.undriven: deque[Completion] = deque()
-        """Completions nobody works on yet, in log order."""
+        """Completions that are not worked on yet, in log order."""
         self.timeouts: Deadlines[str] = Deadlines()
         """When each open transaction times out, counted from its first partition, not from its last activity."""
         self._written: deque[Written] = deque()
         self.unreadable: dict[str, int] = {}
         """Ids whose last record cannot be read, and its offset. The transaction may have been decided, or it may have
-        ended: nothing is known of it, and nobody is told what was known before."""
+        ended: nothing is known of it, and no response says what was known before."""
 
     def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
         """Take in what the log says; markers do not belong here, unknown record types are skipped (KIP-915).

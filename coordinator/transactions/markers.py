@@ -5,10 +5,10 @@ restart goes the same way as normal running, and markers are written at least on
 
 Rule 1. No marker before PREPARE is durable, no COMPLETE before every marker is (I04).
 Rule 2. A `Completion` is worked on by its identity: one that is not the machine's any more is let go, whatever comes
-        back for it (I15); COMPLETE is submitted by the one who finds nothing remaining (I16).
+        back for it (I15); COMPLETE is submitted by the caller that finds nothing remaining (I16).
 Rule 3. A transaction may have thousands of partitions: its markers are begun in slices of time, one transaction after
         the other; between two slices some have theirs and some have not, as anywhere else between PREPARE and COMPLETE.
-Rule 4. Only a topic whose id is gone is passed over. What time cures is tried again, for ever: somebody waits.
+Rule 4. Only a topic whose id is gone is passed over. What time cures is tried again, for ever: a request waits.
 """
 
 from collections import deque
@@ -63,11 +63,11 @@ class MarkerDriver:
         self._clock = clock
         self._timer = timer
         self._completed = completed
-        """Told the id when COMPLETE is appended: who was held may go on."""
+        """Called with the id when COMPLETE is appended: requests held for it may go on."""
         self._begin_turn = begin_turn
         self._to_write: deque[tuple[Completion, Key]] = deque()
         self._at_work = False
-        """Somebody is writing, or waits for a turn to go on."""
+        """A task is writing, or waits for a turn to go on."""
         shard.on_durable(self.drive)
 
     def drive(self) -> None:
@@ -144,7 +144,7 @@ class MarkerDriver:
 
 
 class _CompleteTicket:
-    """Nobody waits for COMPLETE but the driver."""
+    """Only the driver waits for COMPLETE."""
 
     def __init__(self, refused: Callable[[], None]) -> None:
         self.refused = False

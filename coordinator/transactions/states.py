@@ -4,7 +4,7 @@
 is written. Replay does not: compaction may have left out the steps between two records.
 
 There is no pending state. A record is replayed as soon as it is appended, so "on its way" and "there" are one; what
-answers CONCURRENT_TRANSACTIONS in its place is told in docs/decisions/0002-no-pending-state.md.
+answers CONCURRENT_TRANSACTIONS in its place is described in docs/decisions/0002-no-pending-state.md.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ TOPIC_ID_BYTES = 24
 LONGEST_SHORT_KEY = 256
 """Keys up to this length are remembered in both forms; ids may have 32 767 bytes, and clients choose them."""
 NEVER_TIMES_OUT = (1 << 31) - 1
-"""The timeout of a transaction that takes part in a two-phase commit (KIP-939): nobody ends it but its client."""
+"""The timeout of a transaction that takes part in a two-phase commit (KIP-939): only its client ends it."""
 
 
 class TransactionState(IntEnum):
@@ -82,7 +82,7 @@ TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartitions:
-    """Partitions of one topic in a transaction. The topic id tells a topic from a later one of the same name (I17);
+    """Partitions of one topic in a transaction. The topic id differs from that of a later topic of the same name (I17);
     `NO_TOPIC_ID` where the log does not say (records of TV0)."""
 
     topic: str

@@ -50,7 +50,7 @@ _INTO: dict[int, DecompressInto] = {
     ZSTD: cramjam.zstd.decompress_into,
 }
 _FULL = "whole buffer"
-"""The library tells a full buffer from bad input only by its words; a test holds it to them."""
+"""Only the library's message distinguishes a full buffer from bad input; a test checks these messages."""
 
 
 class Undecodable(CorruptRecords):

@@ -10,7 +10,7 @@ from storage.producers.aborted import AbortedTransaction
 
 
 class CleanedTransactions:
-    """`data_seen` and `marker_seen` are told of every batch, in the order of the log."""
+    """`data_seen` and `marker_seen` are called for every batch, in the order of the log."""
 
     def __init__(self, aborted: list[AbortedTransaction]) -> None:
         self._to_come = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)

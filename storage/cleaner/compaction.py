@@ -3,7 +3,7 @@
 Rule 1. Only whole segments below the last stable offset are touched, never the active one (KAFKA-13194).
 Rule 2. Records of aborted transactions go. A marker goes when no batch of its transaction is left and its delete
         horizon has passed; the horizon is stamped into the batch on an earlier pass (KIP-534).
-Rule 3. Of every producer the batch that tells its last sequence or its fencing epoch stays, empty if need be, and so
+Rule 3. Of every producer the batch with its last sequence or its fencing epoch stays, empty if need be, and so
         does the last batch of every new segment: a segment says how far it reaches, and recovery goes by that.
 Rule 4. A replacement is written as `.cleaned`, synced, renamed to `.swap`, and then takes the place of the segments it
         was made from; recovery deletes the first kind and finishes the second. One of both is always whole.

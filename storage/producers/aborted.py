@@ -166,7 +166,7 @@ class AbortedIndex:
         self._dirty.intersection_update(self._sections)
 
     def sync(self) -> None:
-        """What was appended is on the disk when this returns; the folder is synced by whoever writes the snapshot."""
+        """What was appended is on the disk when this returns; the writer of the snapshot syncs the folder."""
         for base in sorted(self._dirty):
             self._sections[base].sync()
         self._dirty.clear()

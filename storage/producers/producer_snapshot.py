@@ -146,7 +146,7 @@ class SnapshotFiles:
         """The newest usable state within the log; unusable snapshots are deleted. None: replay from the start.
 
         A snapshot from before the log start is useless: what came after it may be gone from the log. One from behind
-        the log's end tells of records that were lost, and must never come back: the log may grow past it again.
+        the log's end contains records that were lost, and must never come back: the log may grow past it again.
         """
         state = None
         unusable = []

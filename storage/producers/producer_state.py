@@ -270,7 +270,7 @@ class ProducerState:
         """Take in a batch as the log has it; returns the transaction it completed.
 
         `marker` is the decoded control record; a control batch without one (its records were cleaned away, KAFKA-7467)
-        still tells the producer's epoch.
+        still has the producer's epoch.
         """
         completed = None
         if header.producer_id >= 0:

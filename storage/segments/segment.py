@@ -111,7 +111,7 @@ class Segment(SegmentReading):
 
     @property
     def first_timestamp_ms(self) -> int:
-        """The first batch's largest timestamp, by which the segment's age is told; -1 while it is empty."""
+        """The first batch's largest timestamp, which gives the segment's age; -1 while it is empty."""
         if self._first_timestamp_ms is None:
             if self.size_bytes < HEADER_SIZE:
                 return -1

@@ -26,7 +26,7 @@ DELETED = ".deleted"
 CLEANED = ".cleaned"
 """Being written by compaction; worthless after a crash."""
 DAMAGED = ".damaged"
-"""Cut off by a repair; kept for whoever may still make something of it."""
+"""Cut off by a repair; kept for an operator who may recover something from it."""
 SWAP = ".swap"
 """Complete, about to replace what it was made from; the replacement is finished at the next start."""
 

@@ -34,7 +34,7 @@ async def find_coordinator(
     services: CoordinatorServices, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     """This node, as this listener's clients reach it. The first such question makes the internal topic, and is held
-    until that is there; a Kafka answers 15 and is asked again.
+    until that is there; Kafka answers 15 and the client retries.
 
     v1 transactional ids; v4 several keys at once, each with its own error (KIP-699); v5 TRANSACTION_ABORTABLE is
     understood; v6 share groups, which we do not have (INVALID_REQUEST).

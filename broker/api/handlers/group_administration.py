@@ -36,7 +36,7 @@ async def describe_groups(
 ) -> DescribeGroupsResponse:
     """Each group once, with its members; their metadata only while it is stable.
 
-    A group nobody knows is Dead, and from v6 on also GROUP_ID_NOT_FOUND. v3 authorised operations; v4 instance ids.
+    An unknown group is Dead, and from v6 on also GROUP_ID_NOT_FOUND. v3 authorised operations; v4 instance ids.
     """
     time_slice = services.environment.time_slice()
     groups = []

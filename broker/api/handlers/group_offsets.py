@@ -1,7 +1,7 @@
 """OffsetCommit (8), TxnOffsetCommit (28), OffsetDelete (47), and in `offset_fetch` OffsetFetch (9): how far groups have
 read.
 
-Topics that do not exist are refused per partition before the coordinator is asked: UNKNOWN_TOPIC_OR_PARTITION by name,
+Topics that do not exist are refused per partition before the coordinator is called: UNKNOWN_TOPIC_OR_PARTITION by name,
 UNKNOWN_TOPIC_ID by id. An offset is kept with the id of its topic, so that a topic made anew begins without any.
 """
 
