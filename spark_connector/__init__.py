@@ -1,4 +1,4 @@
-"""spark_connector: what Spark users have asked of Kafka and Spark does not have. It speaks plain Kafka, to any broker.
+"""spark_connector: what Spark users need of Kafka and Spark does not have. It speaks plain Kafka, to any broker.
 
 `register` all data sources of ours into a session: `register(spark)`
 `options` the tables of options, with the names of Spark's own connector: `Option`, `read_options`
@@ -18,6 +18,6 @@
 `workers` what a Python worker is spared between tasks: `keep_what_is_loaded(part)`
 
 The rule of all sinks here: the marker of a batch and its records are in one Kafka transaction. So the marker is seen
-if and only if all of the batch is, whatever crashes; and whoever replays a batch takes the lease on the sink's
+if and only if all of the batch is, whatever crashes; and a replay of a batch takes the lease on the sink's
 transactional id first, which settles earlier tries, and looks at the marker only then.
 """

@@ -28,7 +28,7 @@ class NotMicroBatches(ConnectorError):
 
 
 class ClaimRefused(ConnectorError):
-    """Another attempt of a task writes to the partition, or the driver cannot be asked."""
+    """Another attempt of a task writes to the partition, or the driver cannot be reached."""
 
 
 class BatchIncomplete(ConnectorError):
@@ -36,7 +36,7 @@ class BatchIncomplete(ConnectorError):
 
 
 class CheckpointWentBack(ConnectorError):
-    """The checkpoint asks for a batch that the control topic knows to be done otherwise or long ago."""
+    """The checkpoint wants a batch that the control topic knows to be done otherwise or long ago."""
 
 
 class SinkTakenOver(ConnectorError):

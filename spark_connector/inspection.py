@@ -1,6 +1,6 @@
 """What a cluster knows of a sink: its last committed batch, its open transaction, how far its sources are read.
 
-Rule 1. Needs no Spark: what is asked for here is asked by people at a terminal, on any machine.
+Rule 1. Needs no Spark: it is used by people at a terminal, on any machine.
 Rule 2. Looking changes nothing. A lease is taken by `abort_open` alone, and fences the sink as its next batch would.
 """
 
@@ -104,7 +104,7 @@ class Inspector:
         return found
 
     async def state(self, sink_id: str, group: str | None = None) -> SinkState | None:
-        """All that is known of a sink; None for one that nobody knows."""
+        """All that is known of a sink; None for an unknown one."""
         transaction = await self.transaction(sink_id)
         markers = (await self.sinks()).get(sink_id, [])
         if transaction is None and not markers:
@@ -139,7 +139,7 @@ class Inspector:
         return await persistently(self._client, attempt, patience_s=self._patience_s)
 
     async def abort_open(self, sink_id: str) -> Transaction | None:
-        """Settle what is open and fence whoever holds it; what was open. None: nothing was, and nothing was done.
+        """Settle what is open and fence its holder; what was open. None: nothing was, and nothing was done.
 
         Returns when the end is written everywhere: readers are free. A query that still runs fails with its next
         request and may be started again; its checkpoint and the marker agree as after any crash.

@@ -1,4 +1,4 @@
-"""The control topic: one compacted topic that tells for every sink and query which batch was committed last.
+"""The control topic: one compacted topic with the last committed batch of every sink and query.
 
     key    sinkId|queryId                        Spark's query id lives in the checkpoint: a new checkpoint starts anew
     value  JSON {"v": 1, "batch": n, ...}        see `Marker`
@@ -100,7 +100,7 @@ class ProgressTopic:
         return self._markers.get(key)
 
     async def committed(self) -> dict[str, Marker]:
-        """All markers that are committed now, by key; none where the topic is not there. For those who only look: no
+        """All markers that are committed now, by key; none where the topic is not there. For callers that only look: no
         lease is taken, so a commit may be under way.
         """
         (found,) = (await self.client.metadata([self.topic])).topics

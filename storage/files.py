@@ -17,7 +17,7 @@ from protocol.schema import Buffer
 
 
 class GivenUp(Exception):
-    """Nobody wants any more what another thread is about to read."""
+    """What another thread is about to read is no longer wanted."""
 
 
 class File(Protocol):
@@ -88,11 +88,11 @@ class Files(Protocol):
         Thread-safe, two writers of one path excepted."""
 
     def beside(self) -> "FilesBeside":
-        """The same files, for work on another thread. Nobody else may use meanwhile what it opens or renames."""
+        """The same files, for work on another thread. No other thread may use meanwhile what it opens or renames."""
 
 
 class FilesBeside(Files, Protocol):
-    """Files that belong to one piece of work until `hand_over`, and to everybody afterwards."""
+    """Files that belong to one piece of work until `hand_over`, and to all users afterwards."""
 
     def hand_over(self) -> None:
         """On the loop's thread, when the work is done: what it has open is from now on as if it had been opened there.

@@ -1,4 +1,4 @@
-"""What of a log is not on the disk yet, and one flush that puts it there.
+"""The part of a log that is not on the disk yet, and one flush that puts it there.
 
 `Unsynced` belongs to the loop's thread. A `SegmentFlush` carries all it needs, so that `run` may happen on another
 thread while the log goes on: it syncs files, and touches nothing else.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, MutableMapping
 
 
 class ChangesBeside(MutableMapping[int, bytes]):
-    """The entries as they are now: `frozen`, which nobody changes, and what has changed since."""
+    """The entries as they are now: `frozen`, which is never changed, and the changes since."""
 
     __slots__ = ("_changed", "frozen")
 
@@ -43,7 +43,7 @@ class ChangesBeside(MutableMapping[int, bytes]):
         return len(self.frozen) + sum((packed is not None) - (changed in self.frozen) for changed, packed in changes)
 
     def merged(self) -> dict[int, bytes]:
-        """`frozen` with all changes made in it. Nobody reads it elsewhere any more."""
+        """`frozen` with all changes made in it. It is not read elsewhere any more."""
         entries = self.frozen
         for producer_id, packed in self._changed.items():
             if packed is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BEYOND_ALL_OFFSETS = (1 << 63) - 1
 CHECKPOINT_BYTES = 64 << 20
 CHECKPOINT_BATCHES = 50_000
-"""After how much a log asks for a checkpoint: what bounds the work of recovery."""
+"""After how much a log requests a checkpoint: what bounds the work of recovery."""
 
 
 class OffsetOutOfRange(Exception):
@@ -62,7 +62,7 @@ class LogClosed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """What of a topic's configuration concerns its logs. Kafka's names, units last; -1 is unlimited."""
+    """The part of a topic's configuration that concerns its logs. Kafka's names, units last; -1 is unlimited."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * 86_400_000
@@ -93,14 +93,14 @@ class TimestampedOffset:
 
 @dataclass(frozen=True, slots=True)
 class LogSlice:
-    """What a read returned, and the offset just past its last batch (the one asked for where it is empty)."""
+    """What a read returned, and the offset just past its last batch (the requested one where it is empty)."""
 
     batches: list[Buffer]
     next_offset: int
 
 
 class LogObserver(Protocol):
-    """Those who keep something beside a log that follows from its bytes (producer state, aborted index)."""
+    """Owners of something beside a log that follows from its bytes (producer state, aborted index)."""
 
     def segment_rolled(self, base_offset: int) -> None:
         """A new active segment begins at `base_offset`; everything before is final."""

@@ -109,7 +109,7 @@ class SnapshotFolder:
             self._files.delete(self.path(one))
 
     def set_aside(self, which: Iterable[SnapshotId]) -> None:
-        """Damaged ones are kept under another name: somebody may still make something of them."""
+        """Damaged ones are kept under another name: an operator may recover something from them."""
         for one in which:
             self._files.rename(self.path(one), self.path(one) + DAMAGED)
 

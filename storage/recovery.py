@@ -228,7 +228,7 @@ def _check_each(
 
 
 def _set_aside(files: Files, segment: Segment, size_bytes: int) -> None:
-    """Keep a copy of what is about to be cut off: somebody may still make something of it."""
+    """Keep a copy of what is about to be cut off: an operator may recover something from it."""
     target = files.open(f"{segment.path}{LOG}{DAMAGED}", create=True)
     try:
         target.truncate(0)

@@ -151,7 +151,7 @@ class _Piece:
 
 @dataclass(slots=True)
 class _Rest:
-    """What of a large batch is still to be read, on another thread."""
+    """The part of a large batch that is still to be read, on another thread."""
 
     file: File
     position: int

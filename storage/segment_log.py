@@ -137,7 +137,7 @@ class SegmentLog:
             observer.checkpoint_due(self.end_offset)
 
     def roll(self, base_offset: int | None = None) -> None:
-        """Begin a new active segment. Compaction asks for it too: it never touches the active one."""
+        """Begin a new active segment. Compaction does it too: it never touches the active one."""
         base, old = self.end_offset if base_offset is None else base_offset, self.active
         if base == old.base_offset:
             return

@@ -29,7 +29,7 @@ INLINE_BYTES = 128 << 10
 
 
 def never() -> bool:
-    """For work that nobody waits beside."""
+    """For work beside which nothing waits."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""What a client asks first: versions, brokers, topics."""
+"""A client's first requests: versions, brokers, topics."""
 
 from protocol.schema import Bool, Int8, Int16, Int32, Int64, Kind, String, Uuid, field, message, struct
 

@@ -146,7 +146,7 @@ def _grow(decompress_into: DecompressInto, data: Buffer, limit: int) -> Body:
 
 
 def _room_for(size: int) -> _Room:
-    """Fresh memory. A large `bytearray` is filled with zeros first, which nobody else can work beside: 10 ms for 16 MB.
+    """Fresh memory. A large `bytearray` is filled with zeros first, while no other thread can work: 10 ms for 16 MB.
     Pages of the kernel's are zero when they are first touched."""
     return bytearray(size) if size <= _FIRST_GUESS else mmap.mmap(-1, size)
 

@@ -33,7 +33,7 @@ _HALF = 1 << 63
 
 
 class TimestampType(IntEnum):
-    """Who says when a record was made: its producer, or the broker that took it."""
+    """Whose timestamp a record has: its producer's, or that of the broker that took it."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1

@@ -1,4 +1,4 @@
-"""Records by their places in the body of a batch, for those who look at every record and keep few of them.
+"""Records by their places in the body of a batch, for callers that look at every record and keep few of them.
 
 Nothing is made of a value or of headers: compaction copies the bytes of a record as they stand, lookups want the time
 and the offset, a check wants to know whether there is a key.

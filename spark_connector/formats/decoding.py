@@ -22,7 +22,7 @@ class Reader(Protocol):
 
 
 def _reader(schema: Schema, of: Registry, message: str | None) -> Reader:
-    """Imported late: who reads no Avro needs no fastavro."""
+    """Imported late: without Avro there is no need for fastavro."""
     if schema.kind == "AVRO":
         from spark_connector.formats.avro import AvroReader
 

@@ -1,6 +1,6 @@
-"""A Schema Registry, asked over HTTP: Confluent's API, which others speak, too. Answers are kept: schemas never change.
+"""A Schema Registry over HTTP: Confluent's API, which others speak, too. Responses are kept: schemas never change.
 
-Protobuf schemas are asked for as serialised file descriptors (`format=serialized`), so nobody has to parse `.proto`.
+Protobuf schemas are requested as serialised file descriptors (`format=serialized`), so `.proto` is not parsed here.
 """
 
 import base64
@@ -35,7 +35,7 @@ class Schema:
 
 
 class Registry:
-    """Give it one address or several with commas between, and `name:password` where that is asked for."""
+    """Give it one address or several with commas between, and `name:password` where that is required."""
 
     def __init__(self, urls: str, credentials: str | None = None) -> None:
         self._urls = [url.strip().rstrip("/") for url in urls.split(",")]
@@ -47,8 +47,8 @@ class Registry:
     def by_id(self, schema_id: int) -> Schema:
         """Raises `NoSuchSchema`, `RegistryUnreachable`."""
         if schema_id not in self._by_id:
-            told = self._ask(f"/schemas/ids/{schema_id}", f"schema {schema_id}")
-            self._by_id[schema_id] = self._schema({**told, "id": schema_id}, f"/schemas/ids/{schema_id}")
+            answered = self._ask(f"/schemas/ids/{schema_id}", f"schema {schema_id}")
+            self._by_id[schema_id] = self._schema({**answered, "id": schema_id}, f"/schemas/ids/{schema_id}")
         return self._by_id[schema_id]
 
     def latest(self, subject: str) -> Schema:
@@ -59,15 +59,15 @@ class Registry:
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         return self._schema(self._ask(path, f"subject {subject}, version {version}"), path)
 
-    def _schema(self, told: dict[str, Any], path: str) -> Schema:
-        kind = told.get("schemaType", "AVRO")
+    def _schema(self, answered: dict[str, Any], path: str) -> Schema:
+        kind = answered.get("schemaType", "AVRO")
         if kind == "PROTOBUF":
-            told = told | {"schema": self._ask(f"{path}?format=serialized", path)["schema"]}
+            answered = answered | {"schema": self._ask(f"{path}?format=serialized", path)["schema"]}
         imported: dict[str, Schema] = {}
-        for reference in told.get("references") or ():
+        for reference in answered.get("references") or ():
             schema = self._version(reference["subject"], str(reference["version"]))
             imported |= dict(schema.references) | {reference["name"]: schema}
-        return Schema(told["id"], kind, told["schema"], tuple(imported.items()))
+        return Schema(answered["id"], kind, answered["schema"], tuple(imported.items()))
 
     def _ask(self, path: str, what: str) -> Any:
         problem = ""

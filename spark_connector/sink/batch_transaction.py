@@ -1,4 +1,4 @@
-"""One micro-batch, one Kafka transaction: the steps, in order, for whoever runs them.
+"""One micro-batch, one Kafka transaction: the steps, in order.
 
     in the task    1 open   take the lease on the sink's id, which settles every earlier try; then read the marker
                    2 write  the rows, until all are acknowledged
@@ -6,7 +6,7 @@
                    4 end    EndTxn: this alone decides
 
 Rule 1. Any doubt (a crash, a timeout, a fence, a lost answer) is settled by a replay: the next `open` makes the old
-        transaction committed or aborted for good, and the marker tells which.
+        transaction committed or aborted for good, and the marker says which.
 Rule 2. A replay of a committed batch writes nothing; its rows are still drawn, so that Spark's state moves on.
 Rule 3. One attempt per lease and partition. Here a lease belongs to one task attempt, and each attempt takes its own.
 """

@@ -2,12 +2,12 @@
 
 Two attempts of a task would both begin with sequence 0, and the broker would take the second one's batches for
 repetitions of the first one's: dropped without a word. Spark starts second attempts when it pleases (retries, lost
-executors, speculation), so each attempt asks before its first write to a partition, and only one is told yes.
+executors, speculation), so each attempt asks before its first write to a partition, and only one gets a yes.
 
     task -> driver   one line of JSON: token of the lease, the task's attempt id, partitions
     driver -> task   one line of JSON: the partitions that another attempt has; none means yes
 
-Rule 1. A claim is for the lease's life: nobody inherits it. A refused attempt fails, and the batch is tried again.
+Rule 1. A claim is for the lease's life: it is not passed on. A refused attempt fails, and the batch is tried again.
 Rule 2. A token that is not known is refused everything: its lease is over.
 """
 

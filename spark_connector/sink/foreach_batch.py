@@ -44,7 +44,7 @@ from tallystick.client.lease import Lease
 
 _QUERY_ID = "sql.streaming.queryId"
 _AGAIN = (TransactionAborted, BatchIncomplete, PySparkException, Py4JError)
-"""What another try may cure. A fence is not among them: somebody else has the sink."""
+"""What another try may cure. A fence is not among them: another query has the sink."""
 
 
 def eos_writer(
@@ -115,16 +115,16 @@ class EosWriter:
             else:
                 batches = frame.coalesce(tasks)
                 task = self.write_task(transaction.batch, lease, claims, encode)
-            told = batches.mapInArrow(task, ACKNOWLEDGED).collect()
-            for row in told:
+            rows = batches.mapInArrow(task, ACKNOWLEDGED).collect()
+            for row in rows:
                 if row["error"] is not None:
                     raise same_error(row["error"], row["message"])
-            if acknowledged(told) != claims.holders:
+            if acknowledged(rows) != claims.holders:
                 raise BatchIncomplete(
                     f"batch {transaction.batch.number}: tasks claimed the partitions {sorted(claims.holders)} and "
-                    f"acknowledged {sorted(acknowledged(told))}: an attempt was lost. Nothing of the batch is visible"
+                    f"acknowledged {sorted(acknowledged(rows))}: an attempt was lost. Nothing of the batch is visible"
                 )
-        return {self.settings.topic: {str(row["partition"]): row["records"] for row in sorted(told)}} if told else {}
+        return {self.settings.topic: {str(row["partition"]): row["records"] for row in sorted(rows)}} if rows else {}
 
     def _claim_server(self, session: SparkSession) -> ClaimServer:
         if self._server is None:

@@ -41,7 +41,7 @@ _ADVICE = (
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task tells the driver: under which lease it wrote, or that the batch was there already."""
+    """What a task returns to the driver: under which lease it wrote, or that the batch was there already."""
 
     lease: Lease
     batch: BatchId
@@ -120,7 +120,7 @@ class _Steps:
         """Best effort: whatever stays open is settled by the next lease, or by its timeout.
 
         Not under the old rules: an abort leaves the epoch as it is there, and leaders before Kafka 3.6 would take a
-        marker that is still under way for the begin of a transaction that nobody ends (KAFKA-14402).
+        marker that is still under way for the begin of a transaction that is never ended (KAFKA-14402).
         """
         for message in messages:
             if isinstance(message, Written) and message.done is None and message.lease.implicit:

@@ -35,7 +35,7 @@ from tallystick.client.background import now_ms
 from tallystick.client.lease import Lease
 
 ACKNOWLEDGED = "attempt long, partition int, records long, error string, message string"
-"""What a task tells the driver: a row per partition; or one row with the name and the words of what stopped it."""
+"""What a task returns to the driver: a row per partition; or one row with the error's name and message."""
 ENCODED = "partition int, batch binary"
 """What an `EncodeTask` hands on. In partition -1: the name and the words of what stopped it, as JSON."""
 _ACKNOWLEDGED = pa.schema(
@@ -73,8 +73,8 @@ class EncodeTask:
                     placed = _placed(arrived, own[(self.batch.number + turn) % len(own)])
                     yield from _in_pieces(*encoder.columns(placed, self.partitions, now_ms()))
         except ConnectorError as error:
-            told = json.dumps([type(error).__name__, str(error)]).encode()
-            yield pa.RecordBatch.from_arrays([pa.array([_STOPPED], pa.int32()), pa.array([told])], schema=_ENCODED)
+            failure = json.dumps([type(error).__name__, str(error)]).encode()
+            yield pa.RecordBatch.from_arrays([pa.array([_STOPPED], pa.int32()), pa.array([failure])], schema=_ENCODED)
         keep_what_is_loaded("encode")
 
 
@@ -168,7 +168,7 @@ def shuffled(frame: DataFrame, encode: EncodeTask, most_tasks: int) -> DataFrame
 
 
 def acknowledged(rows: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Which attempt wrote to each partition, by what the tasks told."""
+    """Which attempt wrote to each partition, by the results of the tasks."""
     return {row["partition"]: row["attempt"] for row in rows}
 
 

@@ -18,7 +18,7 @@ _FETCH = schema_of(FetchRequest)
 _API_VERSIONS_VERSION = 3
 _LARGEST_ANSWER = 1 << 30
 _WAIT_S = 30.0
-"""How long an answer may take on top of the wait that was asked for; then the broker is taken for gone."""
+"""How long a response may take on top of the requested wait; then the broker is taken for gone."""
 
 
 class FetchConnection:

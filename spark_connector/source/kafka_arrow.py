@@ -1,4 +1,4 @@
-"""The data source `kafka-arrow`: Spark's own Kafka source, read as Arrow, and read_committed unless told otherwise.
+"""The data source `kafka-arrow`: Spark's own Kafka source, read as Arrow, and read_committed by default.
 
 `spark.dataSource.register(KafkaArrow)`, then `spark.readStream.format("kafka-arrow").option(…)` with the stock
 connector's options. A schema given by the user names the columns that are made, fewer or more than by default:

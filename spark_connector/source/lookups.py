@@ -1,4 +1,4 @@
-"""Questions to the cluster: which partitions there are, who leads them, which offsets they begin and end at.
+"""Requests to the cluster: partitions, their leaders, and the offsets at which they begin and end.
 
 All of them are repeated while brokers are away, for as long as the option `kafkaConsumer.pollTimeoutMs` says.
 """
@@ -91,7 +91,7 @@ class Lookups:
         return sorted(there)
 
     def leader(self, where: TopicPartition) -> Leader:
-        """Who leads a partition, asked anew. Raises `KafkaError` or `ConnectionLost`; does not wait."""
+        """The leader of a partition, requested anew. Raises `KafkaError` or `ConnectionLost`; does not wait."""
         topic, partition = where
         answer = self._cluster().run(self._fresh_metadata(topic), f"looking up {topic}")
         (found,) = answer.topics

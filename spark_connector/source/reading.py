@@ -1,6 +1,6 @@
 """Reading a range of offsets as Arrow record batches: fetch after fetch, over restarts of the broker.
 
-Rule 1. The next fetch is asked for before the answer to the last one is worked on.
+Rule 1. The next fetch is sent before the response to the last one is worked on.
 Rule 2. A connection that fails, or a leader that is none, is looked up anew until there was no progress for
         `patience_ms`. Nothing is shown twice: the position moves only with what was handed on.
 Rule 3. When the range has been read, the counts of `counts` add up to its length, and the task's log has them.
@@ -45,7 +45,7 @@ _idle: dict[tuple[int, tuple[str, int], str], list[FetchConnection]] = {}
 
 @dataclass(slots=True)
 class RangeReader:
-    """One task's work. Iterate once; `counts` then tells what became of the range."""
+    """One task's work. Iterate once; `counts` then says what became of the range."""
 
     piece: OffsetRange
     settings: Settings

@@ -43,7 +43,7 @@ class LastBatch(NamedTuple):
 
 @dataclass(slots=True)
 class Work:
-    """How much was done, for those who slow it down or count it."""
+    """How much was done, for callers that slow it down or count it."""
 
     spent: Spent
     moved_bytes: int = 0

@@ -215,7 +215,7 @@ class _Section:
         self._memory = bytearray()
         self.count = 0
         self._crc: int | None = None
-        """That of all entries, once somebody has asked for it."""
+        """That of all entries, once it was needed."""
         self.torn = False
         """A crash, or damage, has left a part of an entry at the end."""
         if file is not None:

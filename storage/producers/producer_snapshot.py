@@ -192,7 +192,7 @@ class SnapshotFiles:
         for name in reversed(self._files.list(self._folder)):
             stem, _, suffix = name.partition(".")
             if "." + suffix in (SNAPSHOT_SUFFIX, SIDECAR_SUFFIX) and stem.isdigit() and int(stem) not in offsets:
-                with suppress(IsADirectoryError):  # somebody else's, and in nobody's way
+                with suppress(IsADirectoryError):  # not ours, and in no one's way
                     self._files.delete(f"{self._folder}/{name}")
 
     def _delete(self, offsets: list[int]) -> None:

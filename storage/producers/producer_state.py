@@ -298,7 +298,7 @@ class ProducerState:
         self._find_first_unstable()
 
     def trimmed(self, start_offset: int) -> None:
-        """Retention and DeleteRecords forget no producer (KAFKA-7190), only markers that nobody can read any more."""
+        """Retention and DeleteRecords forget no producer (KAFKA-7190), only markers that can no longer be read."""
         self.high_watermark_moved(start_offset)
 
     # -------------------------------------------------------------------------------------------- expiry and restoring

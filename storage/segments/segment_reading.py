@@ -26,7 +26,7 @@ BEFORE_ITS_BYTES = -1
 
 
 class SegmentReading:
-    """What of a segment its readers use."""
+    """The part of a segment that its readers use."""
 
     base_offset: int
     path: str
@@ -128,7 +128,7 @@ class SegmentReading:
         return self._walk(block, position, first_size, offset, end_offset)
 
     def _walk(self, block: bytes, position: int, first_size: int, offset: int, end_offset: int) -> tuple[LogSlice, int]:
-        """What of a block are whole batches below `end_offset`, and the position after them."""
+        """The whole batches of a block below `end_offset`, and the position after them."""
         at, next_offset = 0, offset
         if len(block) >= MANY_BATCHES * first_size and (jump := self._jump(position, len(block), end_offset)):
             at, next_offset = jump, BATCH_EXTENT.unpack_from(block, jump)[0]

@@ -1,6 +1,6 @@
 """`tallystick spark`: what a cluster knows of an exactly-once sink, and the end of a transaction that was left open.
 
-Speaks plain Kafka and needs no Spark. Status 0 when it is told or done, 1 with a sentence on stderr when it is not.
+Speaks plain Kafka and needs no Spark. Status 0 when it is shown or done, 1 with a sentence on stderr when it is not.
 """
 
 import asyncio
@@ -229,19 +229,19 @@ def listed(sinks: dict[str, list[tuple[str, Marker]]], now: int) -> list[str]:
 
 def described_json(state: SinkState, now: int) -> list[str]:
     """The same as data; ages in milliseconds."""
-    told = asdict(state)
+    fields = asdict(state)
     if state.transaction is not None:
         is_open = state.transaction.is_open
-        told["transaction"]["open"] = is_open
-        told["transaction"]["age_ms"] = now - state.transaction.started_ms if is_open else None
-    for query, shown in zip(state.queries, told["queries"], strict=True):
+        fields["transaction"]["open"] = is_open
+        fields["transaction"]["age_ms"] = now - state.transaction.started_ms if is_open else None
+    for query, shown in zip(state.queries, fields["queries"], strict=True):
         shown["age_ms"] = now - query.written_ms
         shown["lag"] = sum(position.lag or 0 for position in query.source)
-    told["group_lag"] = sum(position.lag or 0 for position in state.group)
-    return [json.dumps(told)]
+    fields["group_lag"] = sum(position.lag or 0 for position in state.group)
+    return [json.dumps(fields)]
 
 
 def listed_json(sinks: dict[str, list[tuple[str, Marker]]]) -> list[str]:
     """The same as data."""
-    told = {sink: [{"query": query, **asdict(marker)} for query, marker in queries] for sink, queries in sinks.items()}
-    return [json.dumps({"sinks": told})]
+    found = {sink: [{"query": query, **asdict(marker)} for query, marker in queries] for sink, queries in sinks.items()}
+    return [json.dumps({"sinks": found})]

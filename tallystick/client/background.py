@@ -1,6 +1,6 @@
 """An event loop in a thread of its own, for programs that block: Spark's Python workers, command lines.
 
-One per process. A fork does not take threads along: whoever asks in a child gets a new one.
+One per process. A fork does not take threads along: a call in a child gets a new one.
 """
 
 import asyncio
@@ -50,5 +50,5 @@ def now_ms() -> int:
 
 
 def fresh_name() -> str:
-    """A name that nobody else has."""
+    """A unique name."""
     return uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""A thin client of a cluster: who leads what, who coordinates whom, and requests sent to the right node.
+"""A thin client of a cluster: leaders, coordinators, and requests sent to the right node.
 
 Rule 1. Conditions that pass by themselves (a topic just created, a coordinator loading) are waited for, up to
         `patience_s`; every other error code is the caller's, in the response or as `KafkaError`.
@@ -108,7 +108,7 @@ class Client:
         return self._seed
 
     def forget(self) -> None:
-        """Ask anew who leads what, the next time it matters: topics may have grown or moved."""
+        """Request metadata anew, the next time it matters: topics may have grown or moved."""
         self._topics.clear()
 
     def hang_up(self) -> None:
@@ -151,7 +151,7 @@ class Client:
         return found
 
     async def node(self, node_id: int) -> Connection:
-        """The connection to a node that metadata has told of."""
+        """The connection to a node that is in the metadata."""
         return await self._connection_to(*self._brokers[node_id])
 
     async def leader(self, topic: str, partition: int) -> Connection:
@@ -279,5 +279,5 @@ class Client:
         return found.offset
 
     async def ask(self, request: object, version: int | None = None) -> Any:
-        """Ask any node. `Any` for the reason told at `Connection.ask`."""
+        """Ask any node. `Any` for the reason given at `Connection.ask`."""
         return await (await self.any_node()).ask(request, version)

@@ -1,7 +1,7 @@
-"""One connection to a broker: requests go out as they are asked, answers come back in that order.
+"""One connection to a broker: requests are sent in order, responses come back in that order.
 
 Rule 1. Nothing is retried here, and no error code is looked at but the one of ApiVersions.
-Rule 2. Whoever waits when the connection ends gets `ConnectionLost`.
+Rule 2. Requests that wait when the connection ends get `ConnectionLost`.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Connection(asyncio.Protocol):
     async def connect(
         cls, host: str, port: int, *, client_id: str | None = "tallystick", negotiate: bool = True
     ) -> "Connection":
-        """Open a connection and, unless told otherwise, ask for the broker's versions."""
+        """Open a connection and, unless disabled, request the broker's versions."""
         loop = asyncio.get_running_loop()
         _transport, connection = await loop.create_connection(lambda: cls(client_id), host, port)
         if negotiate:
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
                 )
 
     def _answer(self, frame: bytes) -> None:
-        """Give a frame to the one who has waited longest. What cannot be read ends the connection."""
+        """Give a frame to the oldest waiting request. A frame that cannot be read ends the connection."""
         if not self._waiting:
             self.abort()
             return

@@ -21,7 +21,7 @@ class KafkaError(Exception):
 
 
 class Fenced(KafkaError):
-    """Somebody has taken a later lease on the same transactional id; what this one did is settled by them."""
+    """There is a later lease on the same transactional id; it settles what this one did."""
 
 
 class TransactionGone(KafkaError):

@@ -1,11 +1,11 @@
 """A transaction that is not bound to one process: a lease on a transactional id, and what may be done with it.
 
-A lease is (transactional id, producer id, epoch). Whoever holds it may write and end the transaction from any
+A lease is (transactional id, producer id, epoch). Its holder may write and end the transaction from any
 connection; Kafka ties neither to the other. It can be pickled and handed on.
 
 Rule 1. Conditions that pass by themselves and lost connections are waited for, up to a patience; every request here
         may be repeated without harm. NOT_ENOUGH_REPLICAS is one of them: a leader could not verify the transaction yet.
-Rule 2. Every other error code becomes one of three: `Fenced` (somebody has taken a later lease), `TransactionGone`
+Rule 2. Every other error code becomes one of three: `Fenced` (there is a later lease), `TransactionGone`
         (the transaction was aborted: nothing of it is seen), `KafkaError` (a matter of settings or rights).
 Rule 3. Never end a transaction in which nothing was written: brokers refuse that.
 Rule 4. Under the old rules (transaction.version 0 and 1) an epoch outlives its transaction; take a lease for each.
@@ -157,7 +157,7 @@ async def _coordinator(client: Client, key: str, key_type: int) -> Connection:
 
 
 async def take_lease(client: Client, transactional_id: str, *, timeout_ms: int, patience_s: float) -> Lease:
-    """Fence whoever had the id, settle what was left open, and be next.
+    """Fence the earlier holder of the id, settle what was left open, and take the lease.
 
     When this returns, every earlier transaction of the id is committed or aborted for good, markers and all.
     """
@@ -170,7 +170,7 @@ async def take_lease(client: Client, transactional_id: str, *, timeout_ms: int, 
                 raise UnsupportedByBroker(f"the broker does not list {schema_of(api).name}: it has no transactions")
         connection = await _coordinator(client, transactional_id, TRANSACTION)
         answer = await connection.ask(request)
-        # PRODUCER_FENCED here means that another one asked at the same moment, and came later.
+        # PRODUCER_FENCED here means that another request came at the same moment, after this one.
         judge(answer.error_code)
         return Lease(transactional_id, answer.producer_id, answer.producer_epoch, _implicit(connection))
 
@@ -259,10 +259,10 @@ async def _offset_commit(
 
 
 async def end_transaction(client: Client, lease: Lease, *, commit: bool, patience_s: float) -> None:
-    """Decide the transaction. Returns when it is decided as asked, also if an earlier, unanswered try did it.
+    """Decide the transaction. Returns when it is decided as requested, also if an earlier, unanswered try did it.
 
     `TransactionGone` from a commit: it was aborted. `Fenced`, a lost connection, or a code that did not pass in time:
-    unknown; the next lease settles it, and then what is visible tells.
+    unknown; the next lease settles it, and then the visible records show it.
     """
     request = EndTxnRequest(
         transactional_id=lease.transactional_id,

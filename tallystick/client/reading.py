@@ -1,5 +1,5 @@
-"""What a consumer makes of the bytes it fetched: records, without control records and, if asked, without those of
-aborted transactions. The broker sends whole batches; to leave out what was not asked for is the reader's part.
+"""What a consumer makes of the bytes it fetched: records, without control records and, if wanted, without those of
+aborted transactions. The broker sends whole batches; the reader leaves out what was not requested.
 """
 
 import heapq

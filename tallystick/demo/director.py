@@ -54,7 +54,7 @@ class Part:
             self.process.stdin.write(f"{word}\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            return  # It has ended; its exit status tells why.
+            return  # It has ended; its exit status says why.
 
     def count(self, fact: str) -> int:
         found = self.facts.get(fact, 0)
@@ -206,7 +206,7 @@ class Director:
         self._event(f"SIGKILL the broker (pid {pid}); it serves again after {1000 * (time.monotonic() - began):.0f} ms")
 
     def _wake_the_zombie(self) -> None:
-        """Past its session, with a successor under the same transactional id: it must be told so."""
+        """Past its session, with a successor under the same transactional id: it must be fenced."""
         zombie = self._zombie
         assert zombie is not None
         self._until(lambda: time.monotonic() >= self._frozen_until, "the frozen worker's session to end")

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from confluent_kafka import KafkaException
 
 FENCED_STATUS = 3
-"""The exit status of a part that was told that another one has taken its place."""
+"""The exit status of a part that was fenced by its successor."""
 
 QUIET = logging.getLogger("tallystick.demo")
 QUIET.addHandler(logging.NullHandler())

@@ -87,7 +87,7 @@ def partition_of(transfer: Transfer) -> int:
 
 
 def encode_transfer(transfer: Transfer, *, void: bool) -> bytes:
-    """`void` marks what is written in a transaction that is going to be aborted: nobody may ever see it committed."""
+    """`void` marks what is written in a transaction that is going to be aborted: no reader may see it committed."""
     fields = [transfer.number, transfer.payer, transfer.payee, transfer.cents]
     return json.dumps([*fields, "void"] if void else fields).encode()
 

@@ -1,6 +1,6 @@
 """Money transfers into a double-entry ledger: each transfer becomes two entries, in the same micro-batch.
 
-The ledger is exactly right for whoever reads it with `read_committed`: a micro-batch is there whole or not at all.
+The ledger is exactly right when it is read with `read_committed`: a micro-batch is there whole or not at all.
 """
 
 from pyspark.sql import SparkSession
