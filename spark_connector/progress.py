@@ -7,9 +7,9 @@
 Rule 1. A marker is written in the transaction of its batch, and in no other way.
 Rule 2. It is read only after a lease was taken on the sink's transactional id. From then on every earlier transaction
         of the sink is decided and its end marker written.
-Rule 3. It is read up to the high watermark, not to the last stable offset, and the reader itself tells committed from
-        aborted by the end markers: another sink's open transaction in the same partition holds the last stable offset
-        in front of our own marker, and a reader that stopped there would take a committed batch for a lost one.
+Rule 3. It is read up to the high watermark, not to the last stable offset, and the reader itself separates committed
+        from aborted by the end markers: another sink's open transaction in the same partition holds the last stable
+        offset in front of our own marker, and a reader that stopped there would take a committed batch for a lost one.
 """
 
 import json

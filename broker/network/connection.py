@@ -243,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         try:
             begun = self._host.begin(cast(Coroutine[Any, Any, Any], awaitable))
-        except Exception as error:  # noqa: BLE001  `_result_of` tells them apart
+        except Exception as error:  # noqa: BLE001  `_result_of` sorts them
             done.set_exception(error)
             return done
         if not isinstance(begun, Finished):

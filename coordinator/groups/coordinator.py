@@ -164,9 +164,9 @@ class GroupCoordinator:
         ticket: Ticket[list[FetchedTopic] | None],
         now_ms: int,
     ) -> Outcome[list[FetchedTopic] | None]:
-        """OffsetFetch of some topics, or of everything; then what tells the present id of a topic's name is given.
+        """OffsetFetch of some topics, or of everything; then `wanted` returns the present id of a topic's name.
         Answers a list of FetchedTopic, durable when it arrives (I37); None where everything is too much for one step:
-        then it is asked for by `committed_partitions`."""
+        then `committed_partitions` reads it."""
         answer: list[FetchedTopic] | None
         if callable(wanted):
             answer = fetch_all(self._offsets, group_id, wanted, require_stable=require_stable)

@@ -69,7 +69,7 @@ class ArrowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_position(begin_offsets(self._settings, self._lookups, partitions))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """There is one limit at most in Spark; all that are set are kept to, whichever this tells."""
+        """There is one limit at most in Spark; all that are set are kept to, whichever this returns."""
         settings = self._settings
         if settings.max_offsets:
             return ReadMaxRows(settings.max_offsets)

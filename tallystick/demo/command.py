@@ -16,7 +16,7 @@ from tallystick.demo.verdict import Verdict, judge
 from tallystick.process import BrokerFailed, BrokerProcess
 
 OWN_SESSION_MS = 3000
-"""Sessions of workers at a broker of our own, which is told to allow them; Kafka's default minimum is 6 s."""
+"""Sessions of workers at a broker of our own, which is configured to allow them; Kafka's default minimum is 6 s."""
 
 
 def _run(settings: Settings, broker: BrokerProcess | None, screen: Screen) -> tuple[Verdict, float]:

@@ -68,7 +68,7 @@ class Commits:
         self._answer: ProduceResponse | None = None
         self._done: asyncio.Future[ProduceResponse] | None = None
 
-    def told(self, response: PartitionProduceResponse, error: Exception | None) -> None:
+    def settle_one(self, response: PartitionProduceResponse, error: Exception | None) -> None:
         """One append is committed, or never will be."""
         if error is not None:
             code = error.code if isinstance(error, PartitionError) else ErrorCode.KAFKA_STORAGE_ERROR
@@ -101,7 +101,7 @@ def append_and_publish(
         services.group_commit.publish(write.partition)  # whatever acks is: no request waits for the sync of another log
         if request.acks == -1 and write.partition.high_watermark < next_offset:
             commits.missing += 1
-            write.partition.when_committed(next_offset, partial(commits.told, write.response))
+            write.partition.when_committed(next_offset, partial(commits.settle_one, write.response))
     return True
 
 
