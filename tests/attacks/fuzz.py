@@ -51,11 +51,11 @@ class Plan:
 
     def __str__(self) -> str:
         names = load_handlers()
-        told = [
+        parts = [
             f"{names[sent.api_key].name} v{sent.version} ({', '.join(sent.lies) or 'as it is'})"
             for sent in self.requests
         ]
-        return f"seed {self.seed}, {self.delivery}: {'; '.join(told)}"
+        return f"seed {self.seed}, {self.delivery}: {'; '.join(parts)}"
 
 
 def all_versions() -> list[tuple[int, int]]:

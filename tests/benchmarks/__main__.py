@@ -47,8 +47,8 @@ def noting(measured: report.Measured) -> Note:
     def note(title: str, target: str, figures: Figures) -> None:
         for figure, value in figures.items():
             measured.setdefault(title, {}).setdefault(target, {}).setdefault(figure, []).append(value)
-        told = ", ".join(f"{figure} {value:.4g}" for figure, value in figures.items())
-        print(f"  {title:58} {TITLES[target]:26} {told}", flush=True)
+        text = ", ".join(f"{figure} {value:.4g}" for figure, value in figures.items())
+        print(f"  {title:58} {TITLES[target]:26} {text}", flush=True)
 
     return note
 

@@ -109,11 +109,11 @@ async def _claim(target: Target, numbers: range) -> None:
     await client.close()
     connection = await Connection.connect("127.0.0.1", target.process.port)
     for first in range(numbers.start, numbers.stop, AT_ONCE):
-        asked = [
+        requests = [
             InitProducerIdRequest(transactional_id=f"service-{number}", transaction_timeout_ms=60_000)
             for number in range(first, min(first + AT_ONCE, numbers.stop))
         ]
-        left = asked
+        left = requests
         while left:  # a request to a coordinator that is still loading is repeated
             answers = await asyncio.gather(*[connection.ask(request, 4) for request in left])
             left = [request for request, answer in zip(left, answers, strict=True) if answer.error_code]

@@ -131,9 +131,9 @@ async def waits_while_loading(process: BrokerProcess, starts: int) -> tuple[list
     loaded = asyncio.get_running_loop().create_task(_until_loaded(other, process.log, starts))
     waits: list[float] = []
     while not loaded.done():
-        asked = time.perf_counter()
+        started = time.perf_counter()
         await connection.ask(MetadataRequest(topics=[]), 12)
-        waits.append(1000 * (time.perf_counter() - asked))
+        waits.append(1000 * (time.perf_counter() - started))
         await asyncio.sleep(PAUSE_S)
     seconds = time.perf_counter() - began
     await connection.close()
@@ -168,9 +168,9 @@ def measured(process: BrokerProcess) -> str:
 
 def stop_of_a_start(process: BrokerProcess) -> str:
     process.start()
-    asked = time.perf_counter()
+    started = time.perf_counter()
     process.stop(seconds=300)
-    return f"SIGTERM as soon as it serves: {time.perf_counter() - asked:.2f} s until it was gone"
+    return f"SIGTERM as soon as it serves: {time.perf_counter() - started:.2f} s until it was gone"
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """`python -m tests.benchmarks.pairs OTHER`: what a request costs this tree's broker and that of another work tree.
 
-OTHER is the folder of a work tree with its own `.venv` (`make install`). Both brokers run side by side and are asked
+OTHER is the folder of a work tree with its own `.venv` (`make install`). Both brokers run side by side and get requests
 in turns; what counts is the processor time of each broker's process, threads included, per request, and the median of
 the ratios of each pair. That is steady where times are not, on a machine that does other things.
 

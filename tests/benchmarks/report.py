@@ -97,11 +97,11 @@ not counted. Medians over the rounds; ratios are what counts, absolutes depend o
 
 
 def page(rows: Measured, about: dict[str, object]) -> str:
-    told = ", ".join(f"{key} {value}" for key, value in about.items())
+    facts = ", ".join(f"{key} {value}" for key, value in about.items())
     notes = NOTES.read_text() if NOTES.exists() else ""
     parts = [
         HEAD,
-        f"Last run: {told}.",
+        f"Last run: {facts}.",
         "## Figures",
         "\n".join(_table(rows)),
         "## Goals",

@@ -66,8 +66,8 @@ def in_turns(bench: Bench, targets: dict[str, Target], row: SparkRow, chosen: ar
             target = targets[candidate.broker]
             os.sync()  # What the one before left in the page cache is not to be paid for by this one.
             figures = row.measure(bench, target, candidate, topics[candidate.broker])
-            told = ", ".join(f"{figure} {value:.4g}" for figure, value in figures.items())
-            print(f"  {row.title:34} {candidate.name:38} {told}{'' if number >= 0 else ' (warm-up)'}", flush=True)
+            text = ", ".join(f"{figure} {value:.4g}" for figure, value in figures.items())
+            print(f"  {row.title:34} {candidate.name:38} {text}{'' if number >= 0 else ' (warm-up)'}", flush=True)
             for figure, value in figures.items() if number >= 0 else ():
                 measured.setdefault(row.title, {}).setdefault(candidate.name, {}).setdefault(figure, []).append(value)
     for name, topic in topics.items():

@@ -77,12 +77,12 @@ class Bench:
                 f"cast(rpad(cast(value as string), {shape.size}, 'x') as binary) as value",
             )
         )
-        told: list[Any] = []
+        batches: list[Any] = []
         try:
-            figures = _timed(target, shape.rows, lambda: told.extend(self._run(made, target, sink, topic)))
+            figures = _timed(target, shape.rows, lambda: batches.extend(self._run(made, target, sink, topic)))
         finally:
             drop(target.bootstrap, topic)
-        (batch,) = told
+        (batch,) = batches
         assert batch["numInputRows"] == shape.rows, batch
         return figures | {"k rows/s": shape.rows / float(batch["durationMs"]["triggerExecution"])}
 
@@ -93,10 +93,10 @@ class Bench:
         limited = reader.option("subscribe", topic).option("maxOffsetsPerTrigger", str(BATCH_ROWS))
         rows = limited.option("startingOffsets", "earliest").load().selectExpr("key", "value")
         try:
-            told = self._run(rows, target, sink, to)
+            batches = self._run(rows, target, sink, to)
         finally:
             drop(target.bootstrap, to)
-        counted = told[BATCHES_BEFORE:]
+        counted = batches[BATCHES_BEFORE:]
         return _latencies([float(progress["durationMs"]["triggerExecution"]) for progress in counted])
 
     def _run(self, frame: Any, target: Target, sink: End, topic: str) -> list[Any]:

@@ -35,8 +35,8 @@ def save(measured: Measured, rows: tuple[SparkRow, ...], about: dict[str, object
 
 
 def page(measured: Measured, rows: tuple[SparkRow, ...], about: dict[str, object]) -> str:
-    told = ", ".join(f"{key} {value}" for key, value in about.items())
-    parts = [HEAD, f"Last run: {told}.", "## Goals", "\n".join(goals(measured, rows))]
+    facts = ", ".join(f"{key} {value}" for key, value in about.items())
+    parts = [HEAD, f"Last run: {facts}.", "## Goals", "\n".join(goals(measured, rows))]
     for family, meaning in FAMILIES.items():
         chosen = [row for row in rows if row.family == family and row.title in measured]
         if chosen:
@@ -72,10 +72,10 @@ def goals(measured: Measured, rows: tuple[SparkRow, ...]) -> list[str]:
         for one in row.goals:
             found = verdict(measured, row.title, one)
             if found is not None:
-                told, reached = found
+                facts, reached = found
                 mark = "reached" if reached else "**not reached**"
                 compared = f"{one.goal.mode} : {one.rival}"
-                lines.append(f"| {row.title} | {one.goal.figure} | {compared} | {told} | {mark} |")
+                lines.append(f"| {row.title} | {one.goal.figure} | {compared} | {facts} | {mark} |")
     return lines
 
 

@@ -138,7 +138,7 @@ class Chaos:
 
     def _hire(self, place: int, member: dict[str, str]) -> None:
         number = len(self.workers)
-        told = Assignment(
+        assignment = Assignment(
             **member,
             name=f"{member['client']}-{member['kind']}-{number}",
             bootstrap=self.broker.bootstrap,
@@ -147,14 +147,14 @@ class Chaos:
             seed=self.seed * 100 + number,
             partitions=PARTITIONS,
         )
-        with (self.folder / f"{told.name}.log").open("wb") as log:
-            self.workers[told.name] = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.worker", json.dumps(told.__dict__)],
+        with (self.folder / f"{assignment.name}.log").open("wb") as log:
+            self.workers[assignment.name] = subprocess.Popen(
+                [sys.executable, "-m", "tests.chaos.worker", json.dumps(assignment.__dict__)],
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,
             )
-        self.at_work[place] = told.name
+        self.at_work[place] = assignment.name
 
     def _wait_until_all_work(self) -> None:
         """Clients need a while to start, a JVM most of all; it is not to be taken off the time of the run."""

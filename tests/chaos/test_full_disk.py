@@ -54,7 +54,7 @@ async def last_look(broker: ForkedBroker, history: History) -> list[str]:
     return verdict(history)
 
 
-def told(broker: ForkedBroker, room: Path) -> None:
+def run_story(broker: ForkedBroker, room: Path) -> None:
     """A transaction is open while the disk fills up; its client ends it when there is room again."""
     history = History()
     committed = Story(history, "before", transaction_version=2, comes_back=True)
@@ -81,6 +81,6 @@ def test_a_disk_that_is_full(disk: Path, tmp_path: Path) -> None:
     broker = ForkedBroker(tmp_path, SETTINGS)
     broker.data = disk / "data"
     try:
-        told(broker, room)
+        run_story(broker, room)
     finally:
         broker.kill()

@@ -38,7 +38,7 @@ def broker(tmp_path: Path) -> Iterator[ForkedBroker]:
         made.kill()
 
 
-def told(broker: ForkedBroker, faults: str, tale: Tale) -> None:
+def run_story(broker: ForkedBroker, faults: str, tale: Tale) -> None:
     """A tale on a broker with these faults; they all have struck at its end."""
 
     async def tell() -> None:
@@ -78,7 +78,7 @@ def test_markers_that_are_refused_are_tried_again(broker: ForkedBroker, code: st
             await (await begun(client, version)).commit()
         await is_complete(client, records=2)
 
-    told(broker, f"marker.before=fail:{code}@1x5", tale)
+    run_story(broker, f"marker.before=fail:{code}@1x5", tale)
 
 
 def test_a_complete_that_is_refused_stays_due(broker: ForkedBroker) -> None:
@@ -89,7 +89,7 @@ def test_a_complete_that_is_refused_stays_due(broker: ForkedBroker) -> None:
             await (await begun(client, version)).commit()
         await is_complete(client, records=2)
 
-    told(broker, "complete.before-append=fail:NOT_ENOUGH_REPLICAS@1x4", tale)
+    run_story(broker, "complete.before-append=fail:NOT_ENOUGH_REPLICAS@1x4", tale)
 
 
 def test_a_refused_decision_leaves_the_id_unchanged(broker: ForkedBroker) -> None:
@@ -102,7 +102,7 @@ def test_a_refused_decision_leaves_the_id_unchanged(broker: ForkedBroker) -> Non
         await producer.commit()
         await is_complete(client, records=1)
 
-    told(broker, "prepare.before-append=fail:NOT_ENOUGH_REPLICAS", tale)
+    run_story(broker, "prepare.before-append=fail:NOT_ENOUGH_REPLICAS", tale)
 
 
 def test_a_refused_identity_costs_no_epoch(broker: ForkedBroker) -> None:
@@ -116,7 +116,7 @@ def test_a_refused_identity_costs_no_epoch(broker: ForkedBroker) -> None:
         again = await producer.init()
         assert again.producer_epoch == first.producer_epoch + 1
 
-    told(broker, "init.before-append=fail:NOT_ENOUGH_REPLICAS@2", tale)
+    run_story(broker, "init.before-append=fail:NOT_ENOUGH_REPLICAS@2", tale)
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -132,7 +132,7 @@ def test_a_lost_answer_is_given_again(broker: ForkedBroker, version: int) -> Non
         assert producer.producer_epoch == epoch + (1 if version == 2 else 0)
         await is_complete(client, records=1)
 
-    told(broker, "answer.EndTxn=drop", tale)
+    run_story(broker, "answer.EndTxn=drop", tale)
 
 
 def test_a_lost_request_never_happened(broker: ForkedBroker) -> None:
@@ -143,7 +143,7 @@ def test_a_lost_request_never_happened(broker: ForkedBroker) -> None:
         await producer.commit()
         await is_complete(client, records=1)
 
-    told(broker, "request.EndTxn=drop", tale)
+    run_story(broker, "request.EndTxn=drop", tale)
 
 
 def test_a_broker_that_says_no_on_request(broker: ForkedBroker) -> None:
@@ -153,7 +153,7 @@ def test_a_broker_that_says_no_on_request(broker: ForkedBroker) -> None:
         await producer.commit()
         await is_complete(client, records=1)
 
-    told(broker, "request.EndTxn=fail:CONCURRENT_TRANSACTIONS@1x3", tale)
+    run_story(broker, "request.EndTxn=fail:CONCURRENT_TRANSACTIONS@1x3", tale)
 
 
 def test_late_syncs_and_late_answers_are_only_late(broker: ForkedBroker) -> None:
@@ -162,7 +162,7 @@ def test_late_syncs_and_late_answers_are_only_late(broker: ForkedBroker) -> None
             await (await begun(client, version)).commit()
         await is_complete(client, records=2)
 
-    told(broker, "log.before-sync=delay:30@1x10,answer.EndTxn=delay:30@1x2,request.Produce=delay:30", tale)
+    run_story(broker, "log.before-sync=delay:30@1x10,answer.EndTxn=delay:30@1x2,request.Produce=delay:30", tale)
 
 
 def test_a_process_that_stood_still_goes_on(broker: ForkedBroker) -> None:
@@ -176,7 +176,7 @@ def test_a_process_that_stood_still_goes_on(broker: ForkedBroker) -> None:
         await commit
         await is_complete(client, records=1)
 
-    told(broker, "prepare.after-append=freeze", tale)
+    run_story(broker, "prepare.after-append=freeze", tale)
 
 
 def test_a_failed_sync_ends_the_process_and_nothing_is_acknowledged(broker: ForkedBroker) -> None:
@@ -191,7 +191,7 @@ def test_a_failed_sync_ends_the_process_and_nothing_is_acknowledged(broker: Fork
                 written.append(answer.base_offset)
             assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
-    told(broker, "log.before-sync=fail:EIO@30", tale)
+    run_story(broker, "log.before-sync=fail:EIO@30", tale)
     assert broker.wait_until_dead() == 1
     assert broker.start()
 
@@ -205,15 +205,15 @@ def test_a_failed_sync_ends_the_process_and_nothing_is_acknowledged(broker: Fork
 
 
 def test_a_full_disk_during_a_resumed_decision_ends_the_process(broker: ForkedBroker) -> None:
-    """A start goes on with a PREPARE_ABORT while it loads the coordinator. If the disk refuses that, nobody asked for
+    """A start goes on with a PREPARE_ABORT while it loads the coordinator. If the disk refuses that, nobody requested
     it and nobody waits: the process ends loudly all the same, and the next start aborts (I44)."""
 
     async def aborted(client: Client) -> None:
         with contextlib.suppress(ConnectionLost):
             await (await begun(client, 2)).abort()
 
-    told(broker, "prepare.after-sync=crash", aborted)
+    run_story(broker, "prepare.after-sync=crash", aborted)
     assert broker.wait_until_dead() == -9
     broker.start("aborted.before-append=fail:ENOSPC")
     assert broker.wait_until_dead() == 1
-    told(broker, "on", lambda client: is_complete(client, records=0))
+    run_story(broker, "on", lambda client: is_complete(client, records=0))

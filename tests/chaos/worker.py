@@ -52,12 +52,12 @@ class Assignment:
 class Worker:
     """See the head of this file."""
 
-    def __init__(self, told: Assignment) -> None:
-        self.told = told
-        self.random = random.Random(told.seed)
-        self.recorder = Recorder(Path(told.folder) / f"{told.name}.jsonl")
-        self._stop = Path(told.folder) / "stop"
-        self._next_number = told.number * NUMBERS_PER_WORKER
+    def __init__(self, assignment: Assignment) -> None:
+        self.assignment = assignment
+        self.random = random.Random(assignment.seed)
+        self.recorder = Recorder(Path(assignment.folder) / f"{assignment.name}.jsonl")
+        self._stop = Path(assignment.folder) / "stop"
+        self._next_number = assignment.number * NUMBERS_PER_WORKER
         self._transaction = 0
         self._incarnation = 0
         self._driver: Driver | None = None
@@ -67,7 +67,7 @@ class Worker:
         return self._stop.exists()
 
     def note(self, event: str, **fields: Any) -> None:
-        self.recorder.note(event, worker=self.told.name, **fields)
+        self.recorder.note(event, worker=self.assignment.name, **fields)
 
     # -- producers ---------------------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class Worker:
             try:
                 if self._driver is None:
                     self._driver = self._made()
-                if self.told.kind == "transactional":
+                if self.assignment.kind == "transactional":
                     self._one_transaction(self._driver)
                 else:
                     self._plain_writes(self._driver)
@@ -95,12 +95,12 @@ class Worker:
             self._driver = None
 
     def _made(self) -> Driver:
-        transactional_id = self.told.transactional_id or None
+        transactional_id = self.assignment.transactional_id or None
         self._incarnation += 1
         named = {"id": transactional_id, "incarnation": self._incarnation}
         if transactional_id is not None:
             self.note("claiming-began", **named)
-        driver = make_driver(self.told.client, self.told.bootstrap, transactional_id, TIMEOUT_MS)
+        driver = make_driver(self.assignment.client, self.assignment.bootstrap, transactional_id, TIMEOUT_MS)
         try:
             self._patiently(driver.init)
         except Failed:
@@ -122,22 +122,28 @@ class Worker:
 
     def _one_transaction(self, driver: Driver) -> None:
         self._transaction += 1
-        named = {"id": self.told.transactional_id, "incarnation": self._incarnation, "transaction": self._transaction}
+        named = {
+            "id": self.assignment.transactional_id,
+            "incarnation": self._incarnation,
+            "transaction": self._transaction,
+        }
         driver.begin()
-        self.note("begin", version=TRANSACTION_VERSION[self.told.client], **named)
+        self.note("begin", version=TRANSACTION_VERSION[self.assignment.client], **named)
         try:
             self._write(driver, self.random.choice((1, 3, 6)))
             if self.random.random() < 0.4:
                 self.note(
                     "offsets",
-                    group=self.told.transactional_id,
-                    topic=self.told.topic,
+                    group=self.assignment.transactional_id,
+                    topic=self.assignment.topic,
                     partition=0,
                     offset=self._transaction,
                     **named,
                 )
                 self._patiently(
-                    lambda: driver.send_offsets(self.told.transactional_id, (self.told.topic, 0), self._transaction)
+                    lambda: driver.send_offsets(
+                        self.assignment.transactional_id, (self.assignment.topic, 0), self._transaction
+                    )
                 )
             commit = self.random.random() < 0.8
             self.note("decide", commit=commit, **named)
@@ -156,7 +162,7 @@ class Worker:
 
     def _write(self, driver: Driver, count: int) -> None:
         """Some records at random places; waits until each was answered. In a transaction a lost one is a failure."""
-        places = [(self.told.topic, self.random.randrange(self.told.partitions)) for _ in range(count)]
+        places = [(self.assignment.topic, self.random.randrange(self.assignment.partitions)) for _ in range(count)]
         numbers = [self._number(place) for place in places]
         for place, number in zip(places, numbers, strict=True):
             driver.send(place, b"%d" % number)
@@ -165,7 +171,7 @@ class Worker:
             if offset is not None:
                 self.note("acked", number=number, offset=offset)
         if None in answers:
-            raise Failed(ABORTABLE if self.told.transactional_id else "fatal", "a record was not taken")
+            raise Failed(ABORTABLE if self.assignment.transactional_id else "fatal", "a record was not taken")
 
     def _number(self, place: Place) -> int:
         number = self._next_number
@@ -175,7 +181,7 @@ class Worker:
             number=number,
             topic=place[0],
             partition=place[1],
-            id=self.told.transactional_id or None,
+            id=self.assignment.transactional_id or None,
             incarnation=self._incarnation,
             transaction=self._transaction,
         )
@@ -184,13 +190,13 @@ class Worker:
     # -- readers -----------------------------------------------------------------------------------------------
 
     def read(self) -> None:
-        places = [(topic, index) for topic in ("plain", "transactional") for index in range(self.told.partitions)]
+        places = [(topic, index) for topic in ("plain", "transactional") for index in range(self.assignment.partitions)]
         times = 0
         while not self.stopping:
             times += 1
-            name = f"{self.told.name}-{times}"
+            name = f"{self.assignment.name}-{times}"
             try:
-                reader = make_reader(self.told.client, self.told.bootstrap, places)
+                reader = make_reader(self.assignment.client, self.assignment.bootstrap, places)
                 while not self.stopping:
                     records = [(*place, offset, int(value)) for place, offset, value in reader.poll(0.2)]
                     if records:
@@ -200,9 +206,9 @@ class Worker:
                 time.sleep(0.2)
 
 
-def main(told: str) -> None:
-    worker = Worker(Assignment(**json.loads(told)))
-    if worker.told.kind == "reader":
+def main(assignment: str) -> None:
+    worker = Worker(Assignment(**json.loads(assignment)))
+    if worker.assignment.kind == "reader":
         worker.read()
     else:
         worker.produce()

@@ -43,8 +43,8 @@ def dump(files: list[Path], *options: str) -> str:
 
 
 def complaints(output: str) -> list[str]:
-    told = FROM_ITS_START.sub(lambda found: "" if int(found[1]) == int(found[2]) else found[0], output)
-    return [line for line in told.splitlines() if any(word in line.lower() for word in COMPLAINTS)]
+    report = FROM_ITS_START.sub(lambda found: "" if int(found[1]) == int(found[2]) else found[0], output)
+    return [line for line in report.splitlines() if any(word in line.lower() for word in COMPLAINTS)]
 
 
 @pytest.fixture(scope="module")

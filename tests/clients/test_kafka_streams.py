@@ -35,10 +35,10 @@ class Applications:
     def start(self) -> "subprocess.Popen[bytes]":
         number = len(self._running)
         small = ["-Xmx200m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF"]
-        told = [self._bootstrap, "counts", "in", "out", str(self._folder / f"state-{number}")]
+        arguments = [self._bootstrap, "counts", "in", "out", str(self._folder / f"state-{number}")]
         with (self._folder / f"application-{number}.out").open("wb") as output:
             process = subprocess.Popen(
-                [str(jars.java()), *small, "-cp", self._classes, "StreamsCounts", *told],
+                [str(jars.java()), *small, "-cp", self._classes, "StreamsCounts", *arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,

@@ -178,11 +178,11 @@ def test_the_group_and_its_offsets_are_seen_by_tools(bootstrap: str, name: str, 
 
 def test_transactional_load_of_producer_performance(bootstrap: str, name: str, tools: Tools) -> None:
     make_topic(bootstrap, name, 3)
-    told = tools.run(
+    output = tools.run(
         "ProducerPerformance", "--bootstrap-server", bootstrap, "--topic", name, "--num-records", "20000",
         "--record-size", "100", "--throughput", "-1", "--transactional-id", name, "--transaction-duration-ms", "20",
     )  # fmt: skip
-    assert "20000 records sent" in told
+    assert "20000 records sent" in output
     assert len(read_all(bootstrap, name)) == 20_000
 
 

@@ -27,14 +27,14 @@ def batch(*values: bytes) -> bytearray:
 
 
 def run(bootstrap: str, story: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
-    async def told() -> None:
+    async def run_story() -> None:
         client = await Client.connect(bootstrap)
         try:
             await story(client)
         finally:
             await client.close()
 
-    asyncio.run(told())
+    asyncio.run(run_story())
 
 
 async def leased(client: Client, name: str, *, implicit: bool = True, timeout_ms: int = 60_000) -> Lease:

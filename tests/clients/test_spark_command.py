@@ -22,7 +22,7 @@ from tests.harness.proxy import free_port
 PATIENCE_S = 120.0
 
 
-def told(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def run_command(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "tallystick", "spark", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
@@ -70,7 +70,7 @@ class Sink:
 
     def ask(self, command: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         where = ("--bootstrap-server", self.bootstrap, "--progress-topic", self.control)
-        return told(command, *arguments, *where)
+        return run_command(command, *arguments, *where)
 
     def ends(self) -> tuple[int, int]:
         """Where the target ends for readers of committed records, and where it ends."""
@@ -169,7 +169,7 @@ def test_a_control_topic_with_something_else_in_it(sink: Sink) -> None:
 
 def test_no_broker_and_no_address() -> None:
     nobody = f"127.0.0.1:{free_port()}"
-    done = told("describe", "x", "--bootstrap-server", nobody)
+    done = run_command("describe", "x", "--bootstrap-server", nobody)
     assert done.returncode == 1 and f"no broker answers at {nobody}" in done.stderr
-    assert told("describe", "x", "--bootstrap-server", "localhost").returncode == 2
-    assert told("describe", "x").returncode == 2
+    assert run_command("describe", "x", "--bootstrap-server", "localhost").returncode == 2
+    assert run_command("describe", "x").returncode == 2

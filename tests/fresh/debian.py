@@ -72,8 +72,8 @@ class Debian:
 
     def versions(self) -> str:
         """What Python it has, and what Java."""
-        asked = "python3 --version; command -v java || echo no Java"
-        command = ["chroot", str(self._folder), "sh", "-c", asked]
+        query = "python3 --version; command -v java || echo no Java"
+        command = ["chroot", str(self._folder), "sh", "-c", query]
         found = subprocess.run(command, env={"PATH": PATH}, capture_output=True, text=True, check=True)
         return ", ".join(found.stdout.split("\n")).strip(", ")
 

@@ -10,7 +10,7 @@ from select import select
 
 from tests.mutants.catchers import NOTICED, SECONDS, STALE, UNNOTICED, notice
 from tests.mutants.mutant import SEEDS, Mutant
-from tests.mutants.stories import SEED, is_story, told, who_said
+from tests.mutants.stories import SEED, is_story, known_stories, who_said
 
 WIDER = ("unit/transactions", "unit/partition", "unit/groups", "unit/storage", "unit/broker", "unit/cluster")
 STORIES = ("scenarios", f"simulation {SEEDS}")
@@ -39,7 +39,7 @@ def examine(mutant: Mutant, *, narrow: bool = False, tests: bool = True) -> Verd
     """The story that is known to notice it, then all others; and the unit tests, those expected first. `narrow`: nobody
     but those expected; without `tests`, stories alone. No story is run where none can notice it."""
     began = time.monotonic()
-    known = told().get(mutant.name)
+    known = known_stories().get(mutant.name)
     expected = [one for one in mutant.caught_by if is_story(one)]
     stories = [*([known] if known else []), *expected]
     if not narrow:

@@ -40,10 +40,10 @@ def run(catcher: str) -> int:
         return _pytest([f"tests/{one}" for one in catcher.split()])
     from tests.harness.loop import Scheduler
 
-    told = kind.startswith("scenario")
-    callbacks = CALLBACKS["scenario" if told else "simulation"]
+    is_scenario = kind.startswith("scenario")
+    callbacks = CALLBACKS["scenario" if is_scenario else "simulation"]
     with mock.patch.dict(Scheduler.__init__.__kwdefaults__, callbacks=callbacks):
-        if told:
+        if is_scenario:
             return _scenarios(rest)
         return _simulation(range(int(rest), int(rest) + 1) if kind == "seed" else range(int(rest)))
 

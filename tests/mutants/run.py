@@ -24,7 +24,7 @@ from tests.mutants.asking import Verdict, examine
 from tests.mutants.catchers import warm_up
 from tests.mutants.mutant import VARIABLE, Mutant
 from tests.mutants.page import write
-from tests.mutants.stories import is_story, remember, told
+from tests.mutants.stories import is_story, known_stories, remember
 from tests.mutants.tables import MUTANTS
 
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.since:
         chosen = list(dropwhile(lambda mutant: options.since not in mutant.name, chosen))
     if options.missing:
-        known = told()
+        known = known_stories()
         chosen = [mutant for mutant in chosen if mutant.name not in known]
     if options.stories or options.missing:
         chosen = [mutant for mutant in chosen if not mutant.unseen]

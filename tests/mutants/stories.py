@@ -21,7 +21,7 @@ def is_story(catcher: str) -> bool:
     return catcher.startswith(("scenario", "simulation", "seed"))
 
 
-def told() -> dict[str, str]:
+def known_stories() -> dict[str, str]:
     """Name of a mutant → `scenario TITLE` or `seed N`."""
     if not PATH.exists():
         return {}

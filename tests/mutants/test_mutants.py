@@ -13,7 +13,7 @@ import pytest
 from tests.mutants.asking import Verdict
 from tests.mutants.mutant import SEEDS, VARIABLE, Change, Stale, changed_code, function_at
 from tests.mutants.page import PAGE, page
-from tests.mutants.stories import told
+from tests.mutants.stories import known_stories
 from tests.mutants.tables import MUTANTS
 from tests.scenarios.language import all_scenarios
 
@@ -73,7 +73,7 @@ def test_enough_are_planted_and_each_is_on_the_page() -> None:
 
 def test_each_has_a_story_that_notices_it() -> None:
     stories = {f"scenario {scenario.title}" for scenario in all_scenarios()} | {f"seed {seed}" for seed in range(SEEDS)}
-    found = told()
+    found = known_stories()
     seen = {mutant.name for mutant in MUTANTS.values() if not mutant.unseen}
     assert set(found) == seen, "run `make mutants`"
     assert set(found.values()) <= stories

@@ -72,7 +72,7 @@ def _run(
             director.run()
     finally:
         director.close()
-    outcome = Outcome(figures=figures.of_run(director.told, director.samplers))
+    outcome = Outcome(figures=figures.of_run(director.results, director.samplers))
     outcome.figures["run_s"] = round(time.monotonic() - began, 1)
     for pipeline in pipelines:
         outcome.verdicts[pipeline.name] = pipeline.judge(director.runs[pipeline.name])
@@ -80,7 +80,7 @@ def _run(
     if chart_path is not None:
         name = pipelines[0].name
         records = pipelines[0].records(settings)
-        chart_path.write_text(chart.svg(figures.picture(name, records, director.told, director.samplers[name])))
+        chart_path.write_text(chart.svg(figures.picture(name, records, director.results, director.samplers[name])))
     outcome.figures["seconds"] = round(time.monotonic() - began, 1)
     return outcome
 

@@ -65,7 +65,7 @@ class Director:
         show: Callable[[Told], None],
     ) -> None:
         self.settings = settings
-        self.told = Told()
+        self.results = Told()
         self.runs = {pipeline.name: Run(settings) for pipeline in pipelines}
         self.began = time.monotonic()
         self.samplers: dict[str, Sampler] = {}
@@ -124,9 +124,9 @@ class Director:
         """In the driver's listening thread."""
         if batch := facts.get("batch"):
             at_s = time.monotonic() - self.began
-            self.told.batches.append((batch["query"], at_s, float(batch["ms"]), batch["rows"]))
+            self.results.batches.append((batch["query"], at_s, float(batch["ms"]), batch["rows"]))
         if "failed" in facts:
-            self.told.restarts.append(f"{facts['failed']}: {facts['why']}")
+            self.results.restarts.append(f"{facts['failed']}: {facts['why']}")
         if state := facts.get("state"):
             self.runs["windows"].states[state["batch"]] = state["open"]
 
@@ -139,7 +139,7 @@ class Director:
             if self._consumed() != done:
                 deadline, done = time.monotonic() + seconds, self._consumed()
             if time.monotonic() > deadline:
-                raise PipelinesFailed(f"waited {seconds:.0f} s for {what}; {self.told.restarts[-3:]}{self._why()}")
+                raise PipelinesFailed(f"waited {seconds:.0f} s for {what}; {self.results.restarts[-3:]}{self._why()}")
             self._look_after()
             time.sleep(_LOOK_SECONDS)
 
@@ -150,8 +150,8 @@ class Director:
         for name, writer in self._writers.items():
             if writer.failure is not None:
                 raise PipelinesFailed(f"the writer of {name} failed: {writer.failure}")
-            self.told.written[name], self.told.aborted[name] = writer.written, writer.aborted
-        self._show(self.told)
+            self.results.written[name], self.results.aborted[name] = writer.written, writer.aborted
+        self._show(self.results)
 
     def _why(self) -> str:
         return f"\n{self._driver.log_end()}" if self._driver is not None else ""
@@ -159,8 +159,8 @@ class Director:
     def _consumed(self) -> int:
         for pipeline in self._pipelines:
             batch = last_committed(self.settings.checkpoint(pipeline.queries[0]))
-            self.told.consumed[pipeline.name] = sum(batch.ends.values()) if batch else 0
-        return sum(self.told.consumed.values())
+            self.results.consumed[pipeline.name] = sum(batch.ends.values()) if batch else 0
+        return sum(self.results.consumed.values())
 
     def _all_at_work(self) -> bool:
         return all(last_committed(self.settings.checkpoint(pipeline.queries[0])) for pipeline in self._pipelines)
@@ -185,14 +185,14 @@ class Director:
         self._until(lambda: time.monotonic() >= resume, "a pause")
         moment = ", in the middle of a write" if strike.aimed and self._aim() else ""
         struck = time.monotonic()
-        self.told.strikes[strike.kind.value] = self.told.strikes.get(strike.kind.value, 0) + 1
+        self.results.strikes[strike.kind.value] = self.results.strikes.get(strike.kind.value, 0) + 1
         self._event(self._hit(strike, driver) + moment)
         before = self._consumed()
         self._until(
             lambda: self._consumed() > before or self._all_finished(),
             f"work going on after the {strike.kind.value} was killed",
         )
-        self.told.recoveries_s.setdefault(strike.kind.value, []).append(time.monotonic() - struck)
+        self.results.recoveries_s.setdefault(strike.kind.value, []).append(time.monotonic() - struck)
 
     def _aim(self) -> bool:
         """Wait until records come into a sink's topic, for a while: a micro-batch is being written then."""
@@ -235,5 +235,5 @@ class Director:
         return f"SIGKILL the Python workers (pid {', '.join(struck) or 'none'})"
 
     def _event(self, text: str) -> None:
-        self.told.events.append((time.monotonic() - self.began, text))
-        self._show(self.told)
+        self.results.events.append((time.monotonic() - self.began, text))
+        self._show(self.results)

@@ -80,8 +80,8 @@ class Driver:
 
     def _tell(self, name: str, progress: Any) -> None:
         place = (str(progress.runId), int(progress.batchId))
-        told = self._told.get(name)
-        if told is not None and told[0] == place[0] and told[1] >= place[1]:
+        known = self._told.get(name)
+        if known is not None and known[0] == place[0] and known[1] >= place[1]:
             return
         self._told[name] = place
         if progress.numInputRows and "addBatch" in progress.durationMs:

@@ -13,14 +13,14 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
-def of_run(told: Told, samplers: Mapping[str, Sampler]) -> dict[str, object]:
-    queries = sorted({query for query, *_ in told.batches})
-    took = {query: [ms for name, _, ms, _ in told.batches if name == query] for query in queries}
+def of_run(results: Told, samplers: Mapping[str, Sampler]) -> dict[str, object]:
+    queries = sorted({query for query, *_ in results.batches})
+    took = {query: [ms for name, _, ms, _ in results.batches if name == query] for query in queries}
     return {
-        "strikes": told.strikes,
-        "aborted_transactions": told.aborted,
-        "restarts": told.restarts,
-        "recoveries_s": {kind: [round(one, 1) for one in all_] for kind, all_ in told.recoveries_s.items()},
+        "strikes": results.strikes,
+        "aborted_transactions": results.aborted,
+        "restarts": results.restarts,
+        "recoveries_s": {kind: [round(one, 1) for one in all_] for kind, all_ in results.recoveries_s.items()},
         "batch_ms": {
             query: {"n": len(ms), "p50": round(percentile(ms, 0.5)), "p99": round(percentile(ms, 0.99))}
             for query, ms in took.items()
@@ -29,12 +29,12 @@ def of_run(told: Told, samplers: Mapping[str, Sampler]) -> dict[str, object]:
     }
 
 
-def picture(name: str, records: int, told: Told, sampler: Sampler) -> Picture:
+def picture(name: str, records: int, results: Told, sampler: Sampler) -> Picture:
     """A pipeline's run as a chart."""
-    struck = [(at_s, event) for at_s, event in told.events if event.startswith("SIGKILL")]
+    struck = [(at_s, event) for at_s, event in results.events if event.startswith("SIGKILL")]
     return Picture(
         title=f"{name}: {records:,} records in, {len(struck)} kills",
-        latencies_ms=[(at_s, ms) for query, at_s, ms, _ in told.batches if query == name],
+        latencies_ms=[(at_s, ms) for query, at_s, ms, _ in results.batches if query == name],
         waiting=[(sample.at_s, float(sample.waiting)) for sample in sampler.samples],
         faults=[(at_s, event.split(" (pid")[0].split()[-1]) for at_s, event in struck],
     )

@@ -48,9 +48,9 @@ class Ends:
     def look(self, *, committed: bool) -> dict[int, int] | None:
         """The last stable offsets, or the high watermarks; None when they are unknown."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        asked = {TopicPartition(self._topic, number): OffsetSpec.latest() for number in self._partitions}  # type: ignore[no-untyped-call]
+        wanted = {TopicPartition(self._topic, number): OffsetSpec.latest() for number in self._partitions}  # type: ignore[no-untyped-call]
         try:
-            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=5.0)
+            answers = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=5.0)
             return {where.partition: future.result(_SECONDS).offset for where, future in answers.items()}
         except KafkaException:
             # The client requests with the leader epoch it last saw, which a restart has made old; a new one has none.
@@ -118,8 +118,8 @@ def group_offsets(bootstrap: str, group: str, topic: str) -> dict[int, int]:
     """What a group has committed; partitions without are left out."""
     reader = Consumer({**CLIENT, "bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
     try:
-        asked = [TopicPartition(topic, number) for number in partitions_of(bootstrap, topic)]
-        found = reader.committed(asked, timeout=_SECONDS)
+        wanted = [TopicPartition(topic, number) for number in partitions_of(bootstrap, topic)]
+        found = reader.committed(wanted, timeout=_SECONDS)
         return {where.partition: where.offset for where in found if where.offset >= 0}
     finally:
         reader.close()

@@ -28,15 +28,15 @@ class Screen:
     def __exit__(self, *problem: object) -> None:
         self._bars.stop()
 
-    def show(self, told: Told) -> None:
-        for at_s, event in told.events[self._shown :]:
+    def show(self, results: Told) -> None:
+        for at_s, event in results.events[self._shown :]:
             self.console.print(f"  [yellow]{at_s:6.1f} s  {event}[/yellow]", highlight=False)
-        self._shown = len(told.events)
+        self._shown = len(results.events)
         for name, task in self._written.items():
-            self._bars.update(task, completed=told.written.get(name, 0))
+            self._bars.update(task, completed=results.written.get(name, 0))
         for name, task in self._read.items():
-            consumed = told.consumed.get(name, 0)
-            total = max(consumed, told.written.get(name, 0))
+            consumed = results.consumed.get(name, 0)
+            total = max(consumed, results.written.get(name, 0))
             self._bars.update(task, completed=consumed, total=max(1, total))
 
     def verdict(self, name: str, verdict: Verdict) -> None:

@@ -26,16 +26,16 @@ def rewrite(files: list[Path]) -> int:
         answers = {}
         for scenario in scenarios:
             try:
-                told = [virtual.play(scenario, version) for version in scenario.versions]
+                runs = [virtual.play(scenario, version) for version in scenario.versions]
             except NotUnderstood as error:
                 print(error)
                 continue
-            for version, other in zip(scenario.versions[1:], told[1:], strict=True):
-                for step, one, two in zip(scenario.steps, told[0], other, strict=True):
+            for version, other in zip(scenario.versions[1:], runs[1:], strict=True):
+                for step, one, two in zip(scenario.steps, runs[0], other, strict=True):
                     if one != two:
                         print(f"{path.name}: {scenario.title}: {step.text}: with transaction.version {version}:")
                         print("\n".join("    " + line for line in two))
-            answers[scenario.title] = told[0]
+            answers[scenario.title] = runs[0]
         path.write_text(write(path, scenarios, answers), encoding="utf-8")
     print("The answers are what the broker says, not what it should say: read the diff before you commit it.")
     return 0
@@ -93,16 +93,16 @@ def count_line(files: list[Path]) -> str:
     words = []
     scenarios = [scenario for path in files for scenario in read(path)]
     for version in VERSIONS:
-        told = [scenario for scenario in scenarios if version in scenario.versions]
-        asked = [scenario for scenario in told if record.comparable(scenario)]
+        runs = [scenario for scenario in scenarios if version in scenario.versions]
+        compared = [scenario for scenario in runs if record.comparable(scenario)]
         equal = declared = 0
-        for scenario in asked:
+        for scenario in compared:
             kafka = record.recorded(scenario, version)
             ours = [step.answer for step in scenario.steps]
             equal += kafka == ours
             declared += kafka is not None and kafka != ours and not record.differences(scenario, ours, kafka)
         words.append(
-            f"transaction.version {version}: {len(told)} scenarios, {len(asked)} asked of Kafka, {equal} equal in"
+            f"transaction.version {version}: {len(runs)} scenarios, {len(compared)} asked of Kafka, {equal} equal in"
             f" every field, {declared} with a declared difference"
         )
     return "\n".join([f"{len(scenarios)} scenarios", *words])

@@ -141,8 +141,8 @@ class Author:
 
 def scenario(seed: int, cluster: int, steps: Sequence[str]) -> Scenario:
     """As if it stood in a file."""
-    told = [Step(text, line) for line, text in enumerate(steps)]
-    return Scenario(Path("at-random.txt"), f"seed {seed}", [], 1, steps=told, versions=(cluster,), clients=cluster)
+    numbered = [Step(text, line) for line, text in enumerate(steps)]
+    return Scenario(Path("at-random.txt"), f"seed {seed}", [], 1, steps=numbered, versions=(cluster,), clients=cluster)
 
 
 def patiently(steps: Sequence[str], answers: Sequence[list[str]]) -> list[str]:

@@ -199,7 +199,7 @@ class Engine:
             found = self._connections[client_name] = await self.place.connect(client_name)
         return found
 
-    # -- what is asked until it is so --------------------------------------------------------------------------------
+    # -- what is repeated until it is so --------------------------------------------------------------------
 
     async def ask_console(self, request: Any, version: int) -> Any:
         """A question of the engine's own."""
@@ -312,8 +312,8 @@ class Engine:
 
     async def _serves(self, name: str, count: int) -> bool:
         """Whether the leaders know that they are; Kafka's metadata run ahead of them."""
-        asked = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(count)]
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=asked)])
+        partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(count)]
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=partitions)])
         answer = await self.ask_console(request, 7)
         return not any(partition.error_code for topic in answer.topics for partition in topic.partitions)
 

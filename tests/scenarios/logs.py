@@ -56,12 +56,12 @@ async def _fetched(engine: "Engine", topic: str, index: int, *, read_committed: 
     asked_start = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=earliest)])
     offset = (await engine.ask_console(asked_start, 7)).topics[0].partitions[0].offset
     while True:
-        asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 22)
+        partition = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 22)
         request = FetchRequest(
             max_wait_ms=500,
             min_bytes=0,
             isolation_level=int(read_committed),
-            topics=[FetchTopic(topic=topic, partitions=[asked])],
+            topics=[FetchTopic(topic=topic, partitions=[partition])],
         )
         found = (await engine.ask_console(request, FETCH)).responses[0].partitions[0]
         assert not found.error_code, f"{topic}-{index} at {offset}: {ErrorCode(found.error_code).name}"

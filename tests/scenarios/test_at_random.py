@@ -45,5 +45,5 @@ def test_a_seeds_story_is_repeatable_and_completes(cluster: int) -> None:
 
 def test_kafka_is_asked_until_it_says_what_we_say() -> None:
     steps = ["alice InitProducerId tx", "alice EndTxn commit"]
-    asked = at_random.patiently(steps, [["=> NONE producer_id=P1"], ["=> INVALID_TXN_STATE"]])
-    assert asked == ["alice InitProducerId tx until NONE", "alice EndTxn commit"]
+    retried = at_random.patiently(steps, [["=> NONE producer_id=P1"], ["=> INVALID_TXN_STATE"]])
+    assert retried == ["alice InitProducerId tx until NONE", "alice EndTxn commit"]

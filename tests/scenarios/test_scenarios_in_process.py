@@ -11,14 +11,14 @@ SCENARIOS = all_scenarios()
 TOLD = [(scenario, version) for scenario in SCENARIOS for version in scenario.versions]
 
 
-def named(told: tuple[Scenario, int]) -> str:
-    return f"{told[0].name} (transaction.version {told[1]})"
+def named(story: tuple[Scenario, int]) -> str:
+    return f"{story[0].name} (transaction.version {story[1]})"
 
 
-@pytest.mark.parametrize("told", TOLD, ids=named)
-def test_the_broker_responds_as_the_story_and_kafka_do(told: tuple[Scenario, int]) -> None:
+@pytest.mark.parametrize("story", TOLD, ids=named)
+def test_the_broker_responds_as_the_story_and_kafka_do(story: tuple[Scenario, int]) -> None:
     """Field by field, but for what a story declares and explains in a decision."""
-    scenario, version = told
+    scenario, version = story
     answers = virtual.play(scenario, version)
     for step, answer in zip(scenario.steps, answers, strict=True):
         assert answer == step.answer, f"{scenario.path.name}:{step.line}: {step.text}"

@@ -23,16 +23,16 @@ def batch(count: int = 1, **options: object) -> bytes:
 
 def end_offset(broker: Broker, topic: str) -> int:
     with Wire(broker) as wire:
-        asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
-        answer = wire.ask(ListOffsetsRequest(replica_id=-1, topics=[asked]), 1)
+        partitions = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+        answer = wire.ask(ListOffsetsRequest(replica_id=-1, topics=[partitions]), 1)
         return int(answer.topics[0].partitions[0].offset)  # type: ignore[attr-defined]
 
 
 def outcome(broker: Broker, topic: str, records: bytes | None, version: int = 9, **options: object) -> ErrorCode:
     with Wire(broker) as wire:
         answer = wire.ask(produce(topic, records, **options), version)  # type: ignore[arg-type]
-        told: PartitionProduceResponse = answer.responses[0].partition_responses[0]  # type: ignore[attr-defined]
-        return ErrorCode(told.error_code)
+        response: PartitionProduceResponse = answer.responses[0].partition_responses[0]  # type: ignore[attr-defined]
+        return ErrorCode(response.error_code)
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 0, 2**31 - 1, (4 << 20) + 1])

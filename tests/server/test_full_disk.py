@@ -57,5 +57,5 @@ def test_a_full_disk_stops_the_broker_without_losing_acknowledged_records(tmp_pa
     assert 0 < acknowledged <= LIMIT_BYTES // 100_000
     with Broker(folder=tmp_path) as again, Wire(again) as wire:
         answer = wire.ask(produce("full", batch), 9)
-        told = answer.responses[0].partition_responses[0]  # type: ignore[attr-defined]
-        assert (told.error_code, told.base_offset) == (ErrorCode.NONE, acknowledged)
+        response = answer.responses[0].partition_responses[0]  # type: ignore[attr-defined]
+        assert (response.error_code, response.base_offset) == (ErrorCode.NONE, acknowledged)

@@ -35,9 +35,12 @@ def sockets(broker: Broker) -> int:
 
 
 def fetch(topic: str, offset: int, *, max_wait_ms: int) -> FetchRequest:
-    asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     return FetchRequest(
-        max_wait_ms=max_wait_ms, min_bytes=1, topics=[FetchTopic(topic=topic, partitions=[asked])], max_bytes=50 << 20
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        topics=[FetchTopic(topic=topic, partitions=[partition])],
+        max_bytes=50 << 20,
     )
 
 

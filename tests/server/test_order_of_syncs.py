@@ -93,14 +93,14 @@ def test_a_record_is_synced_between_its_write_and_its_answer(tmp_path: Path) -> 
 
 def test_a_file_and_its_name_are_synced_before_the_response(tmp_path: Path) -> None:
     records = bytes(build_batch([NewRecord(key=None, value=b"v", timestamp_ms=1)]))
-    asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])
+    deletion = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])
     with Broker(durability="fsync") as broker:
         make_topic(broker, "t")
         folder = broker.process.data.resolve().name
         with Wire(broker) as wire:
             wire.ask(produce("t", records), 9)
             with watched(broker, tmp_path / "trace"):
-                answer = wire.ask(DeleteRecordsRequest(topics=[asked], timeout_ms=10_000), 1)
+                answer = wire.ask(DeleteRecordsRequest(topics=[deletion], timeout_ms=10_000), 1)
                 assert answer.topics[0].partitions[0].error_code == 0  # type: ignore[attr-defined]
     temporary = f"{LOG_START_OFFSETS}.tmp"
     calls = of_files(calls_in(tmp_path / "trace"), temporary, LOG_START_OFFSETS, folder)

@@ -10,7 +10,7 @@ from tests.sink_model.properties import PROPERTIES
 from tests.sink_model.settings import Setting
 
 
-def told(setting: Setting) -> str:
+def title_of(setting: Setting) -> str:
     """A setting in words."""
     batches = " | ".join(
         ", ".join(str(sum(len(rows) for rows in batch)) for batch in batches) for batches in setting.queries
@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
         outcome = search(setting)
         verdict = "all hold" if outcome.broken is None else f"BROKEN: {outcome.broken.name}: {outcome.broken.seen}"
         is_right &= outcome.broken is None
-        say(f"  {outcome.states:>8} states {outcome.moves:>9} moves  {verdict}  ({told(setting)})\n")
+        say(f"  {outcome.states:>8} states {outcome.moves:>9} moves  {verdict}  ({title_of(setting)})\n")
         for line in outcome.story:
             say(f"             {line}\n")
         sys.stdout.flush()

@@ -32,8 +32,8 @@ class Driver:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        told = {"runs": list(runs), "master": master, "folder": str(folder), "settings": dict(settings or {})}
-        self._arguments = json.dumps(told)
+        arguments = {"runs": list(runs), "master": master, "folder": str(folder), "settings": dict(settings or {})}
+        self._arguments = json.dumps(arguments)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "Driver":

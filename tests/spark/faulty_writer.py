@@ -77,13 +77,13 @@ class FaultyTask(WriteTask):
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         assert self.fault is not None
         try:
-            told = list(super().__call__(rows))
+            results = list(super().__call__(rows))
         except ClaimRefused:
             Path(self.fault.flag).with_suffix(".refused").touch()
             raise
-        if any(batch.num_rows for batch in told):
+        if any(batch.num_rows for batch in results):
             self.fault.reach("written", self.batch.number, self.lease)
-        yield from told
+        yield from results
 
     def _claimed(self, encoded: Iterator[pa.RecordBatch], attempt: int) -> Iterator[list[Addressed]]:
         assert self.fault is not None

@@ -23,8 +23,8 @@ class FakeRegistry:
 
     def register(self, subject: str, kind: str, text: str, *, serialized: str = "", references: Any = ()) -> int:
         number = len(self._schemas) + 1
-        told = {"id": number, "schemaType": kind, "schema": text, "references": list(references)}
-        self._schemas.append(told | {"serialized": serialized})
+        response = {"id": number, "schemaType": kind, "schema": text, "references": list(references)}
+        self._schemas.append(response | {"serialized": serialized})
         self._subjects.setdefault(subject, []).append(number)
         return number
 
@@ -38,13 +38,13 @@ class FakeRegistry:
             number = versions[-1 if parts[3] == "latest" else int(parts[3]) - 1] if versions else None
         if number is None or number > len(self._schemas):
             return None
-        told = dict(self._schemas[number - 1])
-        serialized = told.pop("serialized")
+        response = dict(self._schemas[number - 1])
+        serialized = response.pop("serialized")
         if query.get("format") == ["serialized"] and serialized:
-            told["schema"] = serialized
-        if told["schemaType"] == "AVRO":
-            del told["schemaType"]  # As registries do: it is what there was first.
-        return told
+            response["schema"] = serialized
+        if response["schemaType"] == "AVRO":
+            del response["schemaType"]  # As registries do: it is what there was first.
+        return response
 
 
 @contextmanager
@@ -64,8 +64,8 @@ def serving() -> Iterator[FakeRegistry]:
             else:
                 self._send(200, found)
 
-        def _send(self, status: int, told: dict[str, Any]) -> None:
-            body = json.dumps(told).encode()
+        def _send(self, status: int, response: dict[str, Any]) -> None:
+            body = json.dumps(response).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

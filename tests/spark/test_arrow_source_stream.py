@@ -149,9 +149,9 @@ def test_a_killed_driver_resumes_from_its_checkpoint(
     assert done.returncode != 0
     run_eos(spark, bootstrap, name, checkpoint, **more)
     assert output_of(bootstrap, name) == wanted
-    asked = [ConsumerGroupTopicPartitions(more["groupId"], [TopicPartition(f"{name}-in", p) for p in range(3)])]
+    groups = [ConsumerGroupTopicPartitions(more["groupId"], [TopicPartition(f"{name}-in", p) for p in range(3)])]
     asker = admin(bootstrap)
-    (found,) = [one.result(SECONDS) for one in asker.list_consumer_group_offsets(asked).values()]
+    (found,) = [one.result(SECONDS) for one in asker.list_consumer_group_offsets(groups).values()]
     assert [one.offset for one in found.topic_partitions] == [len(wanted) // 3] * 3
 
 

@@ -115,8 +115,8 @@ def test_two_drivers_on_one_checkpoint(
         status = first.wait()
         if step != "ended":  # Behind it lies nothing but Spark's own note, which Spark itself guards.
             assert status != 0
-            told = ("older copy",) if step == "starting" else ("SinkTakenOver", "TransactionAborted")
-            assert any(words in first.said() for words in told), first.said()
+            errors = ("older copy",) if step == "starting" else ("SinkTakenOver", "TransactionAborted")
+            assert any(words in first.said() for words in errors), first.said()
     right(bootstrap, name, wanted)
 
 

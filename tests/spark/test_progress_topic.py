@@ -26,14 +26,14 @@ def bootstrap(target: Target) -> str:
 
 
 def run(bootstrap: str, story: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
-    async def told() -> None:
+    async def run_story() -> None:
         client = await Client.connect(bootstrap)
         try:
             await story(client)
         finally:
             await client.close()
 
-    asyncio.run(told())
+    asyncio.run(run_story())
 
 
 def neighbours(progress: ProgressTopic, count: int) -> list[str]:

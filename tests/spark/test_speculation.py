@@ -37,7 +37,7 @@ class Story:
         self.wanted = input_of(bootstrap, name)
         self._cluster = cluster
 
-    def told(self, folder: Path, fault: str, **more: Any) -> tuple[bool, str]:
+    def run_once(self, folder: Path, fault: str, **more: Any) -> tuple[bool, str]:
         """Whether the batch with the slow task was done by the driver that met it, and what that one said.
 
         On a loaded machine other tasks are slow, too, and may stop a query of one writer before that.
@@ -71,14 +71,14 @@ def story(bootstrap: str, name: str, checkpoint: str, cluster: Cluster) -> Story
 @pytest.mark.parametrize("step", ["opened", "written"])
 def test_a_task_that_never_ends_is_overtaken(spark: Any, story: Story, tmp_path: Path, step: str) -> None:
     """The batch is done although its first attempt never is: so there was a second one, and Spark took its word."""
-    done, said = story.told(tmp_path, f"wait@{step}")
+    done, said = story.run_once(tmp_path, f"wait@{step}")
     assert done, said
     story.is_right_after_a_restart(spark)
 
 
 def test_the_second_attempt_fences_the_first_and_the_query_continues(spark: Any, story: Story, tmp_path: Path) -> None:
     """It wakes up with rows in its hands and its lease taken; the task fails, the second attempt is Spark's answer."""
-    done, said = story.told(tmp_path, "overtaken@writing")
+    done, said = story.run_once(tmp_path, "overtaken@writing")
     assert done, said
     assert is_fence(Path(f"{flag_of(story.checkpoint)}.error").read_text())
     story.is_right_after_a_restart(spark)
@@ -88,7 +88,7 @@ def test_spark_believes_the_attempt_that_is_fenced(spark: Any, story: Story, tmp
     """It had written everything before it lost its lease, and ends first. The commit is refused, the query fails and
     says why; a restart replays the batch.
     """
-    done, said = story.told(tmp_path, "overtaken@written")
+    done, said = story.run_once(tmp_path, "overtaken@written")
     assert not done
     assert is_fence(said), said
     story.is_right_after_a_restart(spark)
@@ -96,7 +96,7 @@ def test_spark_believes_the_attempt_that_is_fenced(spark: Any, story: Story, tmp
 
 def test_with_many_writers_the_first_attempt_wins(story: Story, tmp_path: Path) -> None:
     """Every batch, this one too, was written once: nothing had to be aborted."""
-    done, said = story.told(tmp_path, "yield@claimed", many=True, tasks=2)
+    done, said = story.run_once(tmp_path, "yield@claimed", many=True, tasks=2)
     assert done, said
     assert Path(flag_of(story.checkpoint)).with_suffix(".refused").exists()
     story.is_right()
@@ -105,7 +105,7 @@ def test_with_many_writers_the_first_attempt_wins(story: Story, tmp_path: Path) 
 
 def test_a_writer_dying_after_its_copy_was_refused(story: Story, tmp_path: Path) -> None:
     """What it claimed nobody inherits: Spark gives the stage up, and the whole batch is written again."""
-    done, said = story.told(tmp_path, "die@claimed", many=True, tasks=2)
+    done, said = story.run_once(tmp_path, "die@claimed", many=True, tasks=2)
     assert done, said
     assert Path(flag_of(story.checkpoint)).with_suffix(".refused").exists()
     story.is_right()

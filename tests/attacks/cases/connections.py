@@ -99,8 +99,8 @@ def unacknowledged_producer(trial: Trial, *, batches: int) -> None:
 def unread_answers(trial: Trial, *, connections: int, requests: int) -> None:
     """Small requests with large answers, DescribeConfigs of the broker with its documentation, that nobody reads."""
     resources = [DescribeConfigsResource(resource_type=BROKER_RESOURCE, resource_name="1", configuration_keys=None)]
-    asked = DescribeConfigsRequest(resources=resources, include_synonyms=True, include_documentation=True)
-    request = request_frame(asked, 4, 1)
+    message = DescribeConfigsRequest(resources=resources, include_synonyms=True, include_documentation=True)
+    request = request_frame(message, 4, 1)
     for _ in range(connections):
         link = trial.connect(receive_buffer=4096, seconds=2)
         link.send_if_open(request * requests)

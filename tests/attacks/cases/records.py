@@ -126,8 +126,8 @@ def many_producers(trial: Trial, *, producers: int) -> None:
             requests.clear()
             for _ in range(200):
                 link.frame()
-    asked = DescribeProducersRequest(topics=[TopicRequest(name="producers", partition_indexes=[0])])
-    answered = link.request(asked, 0).topics[0].partitions[0]
+    request = DescribeProducersRequest(topics=[TopicRequest(name="producers", partition_indexes=[0])])
+    answered = link.request(request, 0).topics[0].partitions[0]
     trial.note(f"{len(answered.active_producers)} producers are described")
 
 

@@ -33,14 +33,14 @@ def tried(defect: Defect, reach: Reach) -> Verdict:
     code = code_with(defect)
     mutant = Mutant(defect.name, "", plant=lambda: _given(defect.place, code))
     tests = [" ".join(reach.tests[:AT_ONCE])] if reach.tests else []
-    asked: tuple[tuple[str, Callable[[], str]], ...] = (
+    kinds: tuple[tuple[str, Callable[[], str]], ...] = (
         ("test", lambda: _asked(tests, mutant, PATIENCE)),
         ("scenario", lambda: _asked(reach.scenarios, mutant, PATIENCE)),
         ("seed", lambda: _asked(reach.seeds, mutant, PATIENCE)),
         ("types", lambda: _types(defect)),
         ("seed", lambda: _asked([f"simulation {MORE_SEEDS}"], mutant, MORE_PATIENCE)),
     )
-    for kind, ask_them in asked:
+    for kind, ask_them in kinds:
         if said := ask_them():
             return Verdict.of(defect, kind, said, time.monotonic() - began)
     return Verdict.of(defect, "", "", time.monotonic() - began)

@@ -12,9 +12,9 @@ def two_owners(history: History) -> Iterator[str]:
     if history.forgets_offsets:
         return  # groups are looked at all the time
     owners: dict[tuple[str, int, int, Place], str] = {}
-    for told in history.ownerships:
-        steps = sum(step <= told.asked_at for step in history.steps_ahead)
-        for place in told.places:
-            owner = owners.setdefault((told.group, told.generation, steps, place), told.member)
-            if owner != told.member:
-                yield f"{place} belongs to {owner} and to {told.member} in generation {told.generation}"
+    for ownership in history.ownerships:
+        steps = sum(step <= ownership.asked_at for step in history.steps_ahead)
+        for place in ownership.places:
+            owner = owners.setdefault((ownership.group, ownership.generation, steps, place), ownership.member)
+            if owner != ownership.member:
+                yield f"{place} belongs to {owner} and to {ownership.member} in generation {ownership.generation}"

@@ -14,9 +14,9 @@ def going_back(history: History) -> Iterator[str]:
     looks: dict[Place, list[tuple[int, int, Look, str]]] = {}
     for reading in history.readings:
         for look in reading.looks:
-            told = looks.setdefault(look.place, [])
-            told.append((look.time, 0, look, reading.reader))
-            told.append((look.sent_at, 1, look, reading.reader))
+            known = looks.setdefault(look.place, [])
+            known.append((look.time, 0, look, reading.reader))
+            known.append((look.sent_at, 1, look, reading.reader))
     for place, events in looks.items():
         if place[0] in history.forgotten:
             continue
@@ -24,8 +24,8 @@ def going_back(history: History) -> Iterator[str]:
         best = {"high watermark": -1, "last stable offset": -1, "log start": -1}
         floors: dict[int, dict[str, int]] = {}
         first_told: dict[tuple[str, int], int] = {}
-        for _, asked, look, reader in events:
-            if asked:
+        for _, is_request, look, reader in events:
+            if is_request:
                 floors[id(look)] = dict(best)
                 continue
             found = _told(look)

@@ -47,13 +47,13 @@ class Committer:
     async def commit(self, partition: int, step: int) -> None:
         known = self._known(partition)
         known.sent = max(known.sent, 0) + step
-        asked = OffsetCommitRequestPartition(
+        committed = OffsetCommitRequestPartition(
             partition_index=partition, committed_offset=known.sent, committed_metadata=None
         )
         request = OffsetCommitRequest(
             group_id=self._group,
             member_id="",
-            topics=[OffsetCommitRequestTopic(name="a", partitions=[asked])],
+            topics=[OffsetCommitRequestTopic(name="a", partitions=[committed])],
         )
         answer = await self._session.ask(request, 8)
         code = answer.topics[0].partitions[0].error_code

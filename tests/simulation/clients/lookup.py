@@ -14,11 +14,11 @@ EARLIEST, LATEST = -2, -1
 
 async def offset_at(session: Session, place: Place, timestamp: int, isolation: int) -> int | None:
     """ListOffsets, until it is answered; None where there is no such topic."""
-    asked = ListOffsetsPartition(partition_index=place[1], timestamp=timestamp)
+    partition = ListOffsetsPartition(partition_index=place[1], timestamp=timestamp)
     request = ListOffsetsRequest(
         replica_id=-1,
         isolation_level=isolation,
-        topics=[ListOffsetsTopic(name=place[0], partitions=[asked])],
+        topics=[ListOffsetsTopic(name=place[0], partitions=[partition])],
         timeout_ms=1000,
     )
     while True:

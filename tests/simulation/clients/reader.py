@@ -172,8 +172,8 @@ class Reader:
         records: list[Any] = list(visible_records(data, aborted, position))
         end = max((header.next_offset for _, header in headers_in(data)), default=position)
         values = [(record.offset, _number_of(record)) for record in records]
-        told = (found.high_watermark, found.last_stable_offset)
-        time = history.note("saw", self.session.name, place, position, end, *told, values)
+        offsets = (found.high_watermark, found.last_stable_offset)
+        time = history.note("saw", self.session.name, place, position, end, *offsets, values)
         self.reading.looks.append(
             Look(
                 time=time,

@@ -86,6 +86,6 @@ def test_a_log_opened_meanwhile_is_reported_with_its_state() -> None:
 
     recovery_points, start_offsets = gathered(lambda: list(opened), open_another)
     assert len(opened) > 10
-    told = [recovery_points["t", partition.index] for partition in opened[:-1]]
-    assert told == [7] * len(told)
+    results = [recovery_points["t", partition.index] for partition in opened[:-1]]
+    assert results == [7] * len(results)
     assert not any(("t", partition.index) in start_offsets for partition in opened[:-1]), "it starts at 0 now"

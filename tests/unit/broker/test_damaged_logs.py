@@ -56,8 +56,8 @@ async def fetched(node: Node, topic: str, offset: int = 0) -> tuple[int, int]:
     request = FetchRequest(
         max_wait_ms=1000, min_bytes=1, max_bytes=1 << 20, topics=[FetchTopic(topic=topic, partitions=[wanted])]
     )
-    told = (await handle(node.services, request, 12)).responses[0].partitions[0]
-    return told.error_code, len(told.records or b"")
+    response = (await handle(node.services, request, 12)).responses[0].partitions[0]
+    return response.error_code, len(response.records or b"")
 
 
 async def produced(node: Node, topic: str) -> int:

@@ -29,18 +29,18 @@ class Client:
         self.version = version
 
     def fetch(
-        self, session_id: int, epoch: int, asked: dict[int, int], forgotten: tuple[int, ...] = (), version: int = 0
+        self, session_id: int, epoch: int, offsets: dict[int, int], forgotten: tuple[int, ...] = (), version: int = 0
     ) -> FetchView:
         partitions = [
             FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=100)
-            for index, offset in asked.items()
+            for index, offset in offsets.items()
         ]
         request = FetchRequest(
             max_wait_ms=0,
             min_bytes=0,
             session_id=session_id,
             session_epoch=epoch,
-            topics=[FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=partitions)] if asked else [],
+            topics=[FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=partitions)] if offsets else [],
             forgotten_topics_data=[ForgottenTopic(topic="t", topic_id=TOPIC_ID, partitions=list(forgotten))],
         )
         return self.sessions.view(request, version or self.version, self.now_ms, self.connection_id)

@@ -241,8 +241,8 @@ def test_the_producers_of_one_partition_give_way() -> None:
             state.apply_data(read_header(batch), state.offset, 1)
         turns = Turns(services.environment)
         named = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
-        (told,) = (await handle(services, named, 0)).topics[0].partitions
-        assert [(one.producer_id, one.last_sequence) for one in told.active_producers] == [(n, 7) for n in INDEXES]
+        (result,) = (await handle(services, named, 0)).topics[0].partitions
+        assert [(one.producer_id, one.last_sequence) for one in result.active_producers] == [(n, 7) for n in INDEXES]
         assert turns.waited >= 5
 
     with_node(story)
@@ -280,8 +280,8 @@ def test_all_offsets_of_a_group_give_way() -> None:
         topics = [OffsetCommitRequestTopic(name="t", partitions=offsets)]
         await handle(services, OffsetCommitRequest(group_id="g", member_id="", topics=topics), 8)
         turns = Turns(services.environment)
-        (told,) = (await handle(services, OffsetFetchRequest(group_id="g", topics=None), 7)).topics
-        assert [(one.partition_index, one.committed_offset) for one in told.partitions] == [
+        (result,) = (await handle(services, OffsetFetchRequest(group_id="g", topics=None), 7)).topics
+        assert [(one.partition_index, one.committed_offset) for one in result.partitions] == [
             (index, index) for index in range(count)
         ]
         # The answer for versions before 8 is put together in slices, too, and would wait as often.

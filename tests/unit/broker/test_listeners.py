@@ -41,10 +41,10 @@ def test_a_port_that_is_taken_is_refused_in_words() -> None:
 
 def test_the_advertised_address_is_the_configured_or_listening_one() -> None:
     bound = [Endpoint("A", "127.0.0.1", 4000), Endpoint("B", "127.0.0.1", 4001)]
-    told = advertised(bound, parse_listeners("B://broker.example:0"))
-    assert told == {"A": bound[0], "B": Endpoint("B", "broker.example", 4001)}
+    endpoints = advertised(bound, parse_listeners("B://broker.example:0"))
+    assert endpoints == {"A": bound[0], "B": Endpoint("B", "broker.example", 4001)}
 
 
 def test_a_wildcard_address_is_never_advertised() -> None:
-    told = advertised([Endpoint("A", "0.0.0.0", 4000)], [])
-    assert told["A"].host not in ("", "0.0.0.0")
+    endpoints = advertised([Endpoint("A", "0.0.0.0", 4000)], [])
+    assert endpoints["A"].host not in ("", "0.0.0.0")

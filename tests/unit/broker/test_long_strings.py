@@ -24,7 +24,7 @@ from protocol.errors import ProtocolError
 from protocol.framing import read_response
 from protocol.schema import FieldSchema, schema_of
 from tests.attacks.structures import Structure, World
-from tests.unit.groups.wire import Broker, told
+from tests.unit.groups.wire import Broker, run_story
 
 LENGTHS = (32_700, 32_766, 32_767, 32_768, 65_535)
 PATIENCE_S = 0.05
@@ -157,6 +157,6 @@ def test_every_string_fits_into_a_response_or_record(
                 failures.append(f"{what}: {error!r}"[:300])
 
     with caplog.at_level(logging.ERROR):
-        told(story, tmp_path)
+        run_story(story, tmp_path)
     assert failures == []
     assert [record.getMessage() for record in caplog.records if record.exc_info] == []

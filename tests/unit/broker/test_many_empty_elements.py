@@ -275,10 +275,10 @@ def test_nobody_changes_more_at_once_than_may_be(
         await services.topics.create([topic("t", 2, configs={"retention.ms": "7"})])
         before = services.cluster.shard.log.end_offset
         turns = Turns(services.environment)
-        told = results(await handle(services, request_of(), version))
-        assert {one.error_code for one in told} <= {ErrorCode.POLICY_VIOLATION, ErrorCode.INVALID_PARTITIONS}
+        responses = results(await handle(services, request_of(), version))
+        assert {one.error_code for one in responses} <= {ErrorCode.POLICY_VIOLATION, ErrorCode.INVALID_PARTITIONS}
         assert services.cluster.shard.log.end_offset == before
-        assert len(told) == 1 or turns.waited >= 5 * len(told) // COUNT
+        assert len(responses) == 1 or turns.waited >= 5 * len(responses) // COUNT
 
     with_node(story)
 

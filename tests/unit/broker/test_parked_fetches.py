@@ -29,10 +29,10 @@ def test_a_fetch_that_waited_for_an_abort_lists_it(tmp_path: Any) -> None:
         assert not done and len(node.waiting) == 1
         await end(node, identity, commit=False)
         answer = await waiting
-        told = answer.responses[0].partitions[0]
-        assert told.last_stable_offset == partitions_of(node)[0].end_offset == 2
-        assert told.records
-        aborted = [(entry.producer_id, entry.first_offset) for entry in told.aborted_transactions]
+        response = answer.responses[0].partitions[0]
+        assert response.last_stable_offset == partitions_of(node)[0].end_offset == 2
+        assert response.records
+        aborted = [(entry.producer_id, entry.first_offset) for entry in response.aborted_transactions]
         assert aborted == [(identity.producer_id, 0)]
 
     in_a_node(story, tmp_path)

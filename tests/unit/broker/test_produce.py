@@ -79,7 +79,7 @@ def produce(
 
 
 def errors_of(answer: Any) -> list[int]:
-    return [told.error_code for topic in answer.responses for told in topic.partition_responses]
+    return [responses.error_code for topic in answer.responses for responses in topic.partition_responses]
 
 
 def test_acks_all_waits_for_durability_and_acks_1_does_not() -> None:
@@ -156,8 +156,8 @@ def test_acks_all_waits_for_the_last_partition() -> None:
             await asyncio.sleep(0)
         assert not answer.answer.done()
         disk.let_go()
-        told = (await answer.answer).responses[0].partition_responses
-        assert [(one.error_code, one.base_offset) for one in told] == [
+        responses = (await answer.answer).responses[0].partition_responses
+        assert [(one.error_code, one.base_offset) for one in responses] == [
             (ErrorCode.NONE, 0), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1), (ErrorCode.KAFKA_STORAGE_ERROR, -1)
         ]  # fmt: skip
 

@@ -71,9 +71,9 @@ class Story:
 
 @pytest.fixture
 def story(tmp_path: Path) -> Iterator[Story]:
-    told = Story(tmp_path / "data")
-    yield told
-    told.files.close()
+    made = Story(tmp_path / "data")
+    yield made
+    made.files.close()
 
 
 async def frame(loop: asyncio.AbstractEventLoop, client: socket.socket) -> tuple[int, bytes]:

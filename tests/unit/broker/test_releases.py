@@ -23,13 +23,13 @@ class Clock(WorkClock):
 
 def test_few_answers_are_there_at_once() -> None:
     async def story() -> None:
-        releases, told = Releases(TimeSlice(WorkClock().now)), list[int]()
+        releases, results = Releases(TimeSlice(WorkClock().now)), list[int]()
         for number in range(AT_ONCE):
-            releases.put(told.append, number)
-        assert told == list(range(AT_ONCE))
+            releases.put(results.append, number)
+        assert results == list(range(AT_ONCE))
         await asyncio.sleep(0)
-        releases.put(told.append, AT_ONCE)
-        assert told[-1] == AT_ONCE, "another turn, another few"
+        releases.put(results.append, AT_ONCE)
+        assert results[-1] == AT_ONCE, "another turn, another few"
 
     asyncio.run(story())
 
@@ -60,29 +60,29 @@ def test_thousands_of_responses_are_released_in_slices_and_in_order() -> None:
 
 def test_what_comes_later_does_not_overtake() -> None:
     async def story() -> None:
-        releases, told = Releases(TimeSlice(WorkClock().now)), list[int]()
+        releases, results = Releases(TimeSlice(WorkClock().now)), list[int]()
         for number in range(MANY):
-            releases.put(told.append, number)
+            releases.put(results.append, number)
             if number % 500 == 0:
                 await asyncio.sleep(0)
-        while len(told) < MANY:
+        while len(results) < MANY:
             await asyncio.sleep(0)
-        assert told == list(range(MANY))
+        assert results == list(range(MANY))
         for _ in range(10):
             await asyncio.sleep(0)
-        releases.put(told.append, MANY)
-        assert told[-1] == MANY, "nobody waits any more"
+        releases.put(results.append, MANY)
+        assert results[-1] == MANY, "nobody waits any more"
 
     asyncio.run(story())
 
 
 def test_nobody_is_forgotten_when_the_node_stops() -> None:
     async def story() -> None:
-        releases, told = Releases(TimeSlice(WorkClock().now)), list[int]()
+        releases, results = Releases(TimeSlice(WorkClock().now)), list[int]()
         for number in range(100):
-            releases.put(told.append, number)
+            releases.put(results.append, number)
         releases.flush()
-        assert told == list(range(100))
+        assert results == list(range(100))
         for _ in range(10):
             await asyncio.sleep(0)
 

@@ -197,8 +197,8 @@ def test_records_that_were_deleted_do_not_come_back() -> None:
         partition = await opened(node)
         for value in (b"a", b"b", b"c"):
             await (append(partition, value) or asyncio.sleep(0))
-        asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
-        answer = await handle(node.services, DeleteRecordsRequest(topics=[asked], timeout_ms=1000), 2)
+        deletion = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
+        answer = await handle(node.services, DeleteRecordsRequest(topics=[deletion], timeout_ms=1000), 2)
         assert answer.topics[0].partitions[0].low_watermark == 2
         cut.append(files.crash(Random(1)))
 
@@ -256,11 +256,11 @@ def test_waits_for_a_deleted_partition_end_at_once() -> None:
         partition = await opened(node)
         waiting = append(partition, b"v")
         assert waiting is not None
-        told: list[ErrorCode] = []
+        results: list[ErrorCode] = []
         markers = UncommittedMarkers()
-        markers.wait(partition, 1, told.append)
+        markers.wait(partition, 1, results.append)
         partition.discard()
-        assert told == [ErrorCode.UNKNOWN_TOPIC_ID]
+        assert results == [ErrorCode.UNKNOWN_TOPIC_ID]
         with pytest.raises(PartitionError):
             await waiting
 
@@ -273,11 +273,11 @@ def test_deleting_a_topic_with_pending_markers_completes_the_transaction() -> No
 
     async def story(node: Node) -> None:
         partition = await opened(node)
-        told: list[Any] = []
+        results: list[Any] = []
         markers = UncommittedMarkers()
-        markers.wait(partition, partition.end_offset + 1, told.append)
+        markers.wait(partition, partition.end_offset + 1, results.append)
         await node.services.topics.delete([DeleteTopicState(name="t", topic_id=bytes(16))])
-        assert told == [ErrorCode.UNKNOWN_TOPIC_ID]
+        assert results == [ErrorCode.UNKNOWN_TOPIC_ID]
 
     life(files, story)
 

@@ -177,9 +177,9 @@ def with_node(
             services = await node.start(endpoints)
             if opened:
                 await services.topics.wait_until_open()
-            told = await story(services)
+            result = await story(services)
             await node.stop()
-            return told
+            return result
         finally:
             environment.close()
             if files is not None:

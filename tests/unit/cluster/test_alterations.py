@@ -89,8 +89,8 @@ def test_a_resource_changes_whole_or_not_at_all(
     change: tuple[str, int, str | None], code: int, sentence: str | None
 ) -> None:
     rig = with_topic()
-    told, message = alter(rig, TOPIC, "t", ("segment.ms", SET, "7"), change)
-    assert told == code and (sentence is None or message == sentence)
+    error, message = alter(rig, TOPIC, "t", ("segment.ms", SET, "7"), change)
+    assert error == code and (sentence is None or message == sentence)
     assert configs(rig) == {"retention.ms": "5"}
 
 

@@ -116,20 +116,20 @@ def test_producer_ids_come_in_blocks_that_never_overlap() -> None:
 
 def test_a_block_is_answered_only_when_it_is_durable() -> None:
     rig = ClusterRig(MemoryShardLog(durable=False))
-    told: list[Any] = []
+    results: list[Any] = []
 
     class Told:
         def release(self, answer: Any) -> None:
-            told.append(answer)
+            results.append(answer)
 
         def refuse(self, error: ErrorCode) -> None:
             raise AssertionError(error)
 
     ticket = Told()
     rig.shard.submit(lambda machine, now_ms: machine.take_producer_ids(ticket, 1, 0), ticket)
-    assert told == []
+    assert results == []
     rig.log.sync()
-    assert told[0].first == 0
+    assert results[0].first == 0
 
 
 def test_the_last_producer_id_of_all_is_not_run_over() -> None:

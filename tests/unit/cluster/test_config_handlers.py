@@ -53,24 +53,24 @@ def test_a_topic_setting_falls_back_to_broker_and_default() -> None:
     async def story(node: Services) -> None:
         await node.topics.create([topic("t")])
 
-        async def told() -> tuple[str, int, list[tuple[str, str, int]]]:
+        async def described() -> tuple[str, int, list[tuple[str, str, int]]]:
             _, configs = await describe(node, TOPIC, "t", "retention.ms")
             one = configs["retention.ms"]
             return one.value, one.config_source, [(s.name, s.value, s.source) for s in one.synonyms]
 
         minutes = ("log.retention.minutes", "2", STATIC)
-        assert await told() == ("120000", STATIC, [minutes])
+        assert await described() == ("120000", STATIC, [minutes])
         await change(node, BROKER, "", log_retention_ms="3000")
         cluster = ("log.retention.ms", "3000", DYNAMIC_DEFAULT)
-        assert await told() == ("3000", DYNAMIC_DEFAULT, [cluster, minutes])
+        assert await described() == ("3000", DYNAMIC_DEFAULT, [cluster, minutes])
         await change(node, BROKER, "1", log_retention_ms="4000")
         own = ("log.retention.ms", "4000", DYNAMIC)
-        assert await told() == ("4000", DYNAMIC, [own, cluster, minutes])
+        assert await described() == ("4000", DYNAMIC, [own, cluster, minutes])
         await change(node, TOPIC, "t", retention_ms="5000")
-        assert await told() == ("5000", OF_TOPIC, [("retention.ms", "5000", OF_TOPIC), own, cluster, minutes])
+        assert await described() == ("5000", OF_TOPIC, [("retention.ms", "5000", OF_TOPIC), own, cluster, minutes])
         await change(node, TOPIC, "t", retention_ms=None)
         await change(node, BROKER, "1", log_retention_ms=None)
-        assert await told() == ("3000", DYNAMIC_DEFAULT, [cluster, minutes])
+        assert await described() == ("3000", DYNAMIC_DEFAULT, [cluster, minutes])
 
     with_node(story, settings={"log.retention.minutes": "2"})
 
@@ -132,15 +132,15 @@ def test_what_tools_look_for_on_a_broker_is_there() -> None:
 
 def test_advertised_listeners_are_static_when_configured() -> None:
     """As in Kafka, which has the default, null, where nothing is said (a scenario has verified it)."""
-    told = "PLAINTEXT://broker.example:9092"
+    described = "PLAINTEXT://broker.example:9092"
 
     async def story(node: Services) -> None:
         _, configs = await describe(node, BROKER, "1", "advertised.listeners")
         one = configs["advertised.listeners"]
-        assert (one.value, one.config_source, one.read_only) == (told, STATIC, True)
-        assert [(s.name, s.value, s.source) for s in one.synonyms] == [("advertised.listeners", told, STATIC)]
+        assert (one.value, one.config_source, one.read_only) == (described, STATIC, True)
+        assert [(s.name, s.value, s.source) for s in one.synonyms] == [("advertised.listeners", described, STATIC)]
 
-    with_node(story, settings={"advertised.listeners": told})
+    with_node(story, settings={"advertised.listeners": described})
 
 
 def test_a_compacted_topic_is_exactly_compact() -> None:

@@ -137,8 +137,8 @@ def test_operations_are_returned_only_when_requested() -> None:
         request = asking("a")
         (plain,) = (await handle(node, request, 13)).topics
         request.include_topic_authorized_operations = True
-        (asked,) = (await handle(node, request, 13)).topics
-        assert (plain.topic_authorized_operations, asked.topic_authorized_operations) == (-(1 << 31), 3576)
+        (authorized,) = (await handle(node, request, 13)).topics
+        assert (plain.topic_authorized_operations, authorized.topic_authorized_operations) == (-(1 << 31), 3576)
         cluster = await handle(node, DescribeClusterRequest(include_cluster_authorized_operations=True), 1)
         assert cluster.cluster_authorized_operations == 8096
 
@@ -164,9 +164,9 @@ def test_partitions_are_described_page_by_page() -> None:
                 topics=[TopicRequest(name=name) for name in names], response_partition_limit=limit, cursor=at
             )
             answer = await handle(node, request, 0)
-            told = [(one.name, [part.partition_index for part in one.partitions]) for one in answer.topics]
+            described = [(one.name, [part.partition_index for part in one.partitions]) for one in answer.topics]
             following = answer.next_cursor
-            return told, None if following is None else (following.topic_name, following.partition_index)
+            return described, None if following is None else (following.topic_name, following.partition_index)
 
         assert await page([], 2, None) == ([("a", [0, 1])], ("a", 2))
         assert await page([], 2, ("a", 2)) == ([("a", [2]), ("b", [0])], ("b", 1))

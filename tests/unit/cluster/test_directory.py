@@ -58,11 +58,11 @@ def test_a_topic_is_not_there_before_it_is_durable() -> None:
     """What a crash could take away is shown to nobody."""
 
     async def story(node: Services) -> None:
-        asked = asyncio.ensure_future(node.topics.create([topic("t", 1)]))
+        creation = asyncio.ensure_future(node.topics.create([topic("t", 1)]))
         await asyncio.sleep(0)
         assert "t" in node.cluster.image.topics
         assert node.topics.by_name("t") is None
-        await asked
+        await creation
         assert node.topics.by_name("t") is not None
 
     with_node(story)
@@ -72,10 +72,10 @@ def test_a_deleted_topic_is_gone_and_its_successor_is_empty(tmp_path: Path) -> N
     async def story(node: Services) -> None:
         first = await created(node, "t")
         append(node, "t")
-        told: list[str] = []
-        node.topics.on_deleted(lambda gone: told.append(gone.name))
+        results: list[str] = []
+        node.topics.on_deleted(lambda gone: results.append(gone.name))
         await deleted(node, "t")
-        assert told == ["t"] and node.topics.by_name("t") is None and node.topics.by_id(first.topic_id) is None
+        assert results == ["t"] and node.topics.by_name("t") is None and node.topics.by_id(first.topic_id) is None
         assert first.partitions[0].discarded
         assert not (tmp_path / "t-0").exists()
         second = await created(node, "t")
@@ -166,8 +166,8 @@ def test_growing_keeps_what_is_there() -> None:
 
 def test_the_first_request_creates_the_topic_for_all() -> None:
     async def story(node: Services) -> None:
-        told = await asyncio.gather(*(node.topics.auto_create("t") for _ in range(5)))
-        assert set(told) == {ErrorCode.NONE}
+        results = await asyncio.gather(*(node.topics.auto_create("t") for _ in range(5)))
+        assert set(results) == {ErrorCode.NONE}
         found = node.topics.by_name("t")
         assert found is not None and len(found.partitions) == 2
         assert await node.topics.auto_create("bad name") is ErrorCode.INVALID_TOPIC_EXCEPTION

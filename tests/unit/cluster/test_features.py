@@ -31,7 +31,7 @@ async def update(node: Services, *updates: FeatureUpdateKey, version: int = 2, v
     return await handle(node, request, version)
 
 
-async def told(node: Services) -> tuple[int, int]:
+async def finalized(node: Services) -> tuple[int, int]:
     """(epoch, level of transaction.version), as ApiVersions says."""
     request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
     answer = await handle(node, request, 4)
@@ -66,7 +66,7 @@ def test_what_is_refused_and_in_which_words(wanted: FeatureUpdateKey, sentence: 
                 PREFIX + sentence,
             )
             assert answer.results == []
-        assert (await told(node))[1] == 2
+        assert (await finalized(node))[1] == 2
 
     with_node(story, settings={"node.id": "1"})
 
@@ -79,13 +79,13 @@ def test_levels_change_while_running_and_the_epoch_only_grows() -> None:
         for wanted, level in [(to(0, SAFE), 0), (to(2), 2), (to(1, UNSAFE), 1), (to(1), 1), (to(2), 2)]:
             answer = await update(node, wanted)
             assert (answer.error_code, answer.error_message) == (0, None)
-            epoch, found = await told(node)
+            epoch, found = await finalized(node)
             assert found == level
             epochs.append(epoch)
         assert epochs == sorted(epochs) and epochs[0] < epochs[1] < epochs[2] == epochs[3] < epochs[4]
         assert (await update(node, to(2, SAFE))).error_code == 0
         refused = await update(node, to(0, SAFE), validate_only=True)
-        assert refused.error_code == 0 and (await told(node))[1] == 2
+        assert refused.error_code == 0 and (await finalized(node))[1] == 2
 
     with_node(story)
 
@@ -106,9 +106,9 @@ def test_a_disabled_level_stays_off_after_a_restart(tmp_path: Path) -> None:
 
     async def lower(node: Services) -> tuple[int, int]:
         await update(node, to(0, SAFE))
-        return await told(node)
+        return await finalized(node)
 
     epoch, level = with_node(lower, folder=tmp_path)
-    later_epoch, later_level = with_node(told, folder=tmp_path)
+    later_epoch, later_level = with_node(finalized, folder=tmp_path)
     assert (level, later_level) == (0, 0)
     assert later_epoch > epoch

@@ -64,8 +64,8 @@ def test_what_cannot_be_made_is_refused_and_leaves_no_trace(
     name: str, partitions: int, replication: int, configs: dict[str, str | None], code: int, sentence: str | None
 ) -> None:
     rig = ClusterRig()
-    ((told, message),) = rig.errors(topic(name, partitions, replication, configs)).values()
-    assert told == code
+    ((error, message),) = rig.errors(topic(name, partitions, replication, configs)).values()
+    assert error == code
     assert sentence is None or message == sentence
     assert rig.log.end_offset == 0
 

@@ -77,8 +77,8 @@ def seen(config: BrokerConfig, name: str) -> SEEN:
 
 def test_a_dynamic_change_notifies_subscribers_once() -> None:
     config = BrokerConfig({"message.max.bytes": "100"})
-    told: list[frozenset[str]] = []
-    config.subscribe(told.append)
+    changes: list[frozenset[str]] = []
+    config.subscribe(changes.append)
     config.apply_dynamic(cluster_wide={"message.max.bytes": "200"}, own={})
     assert seen(config, "message.max.bytes") == ("200", ConfigSource.DYNAMIC_DEFAULT_BROKER)
     config.apply_dynamic(cluster_wide={"message.max.bytes": "200"}, own={"message.max.bytes": "300"})
@@ -86,7 +86,7 @@ def test_a_dynamic_change_notifies_subscribers_once() -> None:
     config.apply_dynamic(cluster_wide={"message.max.bytes": "999"}, own={"message.max.bytes": "300"})
     config.apply_dynamic(cluster_wide={}, own={})
     assert seen(config, "message.max.bytes") == ("100", ConfigSource.STATIC_BROKER)
-    assert told == [frozenset({"message.max.bytes"})] * 3, "a change that changes nothing is not told"
+    assert changes == [frozenset({"message.max.bytes"})] * 3, "a change that changes nothing is not told"
 
 
 def test_what_cannot_change_while_running_does_not() -> None:

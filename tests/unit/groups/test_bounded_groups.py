@@ -13,7 +13,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroupsRequest
 from tests.harness.group_settings import FixedGroupSettings
 from tests.unit.groups.story import SESSION_MS, Story, joined, synced
-from tests.unit.groups.wire import Broker, commit, join, told
+from tests.unit.groups.wire import Broker, commit, join, run_story
 
 MOST_BYTES = 500_000
 LONG = "x" * 30_000
@@ -166,7 +166,7 @@ def test_empty_groups_are_searched_at_once_when_memory_is_scarce(tmp_path: Path)
             await asyncio.sleep(0.01)
             await broker.ask(join(group=f"more-{LONG}", session_ms=1), 9)
 
-    told(story, tmp_path, {"tallystick.groups.max.bytes": str(1 << 20), "group.min.session.timeout.ms": "1"})
+    run_story(story, tmp_path, {"tallystick.groups.max.bytes": str(1 << 20), "group.min.session.timeout.ms": "1"})
 
 
 def test_a_look_for_what_nobody_needs_changes_nothing_by_itself() -> None:

@@ -22,7 +22,7 @@ from protocol.messages.group_offsets import (
 )
 from protocol.messages.groups import LeaveGroupRequest, MemberIdentity
 from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
-from tests.unit.groups.wire import GROUP, NOBODY, Broker, commit, partition_errors, told
+from tests.unit.groups.wire import GROUP, NOBODY, Broker, commit, partition_errors, run_story
 
 TOPICS = ["a", "b"]
 """One partition each, and one step each."""
@@ -93,7 +93,7 @@ def test_a_member_that_leaves_has_committed_what_came_before(tmp_path: Path, mon
         assert partition_errors(answer) == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
         assert await fetched(broker) == [(7, 0), (-1, 0)]
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_a_transaction_that_ends_meanwhile_takes_no_more_offsets(
@@ -125,7 +125,7 @@ def test_a_transaction_that_ends_meanwhile_takes_no_more_offsets(
         assert partition_errors(answer)[1] is not ErrorCode.NONE
         assert await fetched(broker, stable=True) == [(-1, 0), (-1, 0)]
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_a_commit_between_two_questions_is_seen_by_the_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_a_commit_between_two_questions_is_seen_by_the_second(tmp_path: Path, mo
         after_the_first(monkeypatch, broker, commit_both)
         assert await fetched(broker) == [(1, 0), (2, 0)]
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 @pytest.mark.parametrize("version", [7, 9, 10])
@@ -170,4 +170,4 @@ def test_all_offsets_are_the_same_in_steps(version: int, tmp_path: Path, monkeyp
         assert len(topics) == 2
         assert [[one.committed_offset for one in topic.partitions] for topic in topics] == [[5, 6, 7]] * 2
 
-    told(story, tmp_path, {"num.partitions": "3"})
+    run_story(story, tmp_path, {"num.partitions": "3"})

@@ -24,8 +24,8 @@ from tests.unit.groups.wire import (
     commit,
     join,
     partition_errors,
+    run_story,
     sync,
-    told,
 )
 
 
@@ -44,7 +44,7 @@ def test_find_coordinator(tmp_path: Path) -> None:
         share = await broker.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=["a"]), 6)
         assert (share.coordinators[0].error_code, share.coordinators[0].node_id) == (ErrorCode.INVALID_REQUEST, -1)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_unknown_kinds_of_keys_are_refused_as_in_kafka(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_unknown_kinds_of_keys_are_refused_as_in_kafka(tmp_path: Path) -> None:
             (one,) = (await broker.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=["a"]), 6)).coordinators
             assert (one.error_code == 0, one.error_message[: len(malformed)]) == (kind == 0, words)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_without_a_coordinator_clients_are_sent_to_look_for_one(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_without_a_coordinator_clients_are_sent_to_look_for_one(tmp_path: Path) 
         assert (await broker.ask(beat, 4)).error_code == ErrorCode.NOT_COORDINATOR
         assert (await broker.ask(ListGroupsRequest(), 5)).groups == []
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_members_through_the_versions(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_members_through_the_versions(tmp_path: Path) -> None:
         assert (answer.error_code, answer.members[0].error_code) == (0, ErrorCode.UNKNOWN_MEMBER_ID)
         assert (await broker.ask(LeaveGroupRequest(group_id=GROUP, member_id=member), 0)).error_code == ErrorCode.NONE
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_members_stay_when_somebody_sets_the_clock_forward(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_members_stay_when_somebody_sets_the_clock_forward(tmp_path: Path) -> No
         due = [shard.machine.next_deadline_ms() for shard in broker.node.groups.all()]
         assert min(at_ms for at_ms in due if at_ms is not None) > broker.clock.wall_ms()
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_an_empty_group_id_is_refused_where_kafka_refuses_it(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_an_empty_group_id_is_refused_where_kafka_refuses_it(tmp_path: Path) -> 
         assert {answer.error_code for answer in refused} == {ErrorCode.INVALID_GROUP_ID}
         assert partition_errors(await broker.ask(commit(1, group_id=""), 8)) == [ErrorCode.NONE]
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_a_client_that_goes_away_while_it_waits_disturbs_nobody(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_client_that_goes_away_while_it_waits_disturbs_nobody(tmp_path: Path) 
         assert again.generation_id == 2
         assert [known.member_id for known in again.members] == [member, second]
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_unknown_groups(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_unknown_groups(tmp_path: Path) -> None:
         fetched = await broker.ask(OffsetFetchRequest(group_id="nobody", topics=None), 7)
         assert (fetched.error_code, fetched.topics) == (0, [])
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_groups_are_listed_and_deleted(tmp_path: Path) -> None:
@@ -179,4 +179,4 @@ def test_groups_are_listed_and_deleted(tmp_path: Path) -> None:
             one.member_id for one in (await broker.ask(DescribeGroupsRequest(groups=[GROUP]), 0)).groups[0].members
         }
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)

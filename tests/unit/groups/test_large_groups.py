@@ -16,7 +16,7 @@ from tests.harness.group_settings import FixedGroupSettings
 from tests.harness.memory_shard_log import CollectingTicket
 from tests.harness.turns import CallsPerTurn
 from tests.unit.groups.story import REBALANCE_MS, Story, joined, subscription, synced
-from tests.unit.groups.wire import Broker, told
+from tests.unit.groups.wire import Broker, run_story
 
 MEMBERS = 1_700
 PROTOCOLS = (("range", subscription("t")),)
@@ -142,4 +142,4 @@ def test_answers_to_many_leave_some_in_a_turn(tmp_path: Path) -> None:
         assert len(answered) == MEMBERS
         assert write.most <= 1024
 
-    told(story, tmp_path, {"group.initial.rebalance.delay.ms": "100"})
+    run_story(story, tmp_path, {"group.initial.rebalance.delay.ms": "100"})

@@ -27,7 +27,7 @@ from tests.unit.groups.wire import (
     Broker,
     commit,
     partition_errors,
-    told,
+    run_story,
 )
 
 
@@ -68,7 +68,7 @@ def test_offsets_by_name_and_by_id(tmp_path: Path) -> None:
         ]
         assert [(topic.topic_id, topic.partitions[0].committed_offset) for topic in second.topics] == [(topic_id, 2)]
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_group_errors_stand_where_the_version_has_room(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_group_errors_stand_where_the_version_has_room(tmp_path: Path) -> None:
         eighth = await broker.ask(OffsetFetchRequest(groups=groups), 8)
         assert eighth.groups[0].error_code == ErrorCode.NOT_COORDINATOR
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_offsets_of_unknown_partitions_cannot_be_deleted(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_offsets_of_unknown_partitions_cannot_be_deleted(tmp_path: Path) -> None
         missing = await broker.ask(OffsetDeleteRequest(group_id="nobody", topics=topics), 0)
         assert (missing.error_code, missing.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_deletions_larger_than_one_batch(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_deletions_larger_than_one_batch(tmp_path: Path) -> None:
         assert deleted.results[0].error_code == ErrorCode.NONE
         assert (await broker.ask(ListGroupsRequest(), 4)).groups == []
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_offsets_go_with_their_topic(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_offsets_go_with_their_topic(tmp_path: Path) -> None:
         fetched = await broker.ask(OffsetFetchRequest(group_id=GROUP, topics=None), 7)
         assert fetched.topics == []
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_offsets_in_a_transaction(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_offsets_in_a_transaction(tmp_path: Path) -> None:
             await asyncio.sleep(0)
         assert found == 7
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def staged(offset: int, **identity: Any) -> TxnOffsetCommitRequest:

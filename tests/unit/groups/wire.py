@@ -112,7 +112,7 @@ def commit(
     )
 
 
-def told(
+def run_story(
     story: Callable[[Broker], Awaitable[None]], folder: Path, settings: Mapping[str, str] = MappingProxyType({})
 ) -> None:
     """Run a story against a fresh node."""

@@ -47,8 +47,8 @@ def test_a_damaged_segment_is_not_copied(at: int, caplog: pytest.LogCaptureFixtu
     assert compact_all(rig) and compact_all(rig)
     assert contents(files, path) == before
     assert log_of(rig).size_bytes < size_bytes
-    told = [record.getMessage() for record in caplog.records if "damaged" in record.getMessage()]
-    assert len(told) == 1 and path in told[0]
+    warnings = [record.getMessage() for record in caplog.records if "damaged" in record.getMessage()]
+    assert len(warnings) == 1 and path in warnings[0]
 
 
 def test_records_are_not_sealed_again_over_a_wrong_checksum() -> None:

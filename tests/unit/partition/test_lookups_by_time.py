@@ -109,12 +109,12 @@ def test_rubbish_in_one_partition_holds_up_no_other() -> None:
         partition.log.append(rubbish(30), leader_epoch=1)
         partition.derived.producers.skip_to(1)
         await (append(partition, b"a") or asyncio.sleep(0))
-        asked = [ListOffsetsPartition(partition_index=index, timestamp=1) for index in (0, 1)]
+        topics = [ListOffsetsPartition(partition_index=index, timestamp=1) for index in (0, 1)]
         request = ListOffsetsRequest(
-            replica_id=-1, isolation_level=0, topics=[ListOffsetsTopic(name="t", partitions=asked)]
+            replica_id=-1, isolation_level=0, topics=[ListOffsetsTopic(name="t", partitions=topics)]
         )
         answer: Any = await handle(node.services, request, 5)
-        assert [(told.error_code, told.offset) for told in answer.topics[0].partitions] == [(0, 1), (0, -1)]
+        assert [(response.error_code, response.offset) for response in answer.topics[0].partitions] == [(0, 1), (0, -1)]
 
     life(SimulatedFiles(), story, num_partitions="2")
 
@@ -130,8 +130,8 @@ def test_records_that_are_not_durable_yet_can_be_deleted() -> None:
         for _ in range(5):
             await asyncio.sleep(0)
         answers = [
-            asyncio.ensure_future(handle(node.services, DeleteRecordsRequest(topics=[asked], timeout_ms=1000), 2))
-            for asked in (
+            asyncio.ensure_future(handle(node.services, DeleteRecordsRequest(topics=[topics], timeout_ms=1000), 2))
+            for topics in (
                 DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])
                 for offset in (1, 2)
             )
@@ -140,7 +140,7 @@ def test_records_that_are_not_durable_yet_can_be_deleted() -> None:
         assert beyond.topics[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert not answers[0].done()
         disk.let_go()
-        told = (await answers[0]).topics[0].partitions[0]
-        assert (told.error_code, told.low_watermark) == (ErrorCode.NONE, 1)
+        response = (await answers[0]).topics[0].partitions[0]
+        assert (response.error_code, response.low_watermark) == (ErrorCode.NONE, 1)
 
     life(SimulatedFiles(), story)

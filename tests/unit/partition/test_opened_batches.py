@@ -139,13 +139,13 @@ def test_one_lookup_at_a_time_opens_large_batches(rooms: Rooms) -> None:
             partition.committed_moved()
         await node.group_commit.wait_until_idle()
         disk = HeldSyncs(node)
-        asked = [asyncio.ensure_future(look_up(node, 0)) for _ in range(5)]
+        lookups = [asyncio.ensure_future(look_up(node, 0)) for _ in range(5)]
         for _ in range(10):
             await asyncio.sleep(0)
         assert len(disk._kept) == 1
         assert await look_up(node, 1) == 0
         disk.let_go()
-        assert [await one for one in asked] == [0] * 5
+        assert [await one for one in lookups] == [0] * 5
 
     life(SimulatedFiles(), story, num_partitions="2")
 

@@ -337,19 +337,19 @@ def test_records_are_deleted_up_to_the_high_watermark_only() -> None:
 def test_commit_waiters_are_notified_before_the_watchers() -> None:
     async def story() -> list[str]:
         rig = Rig()
-        told: list[str] = []
+        events: list[str] = []
         rig.produce(plain())
         rig.produce(plain())
         first, second = rig.partition.committed(1), rig.partition.committed(2)
         assert first is not None and second is not None and rig.partition.committed(0) is None
 
         def leave() -> None:
-            told.append(f"{first.done()} {second.done()}")
+            events.append(f"{first.done()} {second.done()}")
             rig.partition.unwatch(leave)
             rig.partition.unwatch(never)
 
         def never() -> None:
-            told.append("an unwatched one")
+            events.append("an unwatched one")
 
         rig.partition.watch(leave)
         rig.partition.watch(never)
@@ -357,7 +357,7 @@ def test_commit_waiters_are_notified_before_the_watchers() -> None:
         rig.partition.committed_moved()
         rig.produce(plain())
         rig.flush()
-        return told
+        return events
 
     assert asyncio.run(story()) == ["True True"]
 

@@ -28,9 +28,9 @@ class Watched(EosStreamWriter):
 
 def test_a_batch_without_tasks_has_nothing_to_decide() -> None:
     """It sends no request, unlike a batch with a task."""
-    with pytest.raises(Asked) as asked:
+    with pytest.raises(Asked) as raised:
         Watched(SETTINGS).commit([MESSAGE], 3)
-    assert asked.value.args == (MESSAGE.batch,)
+    assert raised.value.args == (MESSAGE.batch,)
     Watched(SETTINGS).commit([], 3)
 
 

@@ -30,9 +30,9 @@ from tallystick.client.errors import ConnectionLost, Fenced, KafkaError, Transac
     ],
 )
 def test_errors_say_what_was_done_and_what_to_do(error: Exception, kind: type[ConnectorError], words: str) -> None:
-    told = explained(error, "writing batch 7")
-    assert type(told) is kind
-    assert "writing batch 7" in str(told) and words in str(told)
+    explanation = explained(error, "writing batch 7")
+    assert type(explanation) is kind
+    assert "writing batch 7" in str(explanation) and words in str(explanation)
 
 
 def test_what_is_explained_already_stays_as_it_is() -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import pytest
 
-from tests.sink_model.__main__ import told
+from tests.sink_model.__main__ import title_of
 from tests.sink_model.explore import Outcome, Search
 from tests.sink_model.findings import FLAWED, SHORT, Wrong, search
 from tests.sink_model.kafka import ALL_RULES, OLD, TV2, Answer, Broker, Partition, Phase, Request, Row, deliver
@@ -18,7 +18,7 @@ from tests.sink_model.settings import Flaw, Mode, Setting
 searched = lru_cache(maxsize=None)(search)
 
 
-@pytest.mark.parametrize("setting", SHORT, ids=told)
+@pytest.mark.parametrize("setting", SHORT, ids=title_of)
 def test_the_protocol_holds_in_every_state(setting: Setting) -> None:
     """I1 to I6 and L1, whatever is late, lost, dead or doubled."""
     outcome = searched(setting)

@@ -54,9 +54,9 @@ def test_partitions_are_in_the_order_of_their_numbers() -> None:
 
 def test_json_has_ages_and_lags() -> None:
     (line,) = described_json(SinkState("s", OPEN, [BATCH], []), NOW)
-    told = json.loads(line)
-    assert told["transaction"]["open"] is True and told["transaction"]["age_ms"] == 12_300
-    assert (told["queries"][0]["age_ms"], told["queries"][0]["lag"]) == (150_000, 4)
+    shown = json.loads(line)
+    assert shown["transaction"]["open"] is True and shown["transaction"]["age_ms"] == 12_300
+    assert (shown["queries"][0]["age_ms"], shown["queries"][0]["lag"]) == (150_000, 4)
     decided = Transaction("PrepareAbort", 1, 1, 1, NOW, [])
     assert decided.is_open and decided.is_decided and not OPEN.is_decided
 

@@ -39,8 +39,8 @@ def test_a_topic_deleted_while_a_produce_waits_at_the_gate(
         data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch(identity))])]
         request = ProduceRequest(transactional_id="tx", acks=-1, timeout_ms=1000, topic_data=data)
         answer = await ask(node, request, 12)
-        told = answer.responses[0].partition_responses[0]
-        assert told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        response = answer.responses[0].partition_responses[0]
+        assert response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert (await end(node, identity, commit=True)).error_code == ErrorCode.NONE
         assert await node.transactions.wait_until_completed("tx", 10)
 

@@ -131,8 +131,8 @@ def test_the_level_changes_while_a_transaction_is_open(tmp_path: Any) -> None:
     in_a_node(story, tmp_path)
 
 
-@pytest.mark.parametrize(("level", "told"), [(0, 90), (1, 90), (2, 0)])
-def test_only_level_2_lets_a_broker_fenced_producer_continue(tmp_path: Any, level: int, told: int) -> None:
+@pytest.mark.parametrize(("level", "expected"), [(0, 90), (1, 90), (2, 0)])
+def test_only_level_2_lets_a_broker_fenced_producer_continue(tmp_path: Any, level: int, expected: int) -> None:
     """§2.9: after an abort by the broker itself, the late EndTxn(abort) of a TV2 client is its way back; the classic
     protocol has none (I12)."""
 
@@ -147,8 +147,8 @@ def test_only_level_2_lets_a_broker_fenced_producer_continue(tmp_path: Any, leve
         shard.submit(lambda machine, now_ms: machine.expire(late))
         await settled(node)
         answer = await end(node, identity, commit=False, version=5 if level == 2 else 4)
-        assert answer.error_code == told
-        if not told:
+        assert answer.error_code == expected
+        if not expected:
             assert answer.producer_epoch == identity.producer_epoch + 1
             await one_transaction(node, answer, MODERN, 0, commit=True)
 

@@ -156,16 +156,16 @@ def test_reads_are_small_and_supersede_each_other() -> None:
 
     class Watched(MemoryShardLog):
         def read(self, offset: int, max_bytes: int) -> list[Buffer]:
-            asked.append(max_bytes)
+            sizes.append(max_bytes)
             return super().read(offset, max_bytes)
 
-    asked: list[int] = []
+    sizes: list[int] = []
     log = Watched()
     for value in (b"1", b"2", b"3"):
         log.append([Record(b"a", value * (READ_BYTES - 1000))], stamp=None, now_ms=1)
     assert keys_replayed(log, 1 << 20, compacted=True) == [(b"a", 2)]
-    assert len(asked) == 3
-    assert max(asked) <= READ_BYTES
+    assert len(sizes) == 3
+    assert max(sizes) <= READ_BYTES
 
 
 def test_a_window_takes_no_more_than_it_may() -> None:

@@ -40,9 +40,9 @@ def test_a_transaction_that_ends_while_offsets_are_admitted(tmp_path: Any, monke
     in_a_node(story, tmp_path)
 
 
-@pytest.mark.parametrize(("version", "told"), [(1, 15), (2, 14)])
+@pytest.mark.parametrize(("version", "expected"), [(1, 15), (2, 14)])
 def test_a_coordinator_that_loads_has_another_name_for_old_clients(
-    version: int, told: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    version: int, expected: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """KAFKA-7296: they retry COORDINATOR_NOT_AVAILABLE, and give up at COORDINATOR_LOAD_IN_PROGRESS."""
 
@@ -60,7 +60,7 @@ def test_a_coordinator_that_loads_has_another_name_for_old_clients(
             topics=[TxnOffsetCommitRequestTopic(name="t", partitions=offsets)],
         )
         answer = await ask(node, request, version)
-        assert answer.topics[0].partitions[0].error_code == told
+        assert answer.topics[0].partitions[0].error_code == expected
 
     in_a_node(story, tmp_path)
 

@@ -99,7 +99,7 @@ def test_a_refused_append_refuses_every_ticket_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "expected"),
     [
         (3, 15),
         (19, 15),
@@ -115,11 +115,11 @@ def test_a_refused_append_refuses_every_ticket_and_changes_nothing() -> None:
         (52, 52),
     ],
 )
-def test_the_error_code_when_the_log_refuses(said: int, told: int) -> None:
+def test_the_error_code_when_the_log_refuses(said: int, expected: int) -> None:
     log = MemoryShardLog()
     shard = opened(log)
     log.refuse(ErrorCode(said))
-    assert ask(shard, "a").errors == [ErrorCode(told)]
+    assert ask(shard, "a").errors == [ErrorCode(expected)]
 
 
 def test_listeners_run_before_the_answers_of_the_same_moment() -> None:

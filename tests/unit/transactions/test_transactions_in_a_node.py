@@ -116,7 +116,7 @@ def test_brokers_verify_several_transactions_at_once(tmp_path: Any) -> None:
     async def story(node: Services) -> None:
         identity = await init(node)
         await produce(node, identity)
-        asked = [
+        transactions = [
             AddPartitionsToTxnTransaction(
                 transactional_id=name,
                 producer_id=identity.producer_id,
@@ -126,7 +126,7 @@ def test_brokers_verify_several_transactions_at_once(tmp_path: Any) -> None:
             )
             for name in ("tx", "unknown")
         ]
-        answer = await ask(node, AddPartitionsToTxnRequest(transactions=asked), 5)
+        answer = await ask(node, AddPartitionsToTxnRequest(transactions=transactions), 5)
         codes = [
             [result.partition_error_code for result in found.topic_results[0].results_by_partition]
             for found in answer.results_by_transaction

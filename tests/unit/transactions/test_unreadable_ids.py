@@ -43,19 +43,19 @@ def test_an_id_that_cannot_be_read_takes_nothing_on(before: S, value: bytes) -> 
     write(rig, key_bytes(ID), value)
     assert rig.shard.unreadable == 1
     end_offset = rig.log.end_offset
-    asked = Producer(*mine)
+    claimed = Producer(*mine)
     for ticket in (
         rig.init(),
         rig.add(mine),
         rig.submit(
             lambda machine, ticket, now: machine.verify_partitions(
-                ticket, now, transactional_id=ID, claimed=asked, partitions=[T0]
+                ticket, now, transactional_id=ID, claimed=claimed, partitions=[T0]
             )
         ),
         rig.end(mine, commit=True),
         rig.end(mine, commit=False),
         rig.submit(
-            lambda machine, ticket, now: machine.abort_by_operator(ticket, now, transactional_id=ID, claimed=asked)
+            lambda machine, ticket, now: machine.abort_by_operator(ticket, now, transactional_id=ID, claimed=claimed)
         ),
         rig.submit(lambda machine, ticket, now: machine.describe(ticket, now, transactional_id=ID)),
     ):

@@ -46,8 +46,8 @@ def test_an_operator_tears_no_transaction_while_shards_load(tmp_path: Any) -> No
         ends = [partition.end_offset for partition in partitions_of(node)]
         shard.reload()
         answer = await ask(node, WriteTxnMarkersRequest(markers=[marker]), 1)
-        told = answer.markers[0].topics[0].partitions[0].error_code
-        assert told == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        error = answer.markers[0].topics[0].partitions[0].error_code
+        assert error == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert [partition.end_offset for partition in partitions_of(node)] == ends
         await node.transactions.wait_until_loaded()
         assert (await end(node, identity, commit=True)).error_code == ErrorCode.NONE
