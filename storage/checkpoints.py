@@ -136,6 +136,18 @@ def read_partition_metadata(files: Files, folder: str) -> bytes | None:
 
 
 def write_partition_metadata(files: Files, folder: str, topic_id: bytes) -> None:
-    """Not synced: the metadata log knows the same, and a topic of a thousand partitions is to be made quickly."""
+    """Not synced: a topic of a thousand partitions is to be made quickly. The first flush of the log does that."""
     text = f"version: 0\ntopic_id: {urlsafe_b64encode(topic_id).rstrip(b'=').decode()}\n"
     replace_unsynced(files, f"{folder}/{PARTITION_METADATA}", text.encode())
+
+
+def sync_partition_metadata(files: Files, folder: str) -> None:
+    """Whose the folder is, is on the disk when this returns. Some logs have no such file."""
+    try:
+        file = files.open(f"{folder}/{PARTITION_METADATA}")
+    except FileNotFoundError:
+        return
+    try:
+        file.sync()
+    finally:
+        file.close()

@@ -6,6 +6,7 @@ thread while the log goes on: it syncs files, and touches nothing else.
 
 from collections.abc import Callable, Sequence
 
+from storage.checkpoints import sync_partition_metadata
 from storage.epochs import EPOCHS_FILE, EpochCache
 from storage.files import File, Files
 from storage.log import LogObserver
@@ -22,6 +23,7 @@ class SegmentFlush:
         "_folders",
         "_indexes",
         "_logs",
+        "_named",
         "_observers",
         "_state",
         "abandoned",
@@ -40,6 +42,7 @@ class SegmentFlush:
         folders: Sequence[str],
         indexes: Sequence[SparseIndex],
         epochs: tuple[str, bytes] | None,
+        named: str | None,
         is_checkpoint: bool,
     ) -> None:
         self._files = files
@@ -47,6 +50,7 @@ class SegmentFlush:
         self._folders = folders
         self._indexes = indexes
         self._epochs = epochs
+        self._named = named
         self._observers: Sequence[LogObserver] = ()
         self._state: list[Callable[[], None]] = []
         self.end_offset = end_offset
@@ -80,6 +84,8 @@ class SegmentFlush:
                 index.sync()
             if self._epochs is not None:
                 self._files.write_whole(*self._epochs)
+            if self._named is not None:
+                sync_partition_metadata(self._files, self._named)
             for folder in self._folders:
                 self._files.sync_folder(folder)
             for write_down in self._state:
@@ -95,7 +101,10 @@ class SegmentFlush:
 class Unsynced:
     """Segments, indexes, epochs and folder entries that a power cut might take away."""
 
-    def __init__(self, segments: Sequence[Segment], folders: Sequence[str]) -> None:
+    def __init__(self, segments: Sequence[Segment], folders: Sequence[str], *, new: str | None = None) -> None:
+        """`new`: the folder of a log that was just made. Whose it is, is durable with its first records: after a power
+        cut they are not taken for those of another topic with its name."""
+        self._new = new
         self._segments = dict.fromkeys(segments)
         self._indexes = dict.fromkeys(segments)
         self._folders = list(folders)
@@ -154,7 +163,8 @@ class Unsynced:
             folders=self._folders,
             indexes=indexes,
             epochs=saved,
+            named=self._new,
             is_checkpoint=is_checkpoint,
         )
-        self._segments, self._folders = {}, []
+        self._segments, self._folders, self._new = {}, [], None
         return flush

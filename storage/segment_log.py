@@ -61,7 +61,8 @@ class SegmentLog:
         self._bases = [segment.base_offset for segment in found.segments]
         self._observers: list[LogObserver] = []
         self._flush: SegmentFlush | None = None
-        self._unsynced = Unsynced(found.unsynced, [folder.rpartition("/")[0], folder] if found.is_new else [])
+        made = [folder.rpartition("/")[0], folder] if found.is_new else []
+        self._unsynced = Unsynced(found.unsynced, made, new=folder if made else None)
         self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
         self._roll_after_ms = roll_age_ms(self.config, self.folder, self._bases[-1])
         self._hints = ReadHints()

@@ -13,7 +13,12 @@ from typing import Protocol
 
 from broker.process.logging import EventLog
 from coordinator.cluster.topic_rules import LONGEST_NAME
-from storage.checkpoints import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from storage.checkpoints import (
+    PARTITION_METADATA,
+    read_partition_metadata,
+    sync_partition_metadata,
+    write_partition_metadata,
+)
 from storage.epochs import highest_epoch
 from storage.files import Files, FilesBeside
 from storage.log import Log, LogConfig, LogDamaged
@@ -159,6 +164,8 @@ class FolderStore:
             _log.warning(note)
         if found != topic_id:
             write_partition_metadata(using, folder, topic_id)
+        if recovery.sync and (found is not None or log.end_offset):
+            sync_partition_metadata(using, folder)  # a kill may have come before the first flush, and a power cut after
         return log
 
     def epoch_before_repair(self, topic: str, index: int) -> int | None:
