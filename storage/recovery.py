@@ -94,7 +94,7 @@ class Loaded:
 def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], int], recovery: Recovery) -> Loaded:
     """Open the log in `folder`, making it where it is missing. Raises `LogDamaged`."""
     files.make_folder(folder)
-    given_up = any(name.endswith(LOG + DELETED) for name in files.list(folder))
+    given_up = _were_given_up(files, folder)
     names, notes = _tidy(files, folder, config, now_ms)
     bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
     segments = [Segment(files, folder, base, config, created_ms=now_ms()) for base in bases]
@@ -137,6 +137,21 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
         # All records were deleted, and their epoch is still the latest: it never goes back.
         loaded.epochs.assign(*saved[0])
     return loaded
+
+
+def _were_given_up(files: Files, folder: str) -> bool:
+    """Whether there are segments that wait for deletion. A crash may have come before the epochs were cut with them:
+    that is done now, while those files say so, or the next start would miss the beginning of the log."""
+    names = files.list(folder)
+    if not any(name.endswith(LOG + DELETED) for name in names):
+        return False
+    bases = [base for name in names if (base := base_offset_of(name)) is not None]
+    known = read_epochs(files, folder)
+    half_swapped = any(name.endswith(SWAP) for name in names)
+    if known is not None and bases and not half_swapped and known.entries[:1] and known.entries[0][1] < min(bases):
+        known.truncate_start(min(bases))
+        files.write_whole(f"{folder}/{EPOCHS_FILE}", known.to_bytes())
+    return True
 
 
 def _check_beginning(folder: str, known: int, found: int, recovery: Recovery) -> None:

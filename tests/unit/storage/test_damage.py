@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -273,3 +274,17 @@ def test_the_first_segment_is_missed_unless_retention_took_it() -> None:
     kept.remove_oldest(1)
     for fate in (Recovery(recovery_point=40, same_boot=True), Recovery(recovery_point=40)):
         assert open_log(disk_of(kept), fate).start_offset == begun
+
+
+def test_two_crashes_around_retention_leave_a_log_that_opens() -> None:
+    """The first comes before the epochs are cut with the segment, the second right after the next start."""
+    log = open_log(disk_of(filled()), Recovery(recovery_point=40, clean=True))
+    files: Any = log.files
+    begun = log.segments[1].base_offset
+    epochs = files.open("t-0/leader-epoch-checkpoint").read(0, 1000)
+    log.remove_oldest(1)
+    files = files.kill()
+    files.write_whole("t-0/leader-epoch-checkpoint", epochs)
+    killed = Recovery(recovery_point=40, same_boot=True)
+    files = open_log(files, killed).files
+    assert open_log(files.kill(), killed).start_offset == begun
