@@ -27,7 +27,7 @@ def deleted_while_compacted(trial: Trial, *, topics: int) -> None:
     expect_compaction(trial)
 
 
-@case(short={"partitions": 100}, long={"partitions": 10_000})
+@case(short={"partitions": 100}, long={"partitions": 9_000})
 def wide_topic_deleted(trial: Trial, *, partitions: int) -> None:
     """A topic of many partitions is made, written to here and there, and deleted in parts."""
     link = trial.connect()
