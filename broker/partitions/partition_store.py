@@ -164,7 +164,7 @@ class FolderStore:
             _log.warning(note)
         if found != topic_id:
             write_partition_metadata(using, folder, topic_id)
-        if recovery.sync and (found is not None or log.end_offset):
+        if recovery.sync and not recovery.clean and (found is not None or log.end_offset):
             sync_partition_metadata(using, folder)  # a kill may have come before the first flush, and a power cut after
         return log
 

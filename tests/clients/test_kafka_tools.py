@@ -148,7 +148,8 @@ def test_settings_of_client_metrics_and_groups_are_described(bootstrap: str, too
     assert "any doesn't exist" in tools.run("ClientMetricsCommand", *server, "--describe", "--name", "any")
     tools.run("ClientMetricsCommand", *server, "--delete", "--name", "any")
     described = tools.run("kafka.admin.ConfigCommand", *server, "--describe", "--entity-type", "groups")
-    assert described.strip() == ""
+    # A line for each group that others have made here, and no setting below it.
+    assert all(line.startswith("Dynamic configs for group ") for line in described.splitlines() if line)
 
 
 def test_the_group_and_its_offsets_are_seen_by_tools(bootstrap: str, name: str, tools: Tools) -> None:
