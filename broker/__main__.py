@@ -185,7 +185,8 @@ def _faults() -> "Faults | None":
 
 
 def _catch_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
-    """The first signal asks for an orderly end; the second for one that waits for nobody."""
+    """The first signal asks for an orderly end; the second for one that waits for nobody. One that came before this was
+    kept back (`tallystick.__main__`)."""
 
     def caught() -> None:
         if stop.is_set():
@@ -195,6 +196,7 @@ def _catch_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, caught)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
 
 
 def _announce(config: BrokerConfig, bound: Sequence[Endpoint], ready_file: str | None) -> None:

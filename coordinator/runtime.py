@@ -116,6 +116,7 @@ class Shard(Generic[M]):
         self._listeners: list[Callable[[], None]] = []
         self._waiting: deque[tuple[int, list[tuple[AnyTicket, Any]]]] = deque()
         self._unanswered: dict[AnyTicket, None] = {}
+        self._holds_requests = True
         self._deciding = False
         self._settling = False
         self._moved = False
@@ -176,6 +177,15 @@ class Shard(Generic[M]):
         if self.on_reload is not None:
             self.on_reload()
 
+    def hold_no_requests(self) -> None:
+        """The node stops: a request that waits for others (a JoinGroup for its members) is answered NOT_COORDINATOR,
+        now and from now on. What waits for the disk only still gets its answer."""
+        self._holds_requests = False
+        decided = {ticket for _, answers in self._waiting for ticket, _ in answers}
+        for ticket in [ticket for ticket in self._unanswered if ticket not in decided]:
+            del self._unanswered[ticket]
+            ticket.refuse(ErrorCode.NOT_COORDINATOR)
+
     def close(self) -> None:
         """Take no more operations. Waiting requests are answered NOT_COORDINATOR."""
         self.state = ShardState.CLOSED
@@ -213,6 +223,8 @@ class Shard(Generic[M]):
         for ticket in tickets:
             self._unanswered[ticket] = None
         self._decide(operation, tickets)
+        if not self._holds_requests:
+            self.hold_no_requests()
         if self.state is ShardState.ACTIVE:
             self._rearm()
         self._settle()
@@ -293,8 +305,9 @@ class Shard(Generic[M]):
                         listener()
                 elif self._waiting and self._waiting[0][0] <= self.log.durable_offset:
                     for ticket, answer in self._waiting.popleft()[1]:
-                        self._unanswered.pop(ticket, None)
-                        ticket.release(answer)
+                        if ticket in self._unanswered:
+                            del self._unanswered[ticket]
+                            ticket.release(answer)
                 else:
                     return
         finally:

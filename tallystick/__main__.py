@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from typing import Any
 
@@ -13,6 +14,8 @@ def main() -> int:
 
         command_line()
         return 0
+    # Until the server can end in order: a signal that comes earlier waits for that, through `become_server`, too.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     guard = _load_guard()
     if not guard.is_guarded():
         guard.become_server(sys.argv[2:])

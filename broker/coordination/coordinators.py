@@ -352,6 +352,11 @@ class Shards(Generic[M]):
                 raise self._failure
             await self._wait_for_change(None)
 
+    def hold_no_requests(self) -> None:
+        """For a stop: no request waits for others any more, only for the disk."""
+        for shard in self._shards.values():
+            shard.hold_no_requests()
+
     def close(self) -> None:
         """Close every shard. Waiting requests are answered NOT_COORDINATOR."""
         if self._loading is not None:

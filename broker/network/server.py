@@ -106,6 +106,7 @@ class Server:
         for connection in list(self._connections):
             connection.stop_reading()
         self._services.waiting.close()
+        self._services.groups.hold_no_requests()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + drain_s
         while any(connection.busy for connection in self._connections) and loop.time() < deadline:

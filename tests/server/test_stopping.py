@@ -1,9 +1,14 @@
 """Idle connections are closed; a broker stops at the first signal, or at once at the second."""
 
 import asyncio
+import os
+import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import uvloop
 
 from broker.api.context import ConnectionInfo
@@ -14,6 +19,13 @@ from broker.network.listeners import bind_all
 from broker.network.server import Server
 from broker.node import Node
 from broker.process.environment import RealEnvironment
+from protocol.errors import ErrorCode
+from protocol.messages.groups import (
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
 from protocol.messages.metadata import ApiVersionsRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.records.record import NewRecord, build_batch
@@ -134,6 +146,48 @@ def test_a_connection_that_arrives_while_the_broker_stops_is_refused(tmp_path: P
         await serving.stop()
 
     uvloop.run(story())
+
+
+def test_a_waiting_join_does_not_hold_up_a_stop() -> None:
+    """It waits for the members' rebalance timeout; whoever stops a broker does not."""
+    settings = {"group.initial.rebalance.delay.ms": 0}
+    with Broker(in_memory=True, config=settings) as broker, Wire(broker) as first, Wire(broker) as second:
+        find = FindCoordinatorRequest(key="patient")
+        assert first.ask(find, 1).error_code == 0  # type: ignore[attr-defined]
+        member_id = first.ask(_join(""), 2).member_id  # type: ignore[attr-defined]
+        second.send(request_frame(_join(""), 2, 7))
+        while (
+            first.ask(HeartbeatRequest(group_id="patient", generation_id=1, member_id=member_id), 1).error_code
+            == ErrorCode.NONE
+        ):  # type: ignore[attr-defined]
+            pass  # until the second one is known, and waits for the first to join again
+        os.kill(broker.pid, signal.SIGTERM)
+        assert second.answer(JoinGroupRequest, 2).error_code == ErrorCode.NOT_COORDINATOR  # type: ignore[attr-defined]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS has no /proc")
+def test_a_signal_before_the_server_can_take_it_is_not_lost(tmp_path: Path) -> None:
+    """Sent as soon as the process is the server's: it imports, opens its folder, and then ends in order."""
+    command = [sys.executable, "-m", "tallystick", "serve", "--data-dir", str(tmp_path / "data"), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        arguments = Path(f"/proc/{process.pid}/cmdline")
+        while b"\0-P\0" not in arguments.read_bytes():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert process.stderr is not None
+        assert "stopped" in process.stderr.read()
+
+
+def _join(member_id: str) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="patient",
+        session_timeout_ms=60_000,
+        rebalance_timeout_ms=60_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
 
 
 def _refuses(address: tuple[str, int]) -> bool:

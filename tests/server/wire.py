@@ -56,7 +56,11 @@ class Wire:
 
     def ask(self, request: object, version: int, *, client_id: str | None = "wire") -> object:
         self.send(request_frame(request, version, 1, client_id))
-        schema = schema_of(type(request))
+        return self.answer(type(request), version)
+
+    def answer(self, request: type, version: int) -> object:
+        """The next answer, which is to a request of this kind and version."""
+        schema = schema_of(request)
         flexible = version >= schema.flexible_since and schema.api_key != 18
         return decode(RESPONSES[schema.api_key], version, self.frame(), 5 if flexible else 4)[0]
 

@@ -203,6 +203,23 @@ def test_closing_ends_all_waits() -> None:
     assert not ticket.answers
 
 
+def test_a_stopping_shard_answers_what_waits_for_others_and_what_waits_for_the_disk() -> None:
+    """A JoinGroup would hold up the stop for the members' rebalance timeout; a commit is on its way to the disk."""
+    log = MemoryShardLog(durable=False)
+    shard = opened(log)
+    parked, late = CollectingTicket(), CollectingTicket()
+    written = ask(shard, "a")
+    shard.submit(lambda machine, now_ms: Outcome(), parked)
+    shard.hold_no_requests()
+    assert parked.errors == [ErrorCode.NOT_COORDINATOR] and not written.errors
+    shard.submit(lambda machine, now_ms: Outcome(), late)
+    assert late.errors == [ErrorCode.NOT_COORDINATOR]
+    shard.submit(lambda machine, now_ms: Outcome(answers=[(parked, 1)]))
+    log.sync()
+    assert len(written.answers) == 1
+    assert not parked.answers, "it was answered before"
+
+
 def test_a_machine_that_contradicts_itself_is_dropped_and_loaded_again() -> None:
     """Style rule 10: a bug of ours stops the shard, and the log is what is believed."""
     log = MemoryShardLog()
