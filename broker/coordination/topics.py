@@ -159,18 +159,23 @@ class TopicDirectory:
             self._apply_broker_configs()
         elif change.removed:
             self._remove(image)
-        elif image.topic_id in self._by_id:
-            topic = self._by_id[image.topic_id]
-            topic.partitions.grow(change.partition_count)
+        else:
+            self._show(image, change.partition_count)
+
+    def _show(self, image: TopicImage, partition_count: int) -> None:
+        """A topic with its settings and, by now, so many partitions; one that was deleted meanwhile is passed over."""
+        topic = self._by_id.get(image.topic_id)
+        if topic is not None:
+            topic.partitions.grow(partition_count)
             self.to_open.add(topic)
             topic.configure(self._config.topic_config(image.configs))
         elif image.topic_id in self._cluster.image.by_id:
-            self._publish(image, change.partition_count)
+            self._publish(image, partition_count)
 
     def _publish(self, image: TopicImage, partition_count: int) -> None:
         leaving = self._leaving.find(image.name)
         if leaving is not None:
-            leaving.add_done_callback(lambda _: self._publish_late(image, partition_count))
+            leaving.add_done_callback(lambda _: self._show(image, partition_count))
             return
         topic = Topic(image.name, image.topic_id, self._config.topic_config(image.configs), self._closed_one)
         topic.partitions.grow(partition_count)
@@ -179,10 +184,6 @@ class TopicDirectory:
         self.to_open.add(topic)
         for follower in self._created:
             follower(topic)
-
-    def _publish_late(self, image: TopicImage, partition_count: int) -> None:
-        if image.topic_id in self._cluster.image.by_id and image.topic_id not in self._by_id:
-            self._publish(image, partition_count)
 
     def _apply_broker_configs(self) -> None:
         configs = self._cluster.image.broker_configs
@@ -299,6 +300,7 @@ class TopicDirectory:
             ),
             large=None if validate_only else WideGrowths(self._cluster, self._environment, rules),
         )
+        await self._leaving.wait_until_removed([one.name for one in results])
         await self.wait_until_open([topic for one in results if (topic := self._by_name.get(one.name)) is not None])
         return results
 

@@ -68,6 +68,36 @@ def test_a_topic_is_not_there_before_it_is_durable() -> None:
     with_node(story)
 
 
+def test_a_successor_that_grows_before_its_name_is_free_has_all_its_partitions() -> None:
+    """Partitions that came after the first record were unknown until the next start."""
+
+    async def story(node: Services) -> None:
+        await created(node, "t", 1)
+        out_of_the_way = asyncio.Event()
+
+        async def wait(_: Topic) -> None:
+            await out_of_the_way.wait()
+
+        node.topics.before_reuse(wait)
+        work = [
+            asyncio.ensure_future(node.topics.delete([DeleteTopicState(name="t")])),
+            asyncio.ensure_future(node.topics.create([topic("t", 1)])),
+        ]
+        while "t" not in node.cluster.image.topics or node.topics.by_name("t") is not None:
+            await asyncio.sleep(0)
+        more = CreatePartitionsTopic(name="t", count=3, assignments=None)
+        work.append(asyncio.ensure_future(node.topics.grow([more])))
+        while node.cluster.image.topics["t"].partition_count < 3 or node.cluster.image.changes:
+            await asyncio.sleep(0)
+        assert node.topics.by_name("t") is None
+        out_of_the_way.set()
+        await asyncio.gather(*work)
+        found = node.topics.by_name("t")
+        assert found is not None and len(found.partitions.opened()) == 3
+
+    with_node(story)
+
+
 def test_a_deleted_topic_is_gone_and_its_successor_is_empty(tmp_path: Path) -> None:
     async def story(node: Services) -> None:
         first = await created(node, "t")
