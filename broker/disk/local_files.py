@@ -9,6 +9,7 @@ No path leads out of the data folder.
 import fcntl
 import os
 import shutil
+from functools import partial
 
 from broker.disk.descriptor_cache import DescriptorCache, LocalFile, sync_contents
 from broker.disk.file_region import FileRegions
@@ -41,6 +42,7 @@ class _Folder:
         self.root = root
         self.spares = spares
         self.regions = regions
+        self._absolute = partial(_inside, root)  # no method: a log that is given up is freed without the collector
         self.cache = DescriptorCache(self._absolute, spares, regions, most=descriptors)
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:
@@ -110,14 +112,6 @@ class _Folder:
         finally:
             self.spares.close(descriptor)
 
-    def _absolute(self, path: str) -> str:
-        """The one gate to the file system."""
-        if not path:
-            return self.root
-        if "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
-            raise ValueError(f"{path!r} does not name anything inside the data folder")
-        return f"{self.root}/{path}"
-
 
 class LocalFiles(_Folder):
     """See the head of this file. Takes the lock of the data folder, which `close` gives back."""
@@ -172,6 +166,15 @@ class _OwnCache(DescriptorCache):
         if self.given_up:
             raise GivenUp
         return super().descriptor_of(file)
+
+
+def _inside(root: str, path: str) -> str:
+    """The one gate to the file system."""
+    if not path:
+        return root
+    if "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
+        raise ValueError(f"{path!r} does not name anything inside the data folder")
+    return f"{root}/{path}"
 
 
 def _open_folder(path: str) -> int:

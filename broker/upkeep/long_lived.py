@@ -1,8 +1,8 @@
 """What stays is out of the collector's sight: what a start leaves behind, and logs once they are open.
 
 A full collection stops all threads while it looks at every object there is: a tenth of a second and more where there
-are thousands of logs. Frozen, they are not looked at. Logs that are deleted are garbage in cycles: after that the
-collector sees everything again.
+are thousands of logs. Frozen, they are not looked at. The logs of deleted topics are in no cycles: they are freed when
+the last reference is gone, and need no collector.
 """
 
 import asyncio
@@ -25,7 +25,6 @@ class LongLived:
         """Partitions since the last time."""
         self._many = asyncio.Event()
         topics.on_created(self._created)
-        topics.on_deleted(lambda _: gc.unfreeze())
 
     async def keep_out_of_sight(self) -> None:
         """For as long as the node lives."""
