@@ -42,6 +42,8 @@ class LogsToOpen:
         self._stopping = False
         self.half_done = False
         """Whether a log was given up while it was being opened."""
+        self.on_opened: Callable[[], None] = lambda: None
+        """Called for each log that is open now."""
 
     @property
     def any_left(self) -> bool:
@@ -169,3 +171,4 @@ class LogsToOpen:
         topic.partitions.put(index, partition)
         if topic.partitions.first_closed() is None:
             self._topics.pop(topic.topic_id, None)
+        self.on_opened()

@@ -9,11 +9,10 @@ import asyncio
 import gc
 
 from broker.coordination.topics import TopicDirectory
-from broker.partitions.topic import Topic
 
 FREEZE_S = 0.05
 MANY = 256
-"""Partitions. Fewer than that more, and a collection does not take long."""
+"""Logs. Fewer than that more, and a collection does not take long."""
 
 
 class LongLived:
@@ -22,9 +21,9 @@ class LongLived:
     def __init__(self, topics: TopicDirectory) -> None:
         self._topics = topics
         self._new = 0
-        """Partitions since the last time."""
+        """Logs opened since the last time."""
         self._many = asyncio.Event()
-        topics.on_created(self._created)
+        topics.to_open.on_opened = self._opened
 
     async def keep_out_of_sight(self) -> None:
         """For as long as the node lives."""
@@ -38,7 +37,7 @@ class LongLived:
             self._new = 0
             gc.freeze()
 
-    def _created(self, topic: Topic) -> None:
-        self._new += len(topic.partitions)
+    def _opened(self) -> None:
+        self._new += 1
         if self._new >= MANY:
             self._many.set()

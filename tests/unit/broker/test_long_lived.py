@@ -7,7 +7,7 @@ from weakref import ref
 
 from broker.node import Services
 from broker.upkeep.long_lived import MANY, LongLived
-from protocol.messages.topics import DeleteTopicState
+from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
 from tests.unit.cluster.cluster_rig import topic, with_node
 
 
@@ -29,6 +29,22 @@ def test_many_new_logs_are_frozen_and_stay_so_when_a_topic_is_deleted() -> None:
             await asyncio.sleep(0)
         await node.topics.delete([DeleteTopicState(name="few")])
         assert not is_in_sight(node.topics.by_name("many"))
+        keeping.cancel()
+
+    try:
+        with_node(story)
+    finally:
+        gc.unfreeze()
+
+
+def test_logs_of_a_topic_that_grows_are_frozen_too() -> None:
+    async def story(node: Services) -> None:
+        keeping = asyncio.create_task(LongLived(node.topics).keep_out_of_sight())
+        await node.topics.create([topic("t", 1)])
+        await node.topics.grow([CreatePartitionsTopic(name="t", count=MANY, assignments=None)])
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not is_in_sight(node.topics.partition("t", 1))
         keeping.cancel()
 
     try:
