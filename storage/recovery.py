@@ -86,7 +86,6 @@ class Loaded:
     durable_offset: int
     unsynced: list[Segment]
     """Segments whose bytes or indexes may not be on the disk yet."""
-    is_new: bool
     notes: list[str] = field(default_factory=list)
     """What was repaired, in sentences for the broker's log."""
 
@@ -104,7 +103,7 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
     if known is not None and recovery.repair and not files.exists(f"{folder}/{EPOCHS_FILE}{DAMAGED}"):
         # Epochs that were handed out never come again, though the repair may cut off all that was written in them.
         files.write_whole(f"{folder}/{EPOCHS_FILE}{DAMAGED}", known.to_bytes())
-    loaded = Loaded(segments, known or EpochCache(), bases[0], 0, 0, [], False, notes)
+    loaded = Loaded(segments, known or EpochCache(), bases[0], 0, 0, [], notes)
     saved = loaded.epochs.entries[:1]
     _check_beginning(folder, saved[0][1] if saved and not given_up else bases[0], bases[0], recovery)
     unsure = 0 if recovery.repair else max(0, bisect_right(bases, recovery.recovery_point) - 1)
@@ -125,18 +124,31 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
     if recovery.log_start_offset > loaded.end_offset:
         # The disk has forgotten more than DeleteRecords had deleted: nothing of it may be read again.
         notes.append(f"{folder}: the log ended at {loaded.end_offset}, before its start {recovery.log_start_offset}")
-        for segment in loaded.segments:
+        fresh = _fresh(files, folder, config, now_ms, recovery.log_start_offset, notes)
+        for segment in loaded.segments:  # not before there is another: a folder without any would pass for a lost log
             _delete_segment(files, folder, segment)
-        return _fresh(files, folder, config, now_ms, recovery.log_start_offset, notes)
-    loaded.start_offset = max(loaded.segments[0].base_offset, recovery.log_start_offset)
-    if saved and saved[0][1] > loaded.start_offset and not (config.cleanup_compact or recovery.foreign):
-        # Its epochs were cut when records were deleted: of that deletion the checkpoint knows nothing (any more).
-        notes.append(f"{folder}: the log began at {saved[0][1]}; what was deleted before may be there again")
-    loaded.epochs.truncate_start(loaded.start_offset)
-    if saved and 0 < saved[0][1] == loaded.start_offset == loaded.end_offset:
-        # All records were deleted, and their epoch is still the latest: it never goes back.
-        loaded.epochs.assign(*saved[0])
+        return fresh
+    _find_beginning(files, folder, config, loaded, saved, recovery)
     return loaded
+
+
+def _find_beginning(
+    files: Files, folder: str, config: LogConfig, loaded: Loaded, saved: list[tuple[int, int]], recovery: Recovery
+) -> None:
+    """Where the log starts, and its epochs with it. `saved`: the first one, as it was on the disk."""
+    first_offset, epochs = loaded.segments[0].base_offset, loaded.epochs
+    loaded.start_offset = max(first_offset, recovery.log_start_offset)
+    began = saved[0][1] if saved else first_offset
+    if began > loaded.start_offset and not (config.cleanup_compact or recovery.foreign):
+        # Its epochs were cut when records were deleted: of that deletion the checkpoint knows nothing (any more).
+        loaded.notes.append(f"{folder}: the log began at {began}; what was deleted before may be there again")
+    epochs.truncate_start(loaded.start_offset)
+    if saved and 0 < began == loaded.start_offset == loaded.end_offset:
+        # All records were deleted, and their epoch is still the latest: it never goes back.
+        epochs.assign(*saved[0])
+    if began < first_offset:
+        # The next start, which may believe what it finds, is not to miss a beginning.
+        files.write_whole(f"{folder}/{EPOCHS_FILE}", epochs.to_bytes())
 
 
 def _were_given_up(files: Files, folder: str) -> bool:
@@ -145,11 +157,11 @@ def _were_given_up(files: Files, folder: str) -> bool:
     names = files.list(folder)
     if not any(name.endswith(LOG + DELETED) for name in names):
         return False
-    bases = [base for name in names if (base := base_offset_of(name)) is not None]
+    found = [base_offset_of(name, suffix) for name in names for suffix in (LOG, LOG + SWAP)]  # about to be one
+    begins = min((base for base in found if base is not None), default=0)
     known = read_epochs(files, folder)
-    half_swapped = any(name.endswith(SWAP) for name in names)
-    if known is not None and bases and not half_swapped and known.entries[:1] and known.entries[0][1] < min(bases):
-        known.truncate_start(min(bases))
+    if known is not None and known.entries[:1] and known.entries[0][1] < begins:
+        known.truncate_start(begins)
         files.write_whole(f"{folder}/{EPOCHS_FILE}", known.to_bytes())
     return True
 
@@ -174,9 +186,16 @@ def _nothing_left(
 def _fresh(
     files: Files, folder: str, config: LogConfig, now_ms: Callable[[], int], start_offset: int, notes: list[str]
 ) -> Loaded:
+    """An empty log. Where there was another, the beginning of this one is on the disk when this returns, and the latest
+    epoch of that one is still the latest."""
     segment = Segment(files, folder, start_offset, config, created_ms=now_ms())
     segment.open_indexes()
-    return Loaded([segment], EpochCache(), start_offset, start_offset, start_offset, [], True, notes)
+    epochs, known = EpochCache(), read_epochs(files, folder)
+    if known is not None and epochs.assign(known.latest(), start_offset):
+        files.write_whole(f"{folder}/{EPOCHS_FILE}", epochs.to_bytes())
+    elif start_offset > 0:
+        files.sync_folder(folder)
+    return Loaded([segment], epochs, start_offset, start_offset, start_offset, [], notes)
 
 
 def _read_all_epochs(loaded: Loaded, count: int) -> None:
