@@ -51,6 +51,9 @@ def _walk(segment: Segment, end_offset: int, indexed_every: int) -> tuple[int, i
             return _walk(segment, end_offset, indexed_every)
         offset, position, batches = header.next_offset, position + header.size, batches + 1
         newest_ms = max(newest_ms, header.max_timestamp)
+    if began and not batches and not segment.is_indexed_anew:
+        segment.index_anew()  # The damage begins where the last entry leads to: what lies before it ends elsewhere.
+        return _walk(segment, end_offset, indexed_every)
     times = segment.time_index.last
     if newest_ms > (-1 if times is None else times[0]) and not segment.is_indexed_anew:
         segment.index_anew()

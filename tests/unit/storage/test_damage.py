@@ -183,6 +183,19 @@ def test_a_broken_header_hides_nothing_in_other_segments() -> None:
         list(again.replay(0))
 
 
+@pytest.mark.parametrize(("position", "raw"), [(8, b"\x00\x00\x00\x05"), (16, b"\x00")])
+def test_a_broken_header_hides_nothing_before_it(position: int, raw: bytes) -> None:
+    """That of the batch which the last entry of the index leads to."""
+    log = filled()
+    files = disk_of(log)
+    damaged, following = log.segments[1], log.segments[2].base_offset
+    entry = damaged.offset_index.last
+    assert entry is not None and entry[0] > 5
+    files.open(damaged.path + ".log").write_at(entry[1] + position, raw)
+    again = open_log(files, Recovery(recovery_point=40, clean=True))
+    assert readable(again)[1] == list(range(damaged.base_offset + entry[0], following))
+
+
 def test_rebuilt_indexes_lose_nothing_behind_a_damaged_segment() -> None:
     """A segment that ends early in its indexes would be passed over by readers."""
     log = filled()
