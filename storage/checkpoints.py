@@ -13,7 +13,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from storage.files import Files
+from storage.files import File, Files
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
@@ -141,13 +141,19 @@ def write_partition_metadata(files: Files, folder: str, topic_id: bytes) -> None
     replace_unsynced(files, f"{folder}/{PARTITION_METADATA}", text.encode())
 
 
-def sync_partition_metadata(files: Files, folder: str) -> None:
-    """Whose the folder is, is on the disk when this returns. Some logs have no such file."""
+def open_partition_metadata(files: Files, folder: str) -> File | None:
+    """The file, to be synced. Some logs have none."""
     try:
-        file = files.open(f"{folder}/{PARTITION_METADATA}")
+        return files.open(f"{folder}/{PARTITION_METADATA}")
     except FileNotFoundError:
-        return
-    try:
-        file.sync()
-    finally:
-        file.close()
+        return None
+
+
+def sync_partition_metadata(files: Files, folder: str) -> None:
+    """Whose the folder is, is on the disk when this returns."""
+    file = open_partition_metadata(files, folder)
+    if file is not None:
+        try:
+            file.sync()
+        finally:
+            file.close()

@@ -6,7 +6,7 @@ thread while the log goes on: it syncs files, and touches nothing else.
 
 from collections.abc import Callable, Sequence
 
-from storage.checkpoints import sync_partition_metadata
+from storage.checkpoints import open_partition_metadata
 from storage.epochs import EPOCHS_FILE, EpochCache
 from storage.files import File, Files
 from storage.log import LogObserver
@@ -23,8 +23,8 @@ class SegmentFlush:
         "_folders",
         "_indexes",
         "_logs",
-        "_named",
         "_observers",
+        "_owner",
         "_state",
         "abandoned",
         "end_offset",
@@ -42,7 +42,7 @@ class SegmentFlush:
         folders: Sequence[str],
         indexes: Sequence[SparseIndex],
         epochs: tuple[str, bytes] | None,
-        named: str | None,
+        owner: File | None,
         is_checkpoint: bool,
     ) -> None:
         self._files = files
@@ -50,7 +50,7 @@ class SegmentFlush:
         self._folders = folders
         self._indexes = indexes
         self._epochs = epochs
-        self._named = named
+        self._owner = owner
         self._observers: Sequence[LogObserver] = ()
         self._state: list[Callable[[], None]] = []
         self.end_offset = end_offset
@@ -73,6 +73,8 @@ class SegmentFlush:
 
     def finished(self) -> None:
         """On the loop's thread."""
+        if self._owner is not None:
+            self._owner.close()
         for observer in self._observers:
             observer.checkpoint_ended()
 
@@ -84,8 +86,8 @@ class SegmentFlush:
                 index.sync()
             if self._epochs is not None:
                 self._files.write_whole(*self._epochs)
-            if self._named is not None:
-                sync_partition_metadata(self._files, self._named)
+            if self._owner is not None:
+                self._owner.sync()
             for folder in self._folders:
                 self._files.sync_folder(folder)
             for write_down in self._state:
@@ -101,13 +103,11 @@ class SegmentFlush:
 class Unsynced:
     """Segments, indexes, epochs and folder entries that a power cut might take away."""
 
-    def __init__(self, segments: Sequence[Segment], folders: Sequence[str], *, new: str | None = None) -> None:
-        """`new`: the folder of a log that was just made. Whose it is, is durable with its first records: after a power
-        cut they are not taken for those of another topic with its name."""
-        self._new = new
+    def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = dict.fromkeys(segments)
         self._indexes = dict.fromkeys(segments)
-        self._folders = list(folders)
+        self._folders: list[str] = []
+        self._owner = False
         self.epochs = bool(segments)
         self.checkpoint = bool(segments)
         """The next flush syncs indexes and epochs as well and moves the recovery point."""
@@ -136,6 +136,13 @@ class Unsynced:
         if folder not in self._folders:
             self._folders.append(folder)
 
+    def begun(self, folder: str) -> None:
+        """The folder of the log, its files and whose it is may not be on the disk: all that is, with its first records.
+        After a power cut they are not taken for those of another topic with its name."""
+        self.touched(folder.rpartition("/")[0])
+        self.touched(folder)
+        self._owner = True
+
     def indexed(self, segment: Segment) -> None:
         self._indexes[segment] = None
 
@@ -163,8 +170,8 @@ class Unsynced:
             folders=self._folders,
             indexes=indexes,
             epochs=saved,
-            named=self._new,
+            owner=open_partition_metadata(files, folder) if self._owner else None,
             is_checkpoint=is_checkpoint,
         )
-        self._segments, self._folders, self._new = {}, [], None
+        self._segments, self._folders, self._owner = {}, [], False
         return flush

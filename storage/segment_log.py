@@ -61,8 +61,7 @@ class SegmentLog:
         self._bases = [segment.base_offset for segment in found.segments]
         self._observers: list[LogObserver] = []
         self._flush: SegmentFlush | None = None
-        made = [folder.rpartition("/")[0], folder] if found.is_new else []
-        self._unsynced = Unsynced(found.unsynced, made, new=folder if made else None)
+        self._unsynced = Unsynced(found.unsynced)
         self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
         self._roll_after_ms = roll_age_ms(self.config, self.folder, self._bases[-1])
         self._hints = ReadHints()
@@ -76,8 +75,7 @@ class SegmentLog:
         if not recovery.clean or log.end_offset == log.start_offset:
             # A process that was killed may have made the files and not come to sync their names; an empty log is never
             # synced, not even by an orderly end.
-            log._unsynced.touched(folder.rpartition("/")[0])
-            log._unsynced.touched(folder)
+            log._unsynced.begun(folder)
         if log._unsynced and (recovery.sync or recovery.distrusted):
             log.flush_now()
         return log

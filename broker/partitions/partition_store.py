@@ -164,8 +164,8 @@ class FolderStore:
             _log.warning(note)
         if found != topic_id:
             write_partition_metadata(using, folder, topic_id)
-        if recovery.sync and not recovery.clean and (found is not None or log.end_offset):
-            sync_partition_metadata(using, folder)  # a kill may have come before the first flush, and a power cut after
+            if log.end_offset:  # of an empty log the first flush does that
+                sync_partition_metadata(using, folder)
         return log
 
     def epoch_before_repair(self, topic: str, index: int) -> int | None:
