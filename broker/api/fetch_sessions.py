@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest
+from storage.steps import Spent, Steps, finish, never
 
 NO_SESSION = 0
 FIRST_EPOCH = 0
@@ -65,7 +66,7 @@ class Wanted:
 class Session:
     """What one client reads."""
 
-    __slots__ = ("by_topic_id", "connection_id", "epoch", "last_used_ms", "session_id", "wanted")
+    __slots__ = ("by_topic_id", "connection_id", "counted", "epoch", "last_used_ms", "session_id", "wanted")
 
     def __init__(self, session_id: int, *, connection_id: int, by_topic_id: bool, now_ms: int) -> None:
         self.session_id = session_id
@@ -73,12 +74,15 @@ class Session:
         self.by_topic_id = by_topic_id
         self.epoch = 1
         self.last_used_ms = now_ms
-        self.wanted: OrderedDict[PartitionKey, Wanted] = OrderedDict()
+        self.wanted: dict[PartitionKey, Wanted] = {}
+        self.counted = 0
+        """How many of them are counted among those of all sessions."""
 
     def had_records(self, wanted: Wanted) -> None:
         key = (wanted.topic_id if self.by_topic_id else wanted.topic, wanted.index)
-        if key in self.wanted:  # it may have been forgotten while the fetch waited
-            self.wanted.move_to_end(key)
+        known = self.wanted.pop(key, None)
+        if known is not None:  # it may have been forgotten while the fetch waited
+            self.wanted[key] = known
 
 
 @dataclass(slots=True)
@@ -119,26 +123,39 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def view(
-        self,
-        request: FetchRequest,
-        version: int,
-        now_ms: int,
-        connection_id: int = 0,
-        requested: dict[PartitionKey, Wanted] | None = None,
-    ) -> FetchView:
-        """Resolve the session of a request, and move it on. `requested`: what `partitions_of` the request gave, where
-        that took its time."""
+    def view(self, request: FetchRequest, version: int, now_ms: int, connection_id: int = 0) -> FetchView:
+        """Resolve the session of a request, and move it on."""
+        return finish(self.viewing(request, version, now_ms, connection_id, never))
+
+    def viewing(
+        self, request: FetchRequest, version: int, now_ms: int, connection_id: int, spent: Spent
+    ) -> Steps[FetchView]:
+        """The same in steps, for a request that names many partitions."""
         by_topic_id = version >= TOPIC_IDS_SINCE
-        if requested is None:
-            requested = dict(partitions_of(request, version))
+        requested: dict[PartitionKey, Wanted] = {}
+        for key, wanted in _partitions_of(request, by_topic_id):
+            requested[key] = wanted
+            if spent():
+                yield None
         if request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
             self._drop(request.session_id)
             session = None
             if request.session_epoch == FIRST_EPOCH and self._make_room(len(requested), now_ms):
                 session = self._create(requested, connection_id=connection_id, by_topic_id=by_topic_id, now_ms=now_ms)
             return FetchView(list(requested.values()), session)
-        return self._continue(request, requested, connection_id=connection_id, by_topic_id=by_topic_id, now_ms=now_ms)
+        found = self._find(request, by_topic_id)
+        if isinstance(found, ErrorCode):
+            return FetchView([], error=found)
+        self._move_on(found, connection_id, now_ms)
+        before = found.counted
+        for _ in _changes(found, request, requested):
+            if spent():
+                self._count(found)
+                yield None
+                if self._sessions.get(found.session_id) is not found:
+                    return FetchView([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        self._count(found)
+        return self._continued(found, has_grown=found.counted > before)
 
     def connection_closed(self, connection_id: int) -> None:
         """Its client will not come back to its sessions."""
@@ -146,39 +163,35 @@ class FetchSessions:
             self._drop(session_id)
         self._of_connection.pop(connection_id, None)
 
-    def _continue(
-        self,
-        request: FetchRequest,
-        requested: dict[PartitionKey, Wanted],
-        *,
-        connection_id: int,
-        by_topic_id: bool,
-        now_ms: int,
-    ) -> FetchView:
+    def _find(self, request: FetchRequest, by_topic_id: bool) -> Session | ErrorCode:
         session = self._sessions.get(request.session_id)
         if session is None:
-            return FetchView([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != request.session_epoch:
-            return FetchView([], error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        if session.by_topic_id != by_topic_id:
-            return FetchView([], error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        before = len(session.wanted)
-        _update(session, request, requested, by_topic_id)
-        self.partitions += len(session.wanted) - before
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        return session if session.by_topic_id == by_topic_id else ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+    def _move_on(self, session: Session, connection_id: int, now_ms: int) -> None:
+        session.epoch = 1 if session.epoch == 0x7FFFFFFF else session.epoch + 1
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
         if session.connection_id != connection_id:
             self._of_connection[session.connection_id].discard(session.session_id)
             self._of_connection.setdefault(connection_id, set()).add(session.session_id)
             session.connection_id = connection_id
+
+    def _continued(self, session: Session, *, has_grown: bool) -> FetchView:
         if not session.wanted:
             self._drop(session.session_id)
             return FetchView([])
-        if len(session.wanted) > before and self.partitions > self._most_partitions():
+        if has_grown and self.partitions > self._most_partitions():
             self._drop(session.session_id)
             return FetchView([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        session.epoch = 1 if session.epoch == 0x7FFFFFFF else session.epoch + 1
         return FetchView(list(session.wanted.values()), session, incremental=True)
+
+    def _count(self, session: Session) -> None:
+        self.partitions += len(session.wanted) - session.counted
+        session.counted = len(session.wanted)
 
     def _create(
         self, wanted: dict[PartitionKey, Wanted], *, connection_id: int, by_topic_id: bool, now_ms: int
@@ -187,17 +200,17 @@ class FetchSessions:
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._draw_id()
         session = Session(session_id, connection_id=connection_id, by_topic_id=by_topic_id, now_ms=now_ms)
-        session.wanted.update(wanted)
+        session.wanted = wanted
         self._sessions[session_id] = session
         self._of_connection.setdefault(connection_id, set()).add(session_id)
-        self.partitions += len(wanted)
+        self._count(session)
         return session
 
     def _drop(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is None:
             return
-        self.partitions -= len(session.wanted)
+        self.partitions -= session.counted
         of_connection = self._of_connection[session.connection_id]
         of_connection.discard(session_id)
         if not of_connection:
@@ -215,20 +228,24 @@ class FetchSessions:
         return slots > 0
 
 
-def partitions_of(request: FetchRequest, version: int) -> Iterator[tuple[PartitionKey, Wanted]]:
+def _partitions_of(request: FetchRequest, by_topic_id: bool) -> Iterator[tuple[PartitionKey, Wanted]]:
     """What a request asks for."""
-    by_topic_id = version >= TOPIC_IDS_SINCE
     for topic in request.topics:
         name: str | bytes = topic.topic_id if by_topic_id else topic.topic
         for requested in topic.partitions:
             yield (name, requested.partition), Wanted(topic.topic, topic.topic_id, requested)
 
 
-def _update(session: Session, request: FetchRequest, requested: dict[PartitionKey, Wanted], by_topic_id: bool) -> None:
+def _changes(session: Session, request: FetchRequest, requested: dict[PartitionKey, Wanted]) -> Iterator[None]:
+    """Make the changes that a request brings to its session, one at a time."""
     for key, wanted in requested.items():
         known = session.wanted.setdefault(key, wanted)
         if known is not wanted:
             known.take_from(wanted)
+        yield
     for topic in request.forgotten_topics_data:
+        name: str | bytes = topic.topic_id if session.by_topic_id else topic.topic
         for index in topic.partitions:
-            session.wanted.pop((topic.topic_id if by_topic_id else topic.topic, index), None)
+            session.wanted.pop((name, index), None)
+            yield
+        yield

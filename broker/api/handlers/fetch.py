@@ -6,7 +6,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.fetch_sessions import FetchSessions, FetchView, Wanted, partitions_of
+from broker.api.fetch_sessions import FetchSessions, FetchView, Wanted
 from broker.api.services import WithConfig, WithEndpoints, WithEnvironment, WithTopics
 from broker.api.waiting import Movements, WaitingRoom
 from broker.partitions.errors import storage_error
@@ -15,6 +15,7 @@ from broker.partitions.read import FetchedData
 from broker.partitions.topic import Topic
 from broker.process.logging import EventLog
 from broker.process.memory_budget import AnswerBudget
+from broker.process.steps import run_steps
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
     AbortedTransaction,
@@ -77,7 +78,7 @@ def fetch(
 
     Not done: followers (`replica_id` is ignored), reading from the nearest replica, remote storage.
     """
-    if services.topics.to_open.any_left or sum([len(topic.partitions) for topic in request.topics]) > AT_ONCE:
+    if services.topics.to_open.any_left or _names_many(request):
         return _begin_large(services, context, request, None)
     view = services.fetch_sessions.view(
         request, context.api_version, services.environment.monotonic_ms(), context.connection.connection_id
@@ -91,6 +92,11 @@ def fetch(
     if attempt.enough(reading) or request.max_wait_ms <= 0 or not view.wanted:
         return attempt.answer(reading)
     return services.waiting.park(reading.watched, attempt.again, request.max_wait_ms)
+
+
+def _names_many(request: FetchRequest) -> bool:
+    named = sum([1 + len(topic.partitions) for topic in request.topics])
+    return named + sum([1 + len(topic.partitions) for topic in request.forgotten_topics_data]) > AT_ONCE
 
 
 class _Attempt:
@@ -258,13 +264,16 @@ async def _large(
     slice_, now_ms = services.environment.time_slice(), services.environment.monotonic_ms
     deadline_ms = now_ms() + request.max_wait_ms
     if view is None:
-        requested = {}
-        for key, wanted in partitions_of(request, context.api_version):
-            requested[key] = wanted
-            if slice_.spent():
-                await slice_.wait_for_turn()
-        connection_id = context.connection.connection_id
-        view = services.fetch_sessions.view(request, context.api_version, now_ms(), connection_id, requested)
+        sessions, version, connection_id = (
+            services.fetch_sessions,
+            context.api_version,
+            context.connection.connection_id,
+        )
+        view = await run_steps(
+            services.environment,
+            lambda spent: sessions.viewing(request, version, now_ms(), connection_id, spent),
+            slice_=slice_,
+        )
     if view.error:
         return FetchResponse(error_code=view.error, session_id=0, responses=[])
     await services.topics.to_open.wait_a_moment((_topic(services, one), one.index) for one in view.wanted)

@@ -7,6 +7,7 @@ import pytest
 from broker.api.fetch_sessions import FetchSessions, FetchView
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from storage.steps import Steps, finish
 
 TOPIC_ID = bytes(range(16))
 
@@ -31,11 +32,23 @@ class Client:
     def fetch(
         self, session_id: int, epoch: int, offsets: dict[int, int], forgotten: tuple[int, ...] = (), version: int = 0
     ) -> FetchView:
+        request = self.request(session_id, epoch, offsets, forgotten)
+        return self.sessions.view(request, version or self.version, self.now_ms, self.connection_id)
+
+    def steps(
+        self, session_id: int, epoch: int, offsets: dict[int, int], forgotten: tuple[int, ...] = ()
+    ) -> Steps[FetchView]:
+        """The same one change at a time."""
+        request = self.request(session_id, epoch, offsets, forgotten)
+        return self.sessions.viewing(request, self.version, self.now_ms, self.connection_id, lambda: True)
+
+    @staticmethod
+    def request(session_id: int, epoch: int, offsets: dict[int, int], forgotten: tuple[int, ...] = ()) -> FetchRequest:
         partitions = [
             FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=100)
             for index, offset in offsets.items()
         ]
-        request = FetchRequest(
+        return FetchRequest(
             max_wait_ms=0,
             min_bytes=0,
             session_id=session_id,
@@ -43,7 +56,6 @@ class Client:
             topics=[FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=partitions)] if offsets else [],
             forgotten_topics_data=[ForgottenTopic(topic="t", topic_id=TOPIC_ID, partitions=list(forgotten))],
         )
-        return self.sessions.view(request, version or self.version, self.now_ms, self.connection_id)
 
 
 def offsets(view: FetchView) -> dict[int, int]:
@@ -179,3 +191,38 @@ def test_sessions_end_with_the_connection_that_used_them_last() -> None:
     assert not client.fetch(second.session_id, 2, {}).error
     client.sessions.connection_closed(2)
     assert (len(client.sessions), client.sessions.partitions, client.sessions._of_connection) == (0, 0, {})
+
+
+def test_many_partitions_are_named_and_forgotten_in_steps() -> None:
+    client = Client()
+    created = list(client.steps(0, 0, dict.fromkeys(range(50), 0)))
+    assert len(created) == 50
+    (session_id,) = client.sessions._sessions
+    changed = list(client.steps(session_id, 1, dict.fromkeys(range(100), 1), forgotten=tuple(range(40))))
+    assert len(changed) >= 100 + 140
+    assert offsets(client.fetch(session_id, 2, {})) == dict.fromkeys(range(40, 100), 1)
+    assert client.sessions.partitions == 60
+
+
+@pytest.mark.parametrize("steps", [1, 6, 11])
+def test_a_session_may_end_between_two_steps(steps: int) -> None:
+    client = Client()
+    session_id = client.fetch(0, 0, {0: 0}).session_id
+    work = client.steps(session_id, 1, dict.fromkeys(range(5), 0), forgotten=(0, 1))
+    for _ in range(steps):
+        next(work)
+    client.sessions.connection_closed(1)
+    assert finish(work).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(client.sessions), client.sessions.partitions) == (0, 0)
+
+
+def test_a_fetch_that_is_given_up_between_two_steps_leaves_its_session_counted() -> None:
+    client = Client()
+    session_id = client.fetch(0, 0, {0: 0}).session_id
+    work = client.steps(session_id, 1, dict.fromkeys(range(9), 0))
+    for _ in range(14):
+        next(work)
+    work.close()
+    assert client.sessions.partitions == 5
+    assert client.fetch(session_id, 2, {}, forgotten=tuple(range(5))).session_id == 0
+    assert (len(client.sessions), client.sessions.partitions) == (0, 0)

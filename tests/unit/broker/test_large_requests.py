@@ -7,6 +7,7 @@ import pytest
 
 from broker.api.services import Services
 from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -243,6 +244,28 @@ def test_the_producers_of_one_partition_give_way() -> None:
         named = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
         (result,) = (await handle(services, named, 0)).topics[0].partitions
         assert [(one.producer_id, one.last_sequence) for one in result.active_producers] == [(n, 7) for n in INDEXES]
+        assert turns.waited >= 5
+
+    with_node(story)
+
+
+def test_a_fetch_session_gives_way_where_many_partitions_are_forgotten() -> None:
+    def fetch(session_id: int, epoch: int, named: list[int], forgotten: list[int]) -> FetchRequest:
+        partitions = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1) for index in named]
+        return FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            session_id=session_id,
+            session_epoch=epoch,
+            topics=[FetchTopic(topic="t", partitions=partitions)],
+            forgotten_topics_data=[ForgottenTopic(topic="t", partitions=forgotten)],
+        )
+
+    async def story(services: Services) -> None:
+        answer = await handle(services, fetch(0, 0, list(range(1000)), []), 12)
+        turns = Turns(services.environment)
+        left = await handle(services, fetch(answer.session_id, 1, [], list(range(1, 1000))), 12)
+        assert [one.partition_index for one in left.responses[0].partitions] == [0]
         assert turns.waited >= 5
 
     with_node(story)
