@@ -55,12 +55,20 @@ class FetchServices(WithConfig, WithEndpoints, WithEnvironment, WithTopics, Prot
 
 @dataclass(slots=True)
 class _Reading:
-    """What one look at all wanted partitions brought. `errors`: something that is to be answered at once."""
+    """What one look at all wanted partitions brought. `errors`: something that is to be answered at once;
+    `moved_leader`: one of them says that the client knows the wrong leader."""
 
     responses: list[tuple[Wanted, PartitionData]] = field(default_factory=list)
     watched: list[Partition] = field(default_factory=list)
     size_bytes: int = 0
     errors: bool = False
+    moved_leader: bool = False
+
+    def refuse(self, wanted: Wanted, response: PartitionData) -> None:
+        """An error of this partition, or the end of the epoch that its reader has read."""
+        self.errors = True
+        self.moved_leader = self.moved_leader or response.error_code in LEADER_ERRORS
+        self.responses.append((wanted, response))
 
 
 @handles(FetchRequest, FetchResponse, versions=range(4, 19))
@@ -137,10 +145,9 @@ class _Attempt:
         """Read what is wanted of one partition; returns the partition, where there is one."""
         partition, error = self._find(wanted)
         if partition is None:
-            reading.errors = True
             response = _error(wanted, error)
             response.aborted_transactions = []  # null says that a log was looked into, as in Kafka
-            reading.responses.append((wanted, response))
+            reading.refuse(wanted, response)
             return None
         reading.watched.append(partition)
         self._read_one(reading, wanted, partition, room - reading.size_bytes)
@@ -161,15 +168,13 @@ class _Attempt:
     def _read_one(self, reading: _Reading, wanted: Wanted, partition: Partition, room: int) -> None:
         error = _epoch_error(wanted, partition)
         if error:
-            reading.errors = True
             response = _error(wanted, error)
             if error is ErrorCode.FENCED_LEADER_EPOCH and self._context.api_version >= LEADER_HINTS_SINCE:
                 response.current_leader = self._leader(partition)
-            reading.responses.append((wanted, response))
+            reading.refuse(wanted, response)
             return
         if (diverging := _diverging(wanted, partition)) is not None:
-            reading.errors = True
-            reading.responses.append((wanted, diverging))
+            reading.refuse(wanted, diverging)
             return
         if self._view.incremental and _nothing_new(wanted, partition, self._read_committed):
             return
@@ -183,17 +188,14 @@ class _Attempt:
                 to_send=self._context.connection.sends_files,
             )
         except OffsetOutOfRange:
-            reading.errors = True
-            reading.responses.append((wanted, _error(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)))
+            reading.refuse(wanted, _error(wanted, ErrorCode.OFFSET_OUT_OF_RANGE))
             return
         except LogDamaged as damaged:
-            reading.errors = True
-            reading.responses.append((wanted, _error(wanted, storage_error(damaged))))
+            reading.refuse(wanted, _error(wanted, storage_error(damaged)))
             return
         except OSError as error:  # of this log alone: the others are read on, as in Kafka
             _log.error("a partition cannot be read", topic=partition.topic, partition=wanted.index, reason=error)
-            reading.errors = True
-            reading.responses.append((wanted, _error(wanted, ErrorCode.KAFKA_STORAGE_ERROR)))
+            reading.refuse(wanted, _error(wanted, ErrorCode.KAFKA_STORAGE_ERROR))
             return
         reading.size_bytes += data.size_bytes
         reading.responses.append((wanted, _data(wanted, data)))
@@ -223,11 +225,10 @@ class _Attempt:
 
     def whole(self, topics: dict[str | bytes, FetchableTopicResponse], reading: _Reading) -> FetchResponse:
         """The answer of these topics."""
-        moved_leader = reading.errors and any(response.error_code in LEADER_ERRORS for _, response in reading.responses)
         return FetchResponse(
             session_id=self._view.session_id,
             responses=list(topics.values()),
-            node_endpoints=self._endpoints() if moved_leader else [],
+            node_endpoints=self._endpoints() if reading.moved_leader else [],
         )
 
     def _endpoints(self) -> list[NodeEndpoint]:
