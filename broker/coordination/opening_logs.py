@@ -1,7 +1,7 @@
 """Opening the logs of topics: on other threads, a few at a time, while everything else is served.
 
 Rule 1. Nobody sees a partition before it is open. Until then one stands in its place that refuses everything
-        (`ClosedPartition`); a request that may wait waits a moment for it first, and so has it opened next.
+        (`PartitionWithoutLog`); a request that may wait waits a moment for it first, and so has it opened next.
 Rule 2. A log is opened once: later requests for it wait for the same opening, or get the same failure.
 Rule 3. Meanwhile its topic may be deleted or configured anew: that is asked again before a partition is published.
 Rule 4. An orderly stop opens no more. It waits a moment for logs that are being opened, and gives up those that take

@@ -8,6 +8,7 @@ Rule 3. Partitions open in the background (`opening_logs`); what is wanted of on
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.cluster import Cluster
@@ -64,7 +65,7 @@ class TopicDirectory:
         opener = PartitionOpener(
             cluster.epoch, config, environment, store, on_written=on_written, make_partition=make_partition
         )
-        self._closed_one = opener.closed
+        self._closed_one = opener.without_log
         self.to_open = LogsToOpen(opener, environment, stands=self._stands)
         folder = store.metadata_snapshots(CLUSTER_METADATA, 0)
         self.snapshots = MetadataSnapshots(cluster, folder, config, environment, self._with_folders_left)
@@ -177,7 +178,9 @@ class TopicDirectory:
         if leaving is not None:
             leaving.add_done_callback(lambda _: self._show(image, partition_count))
             return
-        topic = Topic(image.name, image.topic_id, self._config.topic_config(image.configs), self._closed_one)
+        # Nothing is held to the settings of a closed partition. The topic itself would keep itself alive.
+        config = self._config.topic_config(image.configs)
+        topic = Topic(image.name, image.topic_id, config, partial(self._closed_one, image.name, image.topic_id, config))
         topic.partitions.grow(partition_count)
         self._by_name[image.name] = topic
         self._by_id[image.topic_id] = topic

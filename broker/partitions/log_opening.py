@@ -8,7 +8,7 @@ from collections.abc import Callable
 from broker.config.broker_config import BrokerConfig
 from broker.config.topic_config import TopicConfig
 from broker.partitions.errors import storage_error
-from broker.partitions.offline import ClosedPartition, OfflinePartition
+from broker.partitions.offline import PartitionWithoutLog
 from broker.partitions.partition import Partition
 from broker.partitions.partition_store import PartitionStore
 from broker.partitions.topic import Topic
@@ -44,15 +44,18 @@ class PartitionOpener:
         """What to open a log with on another thread; None where that takes no time, and is done on the loop."""
         return self._store.beside()
 
-    def closed(self, topic: Topic, index: int) -> Partition:
-        """What stands in the place of one that is not open yet."""
-        return ClosedPartition(
-            topic=topic.name,
-            topic_id=topic.topic_id,
+    def without_log(
+        self, topic: str, topic_id: bytes, config: TopicConfig, index: int, damaged: LogDamaged | None = None
+    ) -> PartitionWithoutLog:
+        """What stands in the place of one that is not open yet, or whose log is damaged."""
+        return PartitionWithoutLog(
+            topic=topic,
+            topic_id=topic_id,
             index=index,
             leader_epoch=self._epoch,
-            config=topic.config,
+            config=config,
             now_ms=self._environment.wall_ms,
+            damaged=damaged,
         )
 
     def __call__(self, topic: Topic, index: int, config: TopicConfig, files: FilesBeside | None) -> Partition:
@@ -63,28 +66,20 @@ class PartitionOpener:
             return self._with_log(topic, index, config, log)
         except LogDamaged as damaged:
             storage_error(damaged)
-            return self._without(topic, index, config, log, damaged)
+            return self._offline(topic, index, config, log, damaged)
         except OSError as error:
             # Of this log alone, as in Kafka: a file that is no file, or may not be opened, stands in nobody else's way.
             _log.error("a partition cannot be opened", topic=topic.name, partition=index, reason=error)
             unopened = LogDamaged(f"{topic.name}-{index}/", None, 0, f"it could not be opened: {error}")
             unopened.named = True
-            return self._without(topic, index, config, log, unopened)
+            return self._offline(topic, index, config, log, unopened)
 
-    def _without(
+    def _offline(
         self, topic: Topic, index: int, config: TopicConfig, log: Log | None, damaged: LogDamaged
-    ) -> OfflinePartition:
+    ) -> PartitionWithoutLog:
         if log is not None:
             self._store.release(log)
-        return OfflinePartition(
-            damaged,
-            topic=topic.name,
-            topic_id=topic.topic_id,
-            index=index,
-            leader_epoch=self._epoch,
-            config=config,
-            now_ms=self._environment.wall_ms,
-        )
+        return self.without_log(topic.name, topic.topic_id, config, index, damaged)
 
     def _with_log(self, topic: Topic, index: int, config: TopicConfig, log: Log) -> Partition:
         return self._make_partition(

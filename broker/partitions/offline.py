@@ -20,7 +20,8 @@ from storage.memory_log import MemoryLog
 
 
 class PartitionWithoutLog(Partition):
-    """See the head of this file. Readers of a partition look at `refusal` first."""
+    """See the head of this file: its log is `damaged`, or else still being opened. Readers of a partition look at
+    `refusal` first."""
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class PartitionWithoutLog(Partition):
         leader_epoch: int,
         config: TopicConfig,
         now_ms: Callable[[], int],
+        damaged: LogDamaged | None,
     ) -> None:
         super().__init__(
             topic=topic,
@@ -44,48 +46,14 @@ class PartitionWithoutLog(Partition):
             on_written=lambda _: None,
             durable_appends=True,
         )
+        self.offline = damaged
+        self.refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER if damaged is None else ErrorCode.KAFKA_STORAGE_ERROR
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise AppendError(self.refusal, self._reason())
-
-    def _reason(self) -> str:
-        raise NotImplementedError
+        why = f"{self.name} is still being opened" if self.offline is None else str(self.offline)
+        raise AppendError(self.refusal, why)
 
     append = append_records = append_marker = _refuse
     needs_verification = begin_verification = _refuse
     delete_records = _refuse
     offset_for_timestamp = max_timestamp = read = _refuse
-
-
-class OfflinePartition(PartitionWithoutLog):
-    """Its log is damaged, or cannot be opened."""
-
-    refusal = ErrorCode.KAFKA_STORAGE_ERROR
-
-    def __init__(
-        self,
-        damaged: LogDamaged,
-        *,
-        topic: str,
-        topic_id: bytes,
-        index: int,
-        leader_epoch: int,
-        config: TopicConfig,
-        now_ms: Callable[[], int],
-    ) -> None:
-        super().__init__(
-            topic=topic, topic_id=topic_id, index=index, leader_epoch=leader_epoch, config=config, now_ms=now_ms
-        )
-        self.offline = damaged
-
-    def _reason(self) -> str:
-        return str(self.offline)
-
-
-class ClosedPartition(PartitionWithoutLog):
-    """Its log is still being opened."""
-
-    refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    def _reason(self) -> str:
-        return f"{self.name} is still being opened"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import overload
-from weakref import ref
 
 from broker.config.topic_config import TopicConfig
 from broker.partitions.partition import Partition
@@ -67,21 +66,12 @@ class Partitions(Sequence[Partition]):
 class Topic:
     """See the head of this file. The topic id is the identity: a topic made again is another topic."""
 
-    def __init__(
-        self, name: str, topic_id: bytes, config: TopicConfig, closed_one: "Callable[[Topic, int], Partition]"
-    ) -> None:
+    def __init__(self, name: str, topic_id: bytes, config: TopicConfig, closed_one: Callable[[int], Partition]) -> None:
         self.name = name
         self.topic_id = topic_id
         self.config = config
         self.internal = name in INTERNAL_TOPICS
-        mine = ref(self)  # a topic that is deleted is freed at once, with its partitions, and waits for no collector
-
-        def closed(index: int) -> Partition:
-            topic = mine()
-            assert topic is not None
-            return closed_one(topic, index)
-
-        self.partitions = Partitions(closed)
+        self.partitions = Partitions(closed_one)
 
     def __repr__(self) -> str:
         return f"<Topic {self.name} {self.topic_id.hex()}>"

@@ -194,6 +194,18 @@ def test_growing_keeps_what_is_there() -> None:
     with_node(story)
 
 
+def test_closed_partitions_may_outlive_their_topic() -> None:
+    async def story(node: Services) -> None:
+        made = await created(node, "t", 1)
+        partitions = made.partitions
+        partitions.grow(2)
+        del made
+        await deleted(node, "t")
+        assert partitions[1].refusal is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    with_node(story)
+
+
 def test_the_first_request_creates_the_topic_for_all() -> None:
     async def story(node: Services) -> None:
         results = await asyncio.gather(*(node.topics.auto_create("t") for _ in range(5)))
