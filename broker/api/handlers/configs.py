@@ -51,6 +51,7 @@ class _WithConfigs(Protocol):
 
 
 R = TypeVar("R", bound=_WithConfigs)
+A = TypeVar("A")
 
 
 class ConfigServices(WithCluster, WithConfig, WithEnvironment, WithNodeId, WithTopics, Protocol):
@@ -171,16 +172,10 @@ async def alter_configs(
         alterations = tuple(Alteration(config.name, config.value) for config in one.configs)
         return AlteredResource(one.resource_type, one.resource_name, alterations, replace=True)
 
-    def response_of(result: AlterationResult) -> AlterConfigsResponseAlterConfigsResourceResponse:
-        return AlterConfigsResponseAlterConfigsResourceResponse(
-            error_code=result.error,
-            error_message=result.message,
-            resource_type=result.resource.resource_type,
-            resource_name=result.resource.name,
-        )
-
     results = await _alter(services, request.resources, altered, validate_only=request.validate_only)
-    return AlterConfigsResponse(responses=await services.environment.time_slice().each(response_of, results))
+    return AlterConfigsResponse(
+        responses=await _responses(services, AlterConfigsResponseAlterConfigsResourceResponse, results)
+    )
 
 
 @handles(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, versions=range(0, 2))
@@ -196,16 +191,24 @@ async def incremental_alter_configs(
         alterations = tuple(Alteration(config.name, config.value, config.config_operation) for config in one.configs)
         return AlteredResource(one.resource_type, one.resource_name, alterations)
 
-    def response_of(result: AlterationResult) -> IncrementalAlterConfigsResponseAlterConfigsResourceResponse:
-        return IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
+    results = await _alter(services, request.resources, altered, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=await _responses(services, IncrementalAlterConfigsResponseAlterConfigsResourceResponse, results)
+    )
+
+
+async def _responses(services: ConfigServices, kind: Callable[..., A], results: Sequence[AlterationResult]) -> list[A]:
+    """`kind` is what a result is called in the response; both have the same fields."""
+
+    def response_of(result: AlterationResult) -> A:
+        return kind(
             error_code=result.error,
             error_message=result.message,
             resource_type=result.resource.resource_type,
             resource_name=result.resource.name,
         )
 
-    results = await _alter(services, request.resources, altered, validate_only=request.validate_only)
-    return IncrementalAlterConfigsResponse(responses=await services.environment.time_slice().each(response_of, results))
+    return await services.environment.time_slice().each(response_of, results)
 
 
 async def _alter(
