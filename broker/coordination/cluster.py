@@ -128,7 +128,6 @@ class Cluster:
             on_written=on_written,
             durable_appends=True,
         )
-        self._environment = environment
         clock = SteadyClock(environment)
         self.shard: Shard[ClusterCoordinator] = Shard(
             ClusterCoordinator,

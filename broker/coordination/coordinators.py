@@ -200,6 +200,12 @@ class Shards(Generic[M]):
         """The shard over one partition, if it is in this node."""
         return self._shards.get(index)
 
+    def is_offline(self, index: int) -> bool:
+        """Whether the log of a partition is damaged: nothing of it is served until it is repaired. What all shards have
+        is listed without it, as Kafka lists what it leads."""
+        shard = self._shards.get(index)
+        return shard is not None and shard.state is ShardState.CLOSED
+
     # -- asking ----------------------------------------------------------------------------------------------
 
     async def ask(self, key: str, operation: Callable[[M, Ticket[A], int], Outcome[A]]) -> A:

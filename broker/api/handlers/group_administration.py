@@ -67,7 +67,8 @@ async def _describe(services: AdministrationServices, group_id: str) -> Describe
 async def list_groups(
     services: AdministrationServices, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:
-    """All groups of this node; COORDINATOR_LOAD_IN_PROGRESS as long as some of them may be missing.
+    """All groups of this node; COORDINATOR_LOAD_IN_PROGRESS as long as some of them may be missing. Those in a damaged
+    log are left out, as in Kafka.
 
     v4 state, and a filter on it (KIP-518); v5 type, and a filter on it (KIP-848): all are classic here.
     """
@@ -80,9 +81,9 @@ async def list_groups(
                 index, lambda machine, ticket, now_ms: machine.list_groups(wanted, ticket, now_ms)
             )
         except CoordinatorError as refused:
-            if refused.error is not ErrorCode.NOT_COORDINATOR:
-                return ListGroupsResponse(error_code=refused.error, groups=[])
-            continue
+            if services.groups.is_offline(index):
+                continue
+            return ListGroupsResponse(error_code=refused.error, groups=[])
         groups += await time_slice.each(listed, known)
         await time_slice.give_way()
     return ListGroupsResponse(groups=groups)

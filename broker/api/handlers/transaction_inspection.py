@@ -158,7 +158,8 @@ async def list_transactions(
     """All ids that pass every filter given. v1 by how long a transaction is open; v2 by a pattern for the whole id.
 
     Patterns are matched in time that grows with the text only, as RE2 does (`broker.api.linear_pattern` says what
-    of RE2 is not understood). COORDINATOR_LOAD_IN_PROGRESS while any shard loads.
+    of RE2 is not understood). COORDINATOR_LOAD_IN_PROGRESS while any shard loads. Ids in a damaged log are left out, as
+    in Kafka.
     """
     time_slice = services.environment.time_slice()
     states: set[str] = set()
@@ -203,9 +204,14 @@ async def _in_all_shards(
     time_slice = services.environment.time_slice()
     listed: list[ListTransactionsResponseTransactionState] = []
     for index in services.transactions.indexes():
-        transactions = await services.transactions.ask_partition(
-            index, lambda machine, ticket, at_ms: machine.list_transactions(ticket, at_ms, wanted=wanted)
-        )
+        try:
+            transactions = await services.transactions.ask_partition(
+                index, lambda machine, ticket, at_ms: machine.list_transactions(ticket, at_ms, wanted=wanted)
+            )
+        except CoordinatorError:
+            if services.transactions.is_offline(index):
+                continue
+            raise
         for transactional_id, transaction in transactions:
             if pattern is None or await _matches(pattern, transactional_id, time_slice):
                 listed.append(_listing(transactional_id, transaction))

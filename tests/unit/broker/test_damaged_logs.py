@@ -16,7 +16,7 @@ from protocol.messages.group_offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.messages.groups import FindCoordinatorRequest
+from protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest
 from protocol.messages.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -26,6 +26,7 @@ from protocol.messages.offsets import (
     ListOffsetsTopic,
 )
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.transactions import InitProducerIdRequest, ListTransactionsRequest
 from protocol.records.record import NewRecord, build_batch
 from storage.checkpoints import CLEAN_SHUTDOWN, UnreadableDataFolder
 from storage.files import File
@@ -246,10 +247,39 @@ def test_a_damaged_shard_is_unowned_and_the_others_work(commits: int) -> None:
         assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         await groups.wait_until_ready(1)
         await committed(node, whole, 7)
+        listed = await handle(node.services, ListGroupsRequest(), 5)
+        assert (listed.error_code, [one.group_id for one in listed.groups]) == (ErrorCode.NONE, [whole])
 
     life(files, commit)
     flip(files, f"__consumer_offsets-0/{SEGMENT}", 70)
     life(files, one_is_offline)
+
+
+def test_transactions_are_listed_without_those_of_a_damaged_log() -> None:
+    """One damaged shard was the answer to all of the request: NOT_COORDINATOR, which operators' tools do not repeat."""
+    files = SimulatedFiles()
+
+    async def begin(node: Node) -> None:
+        await node.services.topics.ensure_internal("__transaction_state")
+        await node.services.transactions.wait_until_loaded()
+        for name in ("a", "b"):
+            request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1000)
+            while (await handle(node.services, request, 4)).error_code:
+                await asyncio.sleep(0)
+
+    async def list_them(node: Node) -> None:
+        transactions = node.services.transactions
+        damaged, whole = sorted(("a", "b"), key=transactions.partition_for)
+        while (shard := transactions.shard_of(damaged)) is None or shard.state is ShardState.LOADING:
+            await asyncio.sleep(0)
+        await transactions.wait_until_ready(1)
+        listed = await handle(node.services, ListTransactionsRequest(state_filters=[], producer_id_filters=[]), 1)
+        found = [one.transactional_id for one in listed.transaction_states]
+        assert (listed.error_code, found) == (ErrorCode.NONE, [whole])
+
+    life(files, begin)
+    flip(files, f"__transaction_state-0/{SEGMENT}", 70)
+    life(files, list_them)
 
 
 def test_a_folder_is_set_aside_when_the_name_is_taken() -> None:
