@@ -30,7 +30,7 @@ from protocol.messages.produce import (
 from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from protocol.schema import Buffer
 from tallystick.client.connection import Connection
-from tallystick.client.errors import ConnectionLost, KafkaError, check
+from tallystick.client.errors import PASSING, ConnectionLost, KafkaError, check
 
 T = TypeVar("T")
 
@@ -40,18 +40,6 @@ TRANSACTION = 1
 LATEST = -1
 EARLIEST = -2
 """Timestamps of ListOffsets that stand for an end of the log."""
-_PASSING = frozenset(
-    {
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    }
-)
 _PAUSE_S = 0.02
 
 
@@ -124,7 +112,7 @@ class Client:
             try:
                 return await attempt()
             except KafkaError as error:
-                if error.code not in _PASSING or loop.time() > deadline:
+                if error.code not in PASSING or loop.time() > deadline:
                     raise
                 self.forget()
             await asyncio.sleep(_PAUSE_S)

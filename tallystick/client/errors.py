@@ -2,6 +2,20 @@
 
 from protocol.errors import ErrorCode
 
+PASSING = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    }
+)
+"""Conditions that pass by themselves: a topic just created, a coordinator loading."""
+
 
 class ConnectionLost(Exception):
     """The connection ended before the answer came."""

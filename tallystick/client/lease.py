@@ -34,7 +34,7 @@ from protocol.messages.transactions import (
 from protocol.schema import schema_of
 from tallystick.client.client import GROUP, TRANSACTION, Client
 from tallystick.client.connection import Connection
-from tallystick.client.errors import ConnectionLost, Fenced, KafkaError, TransactionGone, UnsupportedByBroker
+from tallystick.client.errors import PASSING, ConnectionLost, Fenced, KafkaError, TransactionGone, UnsupportedByBroker
 
 T = TypeVar("T")
 Partition = tuple[str, int]
@@ -43,29 +43,20 @@ REQUEST_TIMEOUT_S = 30.0
 """After this long without an answer a connection counts as dead."""
 _FIRST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 0.5
-_PASSING = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-    }
-)
+_PASSING = PASSING | {
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+}
+"""A lease outlives more: every request here may be repeated without harm."""
 _FENCED = frozenset(
     {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 )
