@@ -17,7 +17,7 @@ TxnOffsetCommit calls, before it asks the group shard (authorisation first, the 
         Ask the group shard right after it, without awaiting anything in between: then nothing can slip in.
 
 Both verify (Produce below 12, TxnOffsetCommit below 5) or add (KIP-890 part 2) and hold the request for at most
-`broker.coordination.transactions.HOLD_MS` while the previous transaction of the same id completes in this services.
+`broker.coordination.transactions.HOLD_MS` while the previous transaction of the same id completes in this node.
 """
 
 from collections.abc import Sequence
@@ -37,9 +37,9 @@ from coordinator.transactions.fencing import Producer
 from coordinator.transactions.states import (
     NO_TOPIC_ID,
     PartitionLookup,
+    PartitionsByTopic,
     TopicPartitions,
     TransactionState,
-    by_topic,
     contains,
 )
 from protocol.errors import ErrorCode
@@ -140,11 +140,14 @@ async def admit_produce(
         for admission in admissions:
             admission.verification = False
         return admissions
+    time_slice = services.environment.time_slice()
     by_producer: dict[Producer, list[tuple[Admission, Partition]]] = {}
     for admission, batch in zip(admissions, batches, strict=True):
         producer = _begin(admission, batch, supports_epoch_bump=adds)
         if producer is not None:
             by_producer.setdefault(producer, []).append((admission, batch.partition))
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
     for producer, waiting in by_producer.items():
         partitions = [partition for _, partition in waiting]
         results = await _ask(services, transactional_id, producer, partitions, adds=adds)
@@ -174,7 +177,7 @@ def _begin(admission: Admission, batch: ProduceBatch, *, supports_epoch_bump: bo
 async def _ask(
     services: GateServices, transactional_id: str, producer: Producer, partitions: Sequence[Partition], *, adds: bool
 ) -> list[ErrorCode]:
-    wanted = by_topic((partition.topic, partition.topic_id, partition.index) for partition in partitions)
+    wanted = await _by_topic(services, partitions)
     try:
         if adds:
             added = await add_to_transaction(services, transactional_id, producer, wanted, client_version=2)
@@ -188,6 +191,15 @@ async def _ask(
     except CoordinatorError as refused:
         return [refused.error] * len(partitions)
     return [verified[partition.topic, partition.topic_id, partition.index] for partition in partitions]
+
+
+async def _by_topic(services: GateServices, partitions: Sequence[Partition]) -> list[TopicPartitions]:
+    time_slice, found = services.environment.time_slice(), PartitionsByTopic()
+    for partition in partitions:
+        found.add(partition.topic, partition.topic_id, partition.index)
+        if time_slice.spent():
+            await time_slice.wait_for_turn()
+    return await time_slice.all(found)
 
 
 async def add_to_transaction(

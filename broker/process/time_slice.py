@@ -84,6 +84,10 @@ class TimeSlice:
                 await self.wait_for_turn()
         return made
 
+    async def all(self, elements: Iterable[T]) -> list[T]:
+        """All of them, where it takes time to come by the next one."""
+        return await self.each(_itself, elements)
+
     def call_in_turn(self, callback: Callable[[], None]) -> None:
         """The same for work that is not awaited: it goes on in `callback`."""
 
@@ -92,3 +96,7 @@ class TimeSlice:
             callback()
 
         self._turns.call(begin)
+
+
+def _itself(element: T) -> T:
+    return element

@@ -114,12 +114,26 @@ def each_partition(partitions: Iterable[TopicPartitions]) -> Iterator[tuple[str,
             yield entry.topic, entry.topic_id, partition
 
 
+class PartitionsByTopic:
+    """(topic, topic id, partition), taken one after the other, as a transaction keeps them."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, bytes], set[int]] = {}
+
+    def add(self, topic: str, topic_id: bytes, partition: int) -> None:
+        self._found.setdefault((topic, topic_id), set()).add(partition)
+
+    def __iter__(self) -> Iterator[TopicPartitions]:
+        for (topic, topic_id), partitions in self._found.items():
+            yield TopicPartitions(topic, topic_id, tuple(sorted(partitions)))
+
+
 def by_topic(partitions: Iterable[tuple[str, bytes, int]]) -> list[TopicPartitions]:
-    """(topic, topic id, partition) as a transaction keeps them."""
-    found: dict[tuple[str, bytes], set[int]] = {}
-    for topic, topic_id, index in partitions:
-        found.setdefault((topic, topic_id), set()).add(index)
-    return [TopicPartitions(topic, topic_id, tuple(sorted(indexes))) for (topic, topic_id), indexes in found.items()]
+    """The same at once."""
+    found = PartitionsByTopic()
+    for topic, topic_id, partition in partitions:
+        found.add(topic, topic_id, partition)
+    return list(found)
 
 
 def contains(partitions: Iterable[TopicPartitions], topic: str, topic_id: bytes, partition: int) -> bool:
@@ -166,11 +180,15 @@ def united(known: tuple[TopicPartitions, ...], added: Iterable[TopicPartitions])
     if not fresh:
         return known
     for entry in known:
-        fresh.setdefault((entry.topic, entry.topic_id), set()).update(entry.partitions)
-    return tuple(
-        TopicPartitions(topic, topic_id, tuple(sorted(partitions)))
-        for (topic, topic_id), partitions in sorted(fresh.items())
-    )
+        if (entry.topic, entry.topic_id) in fresh:
+            fresh[entry.topic, entry.topic_id].update(entry.partitions)
+    union = [entry for entry in known if (entry.topic, entry.topic_id) not in fresh]
+    union += [TopicPartitions(*topic, tuple(sorted(partitions))) for topic, partitions in fresh.items()]
+    return tuple(sorted(union, key=_topic_of))
+
+
+def _topic_of(entry: TopicPartitions) -> tuple[str, bytes]:
+    return entry.topic, entry.topic_id
 
 
 def check_transition(before: Transaction | None, after: Transaction) -> None:
@@ -190,8 +208,9 @@ def check_transition(before: Transaction | None, after: Transaction) -> None:
     if after.state is TransactionState.ONGOING:
         assert same_identity
         assert after.start_ms != NO_TIMESTAMP
-        lookup = PartitionLookup(after.partitions)
-        assert not any(lookup.missing(entry) for entry in before.partitions)
+        if before.partitions:
+            lookup = PartitionLookup(after.partitions)
+            assert not any(lookup.missing(entry) for entry in before.partitions)
     elif after.state.preparing:
         assert after.producer_id == before.producer_id
         assert after.producer_epoch - before.producer_epoch in (0, 1)

@@ -7,7 +7,7 @@ operators are in `transaction_markers` and `transaction_inspection`.
 What we do not do: two-phase commit by InitProducerId 6 (KIP-939, unstable in Kafka, too).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from broker.api.catalogue import handles
@@ -19,7 +19,7 @@ from broker.coordination.transaction_gate import GateServices, add_to_transactio
 from broker.disk.group_commit import GroupCommit
 from coordinator.transactions.answers import Identity
 from coordinator.transactions.fencing import Producer
-from coordinator.transactions.states import NO_EPOCH, NO_PRODUCER_ID, TopicPartitions, by_topic
+from coordinator.transactions.states import NO_EPOCH, NO_PRODUCER_ID, PartitionsByTopic, TopicPartitions
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -156,16 +156,13 @@ async def add_partitions_to_txn(
 async def _add_or_verify(
     services: TransactionServices, transaction: AddPartitionsToTxnTransaction, version: int
 ) -> Results:
-    results = await _unfit(services, transaction.topics, version)
+    results, wanted = await _look_up(services, transaction.topics, version)
     if any(results.values()):
         return {key: error or ErrorCode.OPERATION_NOT_ATTEMPTED for key, error in results.items()}
     transactional_id = transaction.transactional_id
     if not transactional_id:
         return dict.fromkeys(results, ErrorCode.INVALID_REQUEST)
     claimed = Producer(transaction.producer_id, transaction.producer_epoch)
-    wanted = _known_partitions(services, results)
-    if wanted is None:
-        return dict.fromkeys(results, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
         if not transaction.verify_only:
             client_version = 2 if version >= BROKER_FORM else 0
@@ -182,10 +179,15 @@ async def _add_or_verify(
     return {(topic, index): error for (topic, _topic_id, index), error in verified.items()}
 
 
-async def _unfit(services: TransactionServices, topics: Sequence[AddPartitionsToTxnTopic], version: int) -> Results:
-    """Every partition with what keeps it out of a transaction. No client may name our own topics."""
+async def _look_up(
+    services: TransactionServices, topics: Sequence[AddPartitionsToTxnTopic], version: int
+) -> tuple[Results, list[TopicPartitions]]:
+    """Every partition with what keeps it out of a transaction, and those that nothing keeps out, each once, with their
+    topics' ids. No client may name our own topics. One that is deleted meanwhile has an id that is gone, and gets no
+    marker."""
     time_slice = services.environment.time_slice()
     results: Results = {}
+    fit = PartitionsByTopic()
     for wanted in topics:
         topic = services.topics.by_name(wanted.name)
         for index in wanted.partitions:
@@ -195,21 +197,11 @@ async def _unfit(services: TransactionServices, topics: Sequence[AddPartitionsTo
                 results[wanted.name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 results[wanted.name, index] = ErrorCode.NONE
+                fit.add(wanted.name, topic.topic_id, index)
             if time_slice.spent():
                 await time_slice.wait_for_turn()
         await time_slice.give_way()
-    return results
-
-
-def _known_partitions(services: TransactionServices, wanted: Iterable[tuple[str, int]]) -> list[TopicPartitions] | None:
-    """All of them, each once, with their topics' ids; None if a topic has gone since it was looked at."""
-    known: list[tuple[str, bytes, int]] = []
-    for name, index in wanted:
-        topic = services.topics.by_name(name)
-        if topic is None:
-            return None
-        known.append((name, topic.topic_id, index))
-    return by_topic(known)
+    return results, await time_slice.all(fit)
 
 
 async def _by_topic(

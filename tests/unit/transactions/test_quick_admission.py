@@ -3,9 +3,12 @@
 from typing import Any
 
 from broker.api.services import Services
+from broker.coordination.transaction_gate import ProduceBatch, admit_produce
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.topics import CreatePartitionsTopic
 from protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from tests.harness.turns import Turns
 from tests.unit.transactions.node_rig import ask, batch, in_a_node, init, partitions_of
 
 
@@ -34,5 +37,22 @@ def test_only_partitions_of_the_open_transaction_are_written_to(tmp_path: Any) -
         assert await produce_to(node, identity, 1) == ErrorCode.INVALID_TXN_STATE
         assert await produce_to(node, identity, 0) == ErrorCode.NONE
         assert [partition.end_offset for partition in partitions_of(node)] == [1, 0]
+
+    in_a_node(story, tmp_path)
+
+
+def test_a_produce_to_many_partitions_gives_way_at_the_gate(tmp_path: Any) -> None:
+    """Guards were taken, and partitions put together by topic, in one turn."""
+
+    async def story(node: Services) -> None:
+        await node.topics.grow([CreatePartitionsTopic(name="t", count=200, assignments=None)])
+        identity = await init(node)
+        batches = [ProduceBatch(partition, batch(identity)) for partition in partitions_of(node)]
+        turns = Turns(node.environment)
+        admissions = await admit_produce(node, "tx", 12, batches)
+        assert {admission.error for admission in admissions} == {ErrorCode.NONE}
+        assert turns.waited >= 10
+        for one, admission in zip(batches, admissions, strict=True):
+            one.partition.append(one.records, transactional_id="tx", guard=admission.guard, now_ms=1)
 
     in_a_node(story, tmp_path)
