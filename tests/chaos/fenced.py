@@ -38,12 +38,12 @@ def _a_transaction(driver: Driver, step: str, successor: Driver) -> None:
     driver.begin()
     at("send")
     for index in range(PARTITIONS):
-        driver.send((TOPIC, index), b"1")
+        driver.send((TOPIC, index), b"1", b"k")
     at("answers")
     if None in driver.sent():
         driver.abort()  # the worker does so, and may learn only now that nothing can be aborted any more
     at("offsets")
-    driver.send_offsets("group", (TOPIC, 0), 1)
+    driver.send_offsets("group", {(TOPIC, 0): 1}, None)
     at("end")
     driver.commit()
 

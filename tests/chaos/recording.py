@@ -106,7 +106,9 @@ class Loaded:
 
     def _offsets(self, event: dict[str, Any]) -> None:
         transaction = self._transactions[event["worker"], event["transaction"]]
-        transaction.offsets[event["group"], event["topic"], event["partition"]] = event["offset"]
+        transaction.offsets |= {
+            (group, topic, partition): offset for group, topic, partition, offset in event["offsets"]
+        }
 
     def _decide(self, event: dict[str, Any]) -> None:
         transaction = self._transactions[event["worker"], event["transaction"]]
@@ -119,6 +121,11 @@ class Loaded:
 
     def _troubled(self, event: dict[str, Any]) -> None:
         """For people reading the file."""
+
+    def _answered(self, event: dict[str, Any]) -> None:
+        """For the history of operations (`tests.chaos.operations`)."""
+
+    _assigned = _answered
 
     def _claims_that_are_certain(self) -> None:
         """A claim fences the ones before it; the order of two that overlap is unknown."""

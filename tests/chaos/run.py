@@ -21,9 +21,12 @@ from tallystick.process import BrokerProcess
 from tests.chaos.drivers import java
 from tests.chaos.look import look, verdict
 from tests.chaos.nemesis import Nemesis
+from tests.chaos.operations import Operations, last_look
 from tests.chaos.recording import Loaded
 from tests.chaos.worker import Assignment
 from tests.harness.jars import JarsMissing
+from tests.histories.checker import Verdict, check
+from tests.histories.operation import Operation, write_history
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 3
@@ -49,6 +52,8 @@ class Report:
     """What came of a run."""
 
     violations: list[str]
+    verdict: Verdict
+    """On the history of operations; what is wrong with it is among the violations."""
     seconds: float
     faults: Counter[str]
     points: Counter[str]
@@ -63,7 +68,7 @@ class Report:
             f"the broker's ends: {_counted(self.faults)}",
             f"faults struck at {len(self.points)} points: {_counted(self.points)}",
         ]
-        return "\n".join([*lines, *(self.violations or ["no anomaly"])])
+        return "\n".join([*lines, self.verdict.head(), *(self.violations or ["no anomaly"])])
 
 
 def _counted(counter: Counter[str]) -> str:
@@ -213,9 +218,11 @@ class Chaos:
 
     def _report(self, nemesis: Nemesis, seconds: float) -> Report:
         loaded = Loaded(self.history_folder.glob("*.jsonl"))
-        asyncio.run(self._look(loaded))
+        operations = asyncio.run(self._look(loaded))
         history = loaded.history
-        report = Report([*self.violations, *verdict(history)], seconds, nemesis.done, nemesis.struck())
+        verdict_on_operations = check(operations)
+        found = [*self.violations, *verdict(history), *verdict_on_operations.sentences()]
+        report = Report(found, verdict_on_operations, seconds, nemesis.done, nemesis.struck())
         if "belongs to nobody" in self.broker.log.read_text(errors="replace"):
             report.violations.append("a start found a transaction that belongs to nobody (I50)")
         report.records = len(history.writes)
@@ -225,8 +232,9 @@ class Chaos:
         report.faults["workers that woke up late"] = self.zombies
         return report
 
-    async def _look(self, loaded: Loaded) -> None:
-        history = loaded.history
+    async def _look(self, loaded: Loaded) -> list[Operation]:
+        """Look at the broker as it is in the end. The history of operations, written to a file."""
+        history, began = loaded.history, time.monotonic_ns()
         client = await Client.connect(self.broker.bootstrap)
         places = [(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
         groups = sorted({group for one in history.transactions for group, _, _ in one.offsets})
@@ -236,10 +244,14 @@ class Chaos:
             assert not answer.error_code
         finally:
             await client.close()
+        operations = Operations(self.history_folder.glob("*.jsonl")).all
+        operations += last_look(history, began, time.monotonic_ns())
+        write_history(self.folder / "operations.jsonl", operations)
         for final in history.final.values():
             final.committed[:] = _known(loaded, final.committed)
             final.everything[:] = _known(loaded, final.everything)
         self.violations += offsets_of_the_last(loaded)
+        return operations
 
 
 def _known(loaded: Loaded, records: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -33,9 +33,9 @@ class Book:
         named = {"id": "x", "incarnation": incarnation, "transaction": number}
         self.note(worker, "begin", version=2, **named)
         for record in (10 * number, 10 * number + 1):
-            self.note(worker, "write", number=record, topic=PLACE[0], partition=PLACE[1], **named)
+            self.note(worker, "write", number=record, topic=PLACE[0], partition=PLACE[1], key="k", **named)
             self.note(worker, "acked", number=record, offset=record)
-        self.note(worker, "offsets", group="g", topic=PLACE[0], partition=0, offset=number, **named)
+        self.note(worker, "offsets", offsets=[("g", *PLACE, number)], **named)
         self.note(worker, "decide", commit=True, **named)
         if outcome is not None:
             self.note(worker, "end", outcome=outcome, **named)

@@ -1,7 +1,8 @@
 """One worker of a chaos run, a process of its own: `python -m tests.chaos.worker '{"client": "java", ...}'`.
 
-A producer makes transactions (or plain idempotent writes) until the file `stop` appears, a reader reads. Both write
-down the results, and never believe anything else. A worker that is fenced ends: another one has its id.
+A producer makes transactions (or plain idempotent writes) until the file `stop` appears, a reader reads. In half of its
+transactions a producer consumes, too, and sends the offsets. All write down the results, and never believe anything
+else. A worker that is fenced ends: another one has its id.
 """
 
 import json
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.chaos.consuming import Consuming
 from tests.chaos.drivers.driver import (
     ABORTABLE,
     RETRIABLE,
@@ -21,6 +23,7 @@ from tests.chaos.drivers.driver import (
     Failed,
     Place,
     make_driver,
+    make_member,
     make_reader,
 )
 from tests.chaos.recording import NUMBERS_PER_WORKER, Recorder
@@ -61,6 +64,12 @@ class Worker:
         self._transaction = 0
         self._incarnation = 0
         self._driver: Driver | None = None
+        self._consuming: Consuming | None = None
+
+    @property
+    def process(self) -> str:
+        """The client instance that is at work, which is what a history calls a process."""
+        return f"{self.assignment.name}/{self._incarnation}"
 
     @property
     def stopping(self) -> bool:
@@ -76,8 +85,8 @@ class Worker:
             try:
                 if self._driver is None:
                     self._driver = self._made()
-                if self.assignment.kind == "transactional":
-                    self._one_transaction(self._driver)
+                if self._consuming is not None:
+                    self._one_transaction(self._driver, self._consuming)
                 else:
                     self._plain_writes(self._driver)
                 time.sleep(PAUSE_S)
@@ -90,6 +99,12 @@ class Worker:
         self._let_go()
 
     def _let_go(self) -> None:
+        if self._consuming is not None:
+            try:
+                self._consuming.member.close()
+            except Failed as failed:
+                self.note("troubled", reason=str(failed))
+            self._consuming = None
         if self._driver is not None:
             self._driver.close()
             self._driver = None
@@ -108,6 +123,11 @@ class Worker:
             raise
         if transactional_id is not None:
             self.note("claimed", **named)
+            self._driver = driver  # if the next step fails it is closed
+            # What was decided of the id's transactions is done now, its offsets with it.
+            places = [(self.assignment.topic, index) for index in range(self.assignment.partitions)]
+            member = make_member(self.assignment.client, self.assignment.bootstrap, transactional_id, places)
+            self._consuming = Consuming(member, self.process, self.note)
         return driver
 
     def _patiently(self, call: Any) -> None:
@@ -120,32 +140,24 @@ class Worker:
                     raise
                 self.note("troubled", reason=str(failed))
 
-    def _one_transaction(self, driver: Driver) -> None:
+    def _one_transaction(self, driver: Driver, consuming: Consuming) -> None:
         self._transaction += 1
         named = {
             "id": self.assignment.transactional_id,
             "incarnation": self._incarnation,
             "transaction": self._transaction,
         }
-        driver.begin()
+        polls_at = self.random.choice(("first", "last", "never", "never"))
+        commit = self.random.random() < 0.8
         self.note("begin", version=TRANSACTION_VERSION[self.assignment.client], **named)
         try:
+            if polls_at == "first":
+                consuming.poll(**named)
+            driver.begin()
             self._write(driver, self.random.choice((1, 3, 6)))
-            if self.random.random() < 0.4:
-                self.note(
-                    "offsets",
-                    group=self.assignment.transactional_id,
-                    topic=self.assignment.topic,
-                    partition=0,
-                    offset=self._transaction,
-                    **named,
-                )
-                self._patiently(
-                    lambda: driver.send_offsets(
-                        self.assignment.transactional_id, (self.assignment.topic, 0), self._transaction
-                    )
-                )
-            commit = self.random.random() < 0.8
+            if polls_at == "last":
+                consuming.poll(**named)
+            self._send_offsets(driver, consuming, named)
             self.note("decide", commit=commit, **named)
             self._patiently(driver.commit if commit else driver.abort)
             self.note("end", outcome=commit, **named)
@@ -153,11 +165,23 @@ class Worker:
             if failed.kind != ABORTABLE:
                 raise
             self.note("troubled", reason=str(failed))
-            self.note("decide", commit=False, **named)
+            commit = False
+            self.note("decide", commit=commit, **named)
             self._patiently(driver.abort)
-            self.note("end", outcome=False, **named)
+            self.note("end", outcome=commit, **named)
+        if commit:
+            consuming.committed()
+        else:
+            consuming.aborted()
+
+    def _send_offsets(self, driver: Driver, consuming: Consuming, named: dict[str, Any]) -> None:
+        group, positions = self.assignment.transactional_id, consuming.positions()
+        if positions:
+            self.note("offsets", offsets=[(group, *place, offset) for place, offset in positions.items()], **named)
+            self._patiently(lambda: driver.send_offsets(group, positions, consuming.member))
 
     def _plain_writes(self, driver: Driver) -> None:
+        self._transaction += 1
         self._write(driver, 20)
 
     def _write(self, driver: Driver, count: int) -> None:
@@ -165,11 +189,12 @@ class Worker:
         places = [(self.assignment.topic, self.random.randrange(self.assignment.partitions)) for _ in range(count)]
         numbers = [self._number(place) for place in places]
         for place, number in zip(places, numbers, strict=True):
-            driver.send(place, b"%d" % number)
+            driver.send(place, b"%d" % number, self.assignment.name.encode())
         answers = driver.sent()
         for number, offset in zip(numbers, answers, strict=False):
             if offset is not None:
                 self.note("acked", number=number, offset=offset)
+        self.note("answered", incarnation=self._incarnation, transaction=self._transaction)
         if None in answers:
             raise Failed(ABORTABLE if self.assignment.transactional_id else "fatal", "a record was not taken")
 
@@ -184,6 +209,7 @@ class Worker:
             id=self.assignment.transactional_id or None,
             incarnation=self._incarnation,
             transaction=self._transaction,
+            key=self.assignment.name,
         )
         return number
 
@@ -197,10 +223,12 @@ class Worker:
             name = f"{self.assignment.name}-{times}"
             try:
                 reader = make_reader(self.assignment.client, self.assignment.bootstrap, places)
+                self.note("assigned", process=name, positions=[(*place, 0) for place in places])
                 while not self.stopping:
+                    invoked = time.monotonic_ns()
                     records = [(*place, offset, int(value)) for place, offset, value in reader.poll(0.2)]
                     if records:
-                        self.recorder.note("read", reader=name, records=records)
+                        self.note("read", reader=name, invoked=invoked, records=records)
             except Failed as failed:
                 self.note("troubled", reason=str(failed))
                 time.sleep(0.2)

@@ -81,10 +81,12 @@ def aborted_and_gone(operations: list[Operation]) -> None:
 
 
 def nobody_came_so_far(operations: list[Operation]) -> None:
-    """The last transaction is hidden behind a last stable offset that stands."""
+    """The last record is hidden behind a last stable offset that stands."""
+    look = next(one for one in operations if one.kind == LOOK)
     place = ("t", 0)
     shown = [record for one in operations for poll in one.polls if poll.committed_only for record in poll.records]
     highest = max((offset, value) for where, offset, value in shown if where == place)
+    look.ends[place] = (0, highest[0], look.ends[place][2])
     _hide(operations, highest[1])
 
 

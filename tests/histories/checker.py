@@ -53,12 +53,15 @@ class Verdict:
             if len(texts) > SHOWN:
                 yield f"{kind}: {len(texts) - SHOWN} more"
 
-    def __str__(self) -> str:
+    def head(self) -> str:
+        """How much was judged."""
         transactions = ", ".join(f"{count} {outcome}" for outcome, count in sorted(self.transactions.items()))
         permitted = ", ".join(f"{count} {kind}" for kind, count in self.allowed.items()) or "none"
-        head = f"history of {self.operations} operations, {self.records} records sent, {self.shown} polled,"
-        lines = [f"{head} transactions: {transactions or 'none'}; cycles as Kafka allows them: {permitted}"]
-        return "\n".join([*lines, *(list(self.sentences()) or ["no anomaly in the history"])])
+        counted = f"history of {self.operations} operations, {self.records} records sent, {self.shown} polled,"
+        return f"{counted} transactions: {transactions or 'none'}; cycles as Kafka allows them: {permitted}"
+
+    def __str__(self) -> str:
+        return "\n".join([self.head(), *(list(self.sentences()) or ["no anomaly in the history"])])
 
 
 def check(operations: Iterable[Operation]) -> Verdict:

@@ -36,7 +36,7 @@ class Observed:
         self.shown: dict[bool, set[int]] = {True: set(), False: set()}
         """read_committed → the values that such readers were shown."""
         self.highest: dict[bool, dict[Place, int]] = {True: {}, False: {}}
-        """read_committed → the last offset that such readers were shown."""
+        """read_committed → the last offset that such readers were shown, or that a last look came past."""
         self.standing: dict[int, dict[tuple[Place, int], None]] = {}
         """value → where it stands; at more than one offset only if something is wrong."""
         self.bearing: dict[tuple[Place, int], dict[int, None]] = {}
@@ -84,6 +84,9 @@ class Observed:
                 self._stands(value, place, offset)
                 if offset > highest.get(place, -1):
                     highest[place] = offset
+        for look in self.looks():
+            for place, (_, stable, _) in look.ends.items():
+                self.highest[True][place] = max(stable, self.highest[True].get(place, -1))
 
     def _stands(self, value: int, place: Place, offset: int) -> None:
         self.standing.setdefault(value, {})[place, offset] = None

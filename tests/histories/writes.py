@@ -40,7 +40,7 @@ def lost_writes(observed: Observed) -> Iterator[str]:
 
 
 def unseen_writes(observed: Observed) -> Iterator[str]:
-    """When all is over and every partition was read, everything that was committed has been shown."""
+    """When all is over everything that was committed has been shown, and does not stand where no reader comes."""
     looked_at = {place for look in observed.looks() for place in look.ends}
     for one, send in _acknowledged(observed):
         if not observed.is_committed(one) or send.place not in looked_at or send.value in observed.shown[True]:

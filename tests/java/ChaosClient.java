@@ -4,6 +4,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -11,6 +12,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -33,9 +35,10 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Apache Kafka's Java client, driven line by line: a command with tab-separated arguments in, one line out.
  *
  * <pre>
- * producer bootstrap transactionalId|- timeoutMs   begin   send topic partition value   sent   flush
- * offsets group topic partition offset   commit   abort   close
+ * producer bootstrap transactionalId|- timeoutMs   begin   send topic partition value key   sent   flush
+ * offsets group topic:partition:offset...   commit   abort   close
  * consumer bootstrap topic:partition...            poll milliseconds
+ * member bootstrap group topic sessionMs records   assigned   rewind topic:partition:offset...   leave
  * </pre>
  *
  * Answers are "ok ..." or "failed kind reason", with kind one of retriable, abortable, fatal.
@@ -47,6 +50,8 @@ public final class ChaosClient {
     private KafkaProducer<byte[], byte[]> producer;
     private KafkaConsumer<byte[], byte[]> consumer;
     private boolean initialised;
+    private String group = "";
+    private Collection<TopicPartition> assigned;
     private String transactionalId = "-";
     private final List<Future<RecordMetadata>> sent = new ArrayList<>();
 
@@ -92,15 +97,17 @@ public final class ChaosClient {
                 return "";
             case "send":
                 byte[] value = command[3].getBytes(StandardCharsets.UTF_8);
-                sent.add(producer.send(new ProducerRecord<>(command[1], Integer.valueOf(command[2]), null, value)));
+                byte[] key = command[4].getBytes(StandardCharsets.UTF_8);
+                sent.add(producer.send(new ProducerRecord<>(command[1], Integer.valueOf(command[2]), key, value)));
                 return "";
             case "sent":
                 return offsets();
             case "offsets":
                 Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-                TopicPartition place = new TopicPartition(command[2], Integer.parseInt(command[3]));
-                offsets.put(place, new OffsetAndMetadata(Long.parseLong(command[4])));
-                producer.sendOffsetsToTransaction(offsets, new ConsumerGroupMetadata(command[1]));
+                positions(command, 2).forEach((place, offset) -> offsets.put(place, new OffsetAndMetadata(offset)));
+                boolean isMember = consumer != null && command[1].equals(group);
+                ConsumerGroupMetadata unknown = new ConsumerGroupMetadata(command[1]);
+                producer.sendOffsetsToTransaction(offsets, isMember ? consumer.groupMetadata() : unknown);
                 return "";
             case "commit":
                 producer.commitTransaction();
@@ -115,6 +122,17 @@ public final class ChaosClient {
                 return "";
             case "consumer":
                 makeConsumer(command);
+                return "";
+            case "member":
+                makeMember(command);
+                return "";
+            case "assigned":
+                return assigned();
+            case "rewind":
+                positions(command, 1).forEach((place, offset) -> consumer.seek(place, offset));
+                return "";
+            case "leave":
+                leave();
                 return "";
             case "poll":
                 return poll(Long.parseLong(command[1]));
@@ -178,6 +196,63 @@ public final class ChaosClient {
         }
         consumer.assign(places);
         places.forEach(place -> consumer.seek(place, 0));
+    }
+
+    private void makeMember(String[] command) {
+        leave();
+        Map<String, Object> settings = new HashMap<>();
+        settings.put("bootstrap.servers", command[1]);
+        settings.put("group.id", command[2]);
+        settings.put("session.timeout.ms", Integer.valueOf(command[4]));
+        settings.put("heartbeat.interval.ms", Integer.parseInt(command[4]) / 3);
+        settings.put("max.poll.interval.ms", 15000); // its threads go on where the worker is suspended
+        settings.put("max.poll.records", Integer.valueOf(command[5]));
+        settings.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.RangeAssignor");
+        settings.put("isolation.level", "read_committed");
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("enable.auto.commit", false);
+        settings.put("reconnect.backoff.ms", 10);
+        settings.put("reconnect.backoff.max.ms", 100);
+        group = command[2];
+        assigned = null;
+        consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        consumer.subscribe(List.of(command[3]), new ConsumerRebalanceListener() {
+            @Override
+            public void onPartitionsRevoked(Collection<TopicPartition> places) {
+            }
+
+            @Override
+            public void onPartitionsAssigned(Collection<TopicPartition> places) {
+                assigned = places;
+            }
+        });
+    }
+
+    private void leave() {
+        if (consumer != null) {
+            consumer.close(ZERO);
+            consumer = null;
+        }
+    }
+
+    private String assigned() {
+        if (assigned == null) {
+            return "\t-";
+        }
+        StringBuilder found = new StringBuilder();
+        assigned.forEach(place -> found.append('\t').append(place.topic()).append(':').append(place.partition()));
+        assigned = null;
+        return found.toString();
+    }
+
+    private static Map<TopicPartition, Long> positions(String[] command, int first) {
+        Map<TopicPartition, Long> found = new HashMap<>();
+        for (int index = first; index < command.length; index++) {
+            String[] parts = command[index].split(":");
+            TopicPartition place = new TopicPartition(parts[0], Integer.parseInt(parts[1]));
+            found.put(place, Long.valueOf(parts[2]));
+        }
+        return found;
     }
 
     private String poll(long milliseconds) {

@@ -3,14 +3,14 @@ is given up together with its producer."""
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import IllegalOperation, KafkaError, ProducerFenced
 from aiokafka.structs import TopicPartition
 
-from tests.chaos.drivers.driver import FATAL, Failed, Place
+from tests.chaos.drivers.driver import FATAL, MOST_RECORDS, Failed, Place
 
 CALL_S = 60.0
 
@@ -59,9 +59,9 @@ class Producing:
         self._sent.clear()
         self._loop.call(self._producer.begin_transaction())
 
-    def send(self, place: Place, value: bytes) -> None:
+    def send(self, place: Place, value: bytes, key: bytes) -> None:
         try:
-            self._sent.append(self._loop.call(self._producer.send(place[0], value, partition=place[1])))
+            self._sent.append(self._loop.call(self._producer.send(place[0], value, key, partition=place[1])))
         except Failed:
             self.sent()  # one that was fenced meanwhile says "not in a transaction" here, and why it is not there
             raise
@@ -77,8 +77,9 @@ class Producing:
                 raise Failed(FATAL, repr(answer))
         return [None if isinstance(answer, BaseException) else answer.offset for answer in answers]
 
-    def send_offsets(self, group: str, place: Place, offset: int) -> None:
-        self._loop.call(self._producer.send_offsets_to_transaction({TopicPartition(*place): offset}, group))
+    def send_offsets(self, group: str, offsets: Mapping[Place, int], member: object) -> None:
+        positions = {TopicPartition(*place): offset for place, offset in offsets.items()}
+        self._loop.call(self._producer.send_offsets_to_transaction(positions, group))
 
     def commit(self) -> None:
         self._loop.call(self._producer.commit_transaction())
@@ -89,6 +90,59 @@ class Producing:
     def close(self) -> None:
         if self._producer is not None:
             self._loop.begin(self._producer.stop())
+
+
+class Joined:
+    """A consumer of a group's offsets that joins no group; see `tests.chaos.drivers.driver`."""
+
+    def __init__(self, bootstrap: str, group: str, places: list[Place]) -> None:
+        self._loop = Loop()
+        self._assigned: dict[Place, int | None] | None = {}
+
+        async def start() -> Any:
+            consumer = AIOKafkaConsumer(
+                bootstrap_servers=bootstrap,
+                group_id=group,
+                isolation_level="read_committed",
+                auto_offset_reset="none",
+                enable_auto_commit=False,
+            )
+            await consumer.start()
+            consumer.assign([TopicPartition(*place) for place in places])
+            for place in places:
+                offset = await consumer.committed(TopicPartition(*place)) or 0
+                consumer.seek(TopicPartition(*place), offset)
+                assert self._assigned is not None
+                self._assigned[place] = offset
+            return consumer
+
+        self._consumer = self._loop.call(start())
+
+    def poll(self, seconds: float) -> list[tuple[Place, int, bytes]]:
+        waiting = self._consumer.getmany(timeout_ms=int(seconds * 1000), max_records=MOST_RECORDS)
+        return _records(self._loop.call(waiting))
+
+    def assigned(self) -> dict[Place, int | None] | None:
+        found, self._assigned = self._assigned, None
+        return found
+
+    def rewind(self, offsets: Mapping[Place, int]) -> None:
+        async def seek() -> None:
+            for place, offset in offsets.items():
+                self._consumer.seek(TopicPartition(*place), offset)
+
+        self._loop.call(seek())
+
+    def close(self) -> None:
+        self._loop.begin(self._consumer.stop())
+
+
+def _records(found: Mapping[TopicPartition, Any]) -> list[tuple[Place, int, bytes]]:
+    return [
+        ((place.topic, place.partition), record.offset, record.value)
+        for place, records in found.items()
+        for record in records
+    ]
 
 
 class Reading:
@@ -113,12 +167,7 @@ class Reading:
         self._consumer = self._loop.call(start())
 
     def poll(self, seconds: float) -> list[tuple[Place, int, bytes]]:
-        found = self._loop.call(self._consumer.getmany(timeout_ms=int(seconds * 1000)))
-        return [
-            ((place.topic, place.partition), record.offset, record.value)
-            for place, records in found.items()
-            for record in records
-        ]
+        return _records(self._loop.call(self._consumer.getmany(timeout_ms=int(seconds * 1000))))
 
     def close(self) -> None:
         self._loop.begin(self._consumer.stop())

@@ -5,6 +5,7 @@ abort the transaction, or throw the client away.
 """
 
 import importlib
+from collections.abc import Mapping
 from typing import Protocol
 
 Place = tuple[str, int]
@@ -26,12 +27,14 @@ class Driver(Protocol):
 
     def begin(self) -> None: ...
 
-    def send(self, place: Place, value: bytes) -> None: ...
+    def send(self, place: Place, value: bytes, key: bytes) -> None: ...
 
     def sent(self) -> list[int | None]:
-        """Offsets of everything sent since the last call, in order; None for what failed."""
+        """Offsets of everything sent since the last call, in order; None for what failed, below 0 where the broker did
+        not say."""
 
-    def send_offsets(self, group: str, place: Place, offset: int) -> None: ...
+    def send_offsets(self, group: str, offsets: Mapping[Place, int], member: "Member | None") -> None:
+        """The next offsets to read, with what the client knows of its membership (KIP-447), if it is a member."""
 
     def commit(self) -> None: ...
 
@@ -50,6 +53,28 @@ class Reader(Protocol):
     def close(self) -> None: ...
 
 
+class Member(Protocol):
+    """A consumer with read_committed in a group, which goes on where the group's committed offsets are.
+
+    One that cannot tell its membership to a producer (aiokafka) has its partitions assigned by hand instead.
+    """
+
+    def poll(self, seconds: float) -> list[tuple[Place, int, bytes]]:
+        """As with a reader. Nothing that came before a rebalance is returned after it."""
+
+    def assigned(self) -> dict[Place, int | None] | None:
+        """If partitions were assigned anew since the last call: which, and from where on if that is known."""
+
+    def rewind(self, offsets: Mapping[Place, int]) -> None:
+        """Read from there again."""
+
+    def close(self) -> None: ...
+
+
+SESSION_MS = 6000
+"""Of a member: the least that Apache Kafka takes."""
+MOST_RECORDS = 200
+"""In one poll of a member."""
 MODULES = {
     "librdkafka": "tests.chaos.drivers.librdkafka",
     "kafka-python": "tests.chaos.drivers.kafka_python",
@@ -61,6 +86,12 @@ TRANSACTION_VERSION = {"librdkafka": 0, "kafka-python": 0, "aiokafka": 0, "java"
 
 def make_driver(client: str, bootstrap: str, transactional_id: str | None, timeout_ms: int) -> Driver:
     made: Driver = importlib.import_module(MODULES[client]).Producing(bootstrap, transactional_id, timeout_ms)
+    return made
+
+
+def make_member(client: str, bootstrap: str, group: str, places: list[Place]) -> Member:
+    """`places`: all partitions of one topic."""
+    made: Member = importlib.import_module(MODULES[client]).Joined(bootstrap, group, places)
     return made
 
 

@@ -7,10 +7,11 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.drivers.driver import FATAL, Failed, Place
+from tests.chaos.drivers.driver import FATAL, MOST_RECORDS, SESSION_MS, Failed, Place
 from tests.harness import jars
 
 SOURCES = sorted((Path(__file__).resolve().parents[2] / "java").glob("*.java"))
@@ -98,14 +99,15 @@ class Producing:
     def begin(self) -> None:
         self._program.ask("begin")
 
-    def send(self, place: Place, value: bytes) -> None:
-        self._program.ask("send", *place, value.decode())
+    def send(self, place: Place, value: bytes, key: bytes) -> None:
+        self._program.ask("send", *place, value.decode(), key.decode())
 
     def sent(self) -> list[int | None]:
         return [None if offset == "-" else int(offset) for offset in self._program.ask("sent")]
 
-    def send_offsets(self, group: str, place: Place, offset: int) -> None:
-        self._program.ask("offsets", group, *place, offset)
+    def send_offsets(self, group: str, offsets: Mapping[Place, int], member: object) -> None:
+        """The member, if there is one, is in the same program."""
+        self._program.ask("offsets", group, *_written(offsets))
 
     def commit(self) -> None:
         self._program.ask("commit")
@@ -117,6 +119,41 @@ class Producing:
         self._program.ask("close")
 
 
+class Joined:
+    """A member, in the program of the producer; see `tests.chaos.drivers.driver`."""
+
+    def __init__(self, bootstrap: str, group: str, places: list[Place]) -> None:
+        self._program = running()
+        self._program.ask("member", bootstrap, group, places[0][0], SESSION_MS, MOST_RECORDS)
+
+    def poll(self, seconds: float) -> list[tuple[Place, int, bytes]]:
+        return _read(self._program.ask("poll", int(seconds * 1000)))
+
+    def assigned(self) -> dict[Place, int | None] | None:
+        answer = self._program.ask("assigned")
+        if answer == ["-"]:
+            return None
+        return {(topic, int(partition)): None for topic, partition in (one.split(":") for one in answer)}
+
+    def rewind(self, offsets: Mapping[Place, int]) -> None:
+        self._program.ask("rewind", *_written(offsets))
+
+    def close(self) -> None:
+        self._program.ask("leave")
+
+
+def _written(offsets: Mapping[Place, int]) -> list[str]:
+    return [f"{topic}:{partition}:{offset}" for (topic, partition), offset in offsets.items()]
+
+
+def _read(answer: list[str]) -> list[tuple[Place, int, bytes]]:
+    found = []
+    for record in answer:
+        topic, partition, offset, value = record.split(":")
+        found.append(((topic, int(partition)), int(offset), value.encode()))
+    return found
+
+
 class Reading:
     """See `tests.chaos.drivers.driver`."""
 
@@ -125,11 +162,7 @@ class Reading:
         self._program.ask("consumer", bootstrap, *(f"{topic}:{partition}" for topic, partition in places))
 
     def poll(self, seconds: float) -> list[tuple[Place, int, bytes]]:
-        found = []
-        for record in self._program.ask("poll", int(seconds * 1000)):
-            topic, partition, offset, value = record.split(":")
-            found.append(((topic, int(partition)), int(offset), value.encode()))
-        return found
+        return _read(self._program.ask("poll", int(seconds * 1000)))
 
     def close(self) -> None:
         self._program.end()

@@ -5,15 +5,16 @@ connect to it nor report it.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.chaos.drivers.driver import FATAL, RETRIABLE, Failed, Place
+from tests.chaos.drivers.driver import FATAL, MOST_RECORDS, RETRIABLE, SESSION_MS, Failed, Place
 
 BACK_SOON = {"reconnect_backoff_ms": 10, "reconnect_backoff_max_ms": 100}
 
@@ -42,8 +43,8 @@ class Producing:
         self._sent.clear()
         _called(self._producer.begin_transaction)
 
-    def send(self, place: Place, value: bytes) -> None:
-        self._sent.append(_called(lambda: self._producer.send(place[0], value, partition=place[1])))
+    def send(self, place: Place, value: bytes, key: bytes) -> None:
+        self._sent.append(_called(lambda: self._producer.send(place[0], value, key, partition=place[1])))
 
     def sent(self) -> list[int | None]:
         found: list[int | None] = []
@@ -55,9 +56,10 @@ class Producing:
         self._sent.clear()
         return found
 
-    def send_offsets(self, group: str, place: Place, offset: int) -> None:
-        position = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1)}
-        _called(lambda: self._producer.send_offsets_to_transaction(position, group))
+    def send_offsets(self, group: str, offsets: Mapping[Place, int], member: "Joined | None") -> None:
+        positions = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in offsets.items()}
+        metadata = group if member is None else member.metadata()
+        _called(lambda: self._producer.send_offsets_to_transaction(positions, metadata))
 
     def commit(self) -> None:
         _called(self._producer.commit_transaction)
@@ -90,6 +92,60 @@ def _settle(answer: "Future[Any]", call: Callable[[], Any]) -> None:
         answer.set_exception(error)
 
 
+class Joined(ConsumerRebalanceListener):  # type: ignore[misc]
+    """A member; see `tests.chaos.drivers.driver`."""
+
+    def __init__(self, bootstrap: str, group: str, places: list[Place]) -> None:
+        self._assigned: dict[Place, int | None] | None = None
+        self._consumer = _called(
+            lambda: KafkaConsumer(
+                bootstrap_servers=bootstrap,
+                group_id=group,
+                session_timeout_ms=SESSION_MS,
+                heartbeat_interval_ms=SESSION_MS // 3,
+                partition_assignment_strategy=(RangePartitionAssignor,),
+                isolation_level="read_committed",
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                max_poll_records=MOST_RECORDS,
+                **BACK_SOON,
+            )
+        )
+        self._consumer.subscribe([places[0][0]], listener=self)
+
+    def on_partitions_revoked(self, revoked: object) -> None:
+        """What was polled was committed or given up before this call of poll."""
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self._assigned = {(one.topic, one.partition): None for one in assigned}
+
+    def poll(self, seconds: float) -> list[tuple[Place, int, bytes]]:
+        return _polled(self._consumer, seconds)
+
+    def assigned(self) -> dict[Place, int | None] | None:
+        found, self._assigned = self._assigned, None
+        return found
+
+    def rewind(self, offsets: Mapping[Place, int]) -> None:
+        for place, offset in offsets.items():
+            _called(lambda place=place, offset=offset: self._consumer.seek(TopicPartition(*place), offset))
+
+    def metadata(self) -> object:
+        return self._consumer.group_metadata()
+
+    def close(self) -> None:
+        threading.Thread(target=self._consumer.close, daemon=True).start()  # it may wait for a broker
+
+
+def _polled(consumer: Any, seconds: float) -> list[tuple[Place, int, bytes]]:
+    found = _called(lambda: consumer.poll(timeout_ms=int(seconds * 1000)))
+    return [
+        ((place.topic, place.partition), record.offset, record.value)
+        for place, records in found.items()
+        for record in records
+    ]
+
+
 class Reading:
     """See `tests.chaos.drivers.driver`."""
 
@@ -109,12 +165,7 @@ class Reading:
             self._consumer.seek(partition, 0)
 
     def poll(self, seconds: float) -> list[tuple[Place, int, bytes]]:
-        found = _called(lambda: self._consumer.poll(timeout_ms=int(seconds * 1000)))
-        return [
-            ((place.topic, place.partition), record.offset, record.value)
-            for place, records in found.items()
-            for record in records
-        ]
+        return _polled(self._consumer, seconds)
 
     def close(self) -> None:
         self._consumer.close()
