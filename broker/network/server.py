@@ -70,7 +70,8 @@ class Server:
         self._backlog = backlog(config)
         limit = config.get_int("queued.max.request.bytes")
         self.dispatcher = Dispatcher(services, catalogue)
-        self.requests = MemoryBudget(limit if limit > 0 else config.get_int("tallystick.request.memory.bytes"))
+        limit = limit if limit > 0 else config.get_int("tallystick.request.memory.bytes")
+        self.requests = MemoryBudget(limit, lambda seconds, call: asyncio.get_running_loop().call_later(seconds, call))
         self.answers = services.answer_budget
         self.answer_bytes = config.get_int("tallystick.connection.answer.bytes")
         self.turns = Turns(services.environment.time_slice().clock)

@@ -6,7 +6,9 @@ Rule 2. While the budget is used up, a connection reads on as long as it holds l
 by the number of connections that hold something. Who holds more stops reading, so that clients that send half of a
 large request and then nothing take from their own share, and nobody else waits for them.
 Rule 3. So that half-received requests cannot wait for each other for ever, one connection at a time may go beyond its
-share (the overdraft) until its requests are dealt with.
+share (the overdraft) until its requests are dealt with. It is passed on when others wait and next to nothing came in a
+tenth of a second: what a client has sent while we did not read is there at once, and who sends no more waits for
+nothing. Otherwise each half-sent request would hold up all others until it is found stuck.
 Rule 4. Shares get smaller as connections come, and what they hold already does not. At twice the budget the connection
 that has made no progress for longest, of those that hold more than their share, is closed.
 
@@ -18,6 +20,9 @@ budget the connection that has taken nothing for longest is closed.
 from collections.abc import Callable
 from typing import Protocol
 
+OVERDRAFT_S = 0.1
+OVERDRAFT_BYTES = 16 << 10
+"""What has to come in that time (rule 3)."""
 OVERDRAWN = 2
 """How often the budget may be used before a connection is closed (rule 4)."""
 
@@ -32,14 +37,18 @@ class Holder(Protocol):
 class MemoryBudget:
     """Bytes of requests held, with a queue of connections that wait for room."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, later: Callable[[float, Callable[[], None]], object]) -> None:
+        """`later(seconds, callback)` calls back after a time."""
         assert limit_bytes > 0
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
+        self._later = later
         self._held: dict[Holder, int] = {}
         """The connection without progress for longest comes first."""
         self._waiting: dict[Holder, Callable[[], None]] = {}
         self._overdraft: Holder | None = None
+        self._overdraft_progress = 0
+        self._watching = False
 
     @property
     def exhausted(self) -> bool:
@@ -49,6 +58,8 @@ class MemoryBudget:
         """Count bytes that are already here; never refuses, but may close a connection that has too much."""
         self.used_bytes += size_bytes
         self._held[owner] = self._held.pop(owner, 0) + size_bytes
+        if owner is self._overdraft:
+            self._overdraft_progress += size_bytes
         while self.used_bytes >= OVERDRAWN * self.limit_bytes and len(self._held) > 1:
             share = self._share
             victim = next(owner for owner, held in self._held.items() if held >= share)
@@ -80,10 +91,28 @@ class MemoryBudget:
         if not self.exhausted or self._overdraft is owner or self._held.get(owner, 0) < self._share:
             return True
         if self._overdraft is None:
-            self._overdraft = owner
+            self._overdraft, self._overdraft_progress = owner, 0
             return True
         self._waiting[owner] = resume
+        self._watch()
         return False
+
+    def _watch(self) -> None:
+        if not self._watching:
+            self._watching = True
+            self._later(OVERDRAFT_S, self._look)
+
+    def _look(self) -> None:
+        """Have the overdraft passed on by one who makes nothing of it, as long as somebody waits."""
+        self._watching = False
+        if not self._waiting:
+            return
+        if self._overdraft_progress < OVERDRAFT_BYTES:
+            self._overdraft = None
+            self._wake()
+        self._overdraft_progress = 0
+        if self._waiting:
+            self._watch()
 
     @property
     def _share(self) -> int:

@@ -271,6 +271,48 @@ def test_short_memory_admits_one_large_request_at_a_time() -> None:
     run(story())
 
 
+def test_half_sent_requests_do_not_hold_up_a_whole_one() -> None:
+    """Each of them may have the overdraft for a tenth of a second, and makes nothing of it."""
+
+    async def story() -> None:
+        host = FakeHost(budget_bytes=10_000)
+        half = request(1, body=b"b" * 80_000)
+        silent = [host.connect() for _ in range(4)]
+        for connection, _ in silent:
+            deliver(connection, half[:4_000])
+        honest, transport = host.connect()
+        whole = request(2, body=b"b" * 8_000)
+        deliver(honest, whole[:3_000])
+        assert not transport.reading
+        for _ in silent:
+            if not transport.reading:
+                host.due.pop()()
+        assert transport.reading
+        deliver(honest, whole[3_000:])
+        assert numbers(transport) == [2]
+        assert not any(transport.closed for _, transport in silent)
+
+    run(story())
+
+
+def test_a_client_that_sends_on_keeps_the_overdraft() -> None:
+    async def story() -> None:
+        host = FakeHost(budget_bytes=100_000)
+        whole = request(1, body=b"b" * 900_000)
+        busy, waiting = host.connect(), host.connect()
+        deliver(busy[0], whole[:101_000])
+        deliver(waiting[0], whole[:60_000])
+        assert [transport.reading for _, transport in (busy, waiting)] == [True, False]
+        for at in (101_000, 118_000):
+            deliver(busy[0], whole[at : at + 17_000])
+            host.due.pop()()
+            assert [transport.reading for _, transport in (busy, waiting)] == [True, False]
+        host.due.pop()()
+        assert waiting[1].reading
+
+    run(story())
+
+
 def test_idle_connections_hold_no_buffers() -> None:
     async def story() -> None:
         host = FakeHost()
