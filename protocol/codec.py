@@ -49,10 +49,16 @@ def decode(
     What follows is the caller's: Kafka ignores bytes behind a request, and so does `framing`. Of a request, raises
     `TooManyElements` where its arrays have more than `most_elements`.
     """
+    message, end, _ = decode_counted(cls, version, data, offset, most_elements)
+    return message, end
+
+
+def decode_counted(cls: type[M], version: int, data: Buffer, offset: int, most_elements: int) -> tuple[M, int, int]:
+    """As `decode`; with how many elements more there might have been."""
     decoder = _decoders.get((cls, version)) or _compile_decoder(cls, version)
     view = data if isinstance(data, memoryview) else memoryview(data)
     try:
-        made: tuple[M, int] = decoder(view, offset, len(view), most_elements)
+        made: tuple[M, int, int] = decoder(view, offset, len(view), most_elements)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"{cls.__name__} version {version}: {error}") from error
     return made
@@ -67,7 +73,7 @@ def decode_in_steps(
         decoder = _step_decoders[cls, version] = compile_step_decoder(cls, _schema_with(cls, version), version)
     view = memoryview(data)
     try:
-        made: tuple[M, int] = yield from decoder(view, offset, len(view), MOST_ELEMENTS, spent)
+        made: tuple[M, int, int] = yield from decoder(view, offset, len(view), MOST_ELEMENTS, spent)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"{cls.__name__} version {version}: {error}") from error
     finally:

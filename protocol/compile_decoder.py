@@ -32,9 +32,9 @@ from protocol.schema import FieldSchema, Kind, MessageSchema, Primitive
 MOST_ELEMENTS = 100_000
 """In one request, all arrays together; a decoded one weighs some 50 to 150 bytes, and its answer about the same."""
 
-Decoder = Callable[[memoryview, int, int, int], tuple[Any, int]]
-"""(view, offset, limit, most elements) → (message, offset behind it)."""
-StepDecoder = Callable[[memoryview, int, int, int, Callable[[], bool]], Generator[None, None, tuple[Any, int]]]
+Decoder = Callable[[memoryview, int, int, int], tuple[Any, int, int]]
+"""(view, offset, limit, most elements) → (message, offset behind it, how many elements more it might have had)."""
+StepDecoder = Callable[[memoryview, int, int, int, Callable[[], bool]], Generator[None, None, tuple[Any, int, int]]]
 """The same with `spent` behind; yields when it says so."""
 
 
@@ -81,7 +81,7 @@ class _DecoderWriter:
     def compile_message(self, cls: type, signature: str) -> Callable[..., Any]:
         self._pause()
         made = self._struct(cls)
-        self._source.line(f"return {made}, o")
+        self._source.line(f"return {made}, o, left")
         filename = f"<{self._schema.name} version {self._version}: decode{' in steps' * self._in_steps}>"
         return self._source.compile(signature, filename)
 

@@ -13,7 +13,7 @@ from broker.api.catalogue import Entry
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.services import Services
 from broker.process.time_slice import TimeSlice
-from protocol.codec import decode, decode_in_steps
+from protocol.codec import decode_counted, decode_in_steps
 from protocol.compile_decoder import MOST_ELEMENTS, TooManyElements
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.framing import read_request_header, response_parts, response_parts_in_steps
@@ -45,14 +45,16 @@ _FIXED = Struct(">hhih")
 class Call:
     """One request on its way: what it is, and how its answer is to be written."""
 
-    __slots__ = ("context", "entry", "is_large", "request", "undecoded")
+    __slots__ = ("context", "elements", "entry", "is_large", "request", "undecoded")
 
     def __init__(
-        self, entry: Entry, context: RequestContext, request: Any, undecoded: memoryview | None = None
+        self, entry: Entry, context: RequestContext, request: Any, elements: int, undecoded: memoryview | None = None
     ) -> None:
         self.entry = entry
         self.context = context
         self.request = request
+        self.elements = elements
+        """In all its arrays; of a request that is not decoded, the most there may be."""
         self.undecoded = undecoded
         """A request that is too large to be decoded at once, see `Dispatcher.decode`."""
         self.is_large = undecoded is not None
@@ -61,7 +63,7 @@ class Call:
         """What to count for the request while it waits for its answer."""
         if self.entry.api_key == PRODUCE and not self.is_large:
             return frame_bytes
-        return min(frame_bytes * DECODED_FACTOR, frame_bytes * TEXT_FACTOR + MOST_ELEMENTS * ELEMENT_BYTES)
+        return min(frame_bytes * DECODED_FACTOR, frame_bytes * TEXT_FACTOR + (1 + self.elements) * ELEMENT_BYTES)
 
     def encode(self, response: Any) -> list[Buffer]:
         """The answer. Raises `LargeMessage` where it is not to be written at once, see `Dispatcher.encode`."""
@@ -126,11 +128,12 @@ class Dispatcher:
         if client_id_length < 0 or frame[_FIXED.size : _FIXED.size + client_id_length] != connection.client_id_bytes:
             client_id = _client_id(connection, frame, client_id_length)
         context = RequestContext(connection, key, version, correlation_id, client_id)
+        request: object
         try:
-            request: object = decode(entry.request, version, frame, body, AT_ONCE)[0]
+            request, _, more = decode_counted(entry.request, version, frame, body, AT_ONCE)
         except TooManyElements:
-            return Call(entry, context, None, memoryview(frame)[body:])
-        return Call(entry, context, request)  # bytes behind it are ignored, as Kafka does
+            return Call(entry, context, None, MOST_ELEMENTS, memoryview(frame)[body:])
+        return Call(entry, context, request, AT_ONCE - more)  # bytes behind it are ignored, as Kafka does
 
     async def decode(self, call: Call) -> Decoded:
         """Decode a large request, and let others have their turns. Raises `ProtocolError`."""

@@ -18,7 +18,13 @@ from protocol.messages.group_offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
-from protocol.messages.groups import FindCoordinatorRequest, LeaveGroupRequest, MemberIdentity
+from protocol.messages.groups import (
+    FindCoordinatorRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+)
 from protocol.messages.metadata import ApiVersionsRequest
 from protocol.messages.produce import ProduceRequest, TopicProduceData
 from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
@@ -33,14 +39,26 @@ def test_what_waits_counts_as_what_it_may_weigh_decoded() -> None:
     a Produce stay the bytes they are, but one of many partitions is like all others."""
     catalogue = load_handlers()
 
-    def weight(key: int, frame_bytes: int, undecoded: memoryview | None = None) -> int:
+    def weight(key: int, frame_bytes: int, elements: int, undecoded: memoryview | None = None) -> int:
         context = RequestContext(CONNECTION, key, catalogue[key].versions.start, 1, None)
-        return Call(catalogue[key], context, None, undecoded).weight(frame_bytes)
+        return Call(catalogue[key], context, None, elements, undecoded).weight(frame_bytes)
 
     decoded = 1000 * DECODED_FACTOR
-    assert [weight(key, 1000) for key in (0, 1, 11)] == [1000, decoded, decoded]
-    assert weight(0, 1000, memoryview(b"")) == decoded
-    assert weight(11, 50 << 20) == (200 << 20) + MOST_ELEMENTS * ELEMENT_BYTES
+    assert [weight(key, 1000, MOST_ELEMENTS) for key in (0, 1, 11)] == [1000, decoded, decoded]
+    assert weight(0, 1000, MOST_ELEMENTS, memoryview(b"")) == decoded
+    assert weight(11, 50 << 20, MOST_ELEMENTS) == (200 << 20) + (MOST_ELEMENTS + 1) * ELEMENT_BYTES
+    assert weight(11, 20_000, 1) == 20_000 * TEXT_FACTOR + 2 * ELEMENT_BYTES
+
+
+def test_a_request_counts_for_the_elements_it_has() -> None:
+    """A thousand members that wait with 20 KB of metadata each are not a thousand requests full of empty structs."""
+    services: Any = None
+    dispatcher = Dispatcher(services, load_handlers())
+    for count in (0, 1, 70):
+        protocols = [JoinGroupRequestProtocol(name="", metadata=bytes(9))] * count
+        joining = JoinGroupRequest(group_id="group", member_id="", protocol_type="consumer", protocols=protocols)
+        call = dispatcher.read(CONNECTION, b"".join(request_parts(joining, 9, 1, None))[4:])
+        assert call.elements == count
 
 
 NO_TOPIC = TopicProduceData(name="", partition_data=[])
