@@ -56,7 +56,9 @@ def test_a_request_counts_for_the_elements_it_has() -> None:
     dispatcher = Dispatcher(services, load_handlers())
     for count in (0, 1, 70):
         protocols = [JoinGroupRequestProtocol(name="", metadata=bytes(9))] * count
-        joining = JoinGroupRequest(group_id="group", member_id="", protocol_type="consumer", protocols=protocols)
+        joining = JoinGroupRequest(
+            group_id="group", session_timeout_ms=1, member_id="", protocol_type="consumer", protocols=protocols
+        )
         call = dispatcher.read(CONNECTION, b"".join(request_parts(joining, 9, 1, None))[4:])
         assert call.elements == count
 
