@@ -10,6 +10,7 @@ from broker.partitions.partition import Partition
 from broker.partitions.partition_store import PartitionStore
 from broker.partitions.topic import Topic
 from broker.process.environment import Environment
+from storage.log import StorageFailed
 
 RELEASE_RETRY_S = 0.002
 
@@ -56,20 +57,29 @@ class LeavingTopics:
                 if time_slice.spent():
                     await time_slice.wait_for_turn()
             for index in range(len(topic.partitions)):
-                self._store.remove(topic.name, topic.topic_id, index)
+                self._put_aside(topic, index)
                 if time_slice.spent():
                     await time_slice.wait_for_turn()
         self.with_folders.remove(topic.topic_id)
         for follower in self.before_reuse:
             await follower(topic)
 
+    def _put_aside(self, topic: Topic, index: int) -> None:
+        """A folder that keeps its name would be taken for one of the next topic of that name."""
+        try:
+            self._store.remove(topic.name, topic.topic_id, index)
+        except OSError as error:
+            raise StorageFailed(f"{topic.name}-{index} was deleted and cannot be put aside: {error}") from error
+
     async def wait_until_removed(self, names: Sequence[str]) -> None:
-        """Until the folders of deleted topics of these names are out of the way."""
+        """Until the folders of deleted topics of these names are out of the way. Raises `StorageFailed`."""
         leaving = [self._tasks[name] for name in names if name in self._tasks]
         if leaving:
             await asyncio.wait(leaving)
+            for one in leaving:
+                one.result()
             await asyncio.sleep(0)
 
     async def wait_until_idle(self) -> None:
-        """Let what is under way finish."""
+        """Let what is under way finish. Raises `StorageFailed`."""
         await self.wait_until_removed(list(self._tasks))

@@ -122,6 +122,26 @@ def test_a_restart_after_a_failed_sync_serves_only_durable_records() -> None:
     assert set(served) == {2}
 
 
+def test_a_deleted_log_that_cannot_be_put_aside_ends_the_broker() -> None:
+    """The deletion was answered as if all were well, and a new topic of that name found the old one's folder."""
+    files = SimulatedFiles()
+
+    async def story(node: Node) -> None:
+        await opened(node)
+        files.fault = lambda operation, path: OSError("bad sector") if (operation, path) == ("rename", "t-0") else None
+        with pytest.raises(StorageFailed, match="t-0 was deleted"):
+            await node.services.topics.delete([DeleteTopicState(name="t")])
+
+    life(files, story, stop=False)
+
+    async def is_gone(node: Node) -> None:
+        assert node.services.topics.by_name("t") is None
+        partition = await opened(node)
+        assert (partition.offline, partition.end_offset) == (None, 0)
+
+    life(files.kill(), is_gone)
+
+
 def test_a_kill_after_a_failed_sync_changes_nothing() -> None:
     """The thread whose sync has failed says so itself, for the next life to know (decision 0010)."""
     files = SimulatedFiles()
