@@ -215,19 +215,17 @@ class Node:
         )
 
     def _fetch_sessions(self) -> FetchSessions:
-        random_bytes = self.environment.random_bytes
         return FetchSessions(
-            draw_id=lambda: int.from_bytes(random_bytes(4), "big") & 0x7FFFFFFF,
+            draw_id=lambda: int.from_bytes(self.environment.random_bytes(4), "big") & 0x7FFFFFFF,
             slots=lambda: self.config.get_int("max.incremental.fetch.session.cache.slots"),
             eviction_ms=lambda: SESSION_EVICTION_MS,
             most_partitions=lambda: self.config.get_int("tallystick.fetch.session.partitions.max"),
         )
 
     def _open_store(self) -> tuple[PartitionStore, MetaProperties]:
-        cluster_id = self.config.cluster_id
         random_bytes = self.environment.random_bytes
         if self.config.in_memory:
-            drawn = cluster_id or draw_id(random_bytes)
+            drawn = self.config.cluster_id or draw_id(random_bytes)
             return MemoryStore(), MetaProperties(drawn, self.config.node_id, draw_id(random_bytes))
         files = self.environment.files if self.faults is None else self.faults.around_files(self.environment.files)
         folder, identity = open_data_folder(
@@ -278,8 +276,7 @@ class Node:
         _log.info("logs are open", offline=len(services.topics.offline()))
         await services.transactions.wait_until_loaded()
         await services.groups.wait_until_loaded()
-        orphans = await reconcile(services)
-        if orphans:
+        if orphans := await reconcile(services):
             _log.error("orphaned transactions were aborted", count=orphans)
 
     async def stop(self) -> None:
@@ -350,6 +347,7 @@ class Node:
         """Run work in a task of the node's own: it outlives the request that began it."""
         task = asyncio.get_running_loop().create_task(work)
         self._adopt(task)
+        task.add_done_callback(self._own_done)
         return task
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> "Finished | asyncio.Task[Any]":
@@ -383,6 +381,11 @@ class Node:
         self._tasks.discard(task)
         if not task.cancelled() and isinstance(error := task.exception(), StorageFailed):
             self.fail(error)
+
+    def _own_done(self, task: "asyncio.Task[Any]") -> None:
+        """Work that no request waits for: what it raised is said here, or nowhere."""
+        if self.failure is None and not task.cancelled() and (error := task.exception()) is not None:
+            _log.bug("work of the node failed", error)
 
     def _loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """What no task and no caller caught: a failed disk in a timer, or a bug."""

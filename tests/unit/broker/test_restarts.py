@@ -337,3 +337,18 @@ def test_a_start_offset_moved_during_writing_is_written_next() -> None:
 
     life(files, story)
     assert at_answers == [True]
+
+
+def test_a_bug_in_the_nodes_own_work_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody waits for it, and the node had looked at what it raised: it was said nowhere."""
+
+    async def wrong() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("unheard of")
+
+    async def story(node: Node) -> None:
+        await asyncio.wait([node.own(wrong())])
+        assert node.failure is None
+
+    life(SimulatedFiles(), story)
+    assert "unheard of" in caplog.text
