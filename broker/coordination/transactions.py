@@ -195,6 +195,9 @@ class ReconcileServices(Protocol):
     def epoch(self) -> int: ...
 
     @property
+    def environment(self) -> Environment: ...
+
+    @property
     def topics(self) -> TopicDirectory: ...
 
     @property
@@ -215,32 +218,34 @@ async def reconcile(services: ReconcileServices) -> int:
     """
     # Without all shards, transactions that are decided would pass for orphans.
     await services.transactions.wait_until_loaded()
-    owners = {
-        transaction.producer_id: transaction
-        for shard in services.transactions.all()
-        for transaction in shard.machine.transactions.values()
-    }
+    time_slice = services.environment.time_slice()
+    owners: dict[int, Transaction] = {}
+    for shard in services.transactions.all():
+        for transaction in list(shard.machine.transactions.values()):
+            owners[transaction.producer_id] = transaction
+            await time_slice.give_way()
     unreadable = sum(len(shard.machine.ledger.unreadable) for shard in services.transactions.all())
     orphans = 0
     for topic in services.topics.all():
         for partition in topic.partitions.opened():
-            for producer_id, entry in partition.describe_producers():
-                if entry.transaction_first_offset == NO_OFFSET:
+            producers = partition.derived.producers
+            for producer_id in producers.open_transactions():
+                entry = producers.entry(producer_id)
+                if entry is None or entry.transaction_first_offset == NO_OFFSET:
                     continue
                 if _is_answered_for(owners.get(producer_id), entry, partition):
                     continue
                 await services.transactions.wait_until_loaded()
                 found = services.transactions.owner_of(producer_id)
-                current = dict(partition.describe_producers()).get(producer_id)
                 if partition.discarded:
                     break
-                if current == entry and not _is_answered_for(found and found[1], entry, partition):
+                if producers.entry(producer_id) == entry and not _is_answered_for(found and found[1], entry, partition):
                     if unreadable:
                         _leave_open(partition, producer_id, entry)
                         continue
                     orphans += 1
                     await _end_orphan(services, partition, producer_id, entry)
-        await asyncio.sleep(0)
+            await time_slice.give_way()
     return orphans
 
 

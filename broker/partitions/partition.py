@@ -23,10 +23,11 @@ from protocol.records.control import end_transaction_marker
 from protocol.schema import Buffer
 from storage.cleaner.compaction import Plan
 from storage.log import Log, LogDamaged, OffsetOutOfRange, TimestampedOffset
-from storage.producers.producer_entry import ProducerEntry
 from storage.producers.producer_state import EndMarker, ProducerRefused
 from storage.steps import Spent, Steps, never
 
+QUESTIONS_AT_ONCE = 10_000
+"""How many verifications are forgotten in one go."""
 logger = logging.getLogger(__name__)
 
 
@@ -366,14 +367,12 @@ class Partition:
         compactor = None if self.discarded else self.compactor
         return None if compactor is None else compactor.due(self.last_stable_offset, now_ms)
 
-    def describe_producers(self) -> list[tuple[int, ProducerEntry]]:
-        """(producer id, what is known of it) of all producers (KIP-664)."""
-        return list(self.derived.producers.entries())
-
     def expire_producers(self, now_ms: int) -> bool:
-        """Forget silent producers, a slice per call; True when all were looked at."""
+        """Forget silent producers, and questions whose batch never came, a slice per call; True when all were looked
+        at."""
         expiration_ms = self._producer_expiration_ms()
-        self.verifications.expire(now_ms, expiration_ms)
+        if self.verifications.forget_oldest(QUESTIONS_AT_ONCE, now_ms - expiration_ms + 1) == QUESTIONS_AT_ONCE:
+            return False
         return self.derived.producers.expire(now_ms, expiration_ms)
 
     def configure(self, config: TopicConfig) -> None:

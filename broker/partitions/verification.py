@@ -87,9 +87,3 @@ class Verifications:
         for producer_id in late:
             del self._entries[producer_id]
         return len(late)
-
-    def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget questions whose batch never came."""
-        late = [key for key, entry in self._entries.items() if now_ms - entry.since_ms >= expiration_ms]
-        for producer_id in late:
-            del self._entries[producer_id]

@@ -85,7 +85,7 @@ class ProducerState:
         return producer_id in self._entries
 
     def entries(self) -> Iterator[tuple[int, ProducerEntry]]:
-        """Every producer, for descriptions and snapshots."""
+        """Every producer."""
         for producer_id, packed in self._entries.items():
             yield producer_id, ProducerEntry.unpack(packed)
 
@@ -135,6 +135,10 @@ class ProducerState:
             return -1
         epoch: int = HEAD.unpack_from(packed)[1]
         return epoch
+
+    def open_transactions(self) -> list[int]:
+        """The producers that have one, in the order in which they were begun."""
+        return list(self._ongoing.values())
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         """Whether exactly this epoch of the producer has a transaction under way here."""

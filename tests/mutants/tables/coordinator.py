@@ -241,7 +241,7 @@ MUTANTS = (
         (
             Change(
                 f"{COORDINATION}.transactions:reconcile",
-                "if entry.transaction_first_offset == NO_OFFSET:",
+                "if entry is None or entry.transaction_first_offset == NO_OFFSET:",
                 "if True:",
             ),
         ),

@@ -3,13 +3,15 @@
 import asyncio
 import sys
 import tracemalloc
+from typing import Any
 
+from broker.partitions.partition import QUESTIONS_AT_ONCE
 from broker.partitions.verification import Verifications
 from broker.upkeep.producer_cap import enforce
 from protocol.records.batch import HEADER, BatchHeader, read_header
 from protocol.records.record import NewRecord, build_batch
 from storage.producers.producer_state import EndMarker, ProducerState
-from tests.unit.partition.rig import Rig
+from tests.unit.partition.rig import DAY_MS, Rig
 
 PRODUCERS = 100_000
 NOW_MS = 1_000_000
@@ -58,6 +60,28 @@ def test_a_refused_request_costs_at_most_250_bytes() -> None:
     assert verifications.forget_oldest(PRODUCERS, NOW_MS) == 0
     assert verifications.forget_oldest(PRODUCERS, NOW_MS + 1) == PRODUCERS // 10
     assert len(verifications) == 0
+
+
+def test_young_questions_are_not_looked_at_and_old_ones_are_forgotten_some_at_a_time() -> None:
+    """A scan of all of them for each slice of producers: a million are forty milliseconds."""
+
+    class Counted(dict[int, Any]):
+        looks = 0
+
+        def items(self) -> Any:
+            for pair in super().items():
+                Counted.looks += 1
+                yield pair
+
+    partition = Rig().partition
+    partition.verifications._entries = Counted()
+    for producer_id in range(2 * QUESTIONS_AT_ONCE + 1):
+        partition.verifications.begin(producer_id, 0, 0, supports_epoch_bump=True, now_ms=NOW_MS)
+    assert partition.expire_producers(NOW_MS + DAY_MS - 1)
+    assert (Counted.looks, len(partition.verifications)) == (1, 2 * QUESTIONS_AT_ONCE + 1)
+    calls = [partition.expire_producers(NOW_MS + DAY_MS) for _ in range(3)]
+    assert calls == [False, False, True]
+    assert len(partition.verifications) == 0
 
 
 def test_beyond_the_bound_the_longest_idle_producers_are_forgotten() -> None:

@@ -24,6 +24,9 @@ from protocol.messages.transactions import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from protocol.records.batch import read_header
+from protocol.records.record import NewRecord, build_batch
+from storage.producers.producer_entry import ProducerEntry
 from tests.unit.transactions.node_rig import ask, batch, end, in_a_node, init, partitions_of, produce
 
 
@@ -263,6 +266,32 @@ def test_only_orphans_are_aborted_at_start(tmp_path: Any) -> None:
         assert partition.last_stable_offset == 2
         assert partitions_of(node)[0].last_stable_offset == 0
         assert await reconcile(node) == 0
+
+    in_a_node(story, tmp_path)
+
+
+def test_idle_producers_are_not_looked_at_for_orphans(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition may know a million of them, and they were all listed in one turn of the loop."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        partition = partitions_of(node)[0]
+        partition.append(
+            batch(identity), transactional_id="gone", verification=False, now_ms=node.environment.wall_ms()
+        )
+        state = partition.derived.producers
+        for producer_id in range(10_000, 10_500):
+            idle = build_batch([NewRecord(value=b"v", timestamp_ms=1)], producer_id=producer_id, base_sequence=0)
+            state.apply_data(read_header(idle), state.offset, 1)
+        unpack, looks = ProducerEntry.unpack, []
+
+        def counted(packed: bytes) -> ProducerEntry:
+            looks.append(packed)
+            return unpack(packed)
+
+        monkeypatch.setattr(ProducerEntry, "unpack", counted)
+        assert await reconcile(node) == 1
+        assert len(looks) < 10
 
     in_a_node(story, tmp_path)
 
