@@ -7,6 +7,8 @@ Rule 2. A deleted topic is gone at once for readers and writers; its folders fol
 Rule 3. Partitions open in the background (`opening_logs`); what is wanted of one before is refused, and repeated.
 """
 
+import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -24,6 +26,7 @@ from broker.partitions.partition_store import FolderStore, PartitionStore
 from broker.partitions.topic import Topic
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
+from broker.process.time_slice import TimeSlice
 from coordinator.cluster.image import Change, TopicImage
 from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST
 from coordinator.cluster.topics import Rules, plan_creation, plan_deletion, plan_growth
@@ -72,6 +75,9 @@ class TopicDirectory:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._leaving = LeavingTopics(store, environment, self.to_open.wait_until_left)
+        self._to_configure: deque[Topic] = deque()
+        self._configured: asyncio.Future[None] | None = None
+        """While topics take over a change of the broker's settings."""
         self._created: list[Follower] = []
         self._deleted: list[Follower] = []
 
@@ -194,11 +200,28 @@ class TopicDirectory:
         self._config.apply_dynamic(cluster_wide=configs.get("", {}), own=own)
 
     def _reconfigure(self) -> None:
-        """Broker settings are what topic settings fall back to."""
-        for image in self._cluster.image.topics.values():
-            topic = self._by_id.get(image.topic_id)
-            if topic is not None:
+        """Broker settings are what topic settings fall back to. Thousands of topics take them over in slices."""
+        self._to_configure = deque(self._by_id.values())
+        if self._configured is None:
+            self._configured = asyncio.get_running_loop().create_future()
+            self._configure_on(self._configured, self._environment.time_slice())
+
+    def _configure_on(self, configured: "asyncio.Future[None]", turns: TimeSlice) -> None:
+        while self._to_configure:
+            topic = self._to_configure.popleft()
+            image = self._cluster.image.by_id.get(topic.topic_id)
+            if image is not None:
                 topic.configure(self._config.topic_config(image.configs))
+            if turns.spent():
+                turns.call_in_turn(lambda: self._configure_on(configured, turns))
+                return
+        self._configured = None
+        configured.set_result(None)
+
+    async def wait_until_configured(self) -> None:
+        """Until every topic has taken over the last change of the broker's settings."""
+        if self._configured is not None:
+            await asyncio.wait([self._configured])
 
     def _owner(self, name: str, index: int, topic_id: bytes | None) -> bool | None:
         """Whose folder this is. One whose metadata file was torn, or has an id that nobody ever had here, is that of

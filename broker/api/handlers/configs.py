@@ -227,12 +227,14 @@ async def _alter(
     rules = services.topics.rules()
     times_named = Counter((resource.resource_type, resource.name) for resource in resources)
     try:
-        return await services.cluster.ask_in_slices(
+        results = await services.cluster.ask_in_slices(
             resources,
             lambda machine, ticket, rest, spent: machine.alter_configs(
                 ticket, rest, rules, validate_only=validate_only, times_named=times_named, spent=spent
             ),
         )
+        await services.topics.wait_until_configured()
+        return results
     except CoordinatorError as refused:
         return [AlterationResult(resource, refused.error) for resource in resources]
 

@@ -1,5 +1,6 @@
 """DescribeConfigs and the two ways to change settings, through the handlers of a running node."""
 
+import asyncio
 from typing import Any
 
 from broker.api.services import Services
@@ -15,6 +16,7 @@ from protocol.messages.configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
     ListConfigResourcesRequest,
 )
+from tests.harness.turns import CallsPerTurn, Turns
 from tests.unit.cluster.cluster_rig import handle, topic, with_node
 
 TOPIC, BROKER = 2, 4
@@ -85,6 +87,22 @@ def test_a_change_is_in_force_when_it_is_answered() -> None:
         assert await change(node, BROKER, "", message_max_bytes="5000") == ErrorCode.NONE
         assert node.config.get_int("message.max.bytes") == 5000
         assert (found.partitions[0].config.max_message_bytes, own.partitions[0].config.max_message_bytes) == (5000, 77)
+
+    with_node(story)
+
+
+def test_many_topics_take_over_a_setting_of_the_broker_in_slices() -> None:
+    """All of them did in one turn: eighty milliseconds for ten thousand."""
+
+    async def story(node: Services) -> None:
+        await node.topics.create([topic(f"t{number}", 1) for number in range(300)])
+        calls = CallsPerTurn(node.config.topic_config)
+        setattr(node.config, "topic_config", calls)  # noqa: B010  it is a method
+        Turns(node.environment)
+        changes = [change(node, BROKER, "", message_max_bytes=str(value)) for value in (5000, 6000)]
+        assert await asyncio.gather(*changes) == [ErrorCode.NONE] * 2
+        assert {one.partitions[0].config.max_message_bytes for one in node.topics.all()} == {6000}
+        assert calls.total >= 300 and calls.most <= 60
 
     with_node(story)
 
