@@ -150,6 +150,10 @@ class BrokerProcess:
         await server.start()
         if not serving.done():
             serving.set_result(None)
+        await services.topics.wait_until_open()
+        if loop is not None and any("could not be opened" in str(one.offline) for one in services.topics.offline()):
+            # A failed call of the system took a log offline, and a start brings it back: the operator's, as with Kafka.
+            loop.call_later(0.001, self.kill)
 
     def _storage_failed(self, loop: ProcessLoop | None, error: BaseException) -> None:
         """The process ends by itself, as `broker.__main__` does it: a moment later."""
