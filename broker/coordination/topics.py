@@ -372,6 +372,8 @@ class TopicDirectory:
             if topic is None:
                 raise CoordinatorError(error or ErrorCode.COORDINATOR_NOT_AVAILABLE)
         await self.wait_until_open([topic])
+        if topic.partitions.first_closed() is not None:  # the node stops: a shard over a closed partition knows nothing
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return topic
 
     # -- ending ----------------------------------------------------------------------------------------------

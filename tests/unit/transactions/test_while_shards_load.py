@@ -4,7 +4,7 @@ from typing import Any
 
 from broker.node import Node
 from protocol.errors import ErrorCode
-from protocol.messages.groups import ListGroupsRequest
+from protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest
 from protocol.messages.transactions import (
     ListTransactionsRequest,
     WritableTxnMarker,
@@ -51,5 +51,22 @@ def test_an_operator_tears_no_transaction_while_shards_load(tmp_path: Any) -> No
         assert [partition.end_offset for partition in partitions_of(node)] == ends
         await node.transactions.wait_until_loaded()
         assert (await end(node, identity, commit=True)).error_code == ErrorCode.NONE
+
+    in_a_node(story, tmp_path)
+
+
+def test_a_log_that_a_stop_leaves_closed_gets_no_shard(tmp_path: Any) -> None:
+    """It would be an empty one, that answers for ids of which it knows nothing."""
+
+    async def story(node: Node) -> None:
+        topic = node.topics.by_name("__transaction_state")
+        assert topic is not None
+        node.topics.to_open.stop()
+        closed = len(topic.partitions)
+        topic.partitions.grow(closed + 1)
+        key = next(name for name in map(str, range(10_000)) if node.transactions.partition_for(name) == closed)
+        found = await ask(node, FindCoordinatorRequest(key_type=1, coordinator_keys=[key]), 4)
+        assert found.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert node.transactions.shard(closed) is None
 
     in_a_node(story, tmp_path)
