@@ -218,7 +218,7 @@ class Faults:
             ended = self._world.loop.create_task(self._ended.wait())
             await asyncio.wait((serving, ended), return_when=asyncio.FIRST_COMPLETED)
             if serving.done() and not self._ended.is_set():  # it may have died in the very moment
-                self._world.history.note("broker serves")
+                self._world.history.serves.append(self._world.history.note("broker serves"))
                 self._world.hit("broker.restarted")
                 self._serving.set()
             ended.cancel()

@@ -183,6 +183,8 @@ class History:
         self.compacted: set[str] = set()
         self.ends: list[int] = []
         """When the broker ended, in order or not."""
+        self.serves: list[int] = []
+        """When it served again after that."""
         self.crashes: list[int] = []
         """When the broker ended otherwise than in order."""
         self.losses: list[int] = []

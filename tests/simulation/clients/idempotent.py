@@ -43,7 +43,9 @@ async def run(world: World, plan: ClientPlan) -> None:
             await sender.send(batches)
         except Refused as refused:
             # A producer that was forgotten may be refused: a repeated batch was taken for its first.
-            if world.history.forgets_producers_ms is None and overtaken(refused.batch, batches, world.history.ends):
+            if world.history.forgets_producers_ms is None and overtaken(
+                refused.batch, batches, world.history.ends + world.history.serves
+            ):
                 for write in refused.batch.writes:
                     write.overtaken = True
                 world.hit("producer.overtaken")
@@ -56,19 +58,20 @@ async def run(world: World, plan: ClientPlan) -> None:
         await asyncio.sleep(random.choice((0.0, 0.002, 0.02, 0.1)))
 
 
-def overtaken(refused: Batch, batches: list[Batch], ends: list[int]) -> bool:
+def overtaken(refused: Batch, batches: list[Batch], breaks: list[int]) -> bool:
     """Whether one that was on the way behind the producer's first batch for a partition was let in before it: a
     partition that knows nothing of a producer takes any sequence. Kafka's does too; only where there are transactions
     is the first one waited for (KAFKA-14920, KAFKA-18202).
 
-    The first got a retriable error; or the broker ended before the first was in the log, or a power cut took all of
-    them from the disk, unacknowledged, and a late copy of the other, from the network, was there before the client.
+    The first got a retriable error; or the broker ended before the first was in the log, or did not serve when it was
+    sent, or a power cut took all of them from the disk, unacknowledged, and a late copy of the other, from the network,
+    was there before the client. `breaks` are the times when the broker ended and when it served again.
     """
     if refused.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or refused.writes[0].sequence:
         return False
     behind = [batch for batch in batches if batch.place == refused.place and batch is not refused and batch.attempts]
-    ended = any(time > refused.writes[0].sent_at for time in ends)
-    if ended and any(batch.writes[0].sends > batch.attempts for batch in behind):
+    interrupted = any(time > refused.writes[0].sent_at for time in breaks)
+    if interrupted and any(batch.writes[0].sends > batch.attempts for batch in behind):
         return True
     # Acknowledged, or nobody knows.
     return refused.turned_away and any(batch.code == ErrorCode.NONE for batch in behind)
