@@ -13,6 +13,7 @@ from typing import NoReturn
 from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
 from storage.checkpoints import replace_unsynced
+from storage.cleaner.cleaned_segment import CleanedSegment
 from storage.cleaner.compactor import Compactor, Derived
 from storage.disposal import Disposal
 from storage.epochs import EPOCHS_FILE
@@ -56,6 +57,7 @@ class SegmentLog:
         self.unreadable = Unreadable(folder)
         self.failed = self.closed = False
         self.on_sync_failed: Callable[[], object] | None = None  # on the thread whose sync it is
+        self.replacement: CleanedSegment | None = None  # made by compaction, and about to take over
         self.disposal = Disposal(files)
         self._now_ms, self._epochs = now_ms, found.epochs
         self._bases = [segment.base_offset for segment in found.segments]
@@ -73,8 +75,7 @@ class SegmentLog:
         """Open or make the log of a folder. What was found is durable when this returns, if `recovery.sync`."""
         log = cls(files, folder, config, now_ms, load(files, folder, config, now_ms=now_ms, recovery=recovery))
         if not recovery.clean or log.end_offset == log.start_offset:
-            # A process that was killed may have made the files and not come to sync their names; an empty log is never
-            # synced, not even by an orderly end.
+            # A process that was killed may not have come to sync them; those of an empty log are not when it is closed.
             log._unsynced.begun(folder)
         if log._unsynced and (recovery.sync or recovery.distrusted):
             log.flush_now()
@@ -246,8 +247,7 @@ class SegmentLog:
 
     def _locate(self, offset: int) -> tuple[int, int]:
         """(index of the segment, position) of the first batch that ends behind `offset`."""
-        index = max(0, bisect_right(self._bases, offset) - 1)
-        return index, self.segments[index].locate(offset)
+        return (index := max(0, bisect_right(self._bases, offset) - 1)), self.segments[index].locate(offset)
 
     def truncate(self, end_offset: int) -> None:
         if end_offset >= self.end_offset:
@@ -317,6 +317,8 @@ class SegmentLog:
         """Give up the first `count` segments; retention decided it. At least one remains."""
         assert 0 < count < len(self.segments)
         try:
+            if (ready := self.replacement) is not None and ready.base_offset < self._bases[count]:
+                ready.give_up()  # a start that found it would put it where its segments were, before a gap
             for _ in range(count):
                 self._remove(range(0, 1))
         except OSError as error:

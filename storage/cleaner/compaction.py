@@ -166,6 +166,7 @@ def _replace(
         if len(group) > 1 or replacement.changed:
             yield from _while_there(log, group, _elsewhere(replacement.sync))
             replacement.ready()
+            log.replacement = replacement
             yield from _while_there(log, group, _elsewhere(replacement.sync_folder))
             yield from _while_there(log, group, before_swap())
             replacement.take_over()
@@ -174,6 +175,7 @@ def _replace(
             done.count(group, replacement.size_bytes)
             yield from after_swap()
     finally:
+        log.replacement = None
         # The folder of a deleted topic is not ours any more, and another topic may have its name.
         replacement.give_up(leave_files=log.closed)
 

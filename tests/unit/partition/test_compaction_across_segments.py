@@ -1,12 +1,18 @@
 """A transaction whose data and marker lie in segments that are compacted one after the other (KAFKA-8351)."""
 
+from dataclasses import replace
+from random import Random
+
+import pytest
+
 from broker.partitions.derived import marker_in
 from storage.producers.producer_snapshot import SnapshotFiles
 from storage.producers.producer_state import ProducerState
+from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import NOW_MS, Rig, idempotent
-from tests.unit.partition.test_compaction import batches, compact_all, filled, opened
+from tests.unit.partition.test_compaction import COMPACTED, batches, compact_all, filled, one_pass, opened
 
 
 def replayed(rig: Rig) -> ProducerState:
@@ -49,3 +55,26 @@ def test_no_older_snapshot_outlives_a_pass() -> None:
     assert min(snapshots.offsets()) < end_offset
     assert compact_all(rig)
     assert min(snapshots.offsets()) >= end_offset
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_retention_takes_away_what_compaction_would_put_in_its_place(killed: bool) -> None:
+    """I24: a start would finish it before a gap, and take what lies behind that for lost."""
+    files = SimulatedFiles()
+    config = replace(COMPACTED, cleanup_delete=True, segment_bytes=200)
+    rig = opened(files, config=config)
+    filled(rig, 12)
+    rig.flush()
+    log, end_offset = rig.log, rig.partition.high_watermark
+    assert isinstance(log, SegmentLog)
+    steps = one_pass(rig, NOW_MS)
+    while not any(name.endswith(".log.swap") for name in files.list("t-0")):
+        work = next(steps)
+        if work is not None:
+            work()
+    log.remove_oldest(len(log.segments) - 2)
+    left = files.kill() if killed else files
+    steps.close()
+    for seed in range(20):
+        again = opened(left.crash(Random(seed)), Recovery(recovery_point=1), config)
+        assert again.partition.end_offset == end_offset
