@@ -36,7 +36,7 @@ class DerivedState:
         self._expiration_ms = expiration_ms
         self._replayed_at_ms = now_ms
         self._snapshots = log.snapshots()
-        self._snapshot_offset = -1
+        self.snapshot_offset = -1
         self._under_way: SnapshotUnderWay | None = None
         self._due = False
         """Whether the next checkpoint takes a snapshot with it."""
@@ -53,10 +53,10 @@ class DerivedState:
         except OSError as error:
             raise StorageFailed(f"the aborted-transaction index took no entry: {error}") from error
 
-    @property
-    def remembered_offset(self) -> int:
-        """What lies before may leave the log: a restart needs none of it to know the producers."""
-        return self._snapshot_offset if len(self.producers) else self.producers.offset
+    def is_remembered(self, offset: int, high_watermark: int) -> bool:
+        """Whether what lies before may leave the log: a restart needs none of it to know the producers. Of a snapshot
+        beyond what is committed a power cut would leave nothing."""
+        return not len(self.producers) or offset <= self.snapshot_offset <= high_watermark
 
     def snapshot(self) -> None:
         """Write down the state here and now, unless that has been done for this offset. Raises `StorageFailed`."""
@@ -67,7 +67,7 @@ class DerivedState:
 
     def write_down(self, offset: int) -> Steps[None]:
         """Until a snapshot of the state at `offset` or later is on the disk. Raises `OSError`."""
-        while self._snapshots is not None and self._snapshot_offset < offset:
+        while self._snapshots is not None and self.snapshot_offset < offset:
             snapshot = self._under_way or self._begin_snapshot(self._snapshots)
             yield from self._snapshots.off_the_loop(snapshot.write)
             self._end_snapshot(snapshot)
@@ -90,7 +90,7 @@ class DerivedState:
     def _end_snapshot(self, snapshot: "SnapshotUnderWay") -> None:
         if self._under_way is snapshot and snapshot.is_written:
             self._under_way = None
-            self._snapshot_offset = snapshot.offset
+            self.snapshot_offset = snapshot.offset
             snapshot.end()
 
     def discard(self) -> None:
@@ -133,7 +133,7 @@ class DerivedState:
         due = self._due or (closing and self._is_worth_a_snapshot())
         if self._snapshots is None or not due or self._under_way is not None:
             return None
-        if self._snapshot_offset == self.producers.offset:
+        if self.snapshot_offset == self.producers.offset:
             return None
         return self._begin_snapshot(self._snapshots).write
 
@@ -172,7 +172,7 @@ class DerivedState:
                 now_ms=now_ms,
                 expiration_ms=self._expiration_ms,
             )
-        self._snapshot_offset = -1 if state is None else state.offset
+        self.snapshot_offset = -1 if state is None else state.offset
         if state is None:
             state = ProducerState(first_offset)
         if state.offset > first_offset and not self.aborted.is_what_was_written(state.offset, log.start_offset):

@@ -113,19 +113,23 @@ class Housekeeping:
     async def _enforce_retention(self, partition: Partition) -> None:
         while not partition.discarded:
             log, now_ms, high_watermark = partition.log, self._environment.wall_ms(), partition.high_watermark
-            if (due := log.due_offset(now_ms, high_watermark)) > partition.derived.remembered_offset:
-                await self._write_down(partition, due)
+            due = log.due_offset(now_ms, high_watermark)
+            if due and not partition.derived.is_remembered(due, high_watermark):
+                await self._remember(partition, due)
             elif not log.enforce_retention(now_ms, high_watermark):
                 break
             await asyncio.sleep(0)
 
-    async def _write_down(self, partition: Partition, offset: int) -> None:
-        """Retention forgets no producer: what a restart knows of them must not need segments that leave."""
+    async def _remember(self, partition: Partition, offset: int) -> None:
+        """Neither retention nor compaction forgets a producer: what a restart knows of them must not need segments that
+        leave, nor be of records that a power cut takes."""
         try:
             await run_steps(self._environment, lambda _: partition.derived.write_down(offset))
         except OSError:
             if not partition.discarded:
                 raise
+        if (committed := partition.committed(partition.derived.snapshot_offset)) is not None:
+            await asyncio.gather(committed, return_exceptions=True)  # where it fails, the partition or the node is gone
 
     async def free_space(self) -> None:
         """Delete the folders of deleted topics, each when its delay is over."""
@@ -155,6 +159,8 @@ class Housekeeping:
         planned = partition.compaction_due(environment.wall_ms())
         if compactor is None or planned is None:
             return
+        if not partition.derived.is_remembered(planned.end_offset, partition.high_watermark):
+            await self._remember(partition, planned.end_offset)
         pace = Pace(environment.monotonic_ms, lambda: self._config.get_float(CLEANER_RATE))
 
         async def wait_until_next() -> None:

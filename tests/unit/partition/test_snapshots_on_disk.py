@@ -125,7 +125,7 @@ def test_a_roll_leaves_its_snapshot_to_the_flush() -> None:
         assert get_ident() not in {ident for _, ident in written}
         assert log.recovery_point == 0, "it moves when the snapshot is there"
         log.finish_flush(flush)
-        assert log.recovery_point == log.end_offset == rig.partition.derived.remembered_offset
+        assert log.recovery_point == log.end_offset == rig.partition.derived.snapshot_offset
 
 
 def test_changes_during_a_snapshot_are_not_in_it() -> None:
@@ -196,6 +196,30 @@ def test_retention_forgets_no_producer_before_its_snapshot_is_written() -> None:
     assert sorted(again.producers) == [7, 8]
 
 
+def test_retention_waits_until_no_power_cut_takes_its_snapshot() -> None:
+    """I24: of a snapshot of more than is durable nothing would be left, and the segments before it are gone."""
+    files = SimulatedFiles()
+    rolled(on_disk(files))
+    rig = on_disk(files := files.kill(), recovery=Recovery(same_boot=True))
+    log = rig.log
+    assert isinstance(log, SegmentLog)
+    rig.partition.delete_records(log.segments[1].base_offset)
+    rig.produce(idempotent(9, 0, 0))
+
+    async def story() -> None:
+        retention = asyncio.get_running_loop().create_task(housekeeping([rig]).enforce_retention())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert log.segments[0].base_offset == 0
+        rig.flush()
+        await retention
+
+    asyncio.run(story())
+    assert log.segments[0].base_offset > 0
+    again = on_disk(files.crash(Random(1)), recovery=Recovery(recovery_point=log.recovery_point))
+    assert sorted(again.producers) == [7, 9]
+
+
 def test_partition_files_stay_while_their_snapshot_is_written() -> None:
     rig = on_disk(SimulatedFiles())
     log = rolled(rig)
@@ -204,4 +228,4 @@ def test_partition_files_stay_while_their_snapshot_is_written() -> None:
     assert write is not None and log.is_flushing
     write()
     assert next(steps, None) is None and not log.is_flushing
-    assert rig.partition.derived.remembered_offset == log.end_offset
+    assert rig.partition.derived.snapshot_offset == log.end_offset
