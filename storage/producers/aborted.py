@@ -138,9 +138,11 @@ class AbortedIndex:
         behind it, so the entries of the segment in question are looked at one by one. It counts as unsynced even where
         nothing is cut: a process that was killed may have cut it and not come to sync."""
         held_by = self._base_of(end_offset)
-        for base, section in self._sections.items():
-            if base >= held_by:
-                section.truncate(end_offset)
+        for base, following in zip(self._bases, [*self._bases[1:], BEYOND_ALL_OFFSETS], strict=True):
+            section = self._sections.get(base)
+            # A section that goes on behind its segment was cut before, and a power cut has taken that back.
+            if section is not None and (base >= held_by or section.last_offset() >= following):
+                section.truncate(min(end_offset, following))
                 self._dirty.add(base)
         self._find_last_offset()
 

@@ -46,6 +46,20 @@ def test_a_truncation_of_a_killed_process_is_synced_later() -> None:
         assert AbortedIndex(files.crash(Random(seed)), "t-0", [0]).last_offset == 9
 
 
+@pytest.mark.parametrize("end_offset", [12, 40])
+def test_an_entry_behind_its_segment_is_of_an_earlier_life(end_offset: int) -> None:
+    """I30: it was cut with the log, which went on in another segment, and a power cut took that back. It would hide
+    what the producer has committed since."""
+    files = SimulatedFiles()
+    files.make_folder("t-0")
+    index = AbortedIndex(files, "t-0", [0])
+    index.append(CompletedTransaction(1, 0, 9, True, 10))
+    index.append(CompletedTransaction(1, 10, 30, True, 31))
+    again = AbortedIndex(files.kill(), "t-0", [0, 12])
+    again.truncate(end_offset)
+    assert [entry.last_offset for entry in again.collect(0, 50)] == [9]
+
+
 def test_what_is_before_the_start_of_the_log_is_forgotten() -> None:
     """And its files are closed: they go with their segments."""
     rig = partition_on_disk(SimulatedFiles())
