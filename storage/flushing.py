@@ -6,7 +6,7 @@ thread while the log goes on: it syncs files, and touches nothing else.
 
 from collections.abc import Callable, Sequence
 
-from storage.checkpoints import open_partition_metadata
+from storage.checkpoints import open_partition_metadata, replace_unsynced
 from storage.epochs import EPOCHS_FILE, EpochCache
 from storage.files import File, Files
 from storage.log import LogObserver
@@ -18,13 +18,12 @@ class SegmentFlush:
     """One flush under way; see `storage.log.Flush`."""
 
     __slots__ = (
-        "_epochs",
+        "_beside",
         "_files",
         "_folders",
         "_indexes",
         "_logs",
         "_observers",
-        "_owner",
         "_state",
         "abandoned",
         "end_offset",
@@ -41,16 +40,14 @@ class SegmentFlush:
         logs: Sequence[File],
         folders: Sequence[str],
         indexes: Sequence[SparseIndex],
-        epochs: tuple[str, bytes] | None,
-        owner: File | None,
+        beside: Sequence[File],
         is_checkpoint: bool,
     ) -> None:
         self._files = files
         self._logs = logs
         self._folders = folders
         self._indexes = indexes
-        self._epochs = epochs
-        self._owner = owner
+        self._beside = beside
         self._observers: Sequence[LogObserver] = ()
         self._state: list[Callable[[], None]] = []
         self.end_offset = end_offset
@@ -73,8 +70,8 @@ class SegmentFlush:
 
     def finished(self) -> None:
         """On the loop's thread."""
-        if self._owner is not None:
-            self._owner.close()
+        for file in self._beside:
+            file.close()
         for observer in self._observers:
             observer.checkpoint_ended()
 
@@ -84,10 +81,8 @@ class SegmentFlush:
                 log.sync()
             for index in self._indexes:
                 index.sync()
-            if self._epochs is not None:
-                self._files.write_whole(*self._epochs)
-            if self._owner is not None:
-                self._owner.sync()
+            for file in self._beside:
+                file.sync()
             for folder in self._folders:
                 self._files.sync_folder(folder)
             for write_down in self._state:
@@ -153,24 +148,28 @@ class Unsynced:
     def take(self, files: Files, folder: str, end_offset: int, active: Segment, epochs: EpochCache) -> SegmentFlush:
         """Everything that is unsynced now, as one flush. Nothing is unsynced afterwards."""
         indexes: list[SparseIndex] = []
-        saved: tuple[str, bytes] | None = None
+        beside: list[File] = []
         is_checkpoint = self.checkpoint
         if is_checkpoint:
             active.write_out_indexes()
             self._indexes[active] = None
             indexes = [index for segment in self._indexes for index in segment.indexes()]
             if self.epochs:
-                saved = (f"{folder}/{EPOCHS_FILE}", epochs.to_bytes())
+                # Written here, and on the other thread only synced: there it could take the place of later ones.
+                replace_unsynced(files, f"{folder}/{EPOCHS_FILE}", epochs.to_bytes())
+                beside.append(files.open(f"{folder}/{EPOCHS_FILE}"))
+                self.touched(folder)
             self._indexes = {}
             self.epochs = self.checkpoint = False
+        if self._owner and (owner := open_partition_metadata(files, folder)) is not None:
+            beside.append(owner)
         flush = SegmentFlush(
             files,
             end_offset,
             logs=[segment.log for segment in self._segments],
             folders=self._folders,
             indexes=indexes,
-            epochs=saved,
-            owner=open_partition_metadata(files, folder) if self._owner else None,
+            beside=beside,
             is_checkpoint=is_checkpoint,
         )
         self._segments, self._folders, self._owner = {}, [], False
