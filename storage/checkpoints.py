@@ -58,14 +58,15 @@ def replace_unsynced(files: Files, path: str, data: bytes) -> None:
 
 def read_offsets(files: Files, name: str) -> dict[TopicPartition, int]:
     """An offset checkpoint; empty where it is missing or damaged, which is always safe: more is read again."""
-    text = read_text(files, name)
+    text = read_text(files, name) or ""
     offsets: dict[TopicPartition, int] = {}
     try:
-        version, count, *lines = (text or "").splitlines()
+        version, count, *lines = text.splitlines()
         for line in lines:
             topic, partition, offset = line.split(" ")
             offsets[topic, int(partition)] = int(offset)
-        return offsets if int(version) == 0 and int(count) == len(offsets) else {}
+        is_whole = int(version) == 0 and int(count) == len(offsets) and text.endswith("\n")
+        return offsets if is_whole else {}  # where a line is cut, a number may be another
     except ValueError:
         return {}
 
@@ -135,10 +136,15 @@ def read_partition_metadata(files: Files, folder: str) -> bytes | None:
     return topic_id if len(topic_id) == 16 else None
 
 
-def write_partition_metadata(files: Files, folder: str, topic_id: bytes) -> None:
-    """Not synced: a topic of a thousand partitions is to be made quickly. The first flush of the log does that."""
-    text = f"version: 0\ntopic_id: {urlsafe_b64encode(topic_id).rstrip(b'=').decode()}\n"
-    replace_unsynced(files, f"{folder}/{PARTITION_METADATA}", text.encode())
+def write_partition_metadata(files: Files, folder: str, topic_id: bytes, *, synced: bool = False) -> None:
+    """`synced`: on the disk when this returns. A topic of a thousand partitions is to be made quickly: of a new log the
+    first flush does that."""
+    path = f"{folder}/{PARTITION_METADATA}"
+    data = f"version: 0\ntopic_id: {urlsafe_b64encode(topic_id).rstrip(b'=').decode()}\n".encode()
+    if synced:
+        files.write_whole(path, data)
+    else:
+        replace_unsynced(files, path, data)
 
 
 def open_partition_metadata(files: Files, folder: str) -> File | None:
@@ -147,13 +153,3 @@ def open_partition_metadata(files: Files, folder: str) -> File | None:
         return files.open(f"{folder}/{PARTITION_METADATA}")
     except FileNotFoundError:
         return None
-
-
-def sync_partition_metadata(files: Files, folder: str) -> None:
-    """Whose the folder is, is on the disk when this returns."""
-    file = open_partition_metadata(files, folder)
-    if file is not None:
-        try:
-            file.sync()
-        finally:
-            file.close()

@@ -16,7 +16,6 @@ from coordinator.cluster.topic_rules import LONGEST_NAME
 from storage.checkpoints import (
     PARTITION_METADATA,
     read_partition_metadata,
-    sync_partition_metadata,
     write_partition_metadata,
 )
 from storage.epochs import highest_epoch
@@ -151,7 +150,7 @@ class FolderStore:
     ) -> Log:
         folder = f"{topic}-{index}"
         using = self._files if files is None else files
-        found = read_partition_metadata(using, folder)
+        was_there, found = using.exists(folder), read_partition_metadata(using, folder)
         recovery = self._recovery(topic, index)
         if start_offset > recovery.log_start_offset:
             recovery = replace(recovery, log_start_offset=start_offset)
@@ -163,9 +162,7 @@ class FolderStore:
         for note in log.recovery_notes:
             _log.warning(note)
         if found != topic_id:
-            write_partition_metadata(using, folder, topic_id)
-            if log.end_offset:  # of an empty log the first flush does that
-                sync_partition_metadata(using, folder)
+            write_partition_metadata(using, folder, topic_id, synced=was_there)
         return log
 
     def epoch_before_repair(self, topic: str, index: int) -> int | None:

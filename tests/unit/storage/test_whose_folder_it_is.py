@@ -37,6 +37,21 @@ def test_a_power_cut_leaves_records_with_the_id_of_their_topic(ended: str) -> No
         assert read_partition_metadata(left, "t-0") == TOPIC_ID
 
 
+@pytest.mark.parametrize("left", [b"", b"version: 0\ntopic_id: MDEy", None])
+def test_the_id_of_a_log_that_was_cut_to_nothing_is_on_the_disk_again(left: bytes | None) -> None:
+    """A power cut came before the first flush: it left torn records, and the file torn or not at all."""
+    files = SimulatedFiles()
+    files.make_folder("t-0")
+    files.write_whole(f"t-0/{0:020d}.log", b"torn")
+    if left is not None:
+        files.write_whole("t-0/partition.metadata", left)
+    log = store(files).open("t", TOPIC_ID, 0, LogConfig())
+    log.append(batch(), leader_epoch=1)
+    assert log.flush_now() == 1
+    for seed in range(20):
+        assert read_partition_metadata(files.crash(Random(seed)), "t-0") == TOPIC_ID
+
+
 def test_a_flush_opens_no_file_on_its_thread() -> None:
     """Open files belong to the loop's."""
     files = SimulatedFiles()
