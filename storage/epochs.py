@@ -91,8 +91,8 @@ def _read(files: Files, path: str) -> EpochCache | None:
     try:
         version, count, *lines = text.decode("ascii").splitlines()
         entries = [(int(epoch), int(offset)) for epoch, offset in (line.split(" ") for line in lines)]
-        if int(version) != 0 or int(count) != len(entries):
-            return None
+        if int(version) != 0 or int(count) != len(entries) or not text.endswith(b"\n"):
+            return None  # where a line is cut, a number may be another
     except ValueError:
         return None
     rising = all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(entries))

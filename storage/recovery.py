@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from protocol.records.batch import BatchHeader
+from storage.checkpoints import replace_unsynced
 from storage.epochs import EPOCHS_FILE, EpochCache, read_epochs
 from storage.files import Files
 from storage.log import BEYOND_ALL_OFFSETS, LogConfig, LogDamaged
@@ -104,7 +105,7 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
         # Epochs that were handed out never come again, though the repair may cut off all that was written in them.
         files.write_whole(f"{folder}/{EPOCHS_FILE}{DAMAGED}", known.to_bytes())
     loaded = Loaded(segments, known or EpochCache(), bases[0], 0, 0, [], notes)
-    saved = loaded.epochs.entries[:1]
+    saved = list(loaded.epochs.entries)
     _check_beginning(folder, saved[0][1] if saved and not given_up else bases[0], bases[0], recovery)
     unsure = 0 if recovery.repair else max(0, bisect_right(bases, recovery.recovery_point) - 1)
     first = len(segments) - 1 if recovery.believed else unsure
@@ -135,20 +136,22 @@ def load(files: Files, folder: str, config: LogConfig, *, now_ms: Callable[[], i
 def _find_beginning(
     files: Files, folder: str, config: LogConfig, loaded: Loaded, saved: list[tuple[int, int]], recovery: Recovery
 ) -> None:
-    """Where the log starts, and its epochs with it. `saved`: the first one, as it was on the disk."""
+    """Where the log starts, and its epochs with it. `saved`: those, as they were found."""
     first_offset, epochs = loaded.segments[0].base_offset, loaded.epochs
     loaded.start_offset = max(first_offset, recovery.log_start_offset)
     began = saved[0][1] if saved else first_offset
     if began > loaded.start_offset and not (config.cleanup_compact or recovery.foreign):
         # Its epochs were cut when records were deleted: of that deletion the checkpoint knows nothing (any more).
         loaded.notes.append(f"{folder}: the log began at {began}; what was deleted before may be there again")
+        epochs.entries.clear()
+        _read_all_epochs(loaded, len(loaded.segments) - 1)
     epochs.truncate_start(loaded.start_offset)
     if saved and 0 < began == loaded.start_offset == loaded.end_offset:
         # All records were deleted, and their epoch is still the latest: it never goes back.
         epochs.assign(*saved[0])
-    if began < first_offset:
-        # The next start, which may believe what it finds, is not to miss a beginning.
-        files.write_whole(f"{folder}/{EPOCHS_FILE}", epochs.to_bytes())
+    if epochs.entries != saved:
+        # The next start may believe what it finds, and is neither to miss a beginning nor an epoch.
+        replace_unsynced(files, f"{folder}/{EPOCHS_FILE}", epochs.to_bytes())
 
 
 def _were_given_up(files: Files, folder: str) -> bool:

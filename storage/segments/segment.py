@@ -236,14 +236,16 @@ class Segment(SegmentReading):
             # The very batch the index leads to is damaged: only the beginning of the file is left to go by.
             position = 0
         self._restart(position)
-        for _, header, _ in self.batches(position, check=True):
+        for _, header, _ in self.batches(self.size_bytes, check=True):
             self.note(placed_by(header))
             yield header
         self.write_out_indexes()
 
     def cut(self) -> None:
-        """Cut off what `recover` has found to be no batch."""
+        """Cut off what `recover` has found to be no batch. On the disk when this returns: after the next crash nobody
+        looks here again, if the log goes on in another segment."""
         self.log.truncate(self.size_bytes)
+        self.log.sync()
 
     def write_again(self, from_offset: int) -> None:
         """Write what stands from `from_offset` on over itself: after a sync that failed, its pages pass for clean."""
@@ -255,7 +257,7 @@ class Segment(SegmentReading):
             position += len(block)
 
     def _restart(self, position: int) -> None:
-        """Take the batches from `position` on as not yet noted."""
+        """Take the batches from `position` on as not yet noted; all of them where the index before cannot be right."""
         if position == 0:
             self.offset_index.clear()
             self.time_index.clear()
@@ -264,9 +266,11 @@ class Segment(SegmentReading):
             self.offset_index.keep_below(OFFSET, first_offset - self.base_offset)
             self.time_index.keep_below(1, first_offset - self.base_offset)
         entry = self.offset_index.last
+        if entry is not None and entry[1] >= position:
+            self._restart(0)
+            return
         # As if the batch at `position` were the first after an entry was due: it gets its entry back.
         self._bytes_since_entry = 0 if position == 0 else self._config.index_interval_bytes + 1
-        assert entry is None or entry[1] < position
         self._newest = None
         self._first_timestamp_ms = None
         self.size_bytes = position

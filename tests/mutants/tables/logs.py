@@ -106,8 +106,8 @@ MUTANTS = (
         (
             Change(
                 "storage.segments.segment:Segment.recover",
-                "for _, header, _ in self.batches(position, check=True):",
-                "for _, header, _ in self.batches(position):",
+                "for _, header, _ in self.batches(self.size_bytes, check=True):",
+                "for _, header, _ in self.batches(self.size_bytes):",
             ),
         ),
         (f"{RECOVERY}::test_a_changed_byte_in_the_tail_ends_the_log_there",),

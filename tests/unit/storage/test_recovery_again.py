@@ -1,10 +1,13 @@
 """A crash within recovery, or soon after it: the next start finds the same log, and takes nothing for lost."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from storage.checkpoints import read_offsets
+from storage.epochs import read_epochs
 from storage.log import LogConfig
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
@@ -91,3 +94,97 @@ def test_what_compaction_has_renamed_is_not_taken_for_deleted() -> None:
     log = opened(files, Recovery(same_boot=True, recovery_point=12))
     assert log.start_offset == 0 and log.epoch_end(3) == (3, 12)
     assert files.open(EPOCHS).read(0, 100) == b"0\n1\n3 0\n"
+
+
+def epochs_of(files: SimulatedFiles) -> bytes:
+    return files.open(EPOCHS).read(0, 1000)
+
+
+def test_a_flush_puts_no_older_epochs_in_the_place_of_newer_ones() -> None:
+    """They were cut while it was under way; after a kill the next start would miss what was deleted."""
+    log = opened(SimulatedFiles(), Recovery())
+    for index in range(12):
+        log.append(batch(index), leader_epoch=3)
+    flush = log.begin_flush()
+    assert flush is not None and flush.is_checkpoint
+    begun = log.segment_bases()[1]
+    log.remove_oldest(1)
+    flush.run()
+    log.finish_flush(flush)
+    log.disposal.unlink_due(1_000)
+    files: SimulatedFiles = log.files  # type: ignore[assignment]
+    assert epochs_of(files) == b"0\n1\n3 %d\n" % begun
+    assert opened(files.kill(), Recovery(same_boot=True, recovery_point=12)).start_offset == begun
+
+
+@pytest.mark.parametrize("ended", ["killed", "closed"])
+def test_epochs_that_a_power_cut_brought_back_are_cut_again(ended: str) -> None:
+    """Records were deleted, and then their segments, by a later life."""
+    files = filled(12)
+    cut = Recovery(recovery_point=12, log_start_offset=8)
+    log = opened(files, cut)
+    begun = log.segment_bases()[1]
+    log.remove_oldest(1)
+    log.disposal.unlink_due(1_000)
+    if ended == "closed":
+        log.close()
+    again = opened(files.kill(), replace(cut, same_boot=True, clean=ended == "closed"))
+    assert begun <= again.start_offset == 8 and again.epoch_end(3) == (3, 12)
+
+
+@pytest.mark.parametrize("deleted_to", [12, 9])
+def test_records_that_are_there_again_have_their_epochs(deleted_to: int) -> None:
+    """A deletion was not written down before the kill. Consumers that ask for an epoch that is not known any more are
+    reset."""
+    log = opened(SimulatedFiles(), Recovery())
+    for index in range(12):
+        log.append(batch(index), leader_epoch=index // 4)
+    log.flush_now(closing=True)
+    log.trim(deleted_to)
+    for known in (Recovery(same_boot=True, recovery_point=12), Recovery(recovery_point=12)):
+        again = opened(log.files.kill(), known)  # type: ignore[attr-defined]
+        assert again.start_offset == 0
+        assert [again.epoch_end(epoch) for epoch in range(3)] == [(0, 4), (1, 8), (2, 12)]
+
+
+def test_a_number_that_was_cut_is_not_taken_for_another() -> None:
+    files = filled(12)
+    files.spoil(EPOCHS, lambda content: content.__setitem__(slice(None), b"0\n1\n3 1"))
+    assert read_epochs(files, "t-0") is None
+    for size in range(1, len(b"0\n1\nt 0 120\n")):
+        files.write_whole("checkpoint", b"0\n1\nt 0 120\n"[:size])
+        assert read_offsets(files, "checkpoint") == {}
+
+
+def test_what_a_start_has_cut_is_not_there_again() -> None:
+    """Page-cache durability: that start synced nothing else, the log went on in another segment, and was killed."""
+    files = filled(4)
+    files.open(f"t-0/{0:020d}.log").append([b"torn"])
+    files.open(f"t-0/{0:020d}.log").sync()
+    log = opened(files, Recovery(recovery_point=4, sync=False))
+    log.roll()
+    log = opened(files.kill(), Recovery(recovery_point=4, same_boot=True, sync=False))
+    log.append(batch(5), leader_epoch=3)
+    log.close()
+    for seed in range(20):
+        left: SimulatedFiles = log.files.crash(Random(seed))  # type: ignore[attr-defined]
+        assert left.open(f"t-0/{0:020d}.log").size() == log.segments[0].size_bytes
+        left.delete(EPOCHS)
+        assert opened(left, Recovery(recovery_point=5)).end_offset == 5
+
+
+@pytest.mark.parametrize("known", [Recovery(same_boot=True), Recovery(recovery_point=4)])
+def test_an_index_that_cannot_be_right_is_made_anew_by_a_start(known: Recovery) -> None:
+    """Entries before the one that it begins with are not looked at one by one."""
+    config = replace(CONFIG, segment_bytes=1 << 20, index_interval_bytes=1)
+    files = SimulatedFiles()
+    log = SegmentLog.open(files, "t-0", config, now_ms=lambda: 1_000, recovery=Recovery())
+    for index in range(6):
+        log.append(batch(index), leader_epoch=3)
+    log.close()
+    for entry in range(5):
+        left = files.kill()
+        left.open(f"t-0/{0:020d}.index").write_at(8 * entry + 4, b"\x40")
+        again = SegmentLog.open(left, "t-0", config, now_ms=lambda: 1_000, recovery=known)
+        assert again.end_offset == 6
+        assert [len(again.read(offset, 1, end_offset=6)) for offset in range(6)] == [1] * 6
