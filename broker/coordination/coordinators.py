@@ -326,8 +326,10 @@ class Shards(Generic[M]):
             except LogDamaged as damaged:
                 storage_error(damaged)
                 self._shards_changed()
-            except UnreadableLog as unreadable:
+            except (UnreadableLog, OSError) as unreadable:
                 assert shard is not None
+                if isinstance(unreadable, OSError):
+                    self._failure = unreadable
                 _log.error("a log cannot be read; nothing in it is served", shard=shard.name, reason=str(unreadable))
                 self._shards_changed()
             except Exception as error:  # noqa: BLE001  one shard that cannot be loaded is not to keep the others closed

@@ -1,6 +1,7 @@
 """How shards load: a bounded piece of work per turn for all of them together, and nothing twice that is superseded."""
 
 import asyncio
+import errno
 from typing import Any, cast
 
 import pytest
@@ -123,6 +124,38 @@ def test_a_log_that_contradicts_itself_keeps_no_other_shard_closed() -> None:
         assert reported == ["a coordinator could not be loaded"]
 
     asyncio.run(story())
+
+
+def test_a_disk_that_fails_while_a_shard_loads_is_no_bug(caplog: pytest.LogCaptureFixture) -> None:
+    """It is named in one line, without a traceback, and the others are loaded."""
+
+    class Unreadable(Machine):
+        made = 0
+
+        def __init__(self) -> None:
+            Unreadable.made += 1
+            self.number = Unreadable.made
+
+        def knows(self, key: bytes) -> bool:
+            return True
+
+        def replay(self, entry: Entry) -> None:
+            if self.number == 2:
+                raise OSError(errno.EIO, "Input/output error")
+
+    async def story() -> None:
+        reported: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
+        shards = loading(Unreadable, 3)
+        with pytest.raises(OSError, match="Input/output"):
+            await asyncio.wait_for(shards.wait_until_loaded(), 20)
+        for index in (0, 2):
+            await shards.wait_until_ready(index)
+        assert reported == []
+
+    asyncio.run(story())
+    (said,) = caplog.records
+    assert (said.message, said.exc_info) == ("a log cannot be read; nothing in it is served", None)
 
 
 def keys_replayed(log: MemoryShardLog, max_bytes: int, *, compacted: bool) -> list[tuple[bytes, int]]:
