@@ -8,6 +8,7 @@ from protocol.messages.group_offsets import (
     OffsetFetchRequestGroup,
 )
 from protocol.messages.groups import FindCoordinatorRequest
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.transactions import ListTransactionsRequest
 from tests.simulation.broker_process import BrokerProcess
 from tests.simulation.clients.lookup import offset_at
@@ -50,6 +51,16 @@ async def find_coordinator(session: Session, kind: int, key: str = "x") -> None:
         if not answer.coordinators[0].error_code:
             return
         await asyncio.sleep(0.01)
+
+
+async def exists(world: World, topic: str) -> bool:
+    """Whether there is such a topic."""
+    session = Session(world, "last")
+    try:
+        answer = await session.insist(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+        return bool(answer.topics[0].error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    finally:
+        session.drop()
 
 
 async def _until_no_transaction_is_open(world: World, broker: BrokerProcess, session: Session) -> None:

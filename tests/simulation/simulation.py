@@ -10,9 +10,10 @@ import gc
 import logging
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -53,6 +54,8 @@ class Result:
     records: int
     hits: dict[str, int] = field(default_factory=dict)
     history: History | None = None
+    errors: list[str] = field(default_factory=list)
+    """What the broker logged as an error of the world, not its own."""
 
     @property
     def digest(self) -> str:
@@ -61,8 +64,31 @@ class Result:
         return self.history.digest()
 
 
-def run(plan: Plan) -> Result:
-    """Run a plan to its end and check what happened."""
+async def live(world: World, broker: BrokerProcess) -> None:
+    """All of a plan, from the first start to the last look."""
+    plan, loop = world.plan, world.loop
+    faults = Faults(world, broker)
+    await broker.start()
+    await make_topics(world)
+    faults.begin()
+    clients = [loop.create_task(_client(world, one)) for one in plan.clients]
+    await asyncio.sleep(plan.duration_s)
+    world.network.faults = NetworkFaults(delay_s=plan.network.delay_s)
+    faults.end()
+    world.closing = True
+    await faults.wait_until_serving()
+    _, late = await asyncio.wait(clients, timeout=FINISH_S) if clients else (set(), set())
+    for task in late:
+        world.history.violation(f"a client is stuck: {task.get_name()}")
+        task.cancel()
+    for task in clients:
+        if task not in late and not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+    await ending.look(world, broker, faults)
+
+
+def run(plan: Plan, life: Callable[[World, BrokerProcess], Coroutine[Any, Any, None]] = live) -> Result:
+    """Run a plan to its end and check what happened. `life` is what is done with the broker."""
     scheduler = Scheduler()
     random = Random(plan.seed)
     network = Network(scheduler, random, plan.network)
@@ -76,7 +102,7 @@ def run(plan: Plan) -> Result:
     violations: list[str] = []
     try:
         with quiet_about_the_dead(), _heard_by(bugs):
-            run_on(loop, _life(world, broker))
+            run_on(loop, life(world, broker))
     except Stuck as stuck:
         violations.append(f"stuck: {stuck}")
     except Exception as error:  # whatever it is, it is what this seed found
@@ -95,7 +121,7 @@ def run(plan: Plan) -> Result:
             violations += [f"{name}: {text}" for text in check(history)]
     world.count_points()
     hits = world.hits | network.hits
-    return Result(plan.seed, violations, world.operations, len(history.writes), hits, history)
+    return Result(plan.seed, violations, world.operations, len(history.writes), hits, history, bugs.errors)
 
 
 @contextlib.contextmanager
@@ -149,28 +175,6 @@ def _broker(plan: Plan, scheduler: Scheduler, network: Network, random: Random) 
     return broker
 
 
-async def _life(world: World, broker: BrokerProcess) -> None:
-    plan, loop = world.plan, world.loop
-    faults = Faults(world, broker)
-    await broker.start()
-    await _make_topics(world)
-    faults.begin()
-    clients = [loop.create_task(_client(world, one)) for one in plan.clients]
-    await asyncio.sleep(plan.duration_s)
-    world.network.faults = NetworkFaults(delay_s=plan.network.delay_s)
-    faults.end()
-    world.closing = True
-    await faults.wait_until_serving()
-    _, late = await asyncio.wait(clients, timeout=FINISH_S) if clients else (set(), set())
-    for task in late:
-        world.history.violation(f"a client is stuck: {task.get_name()}")
-        task.cancel()
-    for task in clients:
-        if task not in late and not task.cancelled() and (error := task.exception()) is not None:
-            raise error
-    await ending.look(world, broker, faults)
-
-
 async def _client(world: World, plan: ClientPlan) -> None:
     task = asyncio.current_task()
     assert task is not None
@@ -180,7 +184,8 @@ async def _client(world: World, plan: ClientPlan) -> None:
         await CLIENTS[plan.kind](world, plan)
 
 
-async def _make_topics(world: World) -> None:
+async def make_topics(world: World) -> None:
+    """Those that are there from the beginning to the end, and the coordinators."""
     session = Session(world, "setup")
     compacted = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
     topics = [

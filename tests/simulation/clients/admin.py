@@ -123,6 +123,7 @@ class Admin:
 
     async def _delete_or_make(self, name: str, configs: list[CreatableTopicConfig]) -> None:
         self._world.history.forgotten.add(name)
+        self._world.history.note("asks for topic", name)
         if self._exists:
             answer = await self._session.ask(
                 DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=1000), 6
@@ -145,4 +146,4 @@ class Admin:
                 self._world.topic_ids[name] = answer.topics[0].topic_id
                 self._world.topic_names[answer.topics[0].topic_id] = name
             self._world.hit("admin.created")
-        self._world.history.note("topics", code, self._exists)
+        self._world.history.note("topic", name, self._exists, code)

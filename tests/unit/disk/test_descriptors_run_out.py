@@ -11,7 +11,7 @@ import pytest
 
 from broker.disk.local_files import LocalFiles
 from broker.disk.spare_descriptors import SpareDescriptors
-from tests.unit.disk.recording_os import record
+from tests.harness.recording_os import record
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from storage.checkpoints import write_partition_metadata
 from storage.log import LogConfig
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
-from tests.unit.disk.recording_os import RecordingOs, record
+from tests.harness.recording_os import RecordingOs, record
 from tests.unit.storage.batches import batch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="macOS syncs by another call")

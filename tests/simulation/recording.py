@@ -1,0 +1,129 @@
+"""A run over the real disk adapter, call by call, with what clients knew after each call.
+
+`recorded` is a run of a plan, `recorded_start` a broker that is started on what a power cut has left. `violations`
+starts one on the disk that forgets, and judges what it holds by what had been acknowledged.
+"""
+
+import asyncio
+import os
+import pickle
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import pytest
+
+from tests.harness.disk import SimulatedDisk
+from tests.harness.page_cache import Folder
+from tests.harness.recording_os import Call, record
+from tests.simulation import ending
+from tests.simulation.adapter import AdapterDisk
+from tests.simulation.broker_process import BrokerProcess
+from tests.simulation.faults import Faults
+from tests.simulation.history import History
+from tests.simulation.shape import Plan
+from tests.simulation.simulation import live, make_topics, run
+from tests.simulation.world import World
+
+DOWN_MS = 5_000
+"""How long the machine is without power, on the wall clock."""
+PATIENCE_S = 600.0
+SHARES = "broker.disk.group_commit.SHARES"
+
+
+@dataclass(slots=True)
+class Recording:
+    """`known[index]` is what clients knew after `calls[index]`. `boots` counts the power cuts before it, the last of
+    which left `before`."""
+
+    plan: Plan
+    boots: int = 0
+    before: Folder | None = None
+    calls: list[Call] = field(default_factory=list)
+    known: list[bytes] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+
+
+def recorded(plan: Plan, root: str) -> Recording:
+    """Run the plan over the real adapter in a folder that is not there yet."""
+    return _record(Recording(plan), root, live)
+
+
+def recorded_start(recording: Recording, index: int, disk: SimulatedDisk, root: str) -> Recording:
+    """Start a broker on a copy of this disk, which the power left after that call. The folder is not there yet."""
+    _lay_out(disk.root, root)
+    made = Recording(recording.plan, recording.boots + 1, disk.root)
+    return _record(made, root, lambda world, broker: _come_back(world, broker, recording, index))
+
+
+def _record(made: Recording, root: str, life: Callable[[World, BrokerProcess], Awaitable[None]]) -> Recording:
+    async def watched(world: World, broker: BrokerProcess) -> None:
+        def keep(call: Call) -> None:
+            known = pickle.dumps((world.history, world.topic_ids, world.topic_names))
+            made.calls.append(call)
+            made.known.append(made.known[-1] if made.known and made.known[-1] == known else known)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SHARES, 2)  # so that one has several flushes to run
+            record(patch, root).listener = keep
+            broker.disk = cast(SimulatedDisk, AdapterDisk(root))
+            await life(world, broker)
+
+    made.violations = run(made.plan, watched).violations
+    return made
+
+
+def _lay_out(folder: Folder, root: str) -> None:
+    os.makedirs(root)
+    for name, node in folder.entries.items():
+        if isinstance(node, Folder):
+            _lay_out(node, f"{root}/{name}")
+        else:
+            with open(f"{root}/{name}", "wb") as file:
+                file.write(node.content)
+
+
+def violations(recording: Recording, index: int, disk: SimulatedDisk) -> list[str]:
+    """What is wrong with a broker that is started on this disk, which the power left after that call."""
+
+    async def life(world: World, broker: BrokerProcess) -> None:
+        broker.disk = disk
+        await asyncio.wait_for(_come_back(world, broker, recording, index), PATIENCE_S)
+
+    result = run(replace(recording.plan, clients=(), faults=(), final=""), life)
+    return [*result.violations, *(f"logged: {error}" for error in result.errors)]
+
+
+async def _come_back(world: World, broker: BrokerProcess, recording: Recording, index: int) -> None:
+    """The power is on again; until everything was looked at."""
+    known: tuple[History, dict[str, bytes], dict[bytes, str]] = pickle.loads(recording.known[index])
+    world.history, topic_ids, world.topic_names = known
+    world.closing = True
+    broker.boots = recording.boots + 1
+    broker.clock.step(DOWN_MS * broker.boots)
+    faults = Faults(world, broker)
+    faults.begin()
+    broker.on_end("power")
+    await faults.wait_until_serving()
+    await make_topics(world)  # early in the recording there may be none yet
+    for topic in ending.TOPICS:
+        if topic in topic_ids and topic_ids[topic] != world.topic_ids[topic]:
+            world.history.violation(f"topic {topic} was there, and is made anew")
+    await _look_for_others(world)
+    await ending.look(world, broker, faults)
+    for place, low in world.history.trims.items():
+        if place in world.history.final and world.history.final[place].log_start_offset < low:
+            world.history.violation(f"{place} begins before {low}, though DeleteRecords was answered")
+
+
+async def _look_for_others(world: World) -> None:
+    """Topics that come and go: one whose deletion was answered stays away, one that was made is there."""
+    told: dict[str, bool | None] = {}
+    for event in world.history.events:
+        if event[0] == "asks for topic":
+            told[str(event[1])] = None
+        elif event[0] == "topic":
+            told[str(event[1])] = bool(event[2])
+    for name, is_there in told.items():
+        if is_there is not None and is_there != await ending.exists(world, name):
+            world.history.violation(f"topic {name} was answered to be {'there' if is_there else 'gone'}, and is not")
