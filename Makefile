@@ -16,7 +16,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack attack help install demo serve test test-spark mutants lint format bench bench-spark chaos simulate pipelines
-.PHONY: fresh mutants-at-random jars jars-kafka jars-tested spark-where-java docs lock clean
+.PHONY: power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java docs lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -95,6 +95,10 @@ oracle-attack: install jars-kafka ## The same attacks on Apache Kafka, into its 
 chaos: install jars-kafka ## Real processes killed, frozen and out of disk under real clients (MINUTES=10 ARGS="--seed 7")
 	@TALLYSTICK_CHAOS_THOROUGH=1 $(BIN)/python -m pytest -n 2 tests/chaos/test_fault_points.py tests/chaos/test_other_points.py
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) $(ARGS)
+
+power-cuts: install ## A file system shut down under load, mounted again, looked at (root; ROUNDS=20 ARGS="--seed 7 --on xfs")
+	@TALLYSTICK_POWER_CUTS=whole $(BIN)/python -m pytest -n 2 tests/simulation/test_replaying.py
+	@$(BIN)/python -m tests.chaos.power_cuts --rounds $(or $(ROUNDS),20) $(ARGS)
 
 docs: install ## Write the generated pages anew (docs/compatibility.md, docs/invariants.md)
 	@$(BIN)/python -m tests.harness.compatibility --write

@@ -132,6 +132,10 @@ class Nemesis:
             self.broker.kill()
 
     def struck(self) -> Counter[str]:
-        """The points at which faults struck, from the broker's log."""
-        lines = self.broker.log.read_text(errors="replace").splitlines()
-        return Counter(line.split("point=")[1].split()[0] for line in lines if "a fault strikes" in line)
+        return struck_by(self.broker)
+
+
+def struck_by(broker: BrokerProcess) -> Counter[str]:
+    """The points at which faults struck, from the broker's log."""
+    lines = broker.log.read_text(errors="replace").splitlines()
+    return Counter(line.split("point=")[1].split()[0] for line in lines if "a fault strikes" in line)

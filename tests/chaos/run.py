@@ -11,9 +11,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from protocol.messages.transactions import ListTransactionsRequest
 from tallystick.client.client import GROUP, TRANSACTION, Client
@@ -23,7 +24,7 @@ from tests.chaos.look import look, verdict
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.operations import Operations, last_look
 from tests.chaos.recording import Loaded
-from tests.chaos.worker import Assignment
+from tests.chaos.worker import TIMEOUT_MS, Assignment
 from tests.harness.jars import JarsMissing
 from tests.histories.checker import Verdict, check
 from tests.histories.operation import Operation, write_history
@@ -33,7 +34,7 @@ PARTITIONS = 3
 START_S, FINISH_S = 180.0, 180.0
 ZOMBIES = 0.3
 """How often somebody falls asleep between two lives of the broker."""
-TOPICS = {"transactional": {"segment.ms": "4000"}, "plain": {"segment.ms": "4000"}}
+TOPICS: Mapping[str, Mapping[str, str]] = {"transactional": {"segment.ms": "4000"}, "plain": {"segment.ms": "4000"}}
 SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "transaction.state.log.num.partitions": "3",
@@ -93,16 +94,44 @@ def usable_clients() -> list[str]:
     return ["librdkafka", "java", "kafka-python", "aiokafka"]
 
 
+class Trouble(Protocol):
+    """What befalls the broker."""
+
+    @property
+    def done(self) -> Counter[str]: ...
+
+    def rage(self, until: float, healthy: Callable[[], None]) -> None:
+        """Until that moment of the monotonic clock; `healthy` raises when something beside the broker is wrong."""
+
+    def heal(self) -> None:
+        """A broker that is up and has no faults in it."""
+
+    def struck(self) -> Counter[str]:
+        """The fault points at which anything happened."""
+
+
 class Chaos:
     """One run in one folder."""
 
-    def __init__(self, folder: Path, *, durability: str, seed: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        durability: str,
+        seed: int,
+        settings: Mapping[str, str] = SETTINGS,
+        topics: Mapping[str, Mapping[str, str]] = TOPICS,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> None:
+        """`timeout_ms`: after so long a transaction is given up, by its client and by the broker."""
         self.folder = folder
+        self.topics = topics
+        self.timeout_ms = timeout_ms
         self.seed = seed
         self.history_folder = folder / "history"
         self.history_folder.mkdir(parents=True)
         options = ["--durability", durability]
-        options += [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
+        options += [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         self.broker = BrokerProcess(folder, options=options, start_seconds=60)
         self.random = random.Random(seed)
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
@@ -112,9 +141,9 @@ class Chaos:
         self.zombies = 0
         self.violations: list[str] = []
 
-    def run(self, seconds: float, members: list[dict[str, str]]) -> Report:
+    def run(self, seconds: float, members: list[dict[str, str]], nemesis: Trouble | None = None) -> Report:
         began = time.monotonic()
-        nemesis = Nemesis(self.broker, self.seed)
+        nemesis = nemesis or Nemesis(self.broker, self.seed)
         try:
             self.broker.start()
             asyncio.run(self._prepare())
@@ -122,10 +151,10 @@ class Chaos:
                 java.compiled()  # once, for all workers
             for place, member in enumerate(members):
                 self._hire(place, member)
+            self.begin()
             self._wait_until_all_work()
             nemesis.rage(time.monotonic() + seconds, lambda: self._between_lives(members))
-            nemesis.heal()
-            self._dismiss()
+            self.end(nemesis)
             return self._report(nemesis, time.monotonic() - began)
         finally:
             for worker in self.workers.values():
@@ -133,10 +162,25 @@ class Chaos:
                 worker.wait()
             self.broker.close()
 
+    def begin(self) -> None:
+        """Whoever else is to be at work begins."""
+
+    def end(self, nemesis: Trouble) -> None:
+        """All is well again, and everybody comes to an end."""
+        nemesis.heal()
+        self._dismiss()
+
+    def judge(self, loaded: Loaded, operations: Verdict) -> list[str]:
+        """What is wrong with all that was seen, and with what is there now."""
+        found = [*verdict(loaded.history), *operations.sentences(), *offsets_of_the_last(loaded)]
+        if "belongs to nobody" in self.broker.log.read_text(errors="replace"):
+            found.append("a start found a transaction that belongs to nobody (I50)")
+        return found
+
     async def _prepare(self) -> None:
         client = await Client.connect(self.broker.bootstrap)
-        for topic, configs in TOPICS.items():
-            await client.create_topic(topic, PARTITIONS, configs)
+        for topic, configs in self.topics.items():
+            await client.create_topic(topic, PARTITIONS, dict(configs))
         await client.coordinator("any", GROUP)
         await client.coordinator("any", TRANSACTION)
         await client.close()
@@ -151,6 +195,7 @@ class Chaos:
             number=number,
             seed=self.seed * 100 + number,
             partitions=PARTITIONS,
+            timeout_ms=self.timeout_ms,
         )
         with (self.folder / f"{assignment.name}.log").open("wb") as log:
             self.workers[assignment.name] = subprocess.Popen(
@@ -216,15 +261,13 @@ class Chaos:
                     f"worker {name} ended with {worker.wait()}: {(self.folder / f'{name}.log').read_text()[-3000:]}"
                 )
 
-    def _report(self, nemesis: Nemesis, seconds: float) -> Report:
+    def _report(self, nemesis: Trouble, seconds: float) -> Report:
         loaded = Loaded(self.history_folder.glob("*.jsonl"))
         operations = asyncio.run(self._look(loaded))
         history = loaded.history
         verdict_on_operations = check(operations)
-        found = [*self.violations, *verdict(history), *verdict_on_operations.sentences()]
+        found = [*self.violations, *self.judge(loaded, verdict_on_operations)]
         report = Report(found, verdict_on_operations, seconds, nemesis.done, nemesis.struck())
-        if "belongs to nobody" in self.broker.log.read_text(errors="replace"):
-            report.violations.append("a start found a transaction that belongs to nobody (I50)")
         report.records = len(history.writes)
         report.shown = sum(len(reading.seen) for reading in history.readings)
         for transaction in history.transactions:
@@ -236,7 +279,7 @@ class Chaos:
         """Look at the broker as it is in the end. The history of operations, written to a file."""
         history, began = loaded.history, time.monotonic_ns()
         client = await Client.connect(self.broker.bootstrap)
-        places = [(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
+        places = [(topic, index) for topic in self.topics for index in range(PARTITIONS)]
         groups = sorted({group for one in history.transactions for group, _, _ in one.offsets})
         try:
             await look(client, history, places, groups)
@@ -250,7 +293,6 @@ class Chaos:
         for final in history.final.values():
             final.committed[:] = _known(loaded, final.committed)
             final.everything[:] = _known(loaded, final.everything)
-        self.violations += offsets_of_the_last(loaded)
         return operations
 
 

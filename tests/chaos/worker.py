@@ -46,6 +46,7 @@ class Assignment:
     seed: int
     partitions: int
     transactional_id: str = ""
+    timeout_ms: int = TIMEOUT_MS
 
     @property
     def topic(self) -> str:
@@ -115,7 +116,9 @@ class Worker:
         named = {"id": transactional_id, "incarnation": self._incarnation}
         if transactional_id is not None:
             self.note("claiming-began", **named)
-        driver = make_driver(self.assignment.client, self.assignment.bootstrap, transactional_id, TIMEOUT_MS)
+        driver = make_driver(
+            self.assignment.client, self.assignment.bootstrap, transactional_id, self.assignment.timeout_ms
+        )
         try:
             self._patiently(driver.init)
         except Failed:

@@ -11,8 +11,9 @@ SECONDS = 60.0
 """How long a client call may take before a test is lost; never what a test measures."""
 
 
-def admin(bootstrap: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap})
+def admin(bootstrap: str, **settings: Any) -> AdminClient:
+    named = {key.replace("__", "."): value for key, value in settings.items()}
+    return AdminClient({"bootstrap.servers": bootstrap} | named)
 
 
 def make_topic(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> str:
