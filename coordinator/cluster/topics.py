@@ -255,8 +255,11 @@ def partition_records(topic_id: bytes, indexes: range, rules: Rules) -> Iterable
 
 
 def plan_deletion(image: ClusterImage, topics: Sequence[DeleteTopicState]) -> list[Planned[DeleteTopicState]]:
-    """The entries of a DeleteTopics, by name or by id. A topic that is named twice is refused, and answered once."""
+    """The entries of a DeleteTopics, by name or by id. A topic that is named twice is refused, and answered once, with
+    its name and its id if it was named by both."""
     names = [_name_of(image, state) for state in topics]
+    ids = {name: state.topic_id for state, name in zip(topics, names, strict=True) if state.name is None}
+    by_name = {state.name for state in topics}
     counts = Counter(names)
     planned: list[Planned[DeleteTopicState]] = []
     answered: set[str] = set()
@@ -265,7 +268,9 @@ def plan_deletion(image: ClusterImage, topics: Sequence[DeleteTopicState]) -> li
             planned.append(Planned(state))
         elif name not in answered:
             answered.add(name)
-            planned.append(Planned(state, _TWICE))
+            both = name in ids and name in by_name
+            named = DeleteTopicState(name=name, topic_id=ids[name]) if both else state
+            planned.append(Planned(named, _TWICE))
     return planned
 
 

@@ -42,6 +42,7 @@ SORTED = {
 OWN_ONLY = {"ListTransactionsResponse": "transaction_states", "ListGroupsResponse": "groups"}
 SUBSCRIPTION = bytes(6)
 """A subscription of the consumer protocol, version 0, to no topic; the user's part follows, with its length."""
+UNKNOWN_ID = bytes(15) + b"\x07"
 TIME_WINDOW_MS = 600_000
 
 
@@ -72,6 +73,10 @@ class Names:
                 if given == name:
                     return value
         return None
+
+    def id_of_topic(self, name: str) -> bytes:
+        """The newest id of a topic of the story; of one that it does not know, one that nothing has."""
+        return {known: identity for identity, known in self.topics.items()}.get(name, UNKNOWN_ID)
 
     def unique(self, name: str) -> str:
         return name if name == "" or name.endswith(self.suffix) else name + self.suffix

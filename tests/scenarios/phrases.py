@@ -3,7 +3,9 @@
 Produce t-0 a k:v            DeleteRecords t-0=3            ListOffsets t-0=latest t-1=T+5
 Fetch t-0@3                  AddPartitionsToTxn t-0 t-1     TxnOffsetCommit t-0=5
 EndTxn commit                WriteTxnMarkers abort t-0      OffsetFetch g t-0
-SyncGroup M1=a M2=b          CreateTopics t partitions=2    DescribeConfigs topic t retention.ms
+SyncGroup M1=a M2=b          CreateTopics t partitions=2    DescribeConfigs topic t retention.ms and topic u
+
+A step that writes a list of structures out (`topics=[{name=t}]`) and has no other words is sent as it stands.
 """
 
 import re
@@ -172,6 +174,17 @@ def grow(words: list[str], said: Said, version: int, names: Names) -> Said:
     return {**said, "topics": topics}
 
 
+def _resources(words: list[str]) -> list[list[str]]:
+    """The words of each resource: `topic t and topic u`."""
+    parts: list[list[str]] = [[]]
+    for word in words:
+        if word == "and":
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts
+
+
 def _resource(words: list[str], names: Names) -> Said:
     kind, name = RESOURCES[words[0]], value_of(names, words[1]) if len(words) > 1 else Literal("")
     if kind == 2 and not isinstance(name, Literal):
@@ -180,23 +193,25 @@ def _resource(words: list[str], names: Names) -> Said:
 
 
 def describe_configs(words: list[str], said: Said, version: int, names: Names) -> Said:
-    return {**said, "resources": [{**_resource(words, names), "configuration_keys": words[2:] or None}]}
+    resources = [{**_resource(part, names), "configuration_keys": part[2:] or None} for part in _resources(words)]
+    return {**said, "resources": resources}
 
 
 def alter_configs(words: list[str], said: Said, version: int, names: Names) -> Said:
     configs = [{"name": name, "value": _text(said.pop(name))} for name in list(said) if "." in name]
-    return {**said, "resources": [{**_resource(words, names), "configs": configs}]}
+    return {**said, "resources": [{**_resource(part, names), "configs": configs} for part in _resources(words)]}
 
 
 def alter_incrementally(words: list[str], said: Said, version: int, names: Names) -> Said:
-    """topic t set retention.ms=5, or: topic t delete retention.ms=null."""
-    operation = OPERATIONS[words[2]]
+    """topic t set retention.ms=5, topic t delete retention.ms=null, or: topic t and topic u set retention.ms=5."""
+    parts = _resources(words)
+    operation = OPERATIONS[parts[-1].pop()]
     configs = [
         {"name": name, "config_operation": operation, "value": _text(said.pop(name))}
         for name in list(said)
         if "." in name
     ]
-    return {**said, "resources": [{**_resource(words, names), "configs": configs}]}
+    return {**said, "resources": [{**_resource(part, names), "configs": configs} for part in parts]}
 
 
 def _text(value: Any) -> str | None:
@@ -215,6 +230,8 @@ def features(words: list[str], said: Said, version: int, names: Names) -> Said:
 
 
 def coordinator(words: list[str], said: Said, version: int, names: Names) -> Said:
+    if not words:
+        return said
     kind = {"group": 0, "transaction": 1}[words[0]]
     keys = [value_of(names, word) for word in words[1:]]
     return {**said, "key_type": kind, **({"coordinator_keys": keys} if version >= 4 else {"key": keys[0]})}

@@ -67,6 +67,7 @@ SHORT = {
 """Short names of fields, where a message has the long one."""
 UNIQUE = {"transactional_id", "group_id", "key", "coordinator_keys", "groups_names", "transactional_ids"} | {
     "topic_names",
+    "topic_name",
     "groups",
 }
 """Fields that hold names; the run's suffix is put behind what stands there without quotes."""
@@ -131,6 +132,11 @@ def value_of(names: Names, word: str) -> Any:
     return word
 
 
+def writes_structures_out(value: Any) -> bool:
+    """Whether a step gives a list of structures field by field: `topics=[{name=t} {name=u}]`."""
+    return isinstance(value, list) and any(isinstance(item, dict) for item in value)
+
+
 def version_of(api: str, clients: int) -> int:
     fixed = BY_TRANSACTION_VERSION[clients].get(api, VERSIONS.get(api))
     return schema_of(APIS[api]).versions[-1] if fixed is None else fixed
@@ -185,6 +191,8 @@ def _element(spec: FieldSchema, value: Any, version: int, names: Names) -> Any:
         return names.unique(value)
     if spec.element.name == "bytes" and isinstance(value, str):
         return value.encode()
+    if spec.element.name == "uuid":
+        return bytes(16) if value == 0 else names.id_of_topic(value)
     return str(value) if isinstance(value, Literal) else value
 
 
@@ -204,8 +212,7 @@ def _structure(cls: type, said: dict[str, Any], version: int, names: Names) -> A
                 value = names.unique(value)
             values[spec.name] = _converted(spec, value, version, names)
         elif spec.name == "topic_id" and topic is not None and _by_id(cls, version):
-            ids = {name: identity for identity, name in names.topics.items()}
-            values[spec.name] = ids.get(topic, bytes(15) + b"\x07")
+            values[spec.name] = names.id_of_topic(topic)
         else:
             values[spec.name] = list(spec.default) if isinstance(spec.default, list) else spec.default
     for name in EPOCHS & known & said.keys():

@@ -144,9 +144,11 @@ def _broker_settings(services: ConfigServices, name: str) -> Iterable[Resolved]:
 def _entry(setting: Resolved, request: DescribeConfigsRequest, *, is_broker: bool) -> DescribeConfigsResourceResult:
     key = setting.key
     synonyms = setting.synonyms if request.include_synonyms else ()
+    # What follows from the default of another key (`log.retention.ms` from hours) is not said of a broker, as in Kafka.
+    value = key.default if is_broker and setting.source is ConfigSource.DEFAULT else setting.value
     return DescribeConfigsResourceResult(
         name=key.name,
-        value=None if key.sensitive else setting.value,
+        value=None if key.sensitive else value,
         read_only=is_broker and key.scope is Scope.READ_ONLY,
         config_source=setting.source,
         is_sensitive=key.sensitive,

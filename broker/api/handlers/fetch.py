@@ -32,6 +32,7 @@ from storage.log import LogDamaged, OffsetOutOfRange
 _log = EventLog("fetch")
 
 READ_COMMITTED = 1
+ISOLATION_LEVELS = (0, READ_COMMITTED)
 NO_TOPIC_ID = bytes(16)
 LEADER_ERRORS = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 AT_ONCE = 500
@@ -80,9 +81,10 @@ def fetch(
     Answers at once when `min_bytes` are there, when a partition has an error, or when nothing is requested;
     otherwise when enough has become visible or `max_wait_ms` have passed. A reader sees what is below the high
     watermark, with READ_COMMITTED what is below the last stable offset and the aborted transactions in it. The first
-    partition with anything to read gives at least one batch, however small the limits (KIP-74); batches are whole and
-    may begin before the offset asked for. v5 log start offset; v7 sessions (KIP-227); v9 leader epochs are checked
-    (KIP-320); v11 rack, ignored; v12 diverging epochs; v13 topic ids; v16 node endpoints of new leaders.
+    partition with anything to read gives at least one batch, however small the limits (KIP-74), and a negative one is
+    as 0; batches are whole and may begin before the offset asked for. v5 log start offset; v7 sessions (KIP-227); v9
+    leader epochs are checked (KIP-320); v11 rack, ignored; v12 diverging epochs; v13 topic ids; v16 node endpoints of
+    new leaders.
 
     Not done: followers (`replica_id` is ignored), reading from the nearest replica, remote storage.
     """
@@ -110,7 +112,7 @@ def _names_many(request: FetchRequest) -> bool:
 class _Attempt:
     """One fetch request, which may have to look more than once."""
 
-    __slots__ = ("_context", "_max_bytes", "_min_bytes", "_read_committed", "_services", "_view")
+    __slots__ = ("_context", "_isolation_level", "_max_bytes", "_min_bytes", "_read_committed", "_services", "_view")
 
     def __init__(
         self, services: FetchServices, context: RequestContext, request: FetchRequest, view: FetchView
@@ -120,6 +122,7 @@ class _Attempt:
         self._view = view
         self._max_bytes = min(request.max_bytes, services.config.get_int("fetch.max.bytes"))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._isolation_level = request.isolation_level
         self._read_committed = request.isolation_level == READ_COMMITTED
 
     def enough(self, reading: _Reading) -> bool:
@@ -166,6 +169,9 @@ class _Attempt:
         return partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _read_one(self, reading: _Reading, wanted: Wanted, partition: Partition, room: int) -> None:
+        if self._isolation_level not in ISOLATION_LEVELS:
+            reading.refuse(wanted, _error(wanted, ErrorCode.INVALID_REQUEST))
+            return
         error = _epoch_error(wanted, partition)
         if error:
             response = _error(wanted, error)

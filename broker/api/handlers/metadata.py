@@ -32,6 +32,8 @@ from protocol.messages.metadata import (
 
 NO_ID = bytes(16)
 NOT_REQUESTED = -(1 << 31)
+IDS_SINCE = 12
+"""Before, a request that names an id, or no name, is refused as a whole."""
 PARTITIONS_PER_STEP = 50
 TOPIC_OPERATIONS = 3576
 """Every operation on a topic, as bits: what Kafka answers where nothing is forbidden."""
@@ -93,7 +95,7 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
     A topic that does not exist is made if the client and `auto.create.topics.enable` allow it; the answer comes when
     it can be used, instead of LEADER_NOT_AVAILABLE. v0: no topics means all of them; later null does, and none means
     none. v4: the client may forbid making topics. v10: topic ids in the answer; v12: topics asked for by id, and a
-    bad id is given back as it came. v8–v10: operations allowed on the cluster.
+    bad id is given back as it came; names beside ids are passed over. v8–v10: operations allowed on the cluster.
     """
     time_slice = services.environment.time_slice()
     topics: list[MetadataResponseTopic] = []
@@ -102,10 +104,17 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
             topics.append(await _described(services, topic, request, time_slice))
         return _answer(services, context, request, topics)
     named: dict[tuple[bytes, str | None], MetadataRequestTopic] = {}
+    by_id = nameless = False
     for one in request.topics:
         named[one.topic_id, one.name] = one
+        by_id = by_id or one.topic_id != NO_ID
+        nameless = nameless or one.name is None
         await time_slice.give_way()
-    wanted = list(named.values())
+    if (by_id or nameless) and context.api_version < IDS_SINCE:
+        refused = await time_slice.each(lambda one: _refused_whole(request, one), request.topics)
+        return MetadataResponse(brokers=[], topics=refused)
+    # Who asks by ids is told of these alone, as in Kafka.
+    wanted = [one for one in named.values() if one.topic_id != NO_ID or not by_id]
     missing = await _missing(services, context, request, wanted, time_slice)
     errors = await services.topics.auto_create_all(missing) if missing else {}
     for one in wanted:
@@ -147,8 +156,6 @@ async def _look_up(
 ) -> MetadataResponseTopic:
     name = wanted.name
     if wanted.topic_id != NO_ID:
-        if context.api_version < 12:
-            return _refused(request, ErrorCode.INVALID_REQUEST, name or "", wanted.topic_id)
         topic_of_id = services.topics.by_id(wanted.topic_id)
         if topic_of_id is None:
             return MetadataResponseTopic(
@@ -156,7 +163,7 @@ async def _look_up(
             )
         return await _described(services, topic_of_id, request, time_slice)
     if name is None:
-        return _refused(request, ErrorCode.INVALID_REQUEST, "" if context.api_version < 12 else None)
+        return _refused(request, ErrorCode.INVALID_REQUEST, None)
     topic = services.topics.by_name(name)
     if topic is not None:
         return await _described(services, topic, request, time_slice)
@@ -164,6 +171,10 @@ async def _look_up(
     if error in (ErrorCode.NONE, ErrorCode.POLICY_VIOLATION):  # too many at once: they are as unknown as before
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return _refused(request, error, name)
+
+
+def _refused_whole(request: MetadataRequest, topic: MetadataRequestTopic) -> MetadataResponseTopic:
+    return _refused(request, ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id)
 
 
 def _refused(

@@ -40,6 +40,9 @@ from storage.steps import Spent, Steps
 _log = EventLog("offsets")
 
 READ_COMMITTED = 1
+ISOLATION_LEVELS = (0, READ_COMMITTED)
+CONSUMER = -1
+"""The replica id of an ordinary reader; whoever else looks is told the end, whatever isolation it asks for."""
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 LOW_WATERMARK_UNKNOWN = -1
 
@@ -65,7 +68,7 @@ async def list_offsets(
     A reader of committed records finds nothing at or beyond the last stable offset, and its end is there (I32). v2
     isolation level; v4 leader epochs; v7 the record with the largest timestamp (-3, KIP-734); v8 the local beginning
     (-4), which is the beginning; v9 and v11 the end of what is tiered (-5) and the beginning of what is to be (-6):
-    nothing ever is, so both are unknown.
+    nothing ever is, so both are unknown. A partition that is named twice is refused, and answered once.
     """
     requested = ((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     await _wait_a_moment(services, requested)
@@ -74,15 +77,15 @@ async def list_offsets(
     for topic in request.topics:
         times_named = Counter(wanted.partition_index for wanted in topic.partitions)
         partitions: list[ListOffsetsPartitionResponse] = []
-        for wanted in topic.partitions:
+        for wanted in {one.partition_index: one for one in topic.partitions}.values():
             result = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
-            if times_named[wanted.partition_index] > 1:
+            if times_named[wanted.partition_index] > 1 or request.isolation_level not in ISOLATION_LEVELS:
                 result.error_code = ErrorCode.INVALID_REQUEST
             else:
                 partition = services.topics.partition(topic.name, wanted.partition_index)
                 result.error_code = _epoch_error(partition, wanted.current_leader_epoch)
                 if partition is not None and not result.error_code:
-                    committed = request.isolation_level == READ_COMMITTED
+                    committed = request.isolation_level == READ_COMMITTED and request.replica_id == CONSUMER
                     try:
                         await _look_up(
                             services.batch_opener, slice_, partition, wanted, result, read_committed=committed
