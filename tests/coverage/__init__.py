@@ -1,0 +1,1 @@
+"""What the stories reach, scenarios and simulation together: values of request fields (`fields`)."""
