@@ -10,6 +10,8 @@ from pathlib import Path
 from tallystick.client.connection import Connection
 from tallystick.process import BrokerProcess
 from tests.harness.apache_kafka import ApacheKafka
+from tests.harness.heard import HeardConnection
+from tests.opinion.trace import Trace
 from tests.scenarios.engine import Engine
 from tests.scenarios.language import Scenario
 from tests.scenarios.places.ageing import age_by_asking
@@ -35,9 +37,10 @@ class Sockets:
 
     def __init__(self, process: BrokerProcess) -> None:
         self.process = process
+        self.trace = Trace(now=time.monotonic)
 
     async def connect(self, client_id: str) -> Connection:
-        return await Connection.connect("127.0.0.1", self.process.port, client_id=client_id, negotiate=False)
+        return await HeardConnection.hear(self.trace, "127.0.0.1", self.process.port, client_id=client_id)
 
     async def pass_time(self, seconds: float) -> None:
         raise AssertionError("nobody can make real time pass")
@@ -66,6 +69,8 @@ class Sockets:
         self.process.start()
 
     def play(self, scenario: Scenario) -> list[list[str]]:
+        """Run the story once; `trace` has its requests and responses afterwards."""
+        self.trace = Trace(now=time.monotonic)
         return asyncio.run(self._play(scenario))
 
     async def _play(self, scenario: Scenario) -> list[list[str]]:

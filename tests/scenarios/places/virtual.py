@@ -13,8 +13,10 @@ from broker.faults.control import Faults
 from coordinator.cluster.features import FINALIZED_FEATURES
 from tallystick.client.connection import Connection
 from tests.harness.environment import WALL_START_MS, WallClock
+from tests.harness.heard import HeardConnection
 from tests.harness.loop import ProcessDied, ProcessLoop, Scheduler, run_on
 from tests.harness.network import Network, NetworkFaults
+from tests.opinion.trace import Trace
 from tests.scenarios.engine import Engine
 from tests.scenarios.language import Scenario
 from tests.scenarios.places import meddling
@@ -59,11 +61,12 @@ class Virtual:
             any_subset=False,
         )
         self.strike: Callable[[], None] = self.broker.kill
+        self.trace = Trace(now=lambda: self.scheduler.now)
         self.for_the_next = ""
         """Faults that were armed while no process was there."""
 
     async def connect(self, client_id: str) -> Connection:
-        return await Connection.connect("10.0.0.1", PORT, client_id=client_id, negotiate=False)
+        return await HeardConnection.hear(self.trace, "10.0.0.1", PORT, client_id=client_id)
 
     async def pass_time(self, seconds: float) -> None:
         if seconds > LONG_S:
@@ -144,9 +147,11 @@ class Virtual:
             await asyncio.sleep(0.001)
 
 
-def play(scenario: Scenario, transaction_version: int) -> list[list[str]]:
-    """Run the story once, in a cluster of this transaction.version."""
+def play(scenario: Scenario, transaction_version: int, trace: Trace | None = None) -> list[list[str]]:
+    """Run the story once, in a cluster of this transaction.version; `trace` gets every request and response."""
     place = Virtual(scenario.settings, scenario.segment_bytes or 1 << 20)
+    if trace is not None:
+        trace.now, place.trace = place.trace.now, trace
     if scenario.uses(*FAULTS):
         place.broker.make_faults = place.faults
     bugs = BugLog()

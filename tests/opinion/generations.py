@@ -1,0 +1,92 @@
+"""The rules for members of classic groups: generations only grow, and an old one commits nothing."""
+
+from collections import defaultdict
+
+from protocol.errors import ErrorCode
+from tests.opinion.evidence import Evidence
+from tests.opinion.trace import Exchange
+
+BY_MEMBERS = ("Heartbeat", "SyncGroup", "OffsetCommit", "TxnOffsetCommit")
+
+
+Begun = list[tuple[int, int]]
+"""(tick, generation): by then it had begun for good."""
+
+
+def check(evidence: Evidence) -> None:
+    """All rules of this file."""
+    if evidence.circumstances.forgets_groups:
+        return
+    joins: dict[str, list[Exchange]] = defaultdict(list)
+    begun: dict[str, Begun] = defaultdict(list)
+    for exchange in evidence.of("JoinGroup", "SyncGroup"):
+        if exchange.response is None or exchange.response.error_code != ErrorCode.NONE:
+            continue
+        group = exchange.request.group_id
+        if exchange.api == "SyncGroup":
+            begun[group].append((exchange.received, exchange.request.generation_id))
+        else:
+            joins[group].append(exchange)
+            if not evidence.circumstances.restarts:  # a generation without assignments does not survive one
+                begun[group].append((exchange.received, exchange.response.generation_id))
+    for group, found in joins.items():
+        _check_joins(evidence, found, begun[group])
+    for exchange in evidence.of(*BY_MEMBERS):
+        if exchange.response is not None and _generation(exchange) >= 0:
+            _check_not_old(evidence, exchange, begun[exchange.request.group_id])
+    _check_assignments(evidence)
+
+
+def _check_joins(evidence: Evidence, joins: list[Exchange], begun: Begun) -> None:
+    """What all members of a generation are told is the same; a later one has a higher number. A static member that
+    comes back gets a new member id in the same generation, and may be its leader."""
+    said: dict[int, tuple[object, ...]] = {}
+    static = any(one.request.group_instance_id for one in joins)
+    for one in joins:
+        answer = one.response
+        told = ("" if static else answer.leader, answer.protocol_name)
+        if not evidence.circumstances.restarts and said.setdefault(answer.generation_id, told) != told:
+            evidence.object("group.generation", one, f"generation {answer.generation_id} has two leaders or protocols")
+        members = [member.member_id for member in answer.members]
+        leads = answer.leader == answer.member_id and not static
+        if len(set(members)) != len(members) or (leads and answer.member_id not in members):
+            evidence.object("group.members", one, f"members {members} for {answer.member_id}")
+        if later := [number for tick, number in begun if tick < one.sent and number > answer.generation_id]:
+            evidence.object("group.generation", one, f"{answer.generation_id}, after {max(later)} had begun")
+
+
+def _generation(exchange: Exchange) -> int:
+    request = exchange.request
+    found = getattr(request, "generation_id", None)
+    return int(request.generation_id_or_member_epoch if found is None else found)
+
+
+def _is_taken(exchange: Exchange) -> bool:
+    answer = exchange.response
+    if exchange.api in ("Heartbeat", "SyncGroup"):
+        return bool(answer.error_code == ErrorCode.NONE)
+    return any(one.error_code == ErrorCode.NONE for topic in answer.topics for one in topic.partitions)
+
+
+def _check_not_old(evidence: Evidence, exchange: Exchange, begun: Begun) -> None:
+    """Nobody is heard in a generation that had certainly ended."""
+    generation = _generation(exchange)
+    later = [number for tick, number in begun if tick < exchange.sent and number > generation]
+    if later and _is_taken(exchange):
+        evidence.object("group.fenced", exchange, f"taken in generation {generation}, after {max(later)} had begun")
+
+
+def _check_assignments(evidence: Evidence) -> None:
+    """A member gets what the leader of its generation made of it."""
+    made: dict[tuple[str, int, str], set[bytes]] = defaultdict(set)
+    for exchange in evidence.of("SyncGroup"):
+        request = exchange.request
+        for one in request.assignments:
+            made[request.group_id, request.generation_id, one.member_id].add(bytes(one.assignment))
+    for exchange in evidence.of("SyncGroup"):
+        request, answer = exchange.request, exchange.response
+        if answer is None or answer.error_code != ErrorCode.NONE or request.group_instance_id:
+            continue
+        allowed = made[request.group_id, request.generation_id, request.member_id] or {b""}
+        if bytes(answer.assignment) not in allowed:
+            evidence.object("group.assignment", exchange, f"{request.member_id} has what nobody assigned to it")

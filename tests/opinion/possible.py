@@ -1,0 +1,152 @@
+"""All states that a transactional id may be in, while requests on it overlap.
+
+A configuration is a state and those of the answered requests under way that have taken place already. When a response
+comes, every order of what is under way is followed, with what the broker does by itself; configurations in which this
+request has not taken place as it was answered are dropped. Where none is left, the response is one that is not allowed.
+After that, and where there are too many, the id is not judged any more.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from protocol.errors import ErrorCode
+from tests.opinion.evidence import Evidence
+from tests.opinion.identity import NONE, Identity, Kind, by_itself, fenced
+from tests.opinion.operations import Operation, operations_on
+from tests.opinion.trace import NEVER, Circumstances
+
+MOST = 4000
+"""Configurations that are followed at once."""
+Configuration = tuple[Identity, frozenset[int]]
+
+
+@dataclass(slots=True)
+class Follower:
+    """One id through its trace. Operations are known by their index in `operations`."""
+
+    operations: list[Operation]
+    circumstances: Circumstances
+    configurations: set[Configuration] = field(default_factory=lambda: {(Identity(), frozenset())})
+    under_way: list[int] = field(default_factory=list)
+    unanswered: list[int] = field(default_factory=list)
+    too_many: bool = False
+
+    def begin(self, index: int) -> None:
+        """A request is sent."""
+        one = self.operations[index]
+        others = [other for other in self.under_way if self.operations[other].exchange is not one.exchange]
+        if others or self.unanswered:
+            one.contended = True
+            for other in others:
+                self.operations[other].contended = True
+        (self.under_way if one.observed is not None else self.unanswered).append(index)
+
+    def end(self, index: int) -> bool:
+        """A response is received; whether it is one that is allowed."""
+        now_s = self.operations[index].exchange.received_s
+        kept: set[Configuration] = set()
+        seen, todo = set(self.configurations), list(self.configurations)
+        while todo:
+            found = todo.pop()
+            if index in found[1]:  # what comes behind it is followed when the next response comes
+                kept.add((found[0], found[1] - {index}))
+                continue
+            for follower in self._next(found, now_s):
+                if follower not in seen:
+                    seen.add(follower)
+                    todo.append(follower)
+            if len(seen) > MOST:
+                self.too_many = True
+                return True
+        self.under_way.remove(index)
+        self.configurations = _merged(kept)
+        return bool(kept)
+
+    def _next(self, configuration: Configuration, now_s: float) -> Iterator[Configuration]:
+        known, done = configuration
+        for state in by_itself(known, self.circumstances, now_s):
+            yield state, done
+        for index in self.unanswered:
+            for state in self.operations[index].unanswered(known):
+                yield state, done
+        behind: set[str] = set()
+        for index in self.under_way:
+            one = self.operations[index]
+            if index in done:
+                continue
+            if known.kind == Kind.ONGOING and one.claims is not None:  # it waits until what it aborts has ended
+                for state in fenced(known, self.circumstances):
+                    yield state, done
+            if one.exchange.connection not in behind:
+                for state in one.after(known):
+                    yield state, done | {index}
+            behind.add(one.exchange.connection)
+
+
+def _merged(found: set[Configuration]) -> set[Configuration]:
+    """Those that differ only in what is in the transaction, or since when, are one that allows all they do."""
+    merged: dict[Configuration, Identity] = {}
+    for state, done in found:
+        key = (state._replace(certain=NONE, possible=NONE, started_s=0.0), done)
+        same = merged.get(key, state)
+        merged[key] = state._replace(
+            certain=same.certain & state.certain,
+            possible=same.possible | state.possible,
+            started_s=min(same.started_s, state.started_s),
+        )
+    return {(state, done) for (_, done), state in merged.items()}
+
+
+def check(evidence: Evidence) -> None:
+    """Every transactional id of the trace."""
+    for name, operations in operations_on(evidence).items():
+        _follow(evidence, name, operations)
+    _check_fresh(evidence)
+
+
+def _follow(evidence: Evidence, name: str, operations: list[Operation]) -> None:
+    follower = Follower(operations, evidence.circumstances)
+    moments = [(one.exchange.sent, 0, index) for index, one in enumerate(operations)]
+    moments += [(one.exchange.received, 1, index) for index, one in enumerate(operations) if one.observed is not None]
+    over = _first_operated(evidence)
+    for tick, ends, index in sorted(moments):
+        if tick >= over or follower.too_many:
+            return
+        if not ends:
+            follower.begin(index)
+            continue
+        before = follower.configurations
+        if not follower.end(index):
+            one = operations[index]
+            assert one.observed is not None
+            code, producer_id, epoch = one.observed
+            states = "; ".join(sorted({_words(state) for state, _ in before})[:4])
+            text = f"{name}: {ErrorCode(code).name} ({producer_id}, {epoch}); before it: {states}"
+            evidence.object("id.answer", one.exchange, text)
+            return
+
+
+def _first_operated(evidence: Evidence) -> int:
+    """From when on a client writes markers itself, over the head of the coordinator."""
+    return next((one.sent for one in evidence.of("WriteTxnMarkers")), NEVER)
+
+
+def _words(state: Identity) -> str:
+    partitions = " ".join(f"{name}-{index}" for name, index in sorted(state.possible))
+    return f"{state.kind} ({state.producer_id}, {state.epoch}) last {state.last_epoch} [{partitions}]"
+
+
+def _check_fresh(evidence: Evidence) -> None:
+    """A producer id belongs to one transactional id or one idempotent producer, and an epoch of it is given once."""
+    owners: dict[int, object] = {}
+    given: dict[tuple[int, int], int] = {}
+    for exchange in evidence.of("InitProducerId"):
+        request, response = exchange.request, exchange.response
+        if response is None or response.error_code != ErrorCode.NONE:
+            continue
+        owner = request.transactional_id or exchange.sent
+        if owners.setdefault(response.producer_id, owner) != owner:
+            evidence.object("init.fresh", exchange, f"producer id {response.producer_id} belongs to somebody else")
+        identity = (response.producer_id, response.producer_epoch)
+        if request.producer_id < 0 and given.setdefault(identity, exchange.sent) != exchange.sent:
+            evidence.object("init.fresh", exchange, f"{identity} was given to somebody before")

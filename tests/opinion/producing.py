@@ -1,0 +1,184 @@
+"""The rules for Produce, and for what stands in a log: sequences, epochs, markers.
+
+A log that was written by the rules obeys them batch by batch; a refusal is judged at every length the log may have had
+when the request took place. Requests with a transactional id are judged with the state of their id (`possible`).
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from protocol.errors import ErrorCode
+from protocol.records.batch import BatchHeader
+from tests.opinion.batches import same_records, same_sequences
+from tests.opinion.evidence import LARGEST, Evidence, Place, Production
+from tests.opinion.partition_log import SEQUENCES, PartitionLog, Producer
+from tests.opinion.trace import NEVER, PASSING, Exchange
+
+IMPLICIT = 12
+"""From this version of Produce on a partition is added to the transaction by its first batch (KIP-890)."""
+REFUSALS = frozenset(
+    {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE}
+)
+
+
+class Verdict(NamedTuple):
+    """What a partition says of a batch."""
+
+    code: int
+    ongoing: bool
+    """A transaction of this very producer and epoch is open: the coordinator is not asked."""
+    offset: int = -1
+    """Of a repetition: where the first one stands."""
+
+
+def verdict(known: Producer | None, header: BatchHeader, *, implicit: bool) -> Verdict:
+    """Of a log in which the producer has this state. `implicit`: a transaction by the new protocol."""
+    if known is None:
+        wrong = implicit and header.base_sequence != 0
+        return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if wrong else ErrorCode.NONE, ongoing=False)
+    same = header.producer_epoch == known.epoch
+    ongoing = known.open and same
+    if same:
+        for first, last, base in known.batches:
+            if (first, last) == (header.base_sequence, header.last_sequence):
+                return Verdict(ErrorCode.NONE, ongoing, base)
+    if header.producer_epoch < known.epoch:
+        return Verdict(ErrorCode.INVALID_PRODUCER_EPOCH, ongoing)
+    if header.base_sequence != (known.next_sequence() if same else 0):
+        return Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ongoing)
+    if known.open and not header.is_transactional:
+        return Verdict(ErrorCode.INVALID_TXN_STATE, ongoing)
+    return Verdict(ErrorCode.NONE, ongoing)
+
+
+def check(evidence: Evidence) -> None:
+    """All rules of this file."""
+    for place, log in evidence.logs.items():
+        _check_log(evidence, place, log)
+    for production in evidence.productions:
+        exchange, place, batch, result = production
+        if result is None:
+            continue
+        if batch is None:
+            if result.error_code == ErrorCode.NONE:
+                evidence.object("produce.unsound", exchange, f"{place}: what is no sound batch was taken")
+        elif result.error_code == ErrorCode.NONE:
+            _check_taken(evidence, production)
+        elif not batch.header.is_transactional:
+            _check_refused(evidence, production)
+
+
+def _check_taken(evidence: Evidence, production: Production) -> None:
+    """It stands where the response says, and did not stand there before it was sent."""
+    exchange, place, batch, result = production
+    offset, log = result.base_offset, evidence.log(place)
+    if batch is None or exchange.request.acks == 0 or (exchange.request.acks == 1 and evidence.circumstances.restarts):
+        return
+    found = log.batches.get(offset)
+    was_there = offset < evidence.bounds[place].shortest(exchange.sent)
+    if found is None or not (same_sequences(found, batch) if was_there else same_records(found, batch)):
+        evidence.object("produce.offset", exchange, f"{place}: something else is at {offset}")
+    if log.begin <= offset and offset >= evidence.bounds[place].longest(exchange.received):
+        evidence.object("produce.offset", exchange, f"{place}: {offset} is behind what had been sent by then")
+
+
+def refusals(evidence: Evidence, production: Production) -> list[Verdict] | None:
+    """What the partition may say at any moment between sending and receiving; None where that is unknown."""
+    exchange, place, batch, result = production
+    log, bounds, circumstances = evidence.log(place), evidence.bounds.get(place), evidence.circumstances
+    if batch is None or bounds is None or log.begin > 0 or circumstances.forgets_producers:
+        return None
+    shortest, longest = bounds.shortest(exchange.sent), bounds.longest(exchange.received)
+    if result is not None and result.error_code == ErrorCode.NONE and result.base_offset >= shortest:
+        shortest = longest = result.base_offset
+    if longest == NEVER or (circumstances.restarts and _may_be_lost(evidence, production)):
+        return None
+    implicit = batch.header.is_transactional and exchange.version >= IMPLICIT
+    states = log.states_of(batch.header.producer_id, shortest, max(shortest, longest))
+    found = [verdict(state, batch.header, implicit=implicit) for state in states]
+    if batch.size > evidence.largest.get(place[0], LARGEST):
+        return [Verdict(ErrorCode.MESSAGE_TOO_LARGE, one.ongoing) for one in found]
+    if _is_waited_for(evidence, production):
+        found += [Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, one.ongoing) for one in found if not one.ongoing]
+    if circumstances.restarts:  # so many batches of a producer are remembered, or as few as one
+        found += [Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, one.ongoing) for one in found if one.offset >= 0]
+    return found
+
+
+def _is_waited_for(evidence: Evidence, production: Production) -> bool:
+    """Whether an earlier batch was refused or is missing: a partition lets in none behind it (KAFKA-14920)."""
+    assert production.batch is not None
+    mine = production.batch.header
+    for exchange, place, batch, result in evidence.productions:
+        if exchange.sent >= production.exchange.received:
+            return False
+        if place == production.place and batch is not None and (result is None or result.error_code):
+            lower = batch.header.is_transactional and batch.header.base_sequence < mine.base_sequence
+            if lower and batch.header.producer_id == mine.producer_id:
+                return True
+    return False
+
+
+def _may_be_lost(evidence: Evidence, production: Production) -> bool:
+    """Whether a batch of the producer was sent that the log does not have: it may have been in there for a while."""
+    assert production.batch is not None
+    log, producer_id = evidence.log(production.place), production.batch.header.producer_id
+    kept = {(state.epoch, first) for _, state in log.producers.get(producer_id, []) for first, _, _ in state.batches}
+    for exchange, place, batch, result in evidence.productions:
+        if exchange.sent >= production.exchange.received:
+            return False
+        if batch is None or place != production.place or batch.header.producer_id != producer_id:
+            continue
+        refused = result is not None and result.error_code not in (ErrorCode.NONE, *PASSING)
+        in_log = (batch.header.producer_epoch, batch.header.base_sequence) in kept
+        if not refused and not in_log and exchange is not production.exchange:
+            return True
+    return False
+
+
+def _check_refused(evidence: Evidence, production: Production) -> None:
+    assert production.batch is not None
+    code = production.result.error_code
+    if code in PASSING or production.batch.header.producer_id < 0:
+        return
+    found = refusals(evidence, production)
+    if found is not None and code not in {one.code for one in found}:
+        allowed = sorted({ErrorCode(one.code).name for one in found})
+        text = f"{production.place}: {ErrorCode(code).name}; allowed: {allowed}"
+        evidence.object("produce.refused", production.exchange, text)
+
+
+def _check_log(evidence: Evidence, place: Place, log: PartitionLog) -> None:
+    source = _sources(evidence, place)
+    for producer_id, states in log.producers.items():
+        before: Producer | None = None
+        for length, state in states:
+            batch = log.batches[log.bases[log.index_of(length) - 1]]
+            for rule, text in _wrong(before, batch.header, evidence.circumstances.forgets_producers):
+                evidence.object(rule, source, f"{place}: producer {producer_id} at {batch.base}: {text}")
+            before = state
+
+
+def _wrong(before: Producer | None, header: BatchHeader, forgetful: bool) -> Iterator[tuple[str, str]]:
+    """What must not stand behind a producer's batches."""
+    if before is None:
+        return
+    if header.producer_epoch < before.epoch:
+        yield "log.epoch", f"epoch {header.producer_epoch} behind {before.epoch}"
+        return
+    if header.is_control or forgetful:
+        return
+    same = header.producer_epoch == before.epoch
+    expected = before.next_sequence() if same else 0
+    if header.base_sequence % SEQUENCES != expected:
+        yield "log.sequence", f"sequence {header.base_sequence} where {expected} was due"
+    if before.open and not header.is_transactional:
+        yield "log.sequence", "a batch outside the open transaction"
+    if before.open and not same:
+        yield "log.epoch", f"epoch {header.producer_epoch} in an open transaction of {before.epoch}"
+
+
+def _sources(evidence: Evidence, place: Place) -> Exchange:
+    """An exchange that shows the log."""
+    shown = [one for one in evidence.of("Fetch", "Produce") if one.response is not None]
+    return shown[-1]
