@@ -7,6 +7,8 @@ Every record that is ever written carries a number of its own as its value, so t
 import hashlib
 from dataclasses import dataclass, field
 
+from tests.opinion.trace import Circumstances, Trace
+
 Place = tuple[str, int]
 """A topic (with its incarnation, where topics are made again) and a partition."""
 
@@ -198,6 +200,9 @@ class History:
         self.final: dict[Place, FinalPartition] = {}
         self.final_offsets: dict[tuple[str, str, int], int] = {}
         self.violations: list[str] = []
+        self.trace = Trace()
+        """Every request and response, for the second opinion."""
+        self.circumstances = Circumstances(restarts=True)
 
     def note(self, *event: object) -> int:
         """Write something down; returns its time."""

@@ -6,6 +6,7 @@ Everything that can be left out is an element of a list, for `shrink` leaves ele
 from dataclasses import dataclass, field, replace
 
 from tests.harness.network import NetworkFaults
+from tests.opinion.trace import Circumstances
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,21 @@ class Plan:
     def forgets_offsets(self) -> bool:
         """Whether offsets of a group without members may expire within the run."""
         return "offsets.retention.minutes" in dict(self.settings)
+
+    @property
+    def circumstances(self) -> Circumstances:
+        """For the second opinion."""
+        moved = self.clock_rate != 1 or any(fault.kind in ("clock", "drift", "point") for fault in self.faults)
+        return Circumstances(
+            restarts=True,
+            forgets_producers=self.forgets_producers_ms is not None,
+            forgets_ids="transactional.id.expiration.ms" in dict(self.settings),
+            forgets_offsets=self.forgets_offsets,
+            forgets_groups=self.forgets_offsets or any(fault.kind == "clock" for fault in self.faults),
+            transactions_time_out=moved,
+            offsets_partitions=self.internal_partitions,
+            settled=True,
+        )
 
     @property
     def has_points(self) -> bool:

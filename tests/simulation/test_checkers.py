@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from tests.simulation.checkers import CHECKERS
 from tests.simulation.history import (
     CameBack,
@@ -185,6 +186,14 @@ def _two_owners(story: Story) -> None:
     story.history.ownerships += [Ownership("group", 3, member, (A,), asked_at=0) for member in ("one", "other")]
 
 
+def _one_identity_for_two(story: Story) -> None:
+    trace = story.history.trace
+    for client in ("one", "other"):
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+        answer = InitProducerIdResponse(producer_id=7, producer_epoch=0)
+        trace.receive(trace.send(client, request, 4), answer)
+
+
 WRONGS: tuple[tuple[str, Callable[[Story], None]], ...] = (
     ("lost write", _lost_write),
     ("duplicate", _duplicate),
@@ -206,6 +215,7 @@ WRONGS: tuple[tuple[str, Callable[[Story], None]], ...] = (
     ("offsets kept", _offsets_kept),
     ("processed", _processed_twice),
     ("two owners", _two_owners),
+    ("second opinion", _one_identity_for_two),
 )
 
 

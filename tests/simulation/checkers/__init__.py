@@ -8,6 +8,7 @@ from tests.simulation.checkers import (
     fencing,
     groups,
     offsets,
+    opinion,
     reading,
     stability,
     transactions,
@@ -35,4 +36,5 @@ CHECKERS: dict[str, Callable[[History], Iterable[str]]] = {
     "offsets kept": offsets.kept,
     "processed": offsets.processed_once,
     "two owners": groups.two_owners,
+    "second opinion": opinion.objections,
 }

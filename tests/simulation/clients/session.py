@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from protocol.framing import request_parts
-from tallystick.client.connection import Connection
 from tallystick.client.errors import ConnectionLost
+from tests.harness.heard import HeardConnection
 from tests.simulation.broker_process import PORT
 from tests.simulation.world import World
 
@@ -28,7 +28,7 @@ class Session:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
-        self._connection: Connection | None = None
+        self._connection: HeardConnection | None = None
 
     async def begin(
         self,
@@ -49,10 +49,10 @@ class Session:
             self._repeat(request, version, answer, repeated)
         return answer
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> HeardConnection:
         connection = self._connection
         if connection is None or connection.is_lost:
-            connection = await Connection.connect(HOST, PORT, client_id=self.name, negotiate=False)
+            connection = await HeardConnection.hear(self.world.history.trace, HOST, PORT, client_id=self.name)
             self._connection = connection
         return connection
 
@@ -104,12 +104,17 @@ class Session:
         delay = self.world.random.choice((0.001, 0.02, 0.2, 1.0)) * (0.5 + self.world.random.random())
         loop = self.world.loop
         answer.add_done_callback(
-            lambda _: loop.call_later(delay, lambda: loop.create_task(self._deliver_again(frame, repeated)))
+            lambda _: loop.call_later(
+                delay, lambda: loop.create_task(self._deliver_again(request, version, frame, repeated))
+            )
         )
 
-    async def _deliver_again(self, frame: bytes, repeated: Callable[[bool], None]) -> None:
+    async def _deliver_again(
+        self, request: object, version: int, frame: bytes, repeated: Callable[[bool], None]
+    ) -> None:
         try:
-            connection = await Connection.connect(HOST, PORT, client_id="late", negotiate=False)
+            connection = await HeardConnection.hear(self.world.history.trace, HOST, PORT, client_id="late")
+            connection.note(request, version)
             repeated(True)
             connection.send_bytes(frame)
         except (ConnectionLost, OSError):
