@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.scenarios import at_random
+from tests.scenarios.opinion import of_ours
 from tests.scenarios.places import virtual
 
 LATER = "advance time 3 min"
@@ -41,6 +42,15 @@ def test_a_seeds_story_is_repeatable_and_completes(cluster: int) -> None:
         assert not [line for line in offsets if "UNSTABLE" in line]
         shown = [line.removeprefix("=> ").split()[-1] for lines in read for line in lines if "nothing" not in line]
         assert len(shown) == len(set(shown)) and all(re.fullmatch(r"m\d+", value) for value in shown)
+
+
+@pytest.mark.parametrize("cluster", [0, 2])
+def test_a_second_opinion_has_no_objection(cluster: int) -> None:
+    """I06, I07, I11, I20, I21, I30, I37, I38: whatever random clients request, the answers are those that the model of
+    `tests.opinion` allows."""
+    for seed in range(100, 112):
+        story = at_random.scenario(seed, cluster, at_random.Author(seed, cluster).story())
+        assert [str(one) for one in of_ours(story, cluster)] == [], seed
 
 
 def test_kafka_is_asked_until_it_says_what_we_say() -> None:
