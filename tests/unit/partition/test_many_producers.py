@@ -7,10 +7,11 @@ from typing import Any
 
 from broker.partitions.partition import QUESTIONS_AT_ONCE
 from broker.partitions.verification import Verifications
-from broker.upkeep.producer_cap import enforce
+from broker.upkeep.producer_cap import COUNTED_PER_SLICE, enforce
 from protocol.records.batch import HEADER, BatchHeader, read_header
 from protocol.records.record import NewRecord, build_batch
 from storage.producers.producer_state import EndMarker, ProducerState
+from tests.harness.turns import CallsPerTurn
 from tests.unit.partition.rig import DAY_MS, Rig
 
 PRODUCERS = 100_000
@@ -155,3 +156,19 @@ def test_to_count_the_producers_of_thousands_of_partitions_takes_turns() -> None
         return turns
 
     assert asyncio.run(story()) >= 5
+
+
+def test_many_producers_are_forgotten_some_in_a_turn() -> None:
+    partition = Rig().partition
+    state = partition.derived.producers
+    for producer_id in range(3 * COUNTED_PER_SLICE):
+        state.apply_data(header_of(producer_id, 0), state.offset, 1000 + producer_id)
+
+    async def forget() -> CallsPerTurn:
+        calls = CallsPerTurn(state.forget)
+        setattr(state, "forget", calls)  # noqa: B010  it is a method
+        assert await enforce([partition], 1, NOW_MS) == 3 * COUNTED_PER_SLICE - 1
+        return calls
+
+    calls = asyncio.run(forget())
+    assert (calls.total, calls.most) == (3 * COUNTED_PER_SLICE - 1, COUNTED_PER_SLICE)
