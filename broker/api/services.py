@@ -6,9 +6,10 @@ than that.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from broker.api.described_topics import DescribedTopics
 from broker.api.fetch_sessions import FetchSessions
 from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
@@ -58,6 +59,7 @@ class Services:
     answer_budget: AnswerBudget
     fail: Callable[[BaseException], None]
     """Storage has failed: the process is to end."""
+    described_topics: DescribedTopics = field(default_factory=DescribedTopics)
 
 
 class WithNodeId(Protocol):

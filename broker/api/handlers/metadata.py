@@ -6,6 +6,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.described_topics import DescribedTopics
 from broker.api.services import WithCluster, WithConfig, WithEndpoints, WithEnvironment, WithEpoch, WithTopics
 from broker.partitions.topic import Topic
 from broker.process.time_slice import TimeSlice
@@ -25,7 +26,6 @@ from protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
-    MetadataResponsePartition,
     MetadataResponseTopic,
     SupportedFeatureKey,
 )
@@ -34,7 +34,6 @@ NO_ID = bytes(16)
 NOT_REQUESTED = -(1 << 31)
 IDS_SINCE = 12
 """Before, a request that names an id, or no name, is refused as a whole."""
-PARTITIONS_PER_STEP = 50
 TOPIC_OPERATIONS = 3576
 """Every operation on a topic, as bits: what Kafka answers where nothing is forbidden."""
 CLUSTER_OPERATIONS = 8096
@@ -49,6 +48,9 @@ class MetadataServices(WithCluster, WithConfig, WithEndpoints, WithEnvironment, 
 
     @property
     def cluster_id(self) -> str: ...
+
+    @property
+    def described_topics(self) -> DescribedTopics: ...
 
     @property
     def versions(self) -> Mapping[int, range]: ...
@@ -102,6 +104,7 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
     if request.topics is None or (context.api_version == 0 and not request.topics):
         for topic in services.topics.all():
             topics.append(await _described(services, topic, request, time_slice))
+            await time_slice.give_way()
         return _answer(services, context, request, topics)
     named: dict[tuple[bytes, str | None], MetadataRequestTopic] = {}
     by_id = nameless = False
@@ -201,27 +204,12 @@ def _name_error(name: str) -> ErrorCode:
 async def _described(
     services: MetadataServices, topic: Topic, request: MetadataRequest, time_slice: TimeSlice
 ) -> MetadataResponseTopic:
-    node_id, epoch, count = services.node_id, services.epoch, len(topic.partitions)
-    partitions: list[MetadataResponsePartition] = []
-    for begin in range(0, count, PARTITIONS_PER_STEP):
-        if time_slice.spent():
-            await time_slice.wait_for_turn()
-        partitions += [
-            MetadataResponsePartition(
-                partition_index=index,
-                leader_id=node_id,
-                leader_epoch=epoch,
-                replica_nodes=[node_id],
-                isr_nodes=[node_id],
-            )
-            for index in range(begin, min(begin + PARTITIONS_PER_STEP, count))
-        ]
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.internal,
-        partitions=partitions,
-        topic_authorized_operations=_topic_operations(request),
+    return await services.described_topics.of(
+        topic,
+        node_id=services.node_id,
+        epoch=services.epoch,
+        operations=_topic_operations(request),
+        time_slice=time_slice,
     )
 
 
