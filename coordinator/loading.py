@@ -3,7 +3,8 @@
 Rule 1. Reads go to the end of the log, not to what is durable: answers wait for that anyway.
 Rule 2. A read that returns nothing before the end is a gap that compaction left, and the end of loading (KAFKA-9065).
 Rule 3. Of a log that is compacted by key, a record is passed over where a later one of the same key is in memory
-        with it, both of no transaction: compaction might have removed it already, so no machine depends on it.
+        with it, both of no transaction: compaction might have removed it already, so no machine depends on it. A
+        tombstone is not: what stands behind it does not say what it has removed.
 Rule 4. What cannot be opened or attributed to a key raises `UnreadableLog`: it may concern any key of the log.
 """
 
@@ -106,7 +107,10 @@ class _Window:
             superseded = self._latest.get(entry.key)
             if superseded is not None:
                 entries[superseded] = None
-            self._latest[entry.key] = len(entries)
+            if entry.value is None:
+                self._latest.pop(entry.key, None)  # It also takes what open transactions have written before.
+            else:
+                self._latest[entry.key] = len(entries)
         entries.append(entry)
         return len(entries)
 

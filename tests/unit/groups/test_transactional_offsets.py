@@ -6,8 +6,11 @@ from typing import cast
 import pytest
 
 from coordinator.groups.commits import FetchedTopic
+from coordinator.groups.coordinator import GroupCoordinator
+from coordinator.groups.log_entries import offset_tombstone
 from coordinator.groups.retention import TopicDeletion
 from coordinator.machine import Marker
+from coordinator.runtime import Shard
 from protocol.errors import ErrorCode
 from tests.harness.memory_shard_log import CollectingTicket
 from tests.unit.groups.story import GROUP, TOPIC_ID, Story
@@ -38,6 +41,22 @@ def test_offsets_appear_with_their_transaction_or_not_at_all(commit: bool, expec
     assert story.offset() == expected
     story.restart()
     assert story.offset() == expected
+
+
+def test_a_reload_forgets_what_a_tombstone_has_removed() -> None:
+    """I40: where a later commit stands behind it, too. Else the partition would be unstable again."""
+    story = Story()
+    story.commit(9, producer=4)
+    story.log.append([offset_tombstone(GROUP, "t", 0)], stamp=None, now_ms=story.time.now_ms())
+    story.restart()
+    story.commit(5)
+    assert story.offset() == 5
+    reloaded = Shard(
+        lambda: GroupCoordinator(story.settings), story.log, story.time, story.time, name="groups-0", compacted=True
+    )
+    assert reloaded.load_slice(1 << 20)
+    offsets, live = reloaded.machine.ledger.offsets, story.shard.machine.ledger.offsets
+    assert (offsets.committed, offsets.staged) == (live.committed, live.staged) and not offsets.staged
 
 
 def test_only_the_partitions_of_the_transaction_are_unstable() -> None:
