@@ -116,11 +116,10 @@ def write_clean_shutdown(files: Files) -> None:
 
 def take_clean_shutdown(files: Files) -> bool:
     """Whether the last run ended well; the mark is gone, durably, before anything is changed."""
-    if not files.exists(CLEAN_SHUTDOWN):
-        return False
+    is_clean = files.exists(CLEAN_SHUTDOWN)
     files.delete(CLEAN_SHUTDOWN)
-    files.sync_folder("")
-    return True
+    files.sync_folder("")  # Where there is none, too: a start may have deleted it, and died before it came to this.
+    return is_clean
 
 
 def read_partition_metadata(files: Files, folder: str) -> bytes | None:

@@ -1,5 +1,7 @@
 """The small files: Kafka's formats to the byte, and what a start makes of them."""
 
+from random import Random
+
 import pytest
 
 from storage import data_folder
@@ -18,6 +20,7 @@ from storage.checkpoints import (
     write_partition_metadata,
 )
 from storage.data_folder import DataFolder
+from tests.harness.loop import ProcessDied
 from tests.harness.simulated_files import SimulatedFiles
 
 TOPIC_ID = bytes(range(16))
@@ -32,6 +35,25 @@ def test_an_offset_checkpoint_is_written_as_kafka_writes_it() -> None:
     write_offsets(files, RECOVERY_POINTS, {("b.topic-x", 1): 7, ("a", 0): 1 << 40})
     assert read_text(files, RECOVERY_POINTS) == "0\n2\na 0 1099511627776\nb.topic-x 1 7\n"
     assert read_offsets(files, RECOVERY_POINTS) == {("b.topic-x", 1): 7, ("a", 0): 1 << 40}
+
+
+def test_no_power_cut_brings_back_the_mark_of_a_clean_shutdown() -> None:
+    """The start that took it away died before that was on the disk; the next one finds none, and writes."""
+    files = SimulatedFiles()
+    DataFolder(files, boot_id="boot-1")
+    write_clean_shutdown(files)
+
+    def die(operation: str, path: str) -> None:
+        if (operation, path) == ("sync_folder", ""):
+            raise ProcessDied
+
+    files.watcher = die
+    with pytest.raises(ProcessDied):
+        DataFolder(files, boot_id="boot-1")
+    files = files.kill()
+    assert not DataFolder(files, boot_id="boot-1").clean
+    for seed in range(20):
+        assert not DataFolder(files.crash(Random(seed)), boot_id="boot-2").clean
 
 
 @pytest.mark.parametrize(
