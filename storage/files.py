@@ -95,8 +95,8 @@ class FilesBeside(Files, Protocol):
     """Files that belong to one piece of work until `hand_over`, and to all users afterwards."""
 
     def hand_over(self) -> None:
-        """On the loop's thread, when the work is done: what it has open is from now on as if it had been opened there.
-        Holders of a file, or of these files, keep them."""
+        """On the loop's thread, when the work is done: what it has open or has renamed is from now on as if it had been
+        opened or renamed there. Holders of a file, or of these files, keep them."""
 
     def give_up(self) -> None:
         """From any thread: reading or writing a file raises `GivenUp` soon. What was begun may stay half done, as after

@@ -1,18 +1,21 @@
 """Deleted topics whose logs are still to be closed and moved out of the way; a name is free when they are.
 
 Their partitions can no longer be found or written. Requests waiting at one are answered when it is closed, in turn.
+Folders are renamed on another thread: a file system whose journal is full lets each rename wait.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from broker.partitions.partition import Partition
 from broker.partitions.partition_store import PartitionStore
 from broker.partitions.topic import Topic
 from broker.process.environment import Environment
-from storage.log import StorageFailed
 
 RELEASE_RETRY_S = 0.002
+RENAMED_AT_ONCE = 64
+"""How many folders go to the thread together, which others want as well."""
 
 
 class LeavingTopics:
@@ -56,20 +59,26 @@ class LeavingTopics:
                     await asyncio.sleep(RELEASE_RETRY_S)
                 if time_slice.spent():
                     await time_slice.wait_for_turn()
-            for index in range(len(topic.partitions)):
-                self._put_aside(topic, index)
-                if time_slice.spent():
-                    await time_slice.wait_for_turn()
+            await self._remove_folders(topic)
         self.with_folders.remove(topic.topic_id)
         for follower in self.before_reuse:
             await follower(topic)
+        opened.clear()
+        for index in range(len(topic.partitions)):  # a hundred objects each: not all in the turn that ends this task
+            topic.partitions.forget(index)
+            if time_slice.spent():
+                await time_slice.wait_for_turn()
 
-    def _put_aside(self, topic: Topic, index: int) -> None:
-        """A folder that keeps its name would be taken for one of the next topic of that name."""
-        try:
-            self._store.remove(topic.name, topic.topic_id, index)
-        except OSError as error:
-            raise StorageFailed(f"{topic.name}-{index} was deleted and cannot be put aside: {error}") from error
+    async def _remove_folders(self, topic: Topic) -> None:
+        name, topic_id, count = topic.name, topic.topic_id, len(topic.partitions)
+        for first in range(0, count, RENAMED_AT_ONCE):
+            files = self._store.beside()
+            if files is None:
+                return
+            indexes = range(first, min(first + RENAMED_AT_ONCE, count))
+            await self._environment.run_blocking(partial(self._store.remove, name, topic_id, indexes, files))
+            files.hand_over()
+        self._store.removed(name, topic_id, count)
 
     async def wait_until_removed(self, names: Sequence[str]) -> None:
         """Until the folders of deleted topics of these names are out of the way. Raises `StorageFailed`."""

@@ -40,6 +40,7 @@ from protocol.messages.topics import (
     DeletableTopicResult,
     DeleteTopicState,
 )
+from storage.steps import Blocking
 
 _log = EventLog("topics")
 
@@ -257,8 +258,8 @@ class TopicDirectory:
         under_way = (one.topic.topic_id for one in changes if one.removed and one.topic is not None)
         return self._leaving.with_folders.union(under_way)
 
-    def sweep(self) -> bool:
-        """Free the space of one deleted log; False where none is due. For housekeeping."""
+    def sweep(self) -> Blocking | None:
+        """What frees the space of one deleted log, on another thread; None where none is due. For housekeeping."""
         return self._store.sweep()
 
     # -- asking for changes ----------------------------------------------------------------------------------

@@ -143,24 +143,43 @@ class FilesBeside(_Folder):
     def __init__(self, files: LocalFiles) -> None:
         super().__init__(files.root, files.spares, files.regions, BESIDE_DESCRIPTORS)
         self._files = files
-        self._own = self.cache = _OwnCache(self._absolute, files.spares, files.regions, most=BESIDE_DESCRIPTORS)
+        own = _OwnCache(self._absolute, files.spares, files.regions, most=BESIDE_DESCRIPTORS)
+        self._own: _OwnCache | None = own
+        self.cache = own
 
     def beside(self) -> "FilesBeside":
         return self._files.beside()
 
     def hand_over(self) -> None:
-        self._own.give_to(self._files.cache)
-        self.cache = self._files.cache
+        if self._own is not None:
+            self._own.give_to(self._files.cache)
+            self.cache = self._files.cache
+            self._own = None  # a log keeps its files for as long as it is open
 
     def give_up(self) -> None:
-        self._own.given_up = True
+        own = self._own
+        if own is not None:
+            own.given_up = True
 
     def close(self) -> None:
-        self._own.close_all()
+        if self._own is not None:
+            self._own.close_all()
 
 
 class _OwnCache(DescriptorCache):
     given_up = False
+    renamed: tuple[tuple[str, str], ...] = ()
+    """(source, target). The other cache may have files open there, of what still works on a deleted log."""
+
+    def moved(self, source: str, target: str) -> None:
+        super().moved(source, target)
+        self.renamed += ((source, target),)
+
+    def give_to(self, other: DescriptorCache) -> None:
+        with other.lock:
+            for source, target in self.renamed:
+                other.moved(source, target)
+        super().give_to(other)
 
     def descriptor_of(self, file: LocalFile) -> int:
         if self.given_up:

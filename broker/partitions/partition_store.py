@@ -2,12 +2,14 @@
 
 A folder is called `topic-partition`, as Kafka calls it, and says in `partition.metadata` which topic id it belongs
 to; a folder of a deleted topic is renamed at once (`topic-partition.<id>-delete`) and deleted later, a folder of no
-topic that we know is set aside (`-stray`), never deleted.
+topic that we know is set aside (`-stray`), never deleted. A file system may let either wait: both are done on another
+thread, once nothing in the folder is open.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Protocol
 
@@ -20,12 +22,13 @@ from storage.checkpoints import (
 )
 from storage.epochs import highest_epoch
 from storage.files import Files, FilesBeside
-from storage.log import Log, LogConfig, LogDamaged
+from storage.log import Log, LogConfig, LogDamaged, StorageFailed
 from storage.memory_log import MemoryLog
 from storage.metadata_snapshots import SnapshotFolder
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
 from storage.segments.segment_format import DAMAGED
+from storage.steps import Blocking
 
 PARTITION_FOLDER = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<index>\d+)$")
 _log = EventLog("recovery")
@@ -66,14 +69,18 @@ class PartitionStore(Protocol):
     def release(self, log: Log) -> bool:
         """Close a log whose partition is going away; False while a sync still uses its files (try again)."""
 
-    def remove(self, topic: str, topic_id: bytes, index: int) -> None:
-        """Put the log of a deleted partition out of the way; cheap, and final after a crash too."""
+    def remove(self, topic: str, topic_id: bytes, indexes: Iterable[int], files: FilesBeside) -> None:
+        """Put logs of a deleted topic out of the way, on another thread; final after a crash too. Raises
+        `StorageFailed`."""
+
+    def removed(self, topic: str, topic_id: bytes, partition_count: int) -> None:
+        """All logs of a topic are out of the way."""
 
     def longest_topic_name(self) -> int:
         """A longer one could not be given to the folders of its partitions."""
 
-    def sweep(self) -> bool:
-        """Free the space of one removed log whose time has come; False where there is nothing to do."""
+    def sweep(self) -> Blocking | None:
+        """What frees the space of one removed log whose time has come; None where there is nothing to do."""
 
 
 class MemoryStore:
@@ -105,14 +112,17 @@ class MemoryStore:
         log.close()
         return True
 
-    def remove(self, topic: str, topic_id: bytes, index: int) -> None:
+    def remove(self, topic: str, topic_id: bytes, indexes: Iterable[int], files: FilesBeside) -> None:
+        return
+
+    def removed(self, topic: str, topic_id: bytes, partition_count: int) -> None:
         return
 
     def longest_topic_name(self) -> int:
         return LONGEST_NAME
 
-    def sweep(self) -> bool:
-        return False
+    def sweep(self) -> None:
+        return None
 
 
 class FolderStore:
@@ -133,7 +143,8 @@ class FolderStore:
         self._recovery = recovery
         self._delete_delay_ms = delete_delay_ms
         self._on_sync_failed = on_sync_failed
-        self._doomed: list[tuple[int, str]] = []
+        self._doomed: list[tuple[int, Iterator[str]]] = []
+        """(when they are to be deleted, folders). The names of a topic's are made when they are wanted."""
 
     def beside(self) -> FilesBeside | None:
         return self._files.beside()
@@ -178,23 +189,34 @@ class FolderStore:
         log.abandon()
         return True
 
-    def remove(self, topic: str, topic_id: bytes, index: int) -> None:
-        folder = f"{topic}-{index}"
-        if not self._files.exists(folder):
-            return
-        doomed = f"{self._cut(folder)}.{topic_id.hex()}{DELETED}"
-        if self._files.exists(doomed):
-            self._files.delete_folder(doomed)
-        self._files.rename(folder, doomed)
-        self._doomed.append((self._now_ms() + self._delete_delay_ms(), doomed))
+    def remove(self, topic: str, topic_id: bytes, indexes: Iterable[int], files: Files) -> None:
+        for index in indexes:
+            try:
+                self._put_aside(f"{topic}-{index}", topic_id, files)
+            except OSError as error:
+                # A folder that keeps its name would be taken for one of the next topic of that name.
+                raise StorageFailed(f"{topic}-{index} was deleted and cannot be put aside: {error}") from error
 
-    def sweep(self) -> bool:
-        for position, (due_ms, folder) in enumerate(self._doomed):
+    def _put_aside(self, folder: str, topic_id: bytes, files: Files) -> None:
+        if not files.exists(folder):
+            return
+        doomed = self._doomed_name(folder, topic_id)
+        if files.exists(doomed):
+            files.delete_folder(doomed)
+        files.rename(folder, doomed)
+
+    def removed(self, topic: str, topic_id: bytes, partition_count: int) -> None:
+        names = (self._doomed_name(f"{topic}-{index}", topic_id) for index in range(partition_count))
+        self._doomed.append((self._now_ms() + self._delete_delay_ms(), names))
+
+    def sweep(self) -> Blocking | None:
+        for due_ms, folders in list(self._doomed):
             if due_ms <= self._now_ms():
-                del self._doomed[position]
-                self._files.delete_folder(folder)
-                return True
-        return False
+                folder = next(folders, None)
+                if folder is not None:
+                    return partial(self._files.beside().delete_folder, folder)
+                self._doomed.remove((due_ms, folders))
+        return None
 
     def tidy(self, owner: Callable[[str, int, bytes | None], bool | None]) -> Iterator[str]:
         """At start: take up deletions that were under way, and look for folders of no topic.
@@ -202,9 +224,11 @@ class FolderStore:
         `owner(topic, index, topic_id)` says whether a folder belongs to a topic (True), to a deleted one (False), or
         to none that the metadata log ever knew (None); the latter are set aside, and yielded.
         """
+        begun: list[str] = []
+        self._doomed.append((self._now_ms(), iter(begun)))
         for name in self._files.list(""):
             if name.endswith(DELETED) and self._files.exists(f"{name}/{PARTITION_METADATA}"):
-                self._doomed.append((self._now_ms(), name))
+                begun.append(name)
                 continue
             matched = PARTITION_FOLDER.match(name)
             if matched is None or not self._is_partition(name):
@@ -213,7 +237,8 @@ class FolderStore:
             topic_id = self._topic_id(name)
             owned = owner(topic, index, topic_id)
             if owned is False:
-                self.remove(topic, topic_id or bytes(16), index)
+                self._put_aside(name, topic_id or bytes(16), self._files)
+                begun.append(self._doomed_name(name, topic_id or bytes(16)))
             elif owned is None:
                 aside = self._free_name(f"{self._cut(name)}.{(topic_id or bytes(16)).hex()}")
                 self._files.rename(name, aside)
@@ -237,6 +262,9 @@ class FolderStore:
 
     def longest_topic_name(self) -> int:
         return min(LONGEST_NAME, self._files.longest_name() - LONGEST_INDEX)
+
+    def _doomed_name(self, folder: str, topic_id: bytes) -> str:
+        return f"{self._cut(folder)}.{topic_id.hex()}{DELETED}"
 
     def _cut(self, folder: str) -> str:
         """Kafka cuts the name so that it stays a legal file name with what is put behind it."""

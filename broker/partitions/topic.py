@@ -15,8 +15,9 @@ class Partitions(Sequence[Partition]):
     def __init__(self, closed_one: Callable[[int], Partition]) -> None:
         self._closed_one = closed_one
         self._slots: list[Partition | None] = []
+        self._deleted = False
         self._open_until = 0
-        """All before this one are open: none is ever closed again."""
+        """All before this one are open: none is ever closed again while the topic stands."""
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -29,7 +30,10 @@ class Partitions(Sequence[Partition]):
         if isinstance(index, slice):
             return [self[one] for one in range(*index.indices(len(self._slots)))]
         partition = self._slots[index]
-        return self._closed_one(index % len(self._slots)) if partition is None else partition
+        if partition is None:
+            partition = self._closed_one(index % len(self._slots))
+            partition.discarded = self._deleted
+        return partition
 
     def __iter__(self) -> Iterator[Partition]:
         for index in range(len(self._slots)):
@@ -39,6 +43,12 @@ class Partitions(Sequence[Partition]):
         """It is open now, or its log turned out to be damaged."""
         assert self._slots[index] is None, "a log is opened once"
         self._slots[index] = partition
+
+    def forget(self, index: int) -> None:
+        """The topic was deleted, and nobody needs this one any more: it is as if it had never been opened."""
+        self._deleted = True
+        self._slots[index] = None
+        self._open_until = min(self._open_until, index)
 
     def is_closed(self, index: int) -> bool:
         """Whether there is such a partition, and its log is not open yet."""

@@ -133,8 +133,8 @@ class Housekeeping:
 
     async def free_space(self) -> None:
         """Delete the folders of deleted topics, each when its delay is over."""
-        while self._topics.sweep():
-            await asyncio.sleep(0)
+        while (deletion := self._topics.sweep()) is not None:
+            await self._environment.run_blocking(deletion)
 
     async def compact(self) -> None:
         """Keep the latest record of each key, where the topic asks for it."""

@@ -16,7 +16,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
 from protocol.records.record import NewRecord, build_batch
-from tests.harness.turns import CallsPerTurn, Turns
+from tests.harness.turns import Turns
 from tests.unit.cluster.cluster_rig import handle, topic, with_node
 
 ONE_RECORD = build_batch([NewRecord(key=b"k", value=b"v", timestamp_ms=1)])
@@ -165,8 +165,8 @@ def test_folders_of_deleted_topics_go_and_other_folders_stay(tmp_path: Path) -> 
         await deleted(node, "t")
 
     async def nothing(node: Services) -> None:
-        while node.topics.sweep():
-            pass
+        while (deletion := node.topics.sweep()) is not None:
+            deletion()
 
     with_node(first, folder=tmp_path)
     (moved,) = tmp_path.glob("t-0.*-delete")
@@ -335,22 +335,6 @@ def test_a_partition_that_opens_does_not_look_at_all_others() -> None:
         partitions.put(index, cast(Any, SimpleNamespace(index=index, offline=None)))
     assert len(partitions.opened()) == 1_000
     assert slots.looks < 10_000
-
-
-def test_many_deleted_topics_leave_one_after_the_other() -> None:
-    """A task for each of them, and a step of each task in the same turn: that would be all of them at once."""
-
-    async def story(services: Services) -> None:
-        names = [f"t{number}" for number in range(300)]
-        await services.topics.create([topic(name, 1) for name in names])
-        Turns(services.environment)
-        store: Any = services.topics._store
-        store.remove = removals = CallsPerTurn(store.remove)
-        await services.topics.delete([DeleteTopicState(name=name) for name in names])
-        assert removals.total == 300
-        assert removals.most < 50
-
-    with_node(story)
 
 
 def test_many_topics_are_created_and_deleted_in_slices() -> None:

@@ -128,7 +128,7 @@ def test_a_removed_log_keeps_no_sync_from_ending(files: LocalFiles, recorded: Re
     store = FolderStore(files, now_ms=lambda: 0, recovery=lambda *_: Recovery(clean=True), delete_delay_ms=lambda: 0)
     log = store.open("orders", bytes(16), 0, LogConfig())
     store.release(log)
-    store.remove("orders", bytes(16), 0)
+    store.remove("orders", bytes(16), [0], files.beside())
     assert any(call.startswith("rename orders-0 orders-0.") for call in recorded.calls)
 
 

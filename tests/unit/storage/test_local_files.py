@@ -103,6 +103,23 @@ def test_files_follow_a_rename_of_themselves_and_of_their_folder(files: LocalFil
     assert not files.exists("t-0.gone/b")
 
 
+def test_files_follow_a_rename_of_their_folder_on_another_thread(files: LocalFiles) -> None:
+    """What still works on a deleted log, compaction for one, is not to meet a log of the same name."""
+    files.make_folder("t-0")
+    old = files.open("t-0/a", create=True)
+    beside = files.beside()
+    thread = threading.Thread(target=beside.rename, args=("t-0", "t-0.1-delete"))
+    thread.start()
+    thread.join()
+    beside.hand_over()
+    files.make_folder("t-0")
+    new = files.open("t-0/a", create=True)
+    assert new is not old
+    new.append([b"new"])
+    old.append([b"old"])
+    assert (old.read(0, 10), new.read(0, 10)) == (b"old", b"new")
+
+
 def test_a_deleted_file_and_its_successor_are_two(files: LocalFiles) -> None:
     old = files.open("a", create=True)
     old.append([b"old"])
