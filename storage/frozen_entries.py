@@ -38,6 +38,10 @@ class ChangesBeside(MutableMapping[int, bytes]):
             if packed is not None and producer_id not in self.frozen:
                 yield producer_id
 
+    def ids(self) -> list[int]:
+        """Every producer, and some that were forgotten since: nobody is kept waiting while each is looked at."""
+        return [*self.frozen, *(changed for changed in self._changed if changed not in self.frozen)]
+
     def __len__(self) -> int:
         changes = self._changed.items()
         return len(self.frozen) + sum((packed is not None) - (changed in self.frozen) for changed, packed in changes)

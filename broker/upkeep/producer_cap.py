@@ -58,7 +58,7 @@ async def _longest_silent(partitions: Sequence[Partition], wanted: int) -> list[
     oldest: list[_Found] = []  # a heap whose first is the youngest of them
     for index, partition in enumerate(partitions):
         entries = partition.derived.producers.packed_entries()
-        known = list(entries)
+        known = partition.derived.producers.ids()
         for begin in range(0, len(known), ENTRIES_PER_SLICE):
             for producer_id in known[begin : begin + ENTRIES_PER_SLICE]:
                 packed = entries.get(producer_id)

@@ -5,8 +5,8 @@ Rule 2. The state follows from the log alone: `replay` takes whatever the log co
 Rule 3. A transaction is unstable from its first offset until its marker lies below the high watermark.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections import OrderedDict
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode
@@ -72,7 +72,7 @@ class ProducerState:
         self._entries: PackedEntries = {}
         self._ongoing: OrderedDict[int, int] = OrderedDict()
         """First offset → producer id. Transactions open in log order, so this is sorted."""
-        self._unreplicated: deque[tuple[int, int]] = deque()
+        self._unreplicated: list[tuple[int, int]] = []
         """(marker offset, first offset) of completed transactions whose marker is not below the high watermark."""
         self._to_examine: list[int] = []
 
@@ -84,10 +84,9 @@ class ProducerState:
     def __contains__(self, producer_id: int) -> bool:
         return producer_id in self._entries
 
-    def entries(self) -> Iterator[tuple[int, ProducerEntry]]:
-        """Every producer."""
-        for producer_id, packed in self._entries.items():
-            yield producer_id, ProducerEntry.unpack(packed)
+    def ids(self) -> list[int]:
+        """Every producer, and perhaps some that were just forgotten."""
+        return list(self._entries) if isinstance(self._entries, dict) else self._entries.ids()
 
     def packed_entries(self) -> PackedEntries:
         """The entries as they are kept; not to be changed."""
@@ -297,8 +296,7 @@ class ProducerState:
         waiting = self._unreplicated
         if not waiting or waiting[0][0] >= high_watermark:
             return
-        while waiting and waiting[0][0] < high_watermark:
-            waiting.popleft()
+        del waiting[: bisect_left(waiting, (high_watermark,))]
         self._find_first_unstable()
 
     def trimmed(self, start_offset: int) -> None:
@@ -313,7 +311,7 @@ class ProducerState:
         A producer with an open transaction is never forgotten.
         """
         if not self._to_examine:
-            self._to_examine = list(self._entries)
+            self._to_examine = self.ids()
         batch, self._to_examine = self._to_examine[-limit:], self._to_examine[:-limit]
         for producer_id in batch:
             packed = self._entries.get(producer_id)

@@ -4,8 +4,8 @@ KIP-994, KIP-1152).
 A partition has up to a million producers, a shard any number of ids, and a pattern takes its time: all of it in slices.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Protocol, cast
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
@@ -32,6 +32,7 @@ from protocol.messages.transactions import (
     TopicData,
     TopicResponse,
 )
+from storage.producers.producer_entry import ProducerEntry
 
 
 class InspectionServices(WithEnvironment, WithTopics, WithTransactions, Protocol):
@@ -85,26 +86,48 @@ def _nowhere(topic: str, index: int, *, topic_exists: bool) -> PartitionResponse
     return PartitionResponse(partition_index=index, error_code=error, error_message=message, active_producers=[])
 
 
+class _Described:
+    """Producers that are described one at a time, when they are written. A million descriptions at once would have the
+    collector look at all of them, a quarter of a second in which nothing else runs, and that again and again."""
+
+    def __init__(self) -> None:
+        self._entries: list[int | bytes] = []
+        """An id, then what is known of it: nothing that the collector looks at."""
+
+    def add(self, producer_id: int, packed: bytes) -> None:
+        self._entries += (producer_id, packed)
+
+    def __len__(self) -> int:
+        return len(self._entries) // 2
+
+    def __iter__(self) -> Iterator[ProducerState]:
+        entries = iter(self._entries)
+        return map(_described, cast(Iterator[int], entries), cast(Iterator[bytes], entries))
+
+
 async def _producers_of(partition: Partition, time_slice: TimeSlice) -> list[ProducerState]:
     """Those that the partition had at the beginning, each as it is when its turn comes."""
-    states: list[ProducerState] = []
-    producers = partition.derived.producers
-    for producer_id in list(producers.packed_entries()):
-        entry = producers.entry(producer_id)
-        if entry is not None:
-            states.append(
-                ProducerState(
-                    producer_id=producer_id,
-                    producer_epoch=entry.epoch,
-                    last_sequence=entry.last_sequence,
-                    last_timestamp=entry.last_timestamp_ms,
-                    coordinator_epoch=entry.coordinator_epoch,
-                    current_txn_start_offset=entry.transaction_first_offset,
-                )
-            )
+    described = _Described()
+    entries = partition.derived.producers
+    for producer_id in entries.ids():
+        packed = entries.packed_entries().get(producer_id)
+        if packed is not None:
+            described.add(producer_id, packed)
         if time_slice.spent():
             await time_slice.wait_for_turn()
-    return states
+    return cast(list[ProducerState], described)  # of which only the length is asked, and each once
+
+
+def _described(producer_id: int, packed: bytes) -> ProducerState:
+    entry = ProducerEntry.unpack(packed)
+    return ProducerState(
+        producer_id=producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp_ms,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.transaction_first_offset,
+    )
 
 
 @handles(DescribeTransactionsRequest, DescribeTransactionsResponse, versions=range(0, 1))

@@ -1,5 +1,6 @@
 """Requests of many elements, through the handlers of a node: others have their turn, and the answer is whole."""
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -242,7 +243,12 @@ def test_the_producers_of_one_partition_give_way() -> None:
             state.apply_data(read_header(batch), state.offset, 1)
         turns = Turns(services.environment)
         named = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
+        gc.collect()
+        objects = len(gc.get_objects())
         (result,) = (await handle(services, named, 0)).topics[0].partitions
+        gc.collect()
+        assert len(gc.get_objects()) - objects < COUNT // 2, "the collector would look at each of them"
+        assert len(result.active_producers) == COUNT
         assert [(one.producer_id, one.last_sequence) for one in result.active_producers] == [(n, 7) for n in INDEXES]
         assert turns.waited >= 5
 

@@ -15,6 +15,7 @@ from protocol.records.record import NewRecord, build_batch, records_of
 from storage.cleaner.cleaning import Work
 from storage.cleaner.compaction import compact, plan
 from storage.log import LogConfig, StorageFailed
+from storage.producers.producer_entry import ProducerEntry
 from storage.producers.producer_state import ProducerState
 from storage.recovery import Recovery
 from storage.retention import enforce_retention
@@ -85,7 +86,8 @@ def sequences(rig: Rig) -> dict[int, tuple[int, int]]:
     assert isinstance(rig.log, SegmentLog)
     for header, batch in rig.log.replay(0):
         state.replay(header, marker_in(header, batch) if batch is not None else None, NOW_MS)
-    return {producer_id: (entry.epoch, entry.last_sequence) for producer_id, entry in state.entries()}
+    entries = {producer_id: ProducerEntry.unpack(packed) for producer_id, packed in state.packed_entries().items()}
+    return {producer_id: (entry.epoch, entry.last_sequence) for producer_id, entry in entries.items()}
 
 
 def keyed(

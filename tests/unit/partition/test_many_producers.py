@@ -95,7 +95,7 @@ def test_beyond_the_bound_the_longest_idle_producers_are_forgotten() -> None:
     assert asyncio.run(enforce(partitions, 100, NOW_MS)) == 0
     forgotten = asyncio.run(enforce(partitions, 60, NOW_MS))
     assert forgotten == 41, "forty too many, and two in a hundred of the bound"
-    left = sorted(producer_id for one in partitions for producer_id, _ in one.derived.producers.entries())
+    left = sorted(producer_id for one in partitions for producer_id in one.derived.producers.ids())
     assert left == [0, *range(42, 100)]
     assert asyncio.run(enforce(partitions, 60, NOW_MS)) == 0
 
@@ -143,6 +143,19 @@ def test_a_forgotten_producer_continues_as_a_new_one() -> None:
     state.check_data(header_of(7, 1), from_client=True)
     state.apply_marker(EndMarker(7, 1, False, 0, 1), 1, 1)
     assert 7 in state
+
+
+def test_all_are_named_while_a_snapshot_is_written() -> None:
+    state = ProducerState()
+    for number in range(3):
+        state.apply_data(header_of(number, 0), state.offset, 1000)
+    state.freeze()
+    state.apply_data(header_of(7, 0), state.offset, 1000)
+    state.apply_data(header_of(1, 1), state.offset, 1000)
+    assert state.forget(2, state.packed_entries()[2])
+    assert state.ids() == [0, 1, 2, 7], "one that was forgotten may be among them"
+    state.thaw()
+    assert state.ids() == [0, 1, 7]
 
 
 def test_to_count_the_producers_of_thousands_of_partitions_takes_turns() -> None:

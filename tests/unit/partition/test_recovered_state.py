@@ -31,7 +31,8 @@ GOLDEN_ABORTED = bytes.fromhex("00000000000000000001000000000000000a000000000000
 
 def state_of(rig: Rig) -> dict[int, ProducerEntry]:
     """Everything but when the broker last heard of a producer: a replay cannot know that."""
-    return {producer_id: entry._replace(seen_ms=0) for producer_id, entry in rig.partition.derived.producers.entries()}
+    entries = rig.partition.derived.producers.packed_entries()
+    return {producer_id: ProducerEntry.unpack(packed)._replace(seen_ms=0) for producer_id, packed in entries.items()}
 
 
 class History:
