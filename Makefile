@@ -15,7 +15,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: oracle oracle-spark oracle-attack attack help install demo serve test test-spark mutants lint format bench bench-spark chaos simulate pipelines
+.PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-spark mutants lint format bench bench-spark chaos simulate pipelines
 .PHONY: power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java docs lock clean
 
 help: ## Show this list
@@ -99,6 +99,9 @@ chaos: install jars-kafka ## Real processes killed, frozen and out of disk under
 power-cuts: install ## A file system shut down under load, mounted again, looked at (root; ROUNDS=20 ARGS="--seed 7 --on xfs")
 	@TALLYSTICK_POWER_CUTS=whole $(BIN)/python -m pytest -n 2 tests/simulation/test_replaying.py
 	@$(BIN)/python -m tests.chaos.power_cuts --rounds $(or $(ROUNDS),20) $(ARGS)
+
+oracle-chaos: install jars-kafka ## The same on Apache Kafka, as a control (MINUTES=10 ARGS="--seed 7")
+	@$(BIN)/python -m tests.chaos --kafka --minutes $(or $(MINUTES),10) $(ARGS)
 
 docs: install ## Write the generated pages anew (docs/compatibility.md, docs/invariants.md)
 	@$(BIN)/python -m tests.harness.compatibility --write

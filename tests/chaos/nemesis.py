@@ -1,7 +1,7 @@
 """What is done to the broker in a chaos run: one life after the other, each with its own end.
 
-A life begins with some fault points armed (drawn from the seed), may be frozen for a while, and ends by a fault of its
-own, by SIGKILL, or in order.
+A life begins with some fault points armed (drawn from the seed; Apache Kafka has none), may be frozen for a while, and
+ends by a fault of its own, by SIGKILL, or in order.
 """
 
 import random
@@ -28,8 +28,17 @@ LOOK_S = 0.02
 class Nemesis:
     """See the head of this file."""
 
-    def __init__(self, broker: BrokerProcess, seed: int) -> None:
+    def __init__(
+        self,
+        broker: BrokerProcess,
+        seed: int,
+        *,
+        has_faults: bool = True,
+        life_s: tuple[float, float] = (0.5, 5.0),
+    ) -> None:
         self.broker = broker
+        self._has_faults = has_faults
+        self._life_s = life_s
         self.random = random.Random(seed)
         self.done: Counter[str] = Counter()
 
@@ -39,7 +48,7 @@ class Nemesis:
             healthy()
             if not self.broker.running and not self._begin():
                 continue
-            self._live(min(until, time.monotonic() + self.random.uniform(0.5, 5.0)))
+            self._live(min(until, time.monotonic() + self.random.uniform(*self._life_s)))
             self._end()
 
     def heal(self) -> None:
@@ -50,8 +59,9 @@ class Nemesis:
         self.broker.start()
 
     def _begin(self) -> bool:
-        armed = [fault for fault in (self._deadly(), self._harmless()) if fault]
-        self.broker.environment["TALLYSTICK_FAULTS"] = ",".join(armed)
+        if self._has_faults:
+            armed = [fault for fault in (self._deadly(), self._harmless()) if fault]
+            self.broker.environment["TALLYSTICK_FAULTS"] = ",".join(armed)
         try:
             self.broker.start()
         except BrokerFailed as failed:

@@ -24,3 +24,4 @@ def test_a_short_run_without_an_anomaly(durability: str, clients: list[str], tmp
     print(report)
     assert report.violations == []
     assert report.records and sum(report.committed.values())
+    assert report.verdict.transactions["ok"] == sum(report.committed.values())
