@@ -139,6 +139,11 @@ class SimulatedEnvironment:
         return sync.answer
 
     @property
+    def slices_waiting(self) -> int:
+        """How many wait for a turn of the loop."""
+        return len(self._slices._waiting)
+
+    @property
     def is_opening(self) -> bool:
         """Whether a log is being opened."""
         return any(not answer.done() for answer in self._openings)

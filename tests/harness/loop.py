@@ -74,6 +74,11 @@ class Scheduler:
         self._sequence += 1
         heappush(self._timers, (when, self._sequence, entry))
 
+    def timers_of(self, loop: "ProcessLoop") -> list[str]:
+        """What a process has called for a later time and not cancelled, by name."""
+        callbacks = [entry.callback for _, _, entry in self._timers if entry.loop is loop]
+        return [getattr(one, "__qualname__", repr(one)) for one in callbacks if one is not None]
+
     def run_until(self, future: "asyncio.Future[T]") -> T:
         """Run until a future of one of the loops is done. Raises `Stuck`."""
         ready = self.ready

@@ -10,6 +10,7 @@ from protocol.messages.group_offsets import (
 from protocol.messages.groups import FindCoordinatorRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.transactions import ListTransactionsRequest
+from tests.simulation.books import check_books
 from tests.simulation.broker_process import BrokerProcess
 from tests.simulation.clients.lookup import offset_at
 from tests.simulation.clients.reader import Reader
@@ -137,9 +138,9 @@ async def _read_offsets(world: World, session: Session, group: str) -> None:
 
 async def _check_memory(world: World, broker: BrokerProcess) -> None:
     """What requests and waits held is given back, soon."""
-    assert broker.node is not None and broker.server is not None
+    check_books(world, broker)
     deadline = world.scheduler.now + SETTLE_S
-    while found := list(left_over(broker.node, broker.server, world.network)):
+    while found := list(left_over(world, broker)):
         if world.scheduler.now > deadline:
             world.history.violations += [f"memory: {sentence}" for sentence in found]
             return

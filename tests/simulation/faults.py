@@ -9,6 +9,7 @@ from typing import Any
 
 from coordinator.runtime import Shard, ShardState
 from tests.harness.loop import ProcessDied
+from tests.simulation.books import check_books
 from tests.simulation.broker_process import BrokerProcess
 from tests.simulation.plan_faults import LOADING
 from tests.simulation.points import Points
@@ -77,6 +78,7 @@ class Faults:
         if self._over:
             return
         broker, world = self._broker, self._world
+        check_books(world, broker)
         if fault.kind in ("kill", "power", "failed sync") and (fault.operation or fault.kind == "failed sync"):
             self._armed.append((fault, [max(1, fault.count)]))
         elif fault.kind in ("kill", "power"):
