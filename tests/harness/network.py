@@ -177,6 +177,11 @@ class End(asyncio.Transport):
             self._last_arrival = max(self._last_arrival, sent_at + network.delay())
             peer.loop.call_at(self._last_arrival, peer._arrived, piece)
 
+    @property
+    def all_arrived_at(self) -> float:
+        """When what was sent so far has reached the peer, unless the line is cut before."""
+        return self._last_arrival
+
     def cut(self) -> None:
         """The line is cut: nothing more gets through either way, and both ends find out later."""
         self.network.count("network.cut")

@@ -13,6 +13,7 @@ from coordinator.groups.membership import Membership
 from tests.simulation.broker_process import BrokerProcess
 from tests.simulation.world import World
 
+
 def wrong_books(node: Node, server: Server) -> Iterator[str]:
     """Sentences about sums that are not what they should be."""
     requests, answers = server.requests, server.answers

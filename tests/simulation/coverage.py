@@ -26,6 +26,8 @@ EXPECTED = (
     "network.cut",
     "network.split",
     "network.delivered-again",
+    "network.twice-at-once",
+    "client.promised-twice",
     "broker.restarted",
     "client.slept",
     "client.died",

@@ -33,6 +33,7 @@ def draw(seed: int) -> Plan:
         any_subset=random.random() < 0.4,
         network=_network(random),
         repeat=random.choice((0.0, 0.0, 0.1, 0.3)),
+        twins=_of_its_own("twins", seed, 0.3, (0.1, 0.4)),
         final=random.choice(("", "stop", "kill", "power")) if not page_cache else random.choice(("", "stop", "kill")),
         clock_rate=random.choice((1.0, 1.0, 1.0, 0.5, 0.99, 1.01, 3.0)),
         clients=clients,
@@ -43,6 +44,12 @@ def draw(seed: int) -> Plan:
         ),
         settings=(*_settings(random), *_snapshots(Random(f"snapshots {seed}"))),
     )
+
+
+def _of_its_own(name: str, seed: int, chance: float, values: tuple[float, ...]) -> float:
+    """One of the values in some seeds, else 0. By a draw of its own, so that it changes no other."""
+    random = Random(f"{name} {seed}")
+    return random.choice(values) if random.random() < chance else 0.0
 
 
 def _has_classic(clients: tuple[ClientPlan, ...]) -> bool:

@@ -54,6 +54,8 @@ class Plan:
     repeat: float
     final: str
     """How the broker ends before the last look: "", "stop", "kill" or "power"."""
+    twins: float = 0.0
+    """How often a request is sent once more while it waits for its answer."""
     clock_rate: float = 1.0
     """How fast the wall clock goes, measured by the monotonic one."""
     clients: tuple[ClientPlan, ...] = ()

@@ -42,6 +42,8 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         yield replace(plan, duration_s=plan.duration_s / 2)
     if plan.final:
         yield replace(plan, final="")
+    if plan.twins:
+        yield replace(plan, twins=0.0)
     if plan.repeat:
         yield replace(plan, repeat=0.0)
     if plan.network != (calm := NetworkFaults(delay_s=plan.network.delay_s)):

@@ -27,6 +27,7 @@ class World:
         self.operations = 0
         self.hits: dict[str, int] = {}
         self.random = Random(plan.seed + 1)
+        self.twin_random = Random(f"twins of {plan.seed}")
         self.topic_ids: dict[str, bytes] = {}
         self.topic_names: dict[bytes, str] = {}
         self.points: list[Faults] = []

@@ -231,7 +231,7 @@ class TransactionalClient:
         while True:
             code = -1
             try:
-                answer = await self.session.ask(request, version, again=self._again)
+                answer = await self.session.ask(request, version, again=self._again, promised=lambda _: None)
                 code = max(codes(answer), key=lambda code: (code not in RETRIABLE and code != 0, code), default=0)
                 self.world.history.note(what, self.session.name, code)
             except NoAnswer:
@@ -265,9 +265,11 @@ class TransactionalClient:
         if commit:
             transaction.decided_at = time
         unanswered = False
+        promises: list[Any] = []
+        """Answers to second deliveries."""
         while True:
             try:
-                answer = await self.session.ask(request, self._end_version, again=self._again)
+                answer = await self.session.ask(request, self._end_version, again=self._again, promised=promises.append)
             except NoAnswer:
                 unanswered = True
                 await asyncio.sleep(0.02)
@@ -275,11 +277,12 @@ class TransactionalClient:
             code = answer.error_code
             self.world.history.note("ended", self.session.name, transaction.number, commit, code,
                                     answer.producer_epoch)  # fmt: skip
+            self._compare(answer, promises, commit=commit)
             if code == 0:
                 break
             self.world.hit(f"end.error-{code}")
             if code not in RETRIABLE:
-                if commit and not unanswered:
+                if commit and not unanswered and not promises:
                     transaction.outcome = False
                 if code == ErrorCode.TRANSACTION_ABORTABLE and commit:
                     raise Abortable("EndTxn")
@@ -292,6 +295,14 @@ class TransactionalClient:
             self._become((answer.producer_id, answer.producer_epoch))
         elif self._unsure:
             await self.claim(recover=True)
+
+    def _compare(self, answer: Any, promises: list[Any], *, commit: bool) -> None:
+        """Whoever asks twice is told the same, and what either is told is so."""
+        told = {(one.producer_id, one.producer_epoch) for one in (answer, *promises) if not one.error_code}
+        if len(told) > 1:
+            self.world.history.violation(f"{self.transactional_id} ended once, and its next identities are {told}")
+        if told and self.transaction is not None:
+            self.transaction.outcome = commit
 
     async def abort(self) -> None:
         """After `Abortable`. A transaction of which the broker knows nothing is refused: then a new identity helps."""

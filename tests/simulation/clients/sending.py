@@ -68,6 +68,15 @@ class Batch:
             write.offset = result.base_offset + delta if result.base_offset >= 0 else None
         return not result.error_code
 
+    def promised(self, result: PartitionProduceResponse, history: History) -> None:
+        """What is said of another delivery of it."""
+        for delta, write in enumerate(self.writes if not result.error_code else ()):
+            offset = result.base_offset + delta if result.base_offset >= 0 else None
+            if None not in (write.offset, offset) and write.offset != offset:
+                history.violation(f"record {write.number} was acknowledged at {write.offset} and at {offset}")
+            write.acked = True
+            write.offset = offset if write.offset is None else write.offset
+
 
 class Refused(Exception):
     """The broker refused a batch for good."""
@@ -166,9 +175,17 @@ class Sender:
         def repeated(sent: bool) -> None:
             batch.on_the_way(world.scheduler.now, sent=sent)
 
+        def promised(answer: Any) -> None:
+            result = answer.responses[0].partition_responses[0]
+            world.history.note("produced again", batch.place, batch.writes[0].number, result.error_code,
+                               result.base_offset)  # fmt: skip
+            batch.promised(result, world.history)
+
         batch.on_the_way(world.scheduler.now, sent=True)
         try:
-            return await self.session.begin(request, self.version, again=self.again, repeated=repeated)
+            return await self.session.begin(
+                request, self.version, again=self.again, repeated=repeated, promised=promised
+            )
         except NoAnswer:
             return None
 

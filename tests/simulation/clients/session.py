@@ -12,10 +12,11 @@ from protocol.framing import request_parts
 from tallystick.client.errors import ConnectionLost
 from tests.harness.heard import HeardConnection
 from tests.simulation.broker_process import PORT
+from tests.simulation.clients.twins import HOST, PATIENCE_S, Twins
 from tests.simulation.world import World
 
-PATIENCE_S = 10.0
-HOST = "10.0.0.1"
+Promised = Callable[[Any], None]
+"""Called with the answer to the second of two deliveries."""
 
 
 class NoAnswer(Exception):
@@ -29,6 +30,9 @@ class Session:
         self.world = world
         self.name = name
         self._connection: HeardConnection | None = None
+        self._twins = Twins(world)
+        self._seconds: dict[asyncio.Future[Any], tuple[asyncio.Task[Any], Promised]] = {}
+        """By the answer to the first delivery."""
 
     async def begin(
         self,
@@ -37,14 +41,20 @@ class Session:
         *,
         again: float = 0.0,
         repeated: Callable[[bool], None] = lambda sent: None,
+        promised: Promised | None = None,
     ) -> "asyncio.Future[Any]":
         """Send; the answer can be awaited with `finish`. Raises `NoAnswer` where there is no connection. `repeated` is
-        called with True when the network delivers the request once more, and with False when that is over."""
+        called with True when the network delivers the request once more, and with False when that is over. With
+        `promised` it may be sent twice at once."""
         self.world.operations += 1
         try:
-            answer = (await self._connected()).ask(request, version)
+            connection = await self._connected()
+            answer = connection.ask(request, version)
         except (ConnectionLost, OSError) as error:
             raise NoAnswer(str(error)) from error
+        if promised is not None and self._twins.draw(connection):
+            second = self._twins.ask(connection, answer, request, version, repeated)
+            self._seconds[answer] = self.world.loop.create_task(second), promised
         if again and self.world.random.random() < again:
             self._repeat(request, version, answer, repeated)
         return answer
@@ -65,7 +75,23 @@ class Session:
             raise NoAnswer(str(error)) from error
 
     async def finish(self, answer: "asyncio.Future[Any]", patience_s: float = PATIENCE_S) -> Any:
-        """The answer. Raises `NoAnswer`."""
+        """The answer, to the second delivery where there is none to the first. Raises `NoAnswer`."""
+        task, promised = self._seconds.pop(answer, (None, None))
+        if task is None or promised is None:
+            return await self._finish(answer, patience_s)
+        try:
+            found = await self._finish(answer, patience_s)
+        except NoAnswer:
+            found = None
+        second = await task
+        if second is not None:
+            self.world.hit("client.promised-twice")
+            promised(second)
+        if found is None and second is None:
+            raise NoAnswer("two deliveries, and no answer")
+        return second if found is None else found
+
+    async def _finish(self, answer: "asyncio.Future[Any]", patience_s: float) -> Any:
         patience = self.world.loop.call_later(patience_s, _give_up, answer)  # `wait_for` costs several times that
         try:
             return await answer
@@ -78,9 +104,17 @@ class Session:
         finally:
             patience.cancel()
 
-    async def ask(self, request: object, version: int, *, again: float = 0.0, patience_s: float = PATIENCE_S) -> Any:
+    async def ask(
+        self,
+        request: object,
+        version: int,
+        *,
+        again: float = 0.0,
+        patience_s: float = PATIENCE_S,
+        promised: Promised | None = None,
+    ) -> Any:
         """Send and wait. Raises `NoAnswer`."""
-        return await self.finish(await self.begin(request, version, again=again), patience_s)
+        return await self.finish(await self.begin(request, version, again=again, promised=promised), patience_s)
 
     async def insist(self, request: object, version: int) -> Any:
         """Send until there is a response, whatever it says. For requests that may be repeated at will."""
@@ -95,6 +129,7 @@ class Session:
         if self._connection is not None:
             self._connection.abort()
             self._connection = None
+        self._twins.drop()
 
     def _repeat(
         self, request: object, version: int, answer: "asyncio.Future[Any]", repeated: Callable[[bool], None]
