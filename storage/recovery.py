@@ -220,6 +220,28 @@ def _check(files: Files, folder: str, loaded: Loaded, first: int, recovery: Reco
         raise
 
 
+@dataclass(slots=True)
+class _Followed:
+    """How far the batches of a segment follow one another. No checksum covers the offset of a batch: one that jumps
+    over what was on the disk may be an earlier one, damaged, and what is no batch behind it is no torn tail."""
+
+    end_offset: int
+    whole_before: int
+    is_first: bool = True
+
+    def add(self, header: BatchHeader, segment: Segment) -> None:
+        led_there_by_index = self.is_first and segment.size_bytes > header.size
+        self.is_first = False
+        if led_there_by_index or not self.end_offset < self.whole_before <= header.base_offset:
+            self.end_offset = header.next_offset
+
+    def sure(self, segment: Segment) -> int:
+        """Where the segment ends for certain. What is whole and goes back in offsets is no torn tail either."""
+        for _, header, _ in segment.batches(segment.size_bytes, check=True):
+            return min(self.end_offset, header.base_offset)
+        return self.end_offset
+
+
 def _check_each(
     files: Files, folder: str, loaded: Loaded, first: int, recovery: Recovery, gaps_are_losses: bool
 ) -> None:
@@ -235,17 +257,19 @@ def _check_each(
             return
         found = segment.log.size()
         loaded.end_offset = segment.base_offset
+        followed = _Followed(segment.base_offset, recovery.whole_before)
         forget, last = True, None
         for header in segment.recover(from_offset):
             if forget:
                 epochs.truncate_end(header.base_offset)
                 forget = False
+            followed.add(header, segment)
             epochs.assign(header.leader_epoch, header.base_offset)
             loaded.end_offset, last = header.next_offset, header
         epochs.truncate_end(loaded.end_offset)
         if segment.size_bytes < found:
-            if loaded.end_offset < recovery.whole_before:
-                raise segment.damaged(segment.size_bytes, loaded.end_offset, "there is no whole batch")
+            if (end_offset := followed.sure(segment)) < recovery.whole_before:
+                raise segment.damaged(segment.size_bytes, end_offset, "there is no whole batch")
             lost = found - segment.size_bytes
             if recovery.repair:
                 _set_aside(files, segment, found)

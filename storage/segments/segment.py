@@ -232,9 +232,11 @@ class Segment(SegmentReading):
         # Of a batch that begins at `from_offset` the entry may be on the disk, and the time entry before it not.
         entry = self.offset_index.floor(OFFSET, from_offset - 1 - self.base_offset)
         position = entry[1] if entry is not None else 0
-        if position and next(self.batches(position, check=True), None) is None:
-            # The very batch the index leads to is damaged: only the beginning of the file is left to go by.
-            position = 0
+        if entry is not None and position:
+            first = next(self.batches(position, check=True), None)
+            if first is None or first[1].last_offset - self.base_offset != entry[0]:
+                # The very batch the index leads to is damaged: only the beginning of the file is left to go by.
+                position = 0
         self._restart(position)
         for _, header, _ in self.batches(self.size_bytes, check=True):
             self.note(placed_by(header))

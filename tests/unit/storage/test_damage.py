@@ -1,5 +1,6 @@
 """Damage is not a torn tail: what was known to be on the disk is never cut away, and never passed over."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -220,6 +221,29 @@ def test_any_damage_at_all_is_noticed_or_harmless() -> None:
         again = open_log(files, Recovery(recovery_point=40, clean=True))
         found, refused = readable(again)
         assert whole <= {*found, *refused}
+
+
+@pytest.mark.parametrize("recovery_point", [37, 40])
+@pytest.mark.parametrize("index_bytes", [150, 1 << 20])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("same_boot", [True, False])
+def test_no_damage_of_the_last_segment_is_cut_away(
+    recovery_point: int, index_bytes: int, clean: bool, same_boot: bool
+) -> None:
+    """A batch that passes for a later one, which no checksum tells, makes nothing behind it a torn tail."""
+    config = replace(CONFIG, index_interval_bytes=index_bytes)
+    log = filled(config, 40)
+    last = log.segments[-1]
+    path, known_bytes = last.path + ".log", last.size_bytes * (recovery_point - last.base_offset) // 10
+    for position in range(known_bytes):
+        for bit in (0x01, 0x80):
+            files = disk_of(log)
+            files.spoil(path, lambda content, at=position, bit=bit: content.__setitem__(at, content[at] ^ bit))
+            before = contents(files)
+            known = Recovery(recovery_point=recovery_point, clean=clean, same_boot=same_boot)
+            with contextlib.suppress(LogDamaged):
+                open_log(files, known, config)
+            assert contents(files) == before, f"byte {position}, bit {bit}"
 
 
 def log_again(log: SegmentLog) -> SegmentLog:
