@@ -227,17 +227,22 @@ class SimulatedDisk(NothingBeside):
 
     def damage(self, path: str, position: int) -> None:
         """One bit of a file that was synced is another."""
+        inode = self.inode(path)
+        assert all(position < written for written, _, _ in inode.pending), f"{path} is not synced"
+        assert inode.platter is None, f"of {path} two versions are there"
+        inode.content[position] ^= 1
+
+    def inode(self, path: str) -> Inode:
+        """The bytes of a file. It has to be there."""
         folder, name = self._parent(path)
         inode = folder.entries[name]
-        assert isinstance(inode, Inode) and not inode.pending, f"{path} is not synced"
-        inode.content[position] ^= 1
+        assert isinstance(inode, Inode), f"{path} is a folder"
+        return inode
 
     def spoil(self, path: str, change: Callable[[bytearray], object]) -> None:
         """The bytes of a file are others, as if nobody had ever written what was there."""
         folder, name = self._parent(path)
-        inode = folder.entries[name]
-        assert isinstance(inode, Inode), f"{path} is a folder"
-        spoilt = Inode(inode.content)
+        spoilt = Inode(self.inode(path).content)
         change(spoilt.content)
         folder.change({name: spoilt})
         folder.sync()

@@ -39,9 +39,10 @@ def wrong_books(node: Node, server: Server) -> Iterator[str]:
 def check_books(world: World, broker: BrokerProcess) -> None:
     """At the end and, as a fault is about to strike, in mid-run."""
     node, server = broker.node, broker.server
-    if broker.alive and node is not None and node.has_started and server is not None:
-        if server._services is node.services:  # else this process does not serve yet
-            world.history.violations += [f"books: {sentence}" for sentence in wrong_books(node, server)]
+    if not broker.alive or node is None or not node.has_started or server is None:
+        return
+    if server._services is node.services:  # else this process does not serve yet
+        world.history.violations += [f"books: {sentence}" for sentence in wrong_books(node, server)]
 
 
 def _compared(what: str, kept: int, counted: int) -> Iterator[str]:

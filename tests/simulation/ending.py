@@ -39,6 +39,10 @@ async def look(world: World, broker: BrokerProcess, faults: Faults) -> None:
     places = [(topic, index) for topic in TOPICS for index in range(world.plan.partitions)]
     for place in places:
         world.history.final[place] = await _read(world, session, place)
+    for place, base in world.history.vanished:
+        final = world.history.final.get(place)
+        if final is not None and place[0] not in world.history.compacted and final.log_start_offset <= base:
+            world.history.violation(f"of {place} a spoilt segment is gone, from {base}; it starts at {final}")
     groups = {group for one in world.history.transactions for group, _, _ in one.offsets}
     for group in sorted(groups | {group for group, _, _ in world.history.commits}):
         await _read_offsets(world, session, group)

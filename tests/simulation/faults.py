@@ -15,6 +15,7 @@ from tests.simulation.plan_faults import LOADING
 from tests.simulation.points import Points
 from tests.simulation.rot import rot
 from tests.simulation.shape import FaultPlan
+from tests.simulation.sick import BIT, UNREADABLE, Sick, fall_sick, wrong_patients
 from tests.simulation.world import World
 
 GROUPS_CHECKED_EVERY_S = 600
@@ -28,10 +29,12 @@ class Faults:
         self._world = world
         self._broker = broker
         self._armed: list[tuple[FaultPlan, list[int]]] = []
-        self._over = False
+        self._over = self._stopping = False
         self._down_s = 0.1
         self._rot: FaultPlan | None = None
         """Damage that the next start is to find."""
+        self._to_spoil: FaultPlan | None = None
+        self._sick: Sick | None = None
         self._ended = asyncio.Event()
         self._serving = asyncio.Event()
         self._serving.set()
@@ -58,6 +61,15 @@ class Faults:
         self._broker.disk.room_bytes = None
         self._broker.slow_disk = 0.0
 
+    async def heal(self) -> None:
+        """A log that was spoilt is put right, for which the broker has to be down."""
+        if self._sick is None:
+            return
+        node, history = self._broker.node, self._world.history
+        if self._broker.alive and node is not None and node.has_started:
+            history.violations += [f"spoilt: {sentence}" for sentence in wrong_patients(node, self._sick)]
+        await self.finally_end("kill")
+
     async def wait_until_serving(self) -> None:
         await self._serving.wait()
 
@@ -79,33 +91,40 @@ class Faults:
             return
         broker, world = self._broker, self._world
         check_books(world, broker)
-        if fault.kind in ("kill", "power", "failed sync") and (fault.operation or fault.kind == "failed sync"):
-            self._armed.append((fault, [max(1, fault.count)]))
-        elif fault.kind in ("kill", "power"):
-            self._die(fault)
-        elif fault.kind == "stop" and broker.alive and self._serving.is_set():
-            world.hit("fault.stop")
-            world.loop.create_task(self._stop())
+        if fault.kind in ("kill", "power", "stop", "failed sync"):
+            self._end(fault)
         elif fault.kind == "full" and broker.alive:
             world.hit("fault.full")
             broker.disk.room_bytes = int(fault.amount)
         elif fault.kind == "cut":
             for _ in range(fault.count):
                 world.network.cut_one()
-        elif fault.kind == "clock":
+        elif fault.kind in ("clock", "drift"):
             self._set_clock(fault)
-        elif fault.kind == "drift":
-            world.hit("fault.drift")
-            broker.clock.drift(fault.amount)
         elif fault.kind == "rot":
             self._rot = fault
+        elif fault.kind in (BIT, UNREADABLE):
+            self._to_spoil = fault
         elif fault.kind == "point" and self._points is not None:
             self._points.arm(fault)
 
+    def _end(self, fault: FaultPlan) -> None:
+        """An end of the broker, or something that leads to one, now or at a later operation of the disk."""
+        if fault.operation or fault.kind == "failed sync":
+            self._armed.append((fault, [max(1, fault.count)]))
+        elif fault.kind != "stop":
+            self._die(fault)
+        elif self._broker.alive and self._serving.is_set() and not self._stopping:
+            self._world.hit("fault.stop")
+            self._world.loop.create_task(self._stop())
+
     def _set_clock(self, fault: FaultPlan) -> None:
-        world = self._world
-        world.hit("fault.clock")
-        self._broker.clock.step(int(fault.amount * 1000))
+        world, clock = self._world, self._broker.clock
+        world.hit(f"fault.{fault.kind}")
+        if fault.kind == "drift":
+            clock.drift(fault.amount)
+            return
+        clock.step(int(fault.amount * 1000))
         if self._broker.alive and fault.amount >= GROUPS_CHECKED_EVERY_S:
             world.history.steps_ahead.append(world.history.note("clock set forward", fault.amount))
 
@@ -119,6 +138,10 @@ class Faults:
 
     def _look(self, operation: str, path: str) -> None:
         """Called before something is read from the disk, by the broker."""
+        sick = self._sick
+        if sick is not None and operation == "read" and sick.is_unreadable(path):
+            self._world.hit("fault.read-failed")
+            raise OSError(errno.EIO, "Input/output error", path)
         if self._armed and operation == "read":
             folder = path.partition("/")[0]
             if any(shard.name == folder and shard.state is ShardState.LOADING for shard in self._shards()):
@@ -167,6 +190,7 @@ class Faults:
         """An orderly end; a fault may still strike in the middle of it."""
         loop = self._broker.loop
         assert loop is not None
+        self._stopping = True
         done = asyncio.Event()
         self._world.history.note("stopping")
 
@@ -202,10 +226,23 @@ class Faults:
         self._world.history.ends.append(time)
         if how != "stop":
             self._world.history.crashes.append(time)
+        if node is not None and node.failure is not None and not self._world.plan.disk_fails:
+            self._world.history.violation(f"the broker ended by itself: {node.failure!r}")
         if how == "power" or (node is not None and node.failure is not None):
             self._world.history.losses.append(time)
         self._serving.clear()
+        self._stopping = False
         self._ended.set()
+
+    def _spoil_or_heal(self) -> None:
+        disk, fault = self._broker.disk, self._to_spoil
+        if self._over and self._sick is not None:
+            self._sick.heal(disk, self._world.history)
+            self._sick = None
+        if fault is not None and not self._over and (sick := fall_sick(disk, fault)) is not None:
+            self._world.hit(f"sick.{fault.kind}")
+            self._world.history.note("spoilt", sick.place, sick.path, sick.position)
+            self._sick, self._to_spoil = sick, None
 
     async def _restart_for_ever(self) -> None:
         while True:
@@ -216,6 +253,7 @@ class Faults:
             if self._rot is not None and not self._over and rot(self._broker.disk, self._rot) is not None:
                 self._world.hit(f"rot.{self._rot.operation}")
                 self._rot = None
+            self._spoil_or_heal()
             serving = self._broker.start()
             ended = self._world.loop.create_task(self._ended.wait())
             await asyncio.wait((serving, ended), return_when=asyncio.FIRST_COMPLETED)

@@ -197,6 +197,8 @@ class History:
         """See `Plan`."""
         self.steps_ahead: list[int] = []
         """When the clock was set so far forward that the broker looks at once for groups that nobody needs."""
+        self.vanished: list[tuple[Place, int]] = []
+        """Segments that the disk had spoilt, by their first offset, and that are gone."""
         self.final: dict[Place, FinalPartition] = {}
         self.final_offsets: dict[tuple[str, str, int], int] = {}
         self.violations: list[str] = []

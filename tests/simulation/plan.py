@@ -11,6 +11,7 @@ from tests.simulation.plan_clients import draw_clients
 from tests.simulation.plan_faults import draw_faults, draw_starts
 from tests.simulation.rot import draw_rot
 from tests.simulation.shape import LONG_MS, ClientPlan, FaultPlan, Plan
+from tests.simulation.sick import draw_sick
 
 __all__ = ["ClientPlan", "FaultPlan", "Plan", "draw"]
 
@@ -41,6 +42,7 @@ def draw(seed: int) -> Plan:
             *draw_faults(random, duration_s, page_cache, classic=_has_classic(clients)),
             *draw_rot(Random(f"rot {seed}"), duration_s),
             *draw_starts(Random(f"starts {seed}"), duration_s, page_cache),
+            *draw_sick(Random(f"sick {seed}"), duration_s),
         ),
         settings=(*_settings(random), *_snapshots(Random(f"snapshots {seed}"))),
     )

@@ -101,6 +101,16 @@ class Plan:
         )
 
     @property
+    def disk_fails(self) -> bool:
+        """Whether the disk may refuse a write or a sync, which ends the broker."""
+        return any(fault.kind in ("full", "failed sync", "point") for fault in self.faults)
+
+    @property
+    def spoils(self) -> bool:
+        """Whether the disk may return what was never written."""
+        return any(fault.kind == "bit" for fault in self.faults)
+
+    @property
     def has_points(self) -> bool:
         """Whether the broker is to have fault points."""
         return any(fault.kind == "point" for fault in self.faults)

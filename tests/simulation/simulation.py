@@ -76,6 +76,7 @@ async def live(world: World, broker: BrokerProcess) -> None:
     world.network.faults = NetworkFaults(delay_s=plan.network.delay_s)
     faults.end()
     world.closing = True
+    await faults.heal()
     await faults.wait_until_serving()
     _, late = await asyncio.wait(clients, timeout=FINISH_S) if clients else (set(), set())
     for task in late:

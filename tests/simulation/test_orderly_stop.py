@@ -91,5 +91,4 @@ def test_a_connection_that_a_stopping_broker_takes_is_noticed(monkeypatch: pytes
     plan = _plan(STOP_S - 0.0025)
     assert run(plan).violations == []
     monkeypatch.setattr(Server, "stop_accepting", _close_the_port_only)
-    (violation,) = run(plan).violations
-    assert "one flush at a time" in violation
+    assert any("one flush at a time" in violation for violation in run(plan).violations)

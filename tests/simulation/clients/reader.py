@@ -6,7 +6,7 @@ from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from protocol.records.batch import headers_in
+from protocol.records.batch import first_corrupt, headers_in
 from tallystick.client.reading import joined, visible_records
 from tests.simulation.clients.lookup import EARLIEST, offset_at
 from tests.simulation.clients.session import NoAnswer, Session
@@ -156,6 +156,14 @@ class Reader:
             ],
         )
 
+    def _whole(self, data: bytes) -> bytes:
+        """What stands before a batch whose checksum is wrong: a consumer shows nothing of that."""
+        corrupt = first_corrupt(data) if self.world.plan.spoils else None
+        if corrupt is None:
+            return data
+        self.world.hit("fetch.corrupt")
+        return data[:corrupt]
+
     def _take(self, place: Place, found: PartitionData, sent_at: int) -> list[tuple[Place, int, int]]:
         history = self.world.history
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -166,7 +174,7 @@ class Reader:
             self.world.hit(f"fetch.error-{found.error_code}")
             self._told.pop(place, None)
             return []
-        data = joined(found)
+        data = self._whole(joined(found))
         aborted = found.aborted_transactions or [] if self._committed_only else None
         position = self.positions[place]
         records: list[Any] = list(visible_records(data, aborted, position))
