@@ -11,7 +11,8 @@ Written from the specification and apart from the broker: it imports `protocol` 
 | `positions` | the rules for ListOffsets and DeleteRecords |
 | `outcomes` | the rules for the ends of transactions |
 | `identity`, `transitions` | a transactional id: its states, and what requests do to them |
-| `operations`, `possible` | from requests to transitions; all states that may be the case |
+| `operation`, `operations`, `writing` | from requests to transitions |
+| `possible` | all states that may be the case |
 | `group_offsets`, `generations` | the rules for offsets and members of classic groups |
 | `judge` | all rules |
 

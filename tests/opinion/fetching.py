@@ -17,6 +17,8 @@ class Asked(NamedTuple):
 
     offset: int
     max_bytes: int
+    read_epoch: int = -1
+    """The leader epoch that it read last, if it says so (KIP-320): then it may be out of range by that."""
 
 
 def check(evidence: Evidence) -> None:
@@ -42,7 +44,7 @@ def _asked(evidence: Evidence, exchange: Exchange, sessions: dict[int, dict[Plac
     for topic in request.topics:
         for one in topic.partitions:
             if (place := evidence.place(topic, one.partition)) is not None:
-                asked[place] = Asked(one.fetch_offset, one.partition_max_bytes)
+                asked[place] = Asked(one.fetch_offset, one.partition_max_bytes, one.last_fetched_epoch)
     if response.session_id:
         sessions[response.session_id] = asked
     return dict(asked)
@@ -78,7 +80,7 @@ def _check_fetch(evidence: Evidence, exchange: Exchange, asked: dict[Place, Aske
 
 def _check_error(evidence: Evidence, exchange: Exchange, place: Place, wanted: Asked, code: int) -> None:
     bounds = evidence.bounds.get(place)
-    if code != ErrorCode.OFFSET_OUT_OF_RANGE or bounds is None:
+    if code != ErrorCode.OFFSET_OUT_OF_RANGE or bounds is None or wanted.read_epoch >= 0:
         return
     start = latest_start(evidence, exchange, place)
     if start <= wanted.offset <= bounds.least_watermark(exchange.sent):

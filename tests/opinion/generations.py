@@ -41,6 +41,7 @@ def _check_joins(evidence: Evidence, joins: list[Exchange], begun: Begun) -> Non
     """What all members of a generation are told is the same; a later one has a higher number. A static member that
     comes back gets a new member id in the same generation, and may be its leader."""
     said: dict[int, tuple[object, ...]] = {}
+    lists: dict[int, set[str]] = {}
     static = any(one.request.group_instance_id for one in joins)
     for one in joins:
         answer = one.response
@@ -48,6 +49,12 @@ def _check_joins(evidence: Evidence, joins: list[Exchange], begun: Begun) -> Non
         if not evidence.circumstances.restarts and said.setdefault(answer.generation_id, told) != told:
             evidence.object("group.generation", one, f"generation {answer.generation_id} has two leaders or protocols")
         members = [member.member_id for member in answer.members]
+        for_good = any(tick < one.sent and number == answer.generation_id for tick, number in begun)
+        known = lists.get(answer.generation_id, set(members))
+        if members and for_good and not static and known != set(members):
+            evidence.object("group.members", one, f"generation {answer.generation_id} has two lists of members")
+        if members:
+            lists[answer.generation_id] = set(members)
         leads = answer.leader == answer.member_id and not static
         if len(set(members)) != len(members) or (leads and answer.member_id not in members):
             evidence.object("group.members", one, f"members {members} for {answer.member_id}")

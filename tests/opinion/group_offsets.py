@@ -50,6 +50,8 @@ def check(evidence: Evidence) -> None:
                 _check_unstable(evidence, exchange, key, pending[key])
             elif found.error_code == ErrorCode.NONE:
                 _check_offset(evidence, exchange, key, found, commits[key])
+                if _is_stable(exchange) and any(_is_open(evidence, one, exchange) for one in pending[key]):
+                    evidence.object("offsets.pending", exchange, f"{key}: an open transaction may still change it")
 
 
 def _fetched(evidence: Evidence, exchange: Exchange) -> Iterator[tuple[Key, Any]]:
@@ -123,7 +125,7 @@ def _end_of(evidence: Evidence, commit: Exchange) -> tuple[int, int]:
 
 def _check_offset(evidence: Evidence, exchange: Exchange, key: Key, found: Any, commits: list[Commit]) -> None:
     """It is one that was committed, and none that certainly came later was there already."""
-    stable = exchange.request.require_stable and exchange.version >= 7
+    stable = _is_stable(exchange)
     standing = [
         one
         for one in commits
@@ -145,6 +147,35 @@ def _check_unstable(evidence: Evidence, exchange: Exchange, key: Key, pending: l
     """Some transaction may still end either way."""
     if not any(one.sent < exchange.received and not _is_over(evidence, one, exchange.sent) for one in pending):
         evidence.object("offsets.unstable", exchange, f"{key}: nothing is pending")
+
+
+def _is_stable(exchange: Exchange) -> bool:
+    return bool(exchange.request.require_stable and exchange.version >= 7)
+
+
+def _is_open(evidence: Evidence, commit: Exchange, look: Exchange) -> bool:
+    """Whether the transaction of this commit was certainly open as long as the look took: nobody ended it, by name or
+    by coming back, and it was too young to time out."""
+    if commit.received > look.sent or evidence.circumstances.transactions_time_out:
+        return False
+    request = commit.request
+    if request.producer_id in evidence.operated or not _all_taken(commit):
+        return False
+    began_s, timeout_ms = 0.0, 0
+    for other in evidence.of("InitProducerId", "EndTxn"):
+        if other.request.transactional_id != request.transactional_id:
+            continue
+        if commit.sent < other.received and other.sent < look.received:
+            return False
+        if other.sent < commit.sent:
+            began_s = other.sent_s
+            timeout_ms = getattr(other.request, "transaction_timeout_ms", timeout_ms)
+    return look.received_s < began_s + timeout_ms / 1000
+
+
+def _all_taken(commit: Exchange) -> bool:
+    """Not a repetition of one that was refused by some partition, or not answered."""
+    return all(one.error_code == ErrorCode.NONE for topic in commit.response.topics for one in topic.partitions)
 
 
 def _is_over(evidence: Evidence, commit: Exchange, tick: int) -> bool:

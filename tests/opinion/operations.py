@@ -5,24 +5,18 @@ coordinator calls PRODUCER_FENCED is INVALID_PRODUCER_EPOCH in older versions an
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from protocol.errors import ErrorCode
-from protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
 from tests.opinion import transitions
-from tests.opinion.batches import joined
 from tests.opinion.evidence import Evidence, Place, Production
-from tests.opinion.identity import ANYTHING, IDLE, PREPARED, Identity, Kind
-from tests.opinion.producing import IMPLICIT, Verdict, refusals
-from tests.opinion.trace import PASSING, Exchange
+from tests.opinion.identity import IDLE, PREPARED, Identity, Kind
+from tests.opinion.operation import Operation, Results
+from tests.opinion.trace import Exchange
 from tests.opinion.transitions import FENCED, Answer, Result
+from tests.opinion.writing import produces
 
-Results = Callable[[Identity], Iterable[Result]]
 OFFSETS = "__consumer_offsets"
-NO_OPINION = PASSING | {ErrorCode.INVALID_GROUP_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
-BY_ID = 13
-"""From this version of Produce on topics have no names."""
 MEMBERSHIP = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 ABOUT_TOPICS = frozenset(
     {
@@ -35,66 +29,6 @@ ABOUT_TOPICS = frozenset(
 )
 NOT_ANY = ErrorCode.OPERATION_NOT_ATTEMPTED
 """A code that no request as a whole is answered with: its partitions have several."""
-
-
-@dataclass(slots=True, eq=False)
-class Operation:
-    """One request on an id; of a Produce, one partition of it."""
-
-    exchange: Exchange
-    observed: Answer | None
-    """None where there was no response."""
-    results: Results
-    claims: tuple[int, int] | None = None
-    """Of InitProducerId: the identity that it names."""
-    contended: bool = False
-    """Another request on the id was under way."""
-    _known: dict[Identity, tuple[Identity, ...]] = field(default_factory=dict)
-
-    def after(self, known: Identity) -> Iterator[Identity]:
-        """The states behind it, if it was answered as it was."""
-        seen = self.observed
-        assert seen is not None
-        if known.kind == Kind.ANYTHING:
-            yield self._adopted(seen)
-            return
-        if seen.code in NO_OPINION:
-            yield known
-            yield from self.unanswered(known)
-            return
-        if seen.code == ErrorCode.CONCURRENT_TRANSACTIONS and self.contended:
-            yield known
-        for answer, after in self.results(known):
-            if answer == seen or (answer.code == seen.code and -1 in (answer.producer_id, seen.producer_id)):
-                yield after
-
-    def unanswered(self, known: Identity) -> tuple[Identity, ...]:
-        """The states behind it, if nobody knows what it was answered. Partitions are then only possible."""
-        found = self._known.get(known)
-        if found is None:
-            found = self._known[known] = tuple(self._behind(known))
-        return found
-
-    def _behind(self, known: Identity) -> Iterator[Identity]:
-        if known.kind == Kind.ANYTHING:
-            return
-        for answer, after in self.results(known):
-            if after is ANYTHING or answer.code not in (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS):
-                if after != known:
-                    yield after
-            elif after.kind == Kind.ONGOING:
-                certain = known.certain if known.kind == Kind.ONGOING else frozenset()
-                yield after._replace(certain=certain)
-            elif after != known:
-                yield after
-
-    def _adopted(self, seen: Answer) -> Identity:
-        if seen.code != ErrorCode.NONE or seen.producer_id < 0:
-            return ANYTHING
-        if self.exchange.api == "InitProducerId":
-            timeout_ms = self.exchange.request.transaction_timeout_ms
-            return Identity(Kind.EMPTY, seen.producer_id, seen.epoch, timeout_ms=timeout_ms)
-        return ANYTHING
 
 
 def _wire(results: Iterable[Result], fenced_as: int) -> Iterator[Result]:
@@ -114,7 +48,7 @@ def operations_on(evidence: Evidence) -> dict[str, list[Operation]]:
                 if name:
                     found.setdefault(name, []).append(operation)
         elif exchange.api == "Produce" and exchange.request.transactional_id:
-            made = _produces(evidence, exchange, by_exchange)
+            made = produces(evidence, exchange, by_exchange)
             found.setdefault(exchange.request.transactional_id, []).extend(made)
     return found
 
@@ -163,7 +97,7 @@ def _add(evidence: Evidence, exchange: Exchange) -> Made:
 
 def _one_of(codes: set[int]) -> int:
     """The code that all partitions have; partitions that nobody knows make the others fail too."""
-    if codes & ABOUT_TOPICS or not codes:
+    if codes <= ABOUT_TOPICS:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return codes.pop() if len(codes) == 1 else NOT_ANY
 
@@ -228,101 +162,6 @@ def _end(evidence: Evidence, exchange: Exchange) -> Made:
     yield request.transactional_id, Operation(exchange, seen, results)
 
 
-def _produces(
-    evidence: Evidence, exchange: Exchange, productions: dict[tuple[int, Place], Production]
-) -> Iterator[Operation]:
-    headers = [
-        read_header(joined(partition.records))
-        for topic in exchange.request.topic_data
-        for partition in topic.partition_data
-        if len(joined(partition.records)) >= HEADER_SIZE
-    ]
-    producers = {(one.producer_id, one.producer_epoch) for one in headers if one.is_transactional}
-    for topic in exchange.request.topic_data:
-        name = topic.name or evidence.names.get(topic.topic_id, topic.topic_id.hex())
-        for partition in topic.partition_data:
-            production = productions.get((exchange.sent, (name, partition.index)))
-            data = joined(partition.records)
-            if len(data) >= HEADER_SIZE and not _asks_the_coordinator(read_header(data)):
-                continue
-            codes = [
-                one.error_code
-                for answered in (exchange.response.responses if exchange.response is not None else ())
-                for one in answered.partition_responses
-                if one.index == partition.index
-                and (answered.name == topic.name if exchange.version < BY_ID else answered.topic_id == topic.topic_id)
-            ]
-            seen = Answer(codes[0]) if codes else None
-            results = _writing(evidence, exchange, production, (name, partition.index), data, seen)
-            yield Operation(exchange, seen, _refused_as_a_whole if len(producers) > 1 else results)
-
-
-def _asks_the_coordinator(header: BatchHeader) -> bool:
-    return header.is_transactional and header.producer_id >= 0
-
-
-def _refused_as_a_whole(known: Identity) -> Iterator[Result]:
-    """The transactional batches of a request are of one producer."""
-    yield Answer(ErrorCode.INVALID_PRODUCER_ID_MAPPING), known
-
-
-def _writing(
-    evidence: Evidence,
-    exchange: Exchange,
-    production: Production | None,
-    place: Place,
-    data: bytes,
-    seen: Answer | None,
-) -> Results:
-    """A transactional batch: the coordinator first, unless the transaction is open there; then the partition."""
-    if len(data) < HEADER_SIZE:
-        return lambda known: [(seen, known)] if seen is not None else []
-    header = read_header(data)
-    verdicts = refusals(evidence, production) if production is not None else None
-    producer = (header.producer_id, header.producer_epoch)
-
-    def asked(known: Identity) -> Iterator[Result]:
-        if exchange.version >= IMPLICIT:
-            return transitions.added(known, producer, frozenset([place]), exchange.sent_s)
-        return transitions.verified(known, producer, place)
-
-    def results(known: Identity) -> Iterator[Result]:
-        if verdicts is None:
-            if seen is not None:
-                yield seen, known
-                yield from ((seen, after) for answer, after in asked(known) if answer.code == ErrorCode.NONE)
-            else:
-                yield from asked(known)
-            return
-        for one in verdicts:
-            if one.ongoing or one.offset >= 0 or one.code == ErrorCode.INVALID_PRODUCER_EPOCH:
-                yield Answer(one.code), known
-            if not one.ongoing:
-                for answer, after in asked(known):
-                    code = one.code if answer.code == ErrorCode.NONE else _told(answer.code, exchange.version)
-                    yield Answer(code), after
-        if _ended_meanwhile(verdicts):
-            yield Answer(ErrorCode.INVALID_TXN_STATE), known
-
-    return results
-
-
-def _ended_meanwhile(verdicts: list[Verdict]) -> bool:
-    """The producer's state changed while the request was under way: what was verified may not hold any more."""
-    return len(verdicts) > 1
-
-
-def _told(code: int, version: int) -> int:
-    """What the writer of a batch is told of the coordinator's refusal."""
-    if code == ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code == ErrorCode.TRANSACTION_ABORTABLE and version <= 10:
-        return ErrorCode.INVALID_TXN_STATE
-    if code == ErrorCode.CONCURRENT_TRANSACTIONS and version < IMPLICIT:
-        return ErrorCode.NOT_ENOUGH_REPLICAS
-    return code
-
-
 def _commit_offsets(evidence: Evidence, exchange: Exchange) -> Made:
     request, response = exchange.request, exchange.response
     place = offsets_partition(request.group_id, evidence.circumstances.offsets_partitions)
@@ -339,7 +178,7 @@ def _commit_offsets(evidence: Evidence, exchange: Exchange) -> Made:
         inside = known.kind not in IDLE and place in known.possible
         if inside and producer[0] == known.producer_id and producer[1] in epochs:
             yield from ((Answer(code), known) for code in taken)
-        if ends:  # the marker is in the offsets' log already, or not yet
+        if ends or producer[0] != known.producer_id:  # the offsets' log has a later marker of it, or not yet
             yield Answer(ErrorCode.INVALID_PRODUCER_EPOCH), known
         if exchange.version >= 5:
             asked = transitions.added(known, producer, frozenset([place]), exchange.sent_s)
@@ -379,6 +218,15 @@ def _described(one: Any) -> Results:
     return results
 
 
+def _aged(evidence: Evidence, exchange: Exchange) -> Made:
+    request = exchange.request
+
+    def results(known: Identity) -> Iterator[Result]:
+        yield Answer(ErrorCode.NONE), known.to(known.kind, epoch=request.epoch, last_epoch=-1)
+
+    yield request.transactional_id, Operation(exchange, Answer(ErrorCode.NONE), results)
+
+
 def offsets_partition(group: str, count: int) -> tuple[str, int]:
     """The partition of `__consumer_offsets` that a group lies in: Java's hash of its UTF-16 units."""
     found = 0
@@ -390,6 +238,7 @@ def offsets_partition(group: str, count: int) -> tuple[str, int]:
 
 
 MAKERS: dict[str, Callable[[Evidence, Exchange], Made]] = {
+    "Aged": _aged,
     "InitProducerId": _init,
     "AddPartitionsToTxn": _add,
     "AddOffsetsToTxn": _add_offsets,

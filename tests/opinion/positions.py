@@ -9,6 +9,7 @@ from tests.opinion.partition_log import PartitionLog
 from tests.opinion.trace import NEVER, Exchange
 
 LATEST, EARLIEST = -1, -2
+CONSUMER = -1
 
 
 def check(evidence: Evidence) -> None:
@@ -38,7 +39,7 @@ def _check_listed(evidence: Evidence, exchange: Exchange, place: Place, timestam
     least, most = bounds.least_watermark(exchange.sent), bounds.longest(exchange.received)
     if most == NEVER or log.begin > 0:
         return
-    committed = exchange.request.isolation_level == 1
+    committed = _is_committed_only(exchange)
     if timestamp == LATEST and not committed:
         if not least <= found.offset <= most:
             evidence.object("list.latest", exchange, f"{place}: {found.offset}, not within {least}..{most}")
@@ -54,13 +55,18 @@ def _check_listed(evidence: Evidence, exchange: Exchange, place: Place, timestam
         _check_at_time(evidence, exchange, place, timestamp, found)
 
 
+def _is_committed_only(exchange: Exchange) -> bool:
+    """Whether it asks for what is stable; who is no consumer is told the high watermark all the same."""
+    return bool(exchange.request.isolation_level == 1 and exchange.request.replica_id == CONSUMER)
+
+
 def _check_at_time(evidence: Evidence, exchange: Exchange, place: Place, timestamp: int, found: Any) -> None:
     """The first record that is not older, of what the reader may see."""
     log, bounds = evidence.log(place), evidence.bounds[place]
     if latest_start(evidence, exchange, place) > 0:
         return
     least, most = bounds.least_watermark(exchange.sent), bounds.longest(exchange.received)
-    committed = exchange.request.isolation_level == 1
+    committed = _is_committed_only(exchange)
     allowed = {
         _first_not_older(log, timestamp, log.last_stable(length) if committed else length)
         for length in [*log.bases, log.end]

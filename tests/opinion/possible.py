@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from protocol.errors import ErrorCode
 from tests.opinion.evidence import Evidence
 from tests.opinion.identity import NONE, Identity, Kind, by_itself, fenced
-from tests.opinion.operations import Operation, operations_on
+from tests.opinion.operation import Operation
+from tests.opinion.operations import operations_on
 from tests.opinion.trace import NEVER, Circumstances
 
 MOST = 4000

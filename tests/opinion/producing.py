@@ -29,6 +29,8 @@ class Verdict(NamedTuple):
     """A transaction of this very producer and epoch is open: the coordinator is not asked."""
     offset: int = -1
     """Of a repetition: where the first one stands."""
+    of_an_older: bool = False
+    """Of a repetition: others of the producer stand behind the first one."""
 
 
 def verdict(known: Producer | None, header: BatchHeader, *, implicit: bool) -> Verdict:
@@ -41,7 +43,7 @@ def verdict(known: Producer | None, header: BatchHeader, *, implicit: bool) -> V
     if same:
         for first, last, base in known.batches:
             if (first, last) == (header.base_sequence, header.last_sequence):
-                return Verdict(ErrorCode.NONE, ongoing, base)
+                return Verdict(ErrorCode.NONE, ongoing, base, base != known.batches[-1][2])
     if header.producer_epoch < known.epoch:
         return Verdict(ErrorCode.INVALID_PRODUCER_EPOCH, ongoing)
     if header.base_sequence != (known.next_sequence() if same else 0):
@@ -100,8 +102,8 @@ def refusals(evidence: Evidence, production: Production) -> list[Verdict] | None
         return [Verdict(ErrorCode.MESSAGE_TOO_LARGE, one.ongoing) for one in found]
     if _is_waited_for(evidence, production):
         found += [Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, one.ongoing) for one in found if not one.ongoing]
-    if circumstances.restarts:  # so many batches of a producer are remembered, or as few as one
-        found += [Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, one.ongoing) for one in found if one.offset >= 0]
+    if circumstances.restarts:  # behind one, a broker may remember no more than the last batch of a producer
+        found += [Verdict(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, one.ongoing) for one in found if one.of_an_older]
     return found
 
 

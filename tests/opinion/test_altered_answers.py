@@ -228,6 +228,7 @@ ALTERATIONS: list[Alteration] = [
     ("offsets.lost", "OffsetFetch", 1, of_group(committed_offset=-1, metadata="")),
     ("offsets.unknown", "OffsetFetch", 1, of_group(committed_offset=6)),
     ("offsets.unknown", "OffsetFetch", 0, of_group(committed_offset=5, error_code=0)),
+    ("offsets.pending", "OffsetFetch", 0, of_group(error_code=0)),
     ("offsets.old", "OffsetFetch", 2, of_group(committed_offset=5)),
     ("offsets.unstable", "OffsetFetch", 2, of_group(error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)),
     ("group.generation", "JoinGroup", 1, say(generation_id=9)),

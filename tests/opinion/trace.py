@@ -102,6 +102,14 @@ class Circumstances:
 
 
 @dataclass(frozen=True, slots=True)
+class Aged:
+    """In the place of a request: somebody gave an idle transactional id another epoch, by other means."""
+
+    transactional_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Objection:
     """A response that the model does not allow."""
 

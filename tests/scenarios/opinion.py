@@ -22,7 +22,8 @@ from tests.scenarios.places.sockets import KAFKA, Oracle
 
 BEHIND_ITS_BACK = ("damage", "lose", "fault")
 ENDS = ("crash", "power", "stop", "restart")
-AGES = ("advance", "clock")
+DAY_S = 86_400
+GROUPS_CHECKED_EVERY_S = 600
 
 
 def judged(scenario: Scenario) -> bool:
@@ -30,8 +31,7 @@ def judged(scenario: Scenario) -> bool:
     settings = scenario.settings
     loses = scenario.uses("power") and settings.get("tallystick.durability") == "page-cache"
     unverified = settings.get("transaction.partition.verification.enable") == "false"
-    aged = any(" has epoch " in step.text for step in scenario.steps)
-    return not (scenario.uses(*BEHIND_ITS_BACK) or loses or unverified or aged)
+    return not (scenario.uses(*BEHIND_ITS_BACK) or loses or unverified)
 
 
 def to_the_end(scenario: Scenario) -> Scenario:
@@ -50,21 +50,27 @@ def to_the_end(scenario: Scenario) -> Scenario:
 
 
 def circumstances_of(scenario: Scenario, version: int) -> Circumstances:
+    """What the story does to the broker that is no request."""
     changes = any("UpdateFeatures" in step.text for step in scenario.steps)
-    own = scenario.is_of_another_broker
-    ages = scenario.uses(*AGES) or own
+    own, seconds = scenario.is_of_another_broker, _passes_s(scenario)
     return Circumstances(
         restarts=scenario.uses(*ENDS),
-        forgets_producers=ages,
-        forgets_ids=ages,
-        forgets_offsets=ages,
-        forgets_groups=ages,
-        deletes_old_records=ages,
+        forgets_producers=own or seconds >= DAY_S,
+        forgets_ids=own or seconds >= 7 * DAY_S,
+        forgets_offsets=own or seconds >= 7 * DAY_S,
+        forgets_groups=own or seconds >= GROUPS_CHECKED_EVERY_S,
+        deletes_old_records=own or seconds > 0,
         transactions_time_out=scenario.uses("clock"),
         level=None if changes else version,
         longest_timeout_ms=int(scenario.settings.get("transaction.max.timeout.ms", "900000")),
         offsets_partitions=int(KAFKA["offsets.topic.num.partitions"]),
     )
+
+
+def _passes_s(scenario: Scenario) -> float:
+    """How much time the story lets pass, or sets the clock back by."""
+    words = [step.words for step in scenario.steps if step.text.startswith(("advance", "clock"))]
+    return sum(float(one[-2]) * engine.UNITS_S[one[-1]] for one in words)
 
 
 def of_ours(scenario: Scenario, version: int) -> list[Objection]:

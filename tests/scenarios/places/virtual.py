@@ -16,7 +16,7 @@ from tests.harness.environment import WALL_START_MS, WallClock
 from tests.harness.heard import HeardConnection
 from tests.harness.loop import ProcessDied, ProcessLoop, Scheduler, run_on
 from tests.harness.network import Network, NetworkFaults
-from tests.opinion.trace import Trace
+from tests.opinion.trace import Aged, Trace
 from tests.scenarios.engine import Engine
 from tests.scenarios.language import Scenario
 from tests.scenarios.places import meddling
@@ -135,6 +135,7 @@ class Virtual:
 
         loop.call_soon(begin)
         await done
+        self.trace.receive(self.trace.send("nobody", Aged(transactional_id, epoch), 0), epoch)
 
     async def restart(self) -> None:
         ended_by = self.scheduler.now + LONGEST_STOP_S
