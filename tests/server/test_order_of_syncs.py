@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from protocol.messages.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from protocol.messages.topics import DeleteTopicsRequest
 from protocol.records.record import NewRecord, build_batch
-from storage.checkpoints import LOG_START_OFFSETS
+from storage.checkpoints import LOG_START_OFFSETS, PARTITION_METADATA
 from tallystick import Broker
 from tests.server.wire import Wire, make_topic, produce
 
@@ -89,6 +90,43 @@ def test_a_record_is_synced_between_its_write_and_its_answer(tmp_path: Path) -> 
     log = "00000000000000000000.log"
     each = [f"{moment} {call} {log}" for call in ("write", "fdatasync") for moment in ("begin", "end")]
     assert of_files(calls_in(tmp_path / "trace"), log) == [*each, "answer"] * 3
+
+
+def test_the_first_record_has_its_names_synced_too(tmp_path: Path) -> None:
+    """The log's file, the folder it is in, and whose that is (`partition.metadata`)."""
+    records = bytes(build_batch([NewRecord(key=None, value=b"v", timestamp_ms=1)]))
+    with Broker(durability="fsync") as broker:
+        make_topic(broker, "t")
+        folder = broker.process.data.resolve().name
+        with Wire(broker) as wire, watched(broker, tmp_path / "trace"):
+            answer = wire.ask(produce("t", records), 9)
+            assert answer.responses[0].partition_responses[0].error_code == 0  # type: ignore[attr-defined]
+    calls = calls_in(tmp_path / "trace")
+    written = calls.index("end write 00000000000000000000.log")
+    synced = {call for call in calls[written : calls.index("answer", written)] if call.startswith("end f")}
+    assert synced >= {
+        "end fdatasync 00000000000000000000.log",
+        f"end fdatasync {PARTITION_METADATA}",
+        "end fsync t-0",
+        f"end fsync {folder}",
+    }
+
+
+def test_a_topic_is_deleted_on_the_disk_before_the_response(tmp_path: Path) -> None:
+    """And its folder is set aside after the record of it is there: a start finds no folder without its topic gone."""
+    with Broker(durability="fsync") as broker:
+        make_topic(broker, "t")
+        with Wire(broker) as wire, watched(broker, tmp_path / "trace"):
+            answer = wire.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000), 5)
+            assert answer.responses[0].error_code == 0  # type: ignore[attr-defined]
+    calls = calls_in(tmp_path / "trace")
+    (renamed,) = [call for call in calls if call.startswith("begin rename t-0.") and call.endswith("-delete")]
+    log = "00000000000000000000.log"
+    found = of_files(calls, log)
+    assert found[: found.index("answer")] == [
+        f"{moment} {call} {log}" for call in ("write", "fdatasync") for moment in ("begin", "end")
+    ]
+    assert calls.index(f"end fdatasync {log}") < calls.index(renamed)
 
 
 def test_a_file_and_its_name_are_synced_before_the_response(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ point. Meanwhile a file here and there is written to the disk though nobody asks
 the broker may live on for a moment, with a disk that takes and gives nothing.
 """
 
+import json
 import os
 import random
 import threading
@@ -13,7 +14,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from broker.disk.local_files import LocalFiles
 from broker.faults.points import POINTS
+from storage.checkpoints import FORMAT_FILE
 from tallystick.process import BrokerFailed, BrokerProcess
 from tests.chaos.forked_broker import is_frozen
 from tests.chaos.nemesis import COMMON, PASSES, struck_by
@@ -42,12 +45,23 @@ class PowerCuts:
             if time.monotonic() > until:
                 return
             healthy()
-            self.disk.come_back()
+            self._power_on()
 
     def heal(self) -> None:
-        self.disk.come_back()
+        self._power_on()
         self.broker.environment["TALLYSTICK_FAULTS"] = ""
         self._start()
+
+    def _power_on(self) -> None:
+        """The machine itself has not lost its power, and its boot is the same. The folder is told otherwise: the page
+        cache is not what the last broker has left."""
+        self.disk.come_back()
+        known = self.broker.data / FORMAT_FILE
+        if known.exists():
+            text = json.dumps(json.loads(known.read_text()) | {"boot_id": "before the power cut"})
+            files = LocalFiles(str(self.broker.data))
+            files.write_whole(FORMAT_FILE, text.encode())
+            files.close()
 
     def struck(self) -> Counter[str]:
         return struck_by(self.broker)

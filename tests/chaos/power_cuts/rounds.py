@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
+from tallystick.client.errors import KafkaError
 from tallystick.process import BrokerFailed
 from tests.chaos.power_cuts.cut_disk import CutDisk
 from tests.chaos.power_cuts.cuts import PowerCuts
@@ -128,8 +129,11 @@ def one_round(
     with Round(folder, durability=durability, file_system=file_system, seed=seed, syncs=syncs) as made:
         try:
             report = made.pass_by(seconds)
-        except (AssertionError, BrokerFailed) as wrong:
-            report = Report([str(wrong)], Verdict(), time.monotonic() - began, made.cuts.done, made.cuts.struck())
+        except (AssertionError, BrokerFailed, KafkaError) as wrong:
+            made.cuts.look_at_log()
+            report = Report(
+                [repr(wrong), *made.cuts.wrong], Verdict(), time.monotonic() - began, made.cuts.done, made.cuts.struck()
+            )
     if not report.violations:
         shutil.rmtree(folder)
     return report
