@@ -75,9 +75,9 @@ class PowerCuts:
 
     def _live(self) -> None:
         starts = self.broker.starts - self.broker.running
-        is_short = self.random.random() < 0.3
-        life_s = self.random.uniform(0.2, 1.2) if is_short else self.random.uniform(0.8, 3.0)
-        end = threading.Thread(target=self._end, args=(starts, life_s))  # for a start waits
+        is_start = self.random.random() < 0.3
+        life_s = self.random.uniform(0.2, 1.2) if is_start else self.random.uniform(0.3, 3.0)
+        end = threading.Thread(target=self._end, args=(starts, life_s, is_start))  # for a start waits
         end.start()
         try:
             if not self.broker.running:
@@ -95,17 +95,19 @@ class PowerCuts:
     def _stand_still(self) -> str:
         """Where this life is to stop for its cut; often nowhere."""
         point = self.random.choice(COMMON if self.random.random() < 0.7 else list(POINTS))
-        passes = self.random.choice(PASSES)
+        passes = self.random.choice(PASSES[:6])
         return f"{point}=freeze@{passes}" if self.random.random() < 0.5 else ""
 
-    def _end(self, starts: int, life_s: float) -> None:
-        """End the life that begins after so many starts."""
+    def _end(self, starts: int, life_s: float, is_start: bool) -> None:
+        """End the life that begins after so many starts. The time counts from when it serves, or from its start."""
         writes_back = self.random.choice((0.0, 0.0, 0.02, 0.2))
         lives_on_s = self.random.choice((0.0, 0.0, 0.05, 0.5))
         while self.broker.starts == starts:
             time.sleep(LOOK_S)
         deadline = time.monotonic() + life_s
         while self.broker.running and not is_frozen(self.broker.pid) and time.monotonic() < deadline:
+            if not is_start and not (self.broker.folder / "ready").exists():
+                deadline = time.monotonic() + life_s
             if self.random.random() < writes_back:
                 self._write_something_back()
             time.sleep(LOOK_S)
