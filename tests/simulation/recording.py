@@ -43,6 +43,11 @@ class Recording:
     known: list[bytes] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
+    def ended(self) -> History:
+        """All that clients knew in the end."""
+        history: History = pickle.loads(self.known[-1])[0]
+        return history
+
 
 def recorded(plan: Plan, root: str) -> Recording:
     """Run the plan over the real adapter in a folder that is not there yet."""

@@ -48,7 +48,7 @@ PLAN = Plan(
         ClientPlan("worker", "worker", 3, 0.0, (("version", 0), *CALM)),
         ClientPlan("idempotent", "source", 4, 0.0, (("topic", "a"), ("in_flight", 5))),
         ClientPlan("committer", "committer", 5, 0.0, (("number", 0),)),
-        ClientPlan("admin", "trims", 6, 0.0, (("chores", "trim"),)),
+        *(ClientPlan("admin", f"trims{seed}", seed, 0.03 * seed, (("chores", "trim"),)) for seed in range(1, 9)),
         ClientPlan("admin", "topics", 20, 0.0, (("chores", "topics"),)),
         ClientPlan("admin", "configs", 8, 0.0, (("chores", "configs"),)),
         ClientPlan("reader", "reader", 7, 0.0, (("topic", "a"), ("committed", True))),
@@ -97,6 +97,7 @@ def test_the_recording_has_all_that_an_adapter_does() -> None:
         ("tmp", "checkpoint"),
         ("new", "metadata"),
     }
+    assert len([event for event in found.ended().events if event[0] == "trimmed" and event[4] > 0]) > 3
     assert any(call.name == "unlink" and call.path == CLEAN_SHUTDOWN for call in found.calls)
     assert any(call.name == "rmdir" and call.path.endswith("-delete") for call in found.calls)
 
