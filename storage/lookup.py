@@ -28,7 +28,7 @@ class Unreadable:
 
     def __init__(self, log_name: str) -> None:
         self._log_name = log_name
-        self._base_offsets: set[int] = set()
+        self._base_offsets: frozenset[int] = frozenset()
         self.report: Callable[[str], None] | None = None
 
     @property
@@ -41,7 +41,7 @@ class Unreadable:
         if not self._base_offsets and self.report is not None:
             self.report(f"{self._log_name}: a lookup by time passes over the batch at {header.base_offset}: {error}")
         if len(self._base_offsets) < MOST_COUNTED:
-            self._base_offsets.add(header.base_offset)
+            self._base_offsets |= {header.base_offset}
 
 
 def headers_from(log: "Segments", index: int, position: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:

@@ -33,6 +33,7 @@ class DescribedTopics:
             known = self._topics[operations] = WeakKeyDictionary()
         found, count = known.get(topic), len(topic.partitions)
         if found is None or len(found.partitions) != count:
+            nodes, offline = [node_id], list[int]()  # of all: three lists each would be most of what is kept
             while len(self._partitions) < count:
                 begin = len(self._partitions)
                 self._partitions += [
@@ -40,8 +41,9 @@ class DescribedTopics:
                         partition_index=index,
                         leader_id=node_id,
                         leader_epoch=epoch,
-                        replica_nodes=[node_id],
-                        isr_nodes=[node_id],
+                        replica_nodes=nodes,
+                        isr_nodes=nodes,
+                        offline_replicas=offline,
                     )
                     for index in range(begin, min(begin + AT_ONCE, count))
                 ]

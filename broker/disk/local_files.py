@@ -141,7 +141,9 @@ class FilesBeside(_Folder):
     """See `storage.files.FilesBeside`."""
 
     def __init__(self, files: LocalFiles) -> None:
-        super().__init__(files.root, files.spares, files.regions, BESIDE_DESCRIPTORS)
+        # A log keeps its files: a thousand of them share what they can.
+        self.root, self.spares, self.regions = files.root, files.spares, files.regions
+        self._absolute = files._absolute
         self._files = files
         own = _OwnCache(self._absolute, files.spares, files.regions, most=BESIDE_DESCRIPTORS)
         self._own: _OwnCache | None = own

@@ -39,6 +39,8 @@ class PartitionOpener:
         self._store = store
         self._on_written = on_written
         self._make_partition = make_partition
+        # One for all partitions: there are thousands.
+        self._producer_expiration_ms = lambda: config.get_int("producer.id.expiration.ms")
 
     def beside(self) -> FilesBeside | None:
         """What to open a log with on another thread; None where that takes no time, and is done on the loop."""
@@ -90,7 +92,7 @@ class PartitionOpener:
             leader_epoch=self._epoch,
             config=config,
             now_ms=self._environment.wall_ms,
-            producer_expiration_ms=lambda: self._config.get_int("producer.id.expiration.ms"),
+            producer_expiration_ms=self._producer_expiration_ms,
             on_written=self._on_written,
             durable_appends=not self._config.page_cache,
         )

@@ -43,7 +43,7 @@ class Compactor:
         self._report = report
         self._path = f"{log.folder}/{CHECKPOINT}"
         self._running = False
-        self._damaged: set[int] = set()
+        self._damaged: frozenset[int] = frozenset()
         self._reported_to = 0
         self._work = Work(never)
         self.unreadable_batches = 0
@@ -108,7 +108,7 @@ class Compactor:
             self._reported_to = unreadable[-1][0] + 1
             self._report(f"{self._log.folder}: compaction cannot read the batch at {offset} and keeps it: {reason}")
         if done.damaged is not None:
-            self._damaged.add(done.damaged.segment.base_offset)
+            self._damaged |= {done.damaged.segment.base_offset}
             self._report(f"{done.damaged}; compaction leaves alone what begins there")
 
     def _last_batch_of(self, producer_id: int) -> LastBatch | None:

@@ -1,5 +1,7 @@
 """Deleted topics on their way out: the loop waits for no file system, and frees thousands of logs in many turns."""
 
+import gc
+import tracemalloc
 import weakref
 from pathlib import Path
 from threading import get_ident
@@ -47,6 +49,29 @@ def test_the_partitions_of_a_wide_topic_are_freed_in_slices() -> None:
         assert freed.most < 50
 
     with_node(story)
+
+
+def test_nothing_stays_in_memory_of_topics_that_are_gone(tmp_path: Path) -> None:
+    async def made_and_deleted(services: Services) -> None:
+        await services.topics.create([topic("wide", PARTITIONS)])
+        await services.topics.delete([DeleteTopicState(name="wide")])
+
+    async def story(services: Services) -> None:
+        await made_and_deleted(services)  # tables do not become smaller
+        tracemalloc.start()
+        try:
+            await made_and_deleted(services)
+            gc.collect()
+            before, _ = tracemalloc.get_traced_memory()
+            for _ in range(3):
+                await made_and_deleted(services)
+            gc.collect()
+            after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert after - before < 3 * PARTITIONS * 50
+
+    with_node(story, folder=tmp_path)
 
 
 def test_folders_are_moved_and_deleted_on_other_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
