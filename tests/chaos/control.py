@@ -9,7 +9,7 @@ from tests.chaos.nemesis import Nemesis
 from tests.chaos.run import SETTINGS, Chaos, Report
 from tests.harness.apache_kafka import ApacheKafka
 
-LIFE_S = (5.0, 20.0)
+LIFE_S = (1.0, 12.0)
 TAKEN = (
     "transaction.abort.timed.out.transaction.cleanup.interval.ms",
     "transaction.state.log.num.partitions",

@@ -39,6 +39,8 @@ class Nemesis:
         self.broker = broker
         self._has_faults = has_faults
         self._life_s = life_s
+        self._killed = False
+        """While it was frozen, in this life."""
         self.random = random.Random(seed)
         self.done: Counter[str] = Counter()
 
@@ -59,6 +61,7 @@ class Nemesis:
         self.broker.start()
 
     def _begin(self) -> bool:
+        self._killed = False
         if self._has_faults:
             armed = [fault for fault in (self._deadly(), self._harmless()) if fault]
             self.broker.environment["TALLYSTICK_FAULTS"] = ",".join(armed)
@@ -117,13 +120,14 @@ class Nemesis:
         else:
             self.broker.kill()
             self.done["SIGKILL while frozen"] += 1
+            self._killed = True
 
     def _is_frozen(self) -> bool:
         return is_frozen(self.broker.pid)
 
     def _end(self) -> None:
         if not self.broker.running:
-            self.done["died by a fault"] += 1
+            self.done["died by a fault"] += not self._killed
         elif self._is_frozen() or self.random.random() < 0.7:
             self.broker.kill()
             self.done["SIGKILL"] += 1
