@@ -178,7 +178,10 @@ def _fetched(evidence: Evidence, exchange: Exchange, sources: dict[Batch, Exchan
         try:
             batches = list(batches_in(joined(found.records)))
         except CorruptRecords as error:
-            evidence.object("fetch.bytes", exchange, f"{place}: {error}")
+            if evidence.circumstances.damages_records:
+                evidence.unjudged.add(place[0])
+            else:
+                evidence.object("fetch.bytes", exchange, f"{place}: {error}")
             continue
         for batch in batches:
             sources.setdefault(batch, exchange)

@@ -103,7 +103,7 @@ def wrong_stable(log: PartitionLog, high: int, stable: int, start: int) -> str:
     if stable > high:
         return f"last stable offset {stable} beyond the high watermark {high}"
     expected = max(log.last_stable(high), start)
-    if stable == expected or stable < log.begin:
+    if stable == expected or log.may_be_held_back(stable, start):
         return ""
     return f"last stable offset {stable} with high watermark {high}; the log says {expected}"
 
@@ -162,6 +162,9 @@ def _has_data(evidence: Evidence, exchange: Exchange, place: Place, wanted: Aske
     bounds = evidence.bounds[place]
     least = bounds.least_watermark(exchange.sent)
     if least > log.end or wanted.offset < log.begin or wanted.max_bytes <= 0 or exchange.request.max_bytes <= 0:
+        return False
+    start = latest_start(evidence, exchange, place)
+    if exchange.request.isolation_level and log.may_be_held_back(wanted.offset, start):
         return False
     seen = log.last_stable(least) if exchange.request.isolation_level else least
     return wanted.offset < seen and exchange.received < NEVER

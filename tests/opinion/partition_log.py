@@ -105,6 +105,11 @@ class PartitionLog:
                 self.transactions.append(made)
                 open_ones[header.producer_id] = made
 
+    def may_be_held_back(self, offset: int, start: int) -> bool:
+        """Whether a transaction that nobody has read of may hold what is stable back at `offset`: it began in front of
+        all that is known. DeleteRecords may have taken its records up to `start`, which ends no transaction."""
+        return offset < self.begin or (self.begin > 0 and offset <= max(self.begin, start))
+
     def last_stable(self, length: int) -> int:
         """The last stable offset where the high watermark is `length`."""
         found = self._stable.get(length)

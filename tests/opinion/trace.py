@@ -89,6 +89,8 @@ class Circumstances:
     """Groups that nobody needs are given up within the run, and begin again with their first generation."""
     deletes_old_records: bool = False
     """Records are older than topics keep them."""
+    damages_records: bool = False
+    """The disk returns what was never written: the broker sends it, and a consumer finds the checksum wrong."""
     transactions_time_out: bool = False
     """Its clock is not that of the trace: a transaction may time out at any moment."""
     level: int | None = None

@@ -95,6 +95,7 @@ class Plan:
             forgets_ids="transactional.id.expiration.ms" in dict(self.settings),
             forgets_offsets=self.forgets_offsets,
             forgets_groups=self.forgets_offsets or any(fault.kind == "clock" for fault in self.faults),
+            damages_records=self.spoils,
             transactions_time_out=moved,
             offsets_partitions=self.internal_partitions,
             settled=True,
