@@ -122,10 +122,11 @@ def main() -> int:
             for scenario in stories(options):
                 args = scenario, options.version
                 found = of_ours(*args) if kafka is None else of_kafka(kafka, *args)
+                declared = options.kafka and any(step.kafka for step in scenario.steps)
                 told += 1
-                odd += bool(found)
+                odd += bool(found) and not declared
                 for objection in found:
-                    print(f"{scenario.name}\n    {objection}", flush=True)
+                    print(f"{scenario.name}{' (declared)' * declared}\n    {objection}", flush=True)
         finally:
             if kafka is not None:
                 kafka.process.kill()
