@@ -6,6 +6,7 @@ the only ones that a simulation does not come by; `tests/chaos` and the tests of
 """
 
 from broker.faults.points import ANSWER, POINTS, REQUEST, Action
+from protocol.errors import ErrorCode
 from tests.simulation.plan_faults import APIS, OPERATIONS, START_MOMENTS
 from tests.simulation.rot import WAYS
 
@@ -40,6 +41,7 @@ EXPECTED = (
     "worker.slept",
     "worker.fenced",
     "group.joined",
+    "member.began-anew",
     "transaction.committed",
     "transaction.aborted",
     "transaction.given-up",
@@ -67,7 +69,11 @@ EXPECTED = (
     *(f"passed.{kind}{api}" for kind in (REQUEST, ANSWER) for api in APIS),
 )
 """Named states and faults; each has to be hit in a run of some hundred seeds."""
-STRUCK = (*(f"struck.{name}" for name in POINTS), *(f"fault.{operation}" for operation in RARE))
+STRUCK = (
+    *(f"struck.{name}" for name in POINTS),
+    *(f"fault.{operation}" for operation in RARE),
+    *(f"{what}.error-{ErrorCode.FENCED_INSTANCE_ID.value}" for what in ("join", "heartbeat", "TxnOffsetCommit")),
+)
 STRUCK_FROM = 5_000
 """In so many seeds each point is to have been struck, too."""
 

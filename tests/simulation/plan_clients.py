@@ -33,7 +33,7 @@ def draw_clients(random: Random, duration_s: float, seed: int) -> tuple[ClientPl
     _writers(random, clients)
     _transactional(random, clients)
     if random.random() < 0.35:
-        _workers(random, clients)
+        _workers(random, clients, Random(f"static {seed}"))
     if random.random() < 0.25:
         clients.add("committer", number=0)
     for _ in range(random.choice((1, 1, 2))):
@@ -93,10 +93,14 @@ def _transactional(random: Random, clients: _Clients) -> None:
             )
 
 
-def _workers(random: Random, clients: _Clients) -> None:
+def _workers(random: Random, clients: _Clients, static: Random) -> None:
+    """`static` draws which of them have a name in the group (KIP-345); now and then two have the same."""
     version = random.choice((0, 2, 2))
     zombie = random.choice((0.0, 0.0, 0.1))
-    for _ in range(random.choice((1, 2, 3))):
-        clients.add("worker", version=version, zombie=zombie, timeout_ms=random.choice((1000, 3000)))
+    named = static.random() < 0.4
+    for number in range(random.choice((1, 2, 3))):
+        instance = f"i{number if static.random() < 0.9 else 0}" if named and static.random() < 0.8 else ""
+        timeout_ms = random.choice((1000, 3000))
+        clients.add("worker", version=version, zombie=zombie, timeout_ms=timeout_ms, instance=instance)
     if not any(one.kind == "idempotent" and one.option("topic") == "a" for one in clients.made):
         clients.add("idempotent", topic="a", in_flight=5)

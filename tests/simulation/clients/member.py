@@ -1,5 +1,5 @@
 """A member of a classic group: join, sync, heartbeat, leave, and the offsets it begins at. The leader deals partitions
-out in turn.
+out in turn. A static member (KIP-345) has a name, `instance`, and takes its place again when it begins anew.
 """
 
 import asyncio
@@ -36,12 +36,19 @@ class Member:
     """See the head of this file."""
 
     def __init__(
-        self, world: World, session: Session, group: str, places: list[Place], session_timeout_ms: int
+        self,
+        world: World,
+        session: Session,
+        group: str,
+        places: list[Place],
+        session_timeout_ms: int,
+        instance: str | None = None,
     ) -> None:
         self.world = world
         self.session = session
         self.group = group
         self.member_id = ""
+        self.instance = instance
         self.generation = -1
         self._places = places
         self._session_timeout_ms = session_timeout_ms
@@ -54,6 +61,7 @@ class Member:
             session_timeout_ms=self._session_timeout_ms,
             rebalance_timeout_ms=1000,
             member_id=self.member_id,
+            group_instance_id=self.instance,
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="turns", metadata=SUBSCRIPTION)],
         )
@@ -80,6 +88,7 @@ class Member:
             group_id=self.group,
             generation_id=self.generation,
             member_id=self.member_id,
+            group_instance_id=self.instance,
             assignments=[
                 SyncGroupRequestAssignment(member_id=member, assignment=json.dumps(share).encode())
                 for member, share in shares.items()
@@ -96,13 +105,14 @@ class Member:
             return None
         owned = [(str(topic), int(partition)) for topic, partition in json.loads(answer.assignment or b"[]")]
         history.note("owns", self.session.name, self.member_id[-4:], self.generation, owned)
-        history.ownerships.append(Ownership(self.group, self.generation, self.member_id, tuple(owned), asked_at))
+        owner = self.instance or self.member_id
+        history.ownerships.append(Ownership(self.group, self.generation, owner, tuple(owned), asked_at))
         self.world.hit("group.joined")
         return owned
 
     async def _refused(self, what: str, code: int) -> None:
         self.world.hit(f"{what}.error-{code}")
-        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID):
             self.member_id = ""
         await asyncio.sleep(0.01)
 
@@ -136,7 +146,12 @@ class Member:
         if now - self._beat_at < self._session_timeout_ms / 4000:
             return True
         self._beat_at = now
-        request = HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.member_id)
+        request = HeartbeatRequest(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+        )
         try:
             code = (await self.session.ask(request, 3)).error_code
         except NoAnswer:
@@ -146,8 +161,14 @@ class Member:
             return False
         return True
 
+    def begin_anew(self) -> None:
+        """As a process that was started again, and knows its name alone."""
+        self.member_id = ""
+        self.world.hit("member.began-anew")
+
     async def leave(self) -> None:
-        request = LeaveGroupRequest(group_id=self.group, members=[MemberIdentity(member_id=self.member_id)])
+        identity = MemberIdentity(member_id="" if self.instance else self.member_id, group_instance_id=self.instance)
+        request = LeaveGroupRequest(group_id=self.group, members=[identity])
         try:
             await self.session.ask(request, 4)
         except NoAnswer:

@@ -183,7 +183,13 @@ class TransactionalClient:
         self._added.update(wanted)
 
     async def send_offsets(
-        self, group: str, offsets: dict[Place, int], *, generation: int = -1, member: str = ""
+        self,
+        group: str,
+        offsets: dict[Place, int],
+        *,
+        generation: int = -1,
+        member: str = "",
+        instance: str | None = None,
     ) -> None:
         """Raises `Abortable` or `Fatal`."""
         assert self.transaction is not None
@@ -211,6 +217,7 @@ class TransactionalClient:
             producer_epoch=self.producer[1],
             generation_id_or_member_epoch=generation,
             member_id=member,
+            group_instance_id=instance,
             topics=[TxnOffsetCommitRequestTopic(name=name, partitions=p) for name, p in topics.items()],
         )
         self.world.history.note("send offsets", self.session.name, group, sorted(offsets.items()))

@@ -27,7 +27,15 @@ class Worker:
         self._zombie = float(str(options["zombie"]))
         places = [("a", partition) for partition in range(world.plan.partitions)]
         session_timeout_ms = random.choice((300, 1000))
-        self._member = Member(world, Session(world, f"{plan.name}-member-0"), GROUP, places, session_timeout_ms)
+        self._member = Member(
+            world,
+            Session(world, f"{plan.name}-member-0"),
+            GROUP,
+            places,
+            session_timeout_ms,
+            str(options.get("instance") or "") or None,
+        )
+        self._restarts = Random(f"restarts {plan.seed}")
         self._reader = Reader(
             world, Session(world, f"{plan.name}-reader-0"), [], committed_only=True, with_session=random.random() < 0.5
         )
@@ -48,6 +56,8 @@ class Worker:
     async def run(self) -> None:
         """Generation after generation, until it is time to finish."""
         while not self._world.closing:
+            if self._member.instance and self._member.member_id and self._restarts.random() < 0.5:
+                self._member.begin_anew()
             owned = await self._member.join()
             if owned is None:
                 continue
@@ -98,7 +108,9 @@ class Worker:
             await self._perhaps_sleep()
             offsets = {place: self._reader.positions[place] for place, _, _ in found}
             member = self._member
-            await producer.send_offsets(GROUP, offsets, generation=member.generation, member=member.member_id)
+            await producer.send_offsets(
+                GROUP, offsets, generation=member.generation, member=member.member_id, instance=member.instance
+            )
             await self._perhaps_sleep()
             commit = random.random() < 0.9
             await producer.end(commit=commit)
