@@ -291,8 +291,10 @@ class Partition:
             return FetchedData([], high_watermark, stable, start, [] if read_committed else None)
         found = self.log.read_slice(offset, max_bytes, end_offset=bound, at_least_one=at_least_one, to_send=to_send)
         aborted = None
-        if read_committed:
-            aborted = self.derived.aborted.collect(offset, found.next_offset) if found.batches else []
+        if read_committed and found.batches:
+            aborted = self.derived.aborted.collect(offset, found.next_offset)
+        elif read_committed and max_bytes <= 0:
+            aborted = []
         return FetchedData(found.batches, high_watermark, stable, start, aborted)
 
     def offset_for_timestamp(

@@ -15,7 +15,8 @@ class FetchedData:
     last_stable_offset: int
     log_start_offset: int
     aborted: list[AbortedTransaction] | None
-    """None for read_uncommitted; else the transactions whose records a reader has to leave out, perhaps none."""
+    """None for read_uncommitted, and where the first batch has no room, as in Kafka; else the transactions whose
+    records a reader has to leave out, perhaps none."""
 
     @property
     def size_bytes(self) -> int:

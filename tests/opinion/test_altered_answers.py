@@ -17,7 +17,7 @@ from protocol.messages.fetch import AbortedTransaction
 from protocol.records.batch import read_header, seal
 from tests.opinion.judge import judge
 from tests.opinion.trace import Circumstances, Exchange, Trace
-from tests.scenarios.at_random import scenario
+from tests.scenarios.at_random.comparing import scenario
 from tests.scenarios.places import virtual
 
 STORY = """
@@ -81,7 +81,7 @@ CIRCUMSTANCES = Circumstances(level=2, offsets_partitions=3)
 @pytest.fixture(scope="module")
 def recorded() -> Trace:
     trace = Trace()
-    virtual.play(scenario(0, 2, STORY.strip().splitlines()), 2, trace)
+    virtual.play(scenario("altered", 2, STORY.strip().splitlines()), 2, trace)
     trace.now = lambda: 0.0
     return trace
 

@@ -40,8 +40,8 @@ SORTED = {
 }
 """Lists whose order Kafka leaves to a hash table."""
 OWN_ONLY = {"ListTransactionsResponse": "transaction_states", "ListGroupsResponse": "groups"}
-SUBSCRIPTION = bytes(6)
-"""A subscription of the consumer protocol, version 0, to no topic; the user's part follows, with its length."""
+SUBSCRIPTION = re.compile(rb"\0\0(\0\0\0.)(.*)\0\0\0.(.*)", re.DOTALL)
+"""A subscription of the consumer protocol, version 0: topics with their lengths, then the user's part with its own."""
 UNKNOWN_ID = bytes(15) + b"\x07"
 TIME_WINDOW_MS = 600_000
 
@@ -108,13 +108,24 @@ def _value(names: Names, field_name: str, value: object) -> str:
     if isinstance(value, bytes):
         if field_name == "topic_id":
             return topic_id(names, value)
-        return (
-            value.removeprefix(SUBSCRIPTION)[4:].decode() if value.startswith(SUBSCRIPTION) else value.decode("latin-1")
-        )
+        return _opaque(names, value)
     text = names.plain(str(value))
     if field_name in MEMBERS and value not in names.literals:
         return names.bound("M", value)
     return text if text and " " not in text else f'"{text}"'
+
+
+def _opaque(names: Names, value: bytes) -> str:
+    """Of a subscription its topics and what the user says; else what is there."""
+    found = SUBSCRIPTION.fullmatch(value)
+    if found is None:
+        return value.decode("latin-1")
+    topics, rest = [], found[2]
+    while rest:
+        size = 2 + int.from_bytes(rest[:2], "big")
+        topics.append(names.plain(rest[2:size].decode()))
+        rest = rest[size:]
+    return ",".join(topics) + (":" if topics else "") + found[3].decode()
 
 
 def number(names: Names, field_name: str, value: int) -> str:

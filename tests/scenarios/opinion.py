@@ -15,7 +15,8 @@ from pathlib import Path
 
 from tests.opinion.judge import judge
 from tests.opinion.trace import Circumstances, Objection, Trace
-from tests.scenarios import at_random, engine, record
+from tests.scenarios import engine, record
+from tests.scenarios.at_random import comparing, transactions
 from tests.scenarios.language import FOLDER, NotUnderstood, Scenario, Step, read, scenario_files
 from tests.scenarios.places import virtual
 from tests.scenarios.places.sockets import KAFKA, Oracle
@@ -93,8 +94,8 @@ def stories(options: argparse.Namespace) -> Iterator[Scenario]:
     """Those of the files, or those of the seeds."""
     if not options.files:
         for seed in range(options.start, options.start + options.count):
-            steps = at_random.Author(seed, options.version).story()
-            yield at_random.scenario(seed, options.version, steps)
+            steps = transactions.Author(seed, options.version).story()
+            yield comparing.scenario(f"seed {seed}", options.version, steps)
         return
     paths = scenario_files() if options.files == ["all"] else [FOLDER / name for name in options.files]
     for path in paths:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.scenarios.normalise import SUBSCRIPTION, Names
+from tests.scenarios.normalise import Names
 from tests.scenarios.requests import Literal, value_of
 
 Said = dict[str, Any]
@@ -134,7 +134,10 @@ def delete_records(words: list[str], said: Said, version: int, names: Names) -> 
 def join(words: list[str], said: Said, version: int, names: Names) -> Said:
     protocols = said.pop("protocols", ["range"])
     metadata = said.pop("metadata", "likes").encode()
-    metadata = SUBSCRIPTION + len(metadata).to_bytes(4, "big") + metadata
+    topics = [names.unique(str(topic)).encode() for topic in said.pop("subscribed", [])]
+    named = b"".join(len(topic).to_bytes(2, "big") + topic for topic in topics)
+    subscription = bytes(2) + len(topics).to_bytes(4, "big") + named
+    metadata = subscription + len(metadata).to_bytes(4, "big") + metadata
     said["protocols"] = [{"name": Literal(name), "metadata": metadata} for name in protocols]
     return {**said, **({"group_id": value_of(names, words[0])} if words else {})}
 

@@ -221,7 +221,7 @@ class _Attempt:
         session = self._view.session
         if session is not None and not _take_note(wanted, response) and self._view.incremental:
             return
-        if session is not None and response.records:
+        if session is not None and self._view.incremental and response.records:
             session.had_records(wanted)
         key = wanted.topic_id if wanted.topic_id != NO_TOPIC_ID else wanted.topic
         topic = topics.get(key)

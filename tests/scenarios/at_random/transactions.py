@@ -1,23 +1,9 @@
-"""Stories made up at random, run against us and a real Apache Kafka: the responses must be equal, field by field.
-
-    python -m tests.scenarios.at_random --version 2 --start 0 --count 400
-
-Clients of both protocols share one transactional id, two partitions and a group. They hold the identities they were
-given, and some that are out of date. A story ends at the first step that is answered otherwise. Nothing is kept of it:
-what it finds becomes a scenario.
+"""Stories of transactions: clients of both protocols share one transactional id, two partitions and a group. They hold
+the identities they were given, and some that are out of date.
 """
 
-import argparse
-import sys
-import tempfile
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from random import Random
-
-from tests.scenarios import engine
-from tests.scenarios.language import NotUnderstood, Scenario, Step
-from tests.scenarios.places import virtual
-from tests.scenarios.places.sockets import Oracle
 
 EPOCHS = (0, 0, 1, 1, 2, 3)
 VERSIONS: dict[int, dict[str, tuple[int, ...]]] = {
@@ -137,71 +123,3 @@ class Author:
         return (
             f"{client} EndTxn v{self.version('EndTxn')} {self.random.choice(('commit', 'commit', 'abort'))}{identity}"
         )
-
-
-def scenario(seed: int, cluster: int, steps: Sequence[str]) -> Scenario:
-    """As if it stood in a file."""
-    numbered = [Step(text, line) for line, text in enumerate(steps)]
-    return Scenario(Path("at-random.txt"), f"seed {seed}", [], 1, steps=numbered, versions=(cluster,), clients=cluster)
-
-
-def patiently(steps: Sequence[str], answers: Sequence[list[str]]) -> list[str]:
-    """The steps for Kafka, which makes a client retry where we hold its request (decision 0002)."""
-    return [
-        f"{step} until {answer[0].split()[1]}" if " InitProducerId " in step else step
-        for step, answer in zip(steps, answers, strict=True)
-    ]
-
-
-def is_declared(steps: Sequence[str], ours: Sequence[list[str]], theirs: list[str]) -> bool:
-    """Whether the last of these steps differs as a decision says it does."""
-    mine, there = ours[-1][0], theirs[0]
-    if " EndTxn v5 " in steps[-1]:
-        return "PRODUCER_FENCED" in mine and "NONE" in there  # 0008
-    repeated = any("log_append_time_ms" in line for answer in ours for line in answer)
-    return "OUT_OF_ORDER" in there and "NONE" in mine and repeated  # 0011
-
-
-def compare(kafka: Oracle, seed: int, cluster: int) -> list[str]:
-    """What Kafka answers otherwise, with what led to it."""
-    steps = Author(seed, cluster).story()
-    ours = virtual.play(scenario(seed, cluster, steps), cluster)
-    try:
-        theirs = kafka.play(scenario(seed, cluster, patiently(steps, ours)))
-    except NotUnderstood as error:
-        # An id that hangs there: a marker that was refused with INVALID_PRODUCER_EPOCH (KAFKA-19999).
-        return [] if "does not come to its end" in str(error) else [str(error)]
-    for last, (mine, there) in enumerate(zip(ours, theirs, strict=True)):
-        if sorted(mine) == sorted(there):  # tombstones of a group have no order
-            continue
-        if is_declared(steps[: last + 1], ours[: last + 1], there):
-            return []
-        before = [f"{step} | {' / '.join(answer)}" for step, answer in zip(steps[:last], ours[:last], strict=True)]
-        return [*before, steps[last], *mine, "Kafka " + there[0], *there[1:]]
-    return []
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.scenarios.at_random", description=__doc__)
-    parser.add_argument("--version", type=int, default=2, help="transaction.version of both clusters: 0 or 2")
-    parser.add_argument("--start", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    arguments = parser.parse_args()
-    engine.ATTEMPTS = 300
-    different = 0
-    with tempfile.TemporaryDirectory(prefix="at-random-") as folder:
-        kafka = Oracle(Path(folder), arguments.version)
-        kafka.process.start()
-        try:
-            for seed in range(arguments.start, arguments.start + arguments.count):
-                found = compare(kafka, seed, arguments.version)
-                different += bool(found)
-                print("\n    ".join([f"seed {seed}: {'otherwise' if found else 'equal, or as declared'}", *found]))
-        finally:
-            kafka.process.kill()
-    print(f"{arguments.count} stories, {different} undeclared differences")
-    return 1 if different else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
