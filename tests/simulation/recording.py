@@ -16,6 +16,7 @@ import pytest
 from tests.harness.disk import SimulatedDisk
 from tests.harness.page_cache import Folder
 from tests.harness.recording_os import Call, record
+from tests.opinion.trace import Exchange, Trace
 from tests.simulation import ending
 from tests.simulation.adapter import AdapterDisk
 from tests.simulation.broker_process import BrokerProcess
@@ -41,12 +42,36 @@ class Recording:
     before: Folder | None = None
     calls: list[Call] = field(default_factory=list)
     known: list[bytes] = field(default_factory=list)
+    trace: Trace = field(default_factory=Trace)
+    ticks: list[int] = field(default_factory=list)
+    """How much of the trace was there after each call: it is kept once."""
     violations: list[str] = field(default_factory=list)
 
     def ended(self) -> History:
         """All that clients knew in the end."""
         history: History = pickle.loads(self.known[-1])[0]
         return history
+
+    def keep(self, call: Call, world: World) -> None:
+        """A call was made."""
+        history, self.trace = world.history, world.history.trace
+        del history.trace
+        known = pickle.dumps((history, world.topic_ids, world.topic_names))
+        history.trace = self.trace
+        self.calls.append(call)
+        self.known.append(self.known[-1] if self.known and self.known[-1] == known else known)
+        self.ticks.append(self.trace.ticks)
+
+    def trace_at(self, index: int, now: Callable[[], float]) -> Trace:
+        """What had been sent and received by then, to go on with."""
+        ticks = self.ticks[index]
+        sent = [one for one in self.trace.exchanges if one.sent <= ticks]
+        exchanges = [
+            one if one.received <= ticks else Exchange(one.connection, one.request, one.version, one.sent, one.sent_s)
+            for one in sent
+        ]
+        apart_s = max((one.sent_s for one in sent), default=0.0) - now() + DOWN_MS / 1000
+        return Trace(lambda: now() + apart_s, exchanges, ticks)
 
 
 def recorded(plan: Plan, root: str) -> Recording:
@@ -63,14 +88,9 @@ def recorded_start(recording: Recording, index: int, disk: SimulatedDisk, root: 
 
 def _record(made: Recording, root: str, life: Callable[[World, BrokerProcess], Awaitable[None]]) -> Recording:
     async def watched(world: World, broker: BrokerProcess) -> None:
-        def keep(call: Call) -> None:
-            known = pickle.dumps((world.history, world.topic_ids, world.topic_names))
-            made.calls.append(call)
-            made.known.append(made.known[-1] if made.known and made.known[-1] == known else known)
-
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(SHARES, 2)  # so that one has several flushes to run
-            record(patch, root).listener = keep
+            record(patch, root).listener = lambda call: made.keep(call, world)
             broker.disk = cast(SimulatedDisk, AdapterDisk(root))
             await life(world, broker)
 
@@ -103,6 +123,7 @@ async def _come_back(world: World, broker: BrokerProcess, recording: Recording, 
     """The power is on again; until everything was looked at."""
     known: tuple[History, dict[str, bytes], dict[bytes, str]] = pickle.loads(recording.known[index])
     world.history, topic_ids, world.topic_names = known
+    world.history.trace = recording.trace_at(index, lambda: world.scheduler.now)
     world.closing = True
     broker.boots = recording.boots + 1
     broker.clock.step(DOWN_MS * broker.boots)

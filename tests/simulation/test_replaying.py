@@ -80,6 +80,7 @@ def torn_states() -> list[tuple[int, SimulatedDisk]]:
 
 
 def look_at_all(recording: Recording, cut: str, every: int) -> None:
+    assert recording.violations == []
     for index, disk in islice(distinct(recording.calls, cut, recording.before), list(CUTS).index(cut), None, every):
         assert violations(recording, index, disk) == [], f"{cut}, after call {index}: {recording.calls[index]}"
 
