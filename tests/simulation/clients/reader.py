@@ -5,9 +5,10 @@ from random import Random
 from typing import Any
 
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from protocol.records.batch import first_corrupt, headers_in
 from tallystick.client.reading import joined, visible_records
+from tests.simulation.clients.limits import Limits
 from tests.simulation.clients.lookup import EARLIEST, offset_at
 from tests.simulation.clients.session import NoAnswer, Session
 from tests.simulation.history import CameBack, Look, Place, Reading, Seen
@@ -63,6 +64,7 @@ class Reader:
         self._lost: dict[Place, int] = {}
         """Where the position is no part of the log any more → when it was requested."""
         self._max_bytes = max_bytes
+        self._limits = Limits(world, session.name, max_bytes)
         self._version = 13 if int(session.name[-1:].isdigit() and session.name[-1]) % 2 else 12
 
     def seek(self, positions: dict[Place, int]) -> None:
@@ -84,8 +86,10 @@ class Reader:
             self._reset.add(place)
         self._lost.clear()
         sent_at = self.world.history.time
+        request = self._request(max_wait_ms, min_bytes)
+        self._limits.draw(request)
         try:
-            answer = await self.session.ask(self._request(max_wait_ms, min_bytes), self._version)
+            answer = await self.session.ask(request, self._version)
         except NoAnswer:
             self._new_session()
             await asyncio.sleep(0.02)
@@ -94,6 +98,7 @@ class Reader:
             self.world.hit(f"fetch.error-{answer.error_code}")
             self._new_session()
             return []
+        self._check_limits(request, answer, sent_at)
         if self._with_session:
             self._session_id = answer.session_id
             self._session_epoch = self._session_epoch + 1 if answer.session_id else 0
@@ -111,6 +116,12 @@ class Reader:
         if refused:
             await asyncio.sleep(0.01)
         return shown
+
+    def _check_limits(self, request: FetchRequest, answer: FetchResponse, sent_at: int) -> None:
+        history = self.world.history
+        ended = any(event[0] in ("stopping", "broker ended") for event in history.events[sent_at:])
+        for sentence in self._limits.wrong(request, answer, ended):
+            history.violation(f"{self.reading.reader}: {sentence}")
 
     def _check_topic(self, topic_id: bytes, shown: list[tuple[Place, int, int]]) -> None:
         """A fetch by topic id returns nothing that was sent to a namesake."""
@@ -195,7 +206,8 @@ class Reader:
                 reset=place in self._reset,
             )
         )
-        self._reset.discard(place)
+        if records:
+            self._reset.discard(place)
         self.positions[place] = end
         shown = [(place, record.offset, _number_of(record)) for record in records]
         self.reading.seen += [Seen(time, place, offset, number) for _, offset, number in shown]
