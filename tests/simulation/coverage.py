@@ -23,6 +23,7 @@ EXPECTED = (
     "fault.drift",
     "rot.lost",
     *(f"rot.{way}" for way in WAYS),
+    "fault.power-on-page-cache",
     "sick.bit",
     "sick.unreadable",
     "fault.read-failed",

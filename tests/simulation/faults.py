@@ -13,6 +13,7 @@ from tests.simulation.books import check_books
 from tests.simulation.broker_process import BrokerProcess
 from tests.simulation.plan_faults import LOADING
 from tests.simulation.points import Points
+from tests.simulation.prefix import Logs, logs_on, no_prefixes
 from tests.simulation.rot import rot
 from tests.simulation.shape import FaultPlan
 from tests.simulation.sick import BIT, UNREADABLE, Sick, fall_sick, wrong_patients
@@ -34,6 +35,8 @@ class Faults:
         self._rot: FaultPlan | None = None
         """Damage that the next start is to find."""
         self._to_spoil: FaultPlan | None = None
+        self._before: Logs | None = None
+        """What was on the disk when it was last seen before a crash."""
         self._sick: Sick | None = None
         self._ended = asyncio.Event()
         self._serving = asyncio.Event()
@@ -181,6 +184,9 @@ class Faults:
             return
         self._world.hit(f"fault.{fault.kind}")
         self._down_s = fault.down_s
+        if self._world.plan.loses:
+            self._before = self._before or logs_on(self._broker.disk)
+            self._world.hit(f"fault.{fault.kind}-on-page-cache")
         if fault.kind == "kill" or (fault.kind == "point" and not fault.count):
             self._broker.kill()
         else:
@@ -234,6 +240,19 @@ class Faults:
         self._stopping = False
         self._ended.set()
 
+    async def _check_prefixes(self) -> None:
+        """When every log is open; until then it may be longer than what is right of it."""
+        broker = self._broker
+        process, node = broker.loop, broker.node
+        if self._before is None or process is None or node is None:
+            return
+        while process.alive and node.services.topics.to_open.any_left:
+            await asyncio.sleep(0.01)
+        if process.alive and self._before is not None:
+            found = no_prefixes(self._before, logs_on(self._broker.disk))
+            self._world.history.violations += [f"no prefix: {sentence}" for sentence in found]
+            self._before = None
+
     def _spoil_or_heal(self) -> None:
         disk, fault = self._broker.disk, self._to_spoil
         if self._over and self._sick is not None:
@@ -258,6 +277,7 @@ class Faults:
             ended = self._world.loop.create_task(self._ended.wait())
             await asyncio.wait((serving, ended), return_when=asyncio.FIRST_COMPLETED)
             if serving.done() and not self._ended.is_set():  # it may have died in the very moment
+                self._world.loop.create_task(self._check_prefixes())
                 self._world.history.serves.append(self._world.history.note("broker serves"))
                 self._world.hit("broker.restarted")
                 self._serving.set()

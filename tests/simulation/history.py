@@ -192,6 +192,8 @@ class History:
         self.losses: list[int] = []
         """When what was not synced could be lost: the power was cut, or the disk had failed."""
         self.commits: dict[tuple[str, str, int], Commit] = {}
+        self.loses = False
+        """See `Plan`. Then no promise is kept for certain."""
         self.forgets_producers_ms: int | None = None
         self.forgets_offsets = False
         """See `Plan`."""
@@ -212,8 +214,10 @@ class History:
         self.events.append(event)
         return self.time
 
-    def violation(self, text: str) -> None:
-        """A client saw with its own eyes what must not be."""
+    def violation(self, text: str, *, of_promise: bool = False) -> None:
+        """A client saw with its own eyes what must not be; `of_promise`: after what it was told."""
+        if of_promise and self.loses:
+            return
         self.note("violation", text)
         self.violations.append(text)
 

@@ -8,7 +8,7 @@ from random import Random
 
 from tests.harness.network import NetworkFaults
 from tests.simulation.plan_clients import draw_clients
-from tests.simulation.plan_faults import draw_faults, draw_starts
+from tests.simulation.plan_faults import draw_faults, draw_outages, draw_starts
 from tests.simulation.rot import draw_rot
 from tests.simulation.shape import LONG_MS, ClientPlan, FaultPlan, Plan
 from tests.simulation.sick import draw_sick
@@ -43,6 +43,7 @@ def draw(seed: int) -> Plan:
             *draw_rot(Random(f"rot {seed}"), duration_s),
             *draw_starts(Random(f"starts {seed}"), duration_s, page_cache),
             *draw_sick(Random(f"sick {seed}"), duration_s),
+            *(draw_outages(Random(f"outages {seed}"), duration_s) if page_cache else ()),
         ),
         settings=(*_settings(random), *_snapshots(Random(f"snapshots {seed}"))),
     )

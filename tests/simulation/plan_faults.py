@@ -111,6 +111,16 @@ def draw_starts(random: Random, duration_s: float, page_cache: bool) -> tuple[Fa
     return end, FaultPlan(kind(), at_s, moment, count, down_s=random.choice((0.01, 0.1, 0.5)))
 
 
+def draw_outages(random: Random, duration_s: float) -> tuple[FaultPlan, ...]:
+    """Power cuts where an acknowledgement means the page cache, in some runs. By a draw of its own."""
+    if random.random() >= 0.35:
+        return ()
+    return tuple(
+        FaultPlan("power", random.random() * duration_s, random.choice(("", "", *OPERATIONS)), random.choice((1, 2, 5)))
+        for _ in range(random.choice((1, 1, 2)))
+    )
+
+
 def _at_a_point(random: Random, duration_s: float, page_cache: bool, classic: bool) -> FaultPlan:
     text = _of_request(random, classic) if random.random() < 0.25 else _of_step(random, random.choice(_STEPS))
     text += f"@{random.choice((1, 1, 1, 1, 2, 3, 10))}"

@@ -107,6 +107,11 @@ class Plan:
         return any(fault.kind in ("full", "failed sync", "point") for fault in self.faults)
 
     @property
+    def loses(self) -> bool:
+        """Whether what was acknowledged may be lost: the power fails where an acknowledgement means the page cache."""
+        return self.page_cache and any(fault.kind == "power" for fault in self.faults)
+
+    @property
     def spoils(self) -> bool:
         """Whether the disk may return what was never written."""
         return any(fault.kind == "bit" for fault in self.faults)

@@ -20,6 +20,7 @@ class World:
         self.history = History()
         self.history.forgets_producers_ms = plan.forgets_producers_ms
         self.history.forgets_offsets = plan.forgets_offsets
+        self.history.loses = plan.loses
         self.history.trace.now = lambda: scheduler.now
         self.history.circumstances = plan.circumstances
         self.closing = False

@@ -86,5 +86,6 @@ class Committer:
         if not known.acked <= found.committed_offset <= known.sent:
             self._world.history.violation(
                 f"{self._group} stands at {found.committed_offset} in a-{partition}; {known.acked} was acknowledged and"
-                f" {known.sent} sent"
+                f" {known.sent} sent",
+                of_promise=True,
             )

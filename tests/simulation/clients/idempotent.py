@@ -51,7 +51,8 @@ async def run(world: World, plan: ClientPlan) -> None:
                 world.hit("producer.overtaken")
             elif world.history.forgets_producers_ms is None:
                 world.history.violation(
-                    f"{plan.name}: a producer that did everything right was refused: {ErrorCode(refused.code).name}"
+                    f"{plan.name}: a producer that did everything right was refused: {ErrorCode(refused.code).name}",
+                    of_promise=True,
                 )
             world.hit("producer.refused")
             producer = None

@@ -307,7 +307,9 @@ class TransactionalClient:
         """Whoever asks twice is told the same, and what either is told is so."""
         told = {(one.producer_id, one.producer_epoch) for one in (answer, *promises) if not one.error_code}
         if len(told) > 1:
-            self.world.history.violation(f"{self.transactional_id} ended once, and its next identities are {told}")
+            self.world.history.violation(
+                f"{self.transactional_id} ended once, and its next identities are {told}", of_promise=True
+            )
         if told and self.transaction is not None:
             self.transaction.outcome = commit
 

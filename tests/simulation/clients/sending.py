@@ -73,7 +73,9 @@ class Batch:
         for delta, write in enumerate(self.writes if not result.error_code else ()):
             offset = result.base_offset + delta if result.base_offset >= 0 else None
             if None not in (write.offset, offset) and write.offset != offset:
-                history.violation(f"record {write.number} was acknowledged at {write.offset} and at {offset}")
+                history.violation(
+                    f"record {write.number} was acknowledged at {write.offset} and at {offset}", of_promise=True
+                )
             write.acked = True
             write.offset = offset if write.offset is None else write.offset
 
