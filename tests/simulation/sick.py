@@ -40,7 +40,7 @@ class Sick:
     path: str
     position: int = 0
     before: bytes = b""
-    """The segment as it was."""
+    """The segment as it was, as far as it was known to be on the disk."""
 
     def is_unreadable(self, path: str) -> bool:
         return not self.before and path.startswith(self.path + "/") and path.endswith(".log")
@@ -73,7 +73,7 @@ def fall_sick(disk: SimulatedDisk, fault: FaultPlan) -> Sick | None:
     if fault.kind == UNREADABLE:
         return Sick(place, path.rpartition("/")[0])
     position = int(size * fault.amount)
-    sick = Sick(place, path, position, bytes(disk.inode(path).content))
+    sick = Sick(place, path, position, bytes(disk.inode(path).content[:size]))
     disk.damage(path, position)
     return sick
 
