@@ -18,6 +18,7 @@ from broker.network.listeners import Bound
 from broker.network.server import Server
 from broker.node import Node
 from broker.partitions.errors import AppendError
+from storage.checkpoints import UnreadableDataFolder
 from storage.log import StorageFailed
 from tests.harness.disk import SimulatedDisk, Watcher
 from tests.harness.environment import SimulatedEnvironment, SyncGate, WallClock
@@ -145,6 +146,11 @@ class BrokerProcess:
             services = await node.start({LISTENING[0].endpoint.listener: LISTENING[0].endpoint})
         except (StorageFailed, OSError, AppendError, CoordinatorError) as error:
             self._storage_failed(loop, error)
+            return
+        except UnreadableDataFolder as refused:
+            if not isinstance(refused.__cause__, OSError):
+                raise
+            self._storage_failed(loop, refused)  # the disk failed while the metadata was read: it is started again
             return
         server = self.server = Server(services, node.catalogue, LISTENING, node)
         await server.start()

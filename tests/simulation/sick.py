@@ -20,6 +20,8 @@ from tests.simulation.shape import FaultPlan
 
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 TOPICS = ("a", "b", "out", "c", *INTERNAL)
+OFFSET_BYTES, CHECKED_FROM = 8, 21
+"""Of a batch: the length of its first field, and where what the checksum covers begins."""
 BIT, UNREADABLE = "bit", "unreadable"
 
 
@@ -72,10 +74,20 @@ def fall_sick(disk: SimulatedDisk, fault: FaultPlan) -> Sick | None:
     place, path, size = wanted[fault.count % len(wanted)]
     if fault.kind == UNREADABLE:
         return Sick(place, path.rpartition("/")[0])
-    position = int(size * fault.amount)
-    sick = Sick(place, path, position, bytes(disk.inode(path).content[:size]))
+    before = bytes(disk.inode(path).content[:size])
+    position = _checked(before, int(size * fault.amount))
+    sick = Sick(place, path, position, before)
     disk.damage(path, position)
     return sick
+
+
+def _checked(content: bytes, position: int) -> int:
+    """`position`, or one behind it that a checksum covers: no checksum covers the offset of a batch, and one that is
+    too high is believed, by Kafka, too."""
+    for start, _ in headers_in(content):
+        if start <= position < start + OFFSET_BYTES:
+            return start + CHECKED_FROM
+    return position
 
 
 def _known_to_be_synced(disk: SimulatedDisk) -> Iterator[tuple[Place, str, int]]:
