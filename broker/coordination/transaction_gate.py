@@ -56,7 +56,6 @@ FEW = 4
 """Partitions that are looked for one by one."""
 _NOT_NOW = frozenset(
     {
-        ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
@@ -299,6 +298,4 @@ def _for_offset_commit(error: ErrorCode, version: int) -> ErrorCode:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < OFFSET_COMMIT_KNOWS_ABORTABLE_FROM:
         return ErrorCode.INVALID_TXN_STATE
-    if error is ErrorCode.NETWORK_EXCEPTION:
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return error
