@@ -16,9 +16,11 @@ from tests.opinion.operation import Operation
 from tests.opinion.operations import operations_on
 from tests.opinion.trace import NEVER, Circumstances
 
-MOST = 4000
+MOST = 1000
 """Configurations that are followed at once."""
+ANYBODY = (-1, -1)
 Configuration = tuple[Identity, frozenset[int]]
+"""Negative numbers count the requests for a new epoch without an answer that have given one."""
 
 
 @dataclass(slots=True)
@@ -30,17 +32,21 @@ class Follower:
     configurations: set[Configuration] = field(default_factory=lambda: {(Identity(), frozenset())})
     under_way: list[int] = field(default_factory=list)
     unanswered: list[int] = field(default_factory=list)
+    claims: list[int] = field(default_factory=list)
+    """Of those without an answer, those for a new epoch whoever has it now: each gives one, if at all, and which of
+    them does makes no difference."""
     too_many: bool = False
 
     def begin(self, index: int) -> None:
         """A request is sent."""
         one = self.operations[index]
         others = [other for other in self.under_way if self.operations[other].exchange is not one.exchange]
-        if others or self.unanswered:
+        if others or self.unanswered or self.claims:
             one.contended = True
             for other in others:
                 self.operations[other].contended = True
-        (self.under_way if one.observed is not None else self.unanswered).append(index)
+        without_answer = self.claims if one.claims == ANYBODY else self.unanswered
+        (self.under_way if one.observed is not None else without_answer).append(index)
 
     def end(self, index: int) -> bool:
         """A response is received; whether it is one that is allowed."""
@@ -70,6 +76,10 @@ class Follower:
         for index in self.unanswered:
             for state in self.operations[index].unanswered(known):
                 yield state, done
+        given = sum(number < 0 for number in done)
+        if given < len(self.claims):
+            for state in self.operations[self.claims[given]].unanswered(known):
+                yield state, (done if known.kind == Kind.ONGOING else done | {-1 - given})
         behind: set[str] = set()
         for index in self.under_way:
             one = self.operations[index]

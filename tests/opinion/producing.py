@@ -92,8 +92,8 @@ def refusals(evidence: Evidence, production: Production) -> list[Verdict] | None
         return None
     shortest, longest = bounds.shortest(exchange.sent), bounds.longest(exchange.received)
     if result is not None and result.error_code == ErrorCode.NONE and result.base_offset >= shortest:
-        shortest = longest = result.base_offset
-    if longest == NEVER or (circumstances.restarts and _may_be_lost(evidence, production)):
+        shortest = longest = result.base_offset  # whatever was in front of it then is there still
+    elif longest == NEVER or (circumstances.restarts and _may_be_lost(evidence, production)):
         return None
     implicit = batch.header.is_transactional and exchange.version >= IMPLICIT
     states = log.states_of(batch.header.producer_id, shortest, max(shortest, longest))
