@@ -9,8 +9,9 @@ Rule 3. So that half-received requests cannot wait for each other for ever, one 
 share (the overdraft) until its requests are dealt with. It is passed on when others wait and next to nothing came in a
 tenth of a second: what a client has sent while we did not read is there at once, and who sends no more waits for
 nothing. Otherwise each half-sent request would hold up all others until it is found stuck.
-Rule 4. Shares get smaller as connections come, and what they hold already does not. At twice the budget the connection
-that has made no progress for longest, of those that hold more than their share, is closed.
+Rule 4. Shares get smaller as connections come, and what they hold already does not. At twice the budget one of those
+that hold more than their share is closed: whoever has made no progress for longest though we read from it; where we
+read from none of them, whoever holds most.
 
 Answers
 Rule 5. They count while their client does not take them. They make further fetch answers small, and at the end of the
@@ -61,10 +62,14 @@ class MemoryBudget:
         if owner is self._overdraft:
             self._overdraft_progress += size_bytes
         while self.used_bytes >= OVERDRAWN * self.limit_bytes and len(self._held) > 1:
-            share = self._share
-            victim = next(owner for owner, held in self._held.items() if held >= share)
+            victim = self._victim()
             self.leave(victim)
             victim.expire("it holds more than its share of the memory for requests, which is used up")
+
+    def _victim(self) -> Holder:
+        share = self._share
+        silent = (one for one, held in self._held.items() if held >= share and one not in self._waiting)
+        return next(silent, None) or max(self._held, key=self._held.__getitem__)
 
     def give_back(self, owner: Holder, size_bytes: int) -> None:
         held = self._held.get(owner)

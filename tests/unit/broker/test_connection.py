@@ -295,6 +295,24 @@ def test_half_sent_requests_do_not_hold_up_a_whole_one() -> None:
     run(story())
 
 
+def test_a_client_that_is_not_read_is_not_closed_for_its_silence() -> None:
+    """It waits for the memory that silent clients hold: one of those goes."""
+
+    async def story() -> None:
+        host = FakeHost(budget_bytes=10_000)
+        whole = request(1, body=b"b" * 80_000)
+        silent, honest, greedy = host.connect(), host.connect(), host.connect()
+        deliver(silent[0], whole[:10_100])
+        deliver(honest[0], whole[:3_000])
+        deliver(honest[0], whole[3_000:6_000])
+        assert [transport.reading for _, transport in (silent, honest)] == [True, False]
+        deliver(silent[0], whole[10_100:10_200])
+        deliver(greedy[0], whole[:4_000])
+        assert [transport.closed for _, transport in (silent, honest, greedy)] == [True, False, False]
+
+    run(story())
+
+
 def test_a_client_that_sends_on_keeps_the_overdraft() -> None:
     async def story() -> None:
         host = FakeHost(budget_bytes=100_000)
