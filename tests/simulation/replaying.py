@@ -85,18 +85,24 @@ CUTS: dict[str, tuple[Callable[[], Replay], Callable[[int], Random]]] = {
 """What a power cut leaves: what it befalls, and the draws, by the number of calls before it."""
 
 
-def distinct(calls: list[Call], cut: str, before: Folder | None = None) -> Iterator[tuple[int, SimulatedDisk]]:
-    """The disk as a power cut leaves it after each call, with the index of the call. Of calls that leave the same, the
-    last one: then most was acknowledged. `before`: what was there before the first call."""
+def after_each(calls: list[Call], cut: str, before: Folder | None = None) -> Iterator[tuple[int, SimulatedDisk]]:
+    """The disk as a power cut leaves it after each call, with the index of the call. `before`: what was there before
+    the first one."""
     make, draws = CUTS[cut]
     replay = make()
     if before is not None:
         replay.disk.root = before.copy()
-    last: tuple[int, SimulatedDisk, bytes] | None = None
     for index, call in enumerate(calls):
         replay.do(call)
         found = replay.disk.after_power_cut(draws(index), any_subset=cut == "whatever comes" and index % 2 == 0)
         replay.disk.dead = False
+        yield index, found
+
+
+def distinct(calls: list[Call], cut: str, before: Folder | None = None) -> Iterator[tuple[int, SimulatedDisk]]:
+    """As `after_each`; of calls that leave the same, the last one: then most was acknowledged."""
+    last: tuple[int, SimulatedDisk, bytes] | None = None
+    for index, found in after_each(calls, cut, before):
         digest = sha256()
         _enter(digest, found.root)
         if last is not None and last[2] != digest.digest():

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.harness.disk import SimulatedDisk
 from tests.harness.network import NetworkFaults
 from tests.simulation.plan_clients import COMPACTED
 from tests.simulation.recording import Recording, recorded, recorded_start, violations
-from tests.simulation.replaying import CUTS, distinct
+from tests.simulation.replaying import CUTS, after_each, distinct
 from tests.simulation.shape import ClientPlan, FaultPlan, Plan
 
 SETTINGS = {
@@ -67,9 +68,9 @@ ALL_CALLS = {"create", "fdatasync", "fsync", "mkdir", "rename", "rmdir", "trunca
 
 
 @cache
-def recording() -> Recording:
+def recording(page_cache: bool = False) -> Recording:
     with tempfile.TemporaryDirectory() as folder:
-        return recorded(PLAN, folder + "/data")
+        return recorded(replace(PLAN, page_cache=page_cache), folder + "/data")
 
 
 def torn_states() -> list[tuple[int, SimulatedDisk]]:
@@ -106,6 +107,18 @@ def test_the_recording_has_all_that_an_adapter_does() -> None:
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_power_cut_after_any_call(cut: str) -> None:
     look_at_all(recording(), cut, EVERY)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_power_cut_after_an_orderly_stop(cut: str) -> None:
+    """With the page cache, too, all of it is on the disk then."""
+    found = recording(page_cache=True)
+    assert found.violations == []
+    stops = [index + 1 for index, call in enumerate(found.calls) if call.target == CLEAN_SHUTDOWN]
+    assert stops and all(str(found.calls[index]) == "fsync ." for index in stops)
+    for index, disk in after_each(found.calls, cut):
+        if index in stops:
+            assert violations(found, index, disk) == [], f"{cut}, after call {index}"
 
 
 @pytest.mark.parametrize("number", range(STARTS))
