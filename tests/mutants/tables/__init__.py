@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.tables import (
     answers,
     coordinator,
+    counted,
     disk,
     fencing,
     groups,
@@ -29,6 +30,7 @@ for _mutant in (
     *offsets.MUTANTS,
     *answers.MUTANTS,
     *reading.MUTANTS,
+    *counted.MUTANTS,
     *simulated.MUTANTS,
 ):
     assert _mutant.name not in MUTANTS, f"two mutants are called {_mutant.name!r}"
