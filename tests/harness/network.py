@@ -25,6 +25,8 @@ class NetworkFaults:
     """How often a piece takes fifty times as long."""
     split: float = 0.0
     """How often what was written arrives in two or three pieces."""
+    joined: float = 0.0
+    """How often it waits for what is written next, so that several writes arrive as one piece."""
     cut: float = 0.0
     """How many connections are going to be cut, after some hundreds or thousands of bytes."""
 
@@ -125,6 +127,8 @@ class End(asyncio.Transport):
         self.peer: End
         self.cut_after_bytes: int | None = None
         self._arrivals: deque[bytes] = deque()
+        self._joined: list[bytes] = []
+        """What was written and arrives as one piece."""
         self._last_arrival = 0.0
         self._unread_bytes = 0
         self._high = 64 << 10
@@ -166,6 +170,8 @@ class End(asyncio.Transport):
         network, peer = self.network, self.peer
         if not peer.loop.alive or not data:
             return
+        if network.faults.joined and self._joins(data):
+            return
         pieces = [data]
         if network.faults.split and network.random.random() < network.faults.split and len(data) > 1:
             at = network.random.randrange(1, len(data))
@@ -176,6 +182,26 @@ class End(asyncio.Transport):
             sent_at = max(network.scheduler.now, self.loop.wakes_at_s)  # what stands still sends when it wakes
             self._last_arrival = max(self._last_arrival, sent_at + network.delay())
             peer.loop.call_at(self._last_arrival, peer._arrived, piece)
+
+    def _joins(self, data: bytes) -> bool:
+        """Whether it arrives with what is on the way, or with what will be written in this turn."""
+        network, peer = self.network, self.peer
+        if self._joined:
+            self._joined.append(data)
+        elif network.random.random() < network.faults.joined:
+            self._joined.append(data)
+            sent_at = max(network.scheduler.now, self.loop.wakes_at_s)
+            self._last_arrival = max(self._last_arrival, sent_at + network.delay())
+            peer.loop.call_at(self._last_arrival, self._joined_arrived)
+        else:
+            return False
+        peer._unread_bytes += len(data)
+        return True
+
+    def _joined_arrived(self) -> None:
+        data, self._joined = b"".join(self._joined), []
+        self.network.count("network.joined")
+        self.peer._arrived(data)
 
     @property
     def all_arrived_at(self) -> float:
@@ -209,9 +235,9 @@ class End(asyncio.Transport):
             self._unread_bytes -= len(data)
             if isinstance(protocol, asyncio.BufferedProtocol):
                 while data and not self._lost:
-                    buffer = memoryview(protocol.get_buffer(len(data)))
-                    taken = min(len(buffer), len(data))
-                    buffer[:taken] = data[:taken]
+                    with memoryview(protocol.get_buffer(len(data))) as buffer:
+                        taken = min(len(buffer), len(data))
+                        buffer[:taken] = data[:taken]
                     protocol.buffer_updated(taken)
                     data = data[taken:]
             else:

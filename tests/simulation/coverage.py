@@ -31,6 +31,7 @@ EXPECTED = (
     *(f"fault.at-a-point.{action.value}" for action in Action),
     "network.cut",
     "network.split",
+    "network.joined",
     "network.delivered-again",
     "network.twice-at-once",
     "client.promised-twice",

@@ -57,6 +57,8 @@ class Write:
     """It was refused, for the partition had let in a later one of its producer first."""
     acks: int = -1
     tombstone: bool = False
+    padding: int = 0
+    """How many spaces stand behind its number."""
     sends: int = 0
     """How often it was sent, or delivered by a network that repeats."""
     first_sent_s: float = 0.0
@@ -192,6 +194,8 @@ class History:
         self.losses: list[int] = []
         """When what was not synced could be lost: the power was cut, or the disk had failed."""
         self.commits: dict[tuple[str, str, int], Commit] = {}
+        self.record_bytes = 0
+        """See `Plan`."""
         self.loses = False
         """See `Plan`. Then no promise is kept for certain."""
         self.forgets_producers_ms: int | None = None
@@ -239,6 +243,7 @@ class History:
         time = self.note("write", client, place, number, producer, sequence)
         made = Write(number, client, place, time, *producer, sequence, transaction, source, key)
         made.tombstone, made.acks = tombstone, acks
+        made.padding = self.record_bytes if number % 10 == 0 else 0
         self.writes.append(made)
         if transaction is not None:
             transaction.writes.append(made)

@@ -4,6 +4,7 @@ Swarm testing: each seed has only some of the faults and clients, so that one ki
 Clients are drawn in `plan_clients`, faults in `plan_faults`.
 """
 
+from dataclasses import replace
 from random import Random
 
 from tests.harness.network import NetworkFaults
@@ -32,7 +33,8 @@ def draw(seed: int) -> Plan:
         sync_s=random.choice((0.0005, 0.004, 0.02)),
         slow_disk=random.choice((0.0, 0.0, 0.05)),
         any_subset=random.random() < 0.4,
-        network=_network(random),
+        network=replace(_network(random), joined=_of_its_own("joined", seed, 0.3, (0.3, 1.0))),
+        record_bytes=int(_of_its_own("big", seed, 0.2, (3_000, 40_000, 150_000))),
         repeat=random.choice((0.0, 0.0, 0.1, 0.3)),
         twins=_of_its_own("twins", seed, 0.3, (0.1, 0.4)),
         final=random.choice(("", "stop", "kill", "power")) if not page_cache else random.choice(("", "stop", "kill")),

@@ -56,6 +56,8 @@ class Plan:
     """How the broker ends before the last look: "", "stop", "kill" or "power"."""
     twins: float = 0.0
     """How often a request is sent once more while it waits for its answer."""
+    record_bytes: int = 0
+    """How large some records of producers are, at most; 0 where none is large."""
     clock_rate: float = 1.0
     """How fast the wall clock goes, measured by the monotonic one."""
     clients: tuple[ClientPlan, ...] = ()

@@ -42,10 +42,12 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         yield replace(plan, duration_s=plan.duration_s / 2)
     if plan.final:
         yield replace(plan, final="")
-    if plan.twins:
-        yield replace(plan, twins=0.0)
-    if plan.repeat:
-        yield replace(plan, repeat=0.0)
+    calmer: tuple[Plan, ...] = (
+        replace(plan, record_bytes=0),
+        replace(plan, twins=0.0),
+        replace(plan, repeat=0.0),
+    )
+    yield from (one for one in calmer if one != plan)
     if plan.network != (calm := NetworkFaults(delay_s=plan.network.delay_s)):
         yield replace(plan, network=calm)
     if plan.partitions > 1:

@@ -21,6 +21,7 @@ class World:
         self.history.forgets_producers_ms = plan.forgets_producers_ms
         self.history.forgets_offsets = plan.forgets_offsets
         self.history.loses = plan.loses
+        self.history.record_bytes = plan.record_bytes if plan.segment_bytes >= 1 << 20 else 0
         self.history.trace.now = lambda: scheduler.now
         self.history.circumstances = plan.circumstances
         self.closing = False

@@ -105,7 +105,7 @@ def _record_of(write: Write, now_ms: int) -> NewRecord:
     number = b"%d" % write.number
     if write.tombstone:
         return NewRecord(key=write.key, value=None, timestamp_ms=now_ms, headers=(("number", number),))
-    return NewRecord(key=write.key, value=number, timestamp_ms=now_ms)
+    return NewRecord(key=write.key, value=number + b" " * write.padding, timestamp_ms=now_ms)
 
 
 def now_ms(world: World) -> int:
