@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from storage.checkpoints import CLEAN_SHUTDOWN
-from tests.harness.disk import SimulatedDisk
 from tests.harness.network import NetworkFaults
 from tests.simulation.plan_clients import COMPACTED
 from tests.simulation.recording import Recording, recorded, recorded_start, violations
@@ -73,11 +72,16 @@ def recording(page_cache: bool = False) -> Recording:
         return recorded(replace(PLAN, page_cache=page_cache), folder + "/data")
 
 
-def torn_states() -> list[tuple[int, SimulatedDisk]]:
-    """Some that a start has to cut something off of: spread over the recording."""
-    found = list(distinct(recording().calls, TORN))
-    apart = len(found) // (STARTS + 1)
-    return [found[apart * number] for number in range(1, STARTS + 1)]
+def start_that_cuts(number: int, folder: Path) -> Recording:
+    """A start of a torn disk that has to cut something off a log; the numbers are spread over the recording."""
+    torn = list(distinct(recording().calls, TORN))
+    first = len(torn) // (STARTS + 1) * (number + 1)
+    for attempt, (index, disk) in enumerate(torn[first:] + torn[:first]):
+        start = recorded_start(recording(), index, disk, str(folder / f"data-{attempt}"))
+        assert start.violations == []
+        if any(call.name == "truncate" and call.path.endswith(".log") for call in start.calls):
+            return start
+    raise AssertionError("no start had to cut anything")
 
 
 def look_at_all(recording: Recording, cut: str, every: int) -> None:
@@ -124,9 +128,6 @@ def test_a_power_cut_after_an_orderly_stop(cut: str) -> None:
 @pytest.mark.parametrize("number", range(STARTS))
 def test_another_one_after_any_call_of_the_start(number: int, tmp_path: Path) -> None:
     """A start that cuts something off a log, and the power goes again."""
-    index, disk = torn_states()[number]
-    start = recorded_start(recording(), index, disk, str(tmp_path / "data"))
-    assert start.violations == []
-    assert any(call.name == "truncate" and call.path.endswith(".log") for call in start.calls)
+    start = start_that_cuts(number, tmp_path)
     for cut in CUTS:
         look_at_all(start, cut, EVERY)
