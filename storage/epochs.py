@@ -22,6 +22,10 @@ class EpochCache:
     def latest(self) -> int:
         return self.entries[-1][0] if self.entries else -1
 
+    def first(self) -> int:
+        """The epoch of the first record there is."""
+        return self.entries[0][0] if self.entries else -1
+
     def assign(self, epoch: int, start_offset: int) -> bool:
         """A batch of this epoch starts here. True if that was news. Epoch -1 is none (KIP-101: unknown)."""
         if self.entries and epoch <= self.entries[-1][0]:

@@ -233,6 +233,9 @@ class Log(Protocol):
         """(epoch, end offset) for OffsetForLeaderEpoch: the largest known epoch <= the given one and the offset
         where the next one begins; (-1, -1) where nothing is known or the epoch lies in the future."""
 
+    def first_epoch(self) -> int:
+        """The epoch of the first batch, -1 in an empty log."""
+
     def latest_epoch(self) -> int:
         """The epoch of the last batch, -1 in an empty log."""
 

@@ -226,6 +226,9 @@ class MemoryLog:
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         return self._epochs.end_of(leader_epoch, self.end_offset)
 
+    def first_epoch(self) -> int:
+        return self._epochs.first()
+
     def latest_epoch(self) -> int:
         return self._epochs.latest()
 

@@ -54,19 +54,16 @@ class SegmentLog:
         self.start_offset, self.end_offset = found.start_offset, found.end_offset
         self.durable_offset = self.recovery_point = found.durable_offset
         self.recovery_notes = found.notes
-        self.unreadable = Unreadable(folder)
-        self.failed = self.closed = False
+        self.unreadable, self.failed, self.closed = Unreadable(folder), False, False
         self.on_sync_failed: Callable[[], object] | None = None  # on the thread whose sync it is
         self.replacement: CleanedSegment | None = None  # made by compaction, and about to take over
-        self.disposal = Disposal(files)
-        self._now_ms, self._epochs = now_ms, found.epochs
+        self.disposal, self._now_ms, self._epochs = Disposal(files), now_ms, found.epochs
         self._bases = [segment.base_offset for segment in found.segments]
         self._observers: list[LogObserver] = []
         self._flush: SegmentFlush | None = None
-        self._unsynced = Unsynced(found.unsynced)
+        self._unsynced, self._hints = Unsynced(found.unsynced), ReadHints()
         self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
         self._roll_after_ms = roll_age_ms(self.config, self.folder, self._bases[-1])
-        self._hints = ReadHints()
 
     @classmethod
     def open(
@@ -354,6 +351,9 @@ class SegmentLog:
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         return self._epochs.end_of(leader_epoch, self.end_offset)
+
+    def first_epoch(self) -> int:
+        return self._epochs.first()
 
     def latest_epoch(self) -> int:
         return self._epochs.latest()

@@ -148,8 +148,8 @@ async def _look_up(
 
 def _epoch_at_start(partition: Partition) -> int:
     """The epoch of the first record, or ours where there is none."""
-    epoch, end_offset = partition.log.epoch_end(0)
-    return epoch if epoch >= 0 and end_offset > partition.log_start_offset else partition.leader_epoch
+    epoch = partition.log.first_epoch()
+    return epoch if epoch >= 0 and partition.end_offset > partition.log_start_offset else partition.leader_epoch
 
 
 def _epoch_error(partition: Partition | None, known_epoch: int) -> ErrorCode:
