@@ -28,7 +28,7 @@ from protocol.messages.groups import (
 )
 from protocol.records.record import records_of
 from tests.attacks import wire
-from tests.attacks.wire import RETRIED, Link
+from tests.attacks.wire import RETRIED, RETRY_S, Link
 
 TOPIC = "honest"
 TRANSACTIONAL_TOPIC = "honest-transactions"
@@ -152,9 +152,12 @@ class Member(Loop):
     def prepare(self) -> None:
         wire.wait_for_coordinator(self.link, GROUP, 0)
         self.member_id, code = "", ErrorCode.MEMBER_ID_REQUIRED
+        deadline = time.monotonic() + RETRY_S
         while code in RETRIED | {ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS}:
             joined = self.link.request(_join(self.member_id), 5)
             self.member_id, code = joined.member_id or self.member_id, ErrorCode(joined.error_code)
+            if time.monotonic() > deadline:
+                raise Refused(f"JoinGroup: {code.name} for {RETRY_S:.0f} s")
         expect(code, "JoinGroup")
         self.generation = joined.generation_id
         assignment = SyncGroupRequestAssignment(member_id=self.member_id, assignment=b"all")

@@ -30,7 +30,8 @@ class Bounds:
     shown: list[tuple[int, int, int, int]] = field(default_factory=list)
     """(received, length, high watermark, sent) of responses."""
     looked: int = -1
-    """When the last request was sent that showed that nothing lies behind what is known."""
+    """When the last request was sent that showed that nothing lies behind what is known. A marker may, that nobody read
+    before the log was emptied: then the high watermark is farther on."""
     _ticks: list[int] = field(default_factory=list)
     _lengths: list[tuple[int, int]] = field(default_factory=list)
     _first_sent: list[int] = field(default_factory=list)
@@ -42,7 +43,7 @@ class Bounds:
         self._ticks = [one[0] for one in self.shown]
         lengths = accumulate((one[1] for one in self.shown), max)
         self._lengths = list(zip(lengths, accumulate((one[2] for one in self.shown), max), strict=True))
-        self.looked = max((one[3] for one in self.shown if one[2] >= log.end), default=-1)
+        self.looked = max((one[3] for one in self.shown if one[2] == log.end), default=-1)
         self._bases = [*log.bases, log.end]
         self._first_sent = list(accumulate(first_sent, max))
 

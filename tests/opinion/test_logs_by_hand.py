@@ -56,15 +56,15 @@ def log_of(*batches: bytes, counts: Sequence[int] = ()) -> bytes:
     return bytes(made)
 
 
-def look(trace: Trace, log: bytes, end: int, *, stable: int, index: int = 0) -> None:
+def look(trace: Trace, log: bytes, end: int, *, stable: int, index: int = 0, start: int = 0) -> None:
     """A reader of everything is shown the log."""
-    asked = FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
+    asked = FetchPartition(partition=index, fetch_offset=start, partition_max_bytes=1 << 20)
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic="t", partitions=[asked])])
     found = PartitionData(
         partition_index=index,
         high_watermark=end,
         last_stable_offset=stable,
-        log_start_offset=0,
+        log_start_offset=start,
         aborted_transactions=None,
         records=log,
     )
@@ -182,3 +182,11 @@ def test_an_empty_answer_does_not_come_early() -> None:
 )
 def test_groups_lie_where_java_puts_them(group: str, partition: int) -> None:
     assert offsets_partition(group, 50) == ("__consumer_offsets", partition)
+
+
+def test_a_marker_that_nobody_read_before_the_log_was_emptied_may_be_what_is_last() -> None:
+    trace = Trace()
+    look(trace, log_of(data(0)), 1, stable=0)
+    look(trace, b"", 2, stable=2, start=2)
+    look(trace, b"", 2, stable=2, start=2)
+    assert judge(trace, Circumstances()) == []
