@@ -84,14 +84,17 @@ def _add(evidence: Evidence, exchange: Exchange) -> Made:
              for one in topic.results_by_partition}  # fmt: skip
     seen = None if response is None else Answer(_one_of(codes - {ErrorCode.OPERATION_NOT_ATTEMPTED}))
     producer = (request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    yield request.v3_and_below_transactional_id, _adding(exchange, seen, producer, partitions)
+
+
+def _adding(
+    exchange: Exchange, seen: Answer | None, producer: tuple[int, int], partitions: frozenset[tuple[str, int]]
+) -> Operation:
     fenced_as = ErrorCode.INVALID_PRODUCER_EPOCH if exchange.version <= 1 else ErrorCode.PRODUCER_FENCED
-    yield (
-        request.v3_and_below_transactional_id,
-        Operation(
-            exchange,
-            seen,
-            lambda known: _wire(transitions.added(known, producer, partitions, exchange.sent_s), fenced_as),
-        ),
+    return Operation(
+        exchange,
+        seen,
+        lambda known: _wire(transitions.added(known, producer, partitions, exchange.sent_s), fenced_as),
     )
 
 
@@ -134,15 +137,8 @@ def _add_offsets(evidence: Evidence, exchange: Exchange) -> Made:
     request, response = exchange.request, exchange.response
     partitions = frozenset([offsets_partition(request.group_id, evidence.circumstances.offsets_partitions)])
     producer = (request.producer_id, request.producer_epoch)
-    fenced_as = ErrorCode.INVALID_PRODUCER_EPOCH if exchange.version <= 1 else ErrorCode.PRODUCER_FENCED
-    yield (
-        request.transactional_id,
-        Operation(
-            exchange,
-            None if response is None else Answer(response.error_code),
-            lambda known: _wire(transitions.added(known, producer, partitions, exchange.sent_s), fenced_as),
-        ),
-    )
+    seen = None if response is None else Answer(response.error_code)
+    yield request.transactional_id, _adding(exchange, seen, producer, partitions)
 
 
 def _end(evidence: Evidence, exchange: Exchange) -> Made:

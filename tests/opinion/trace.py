@@ -9,25 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from protocol.errors import ErrorCode
+from tests.harness.retriable import PASSES_BY_ITSELF
 
 NEVER = 1 << 62
-PASSING = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.UNSUPPORTED_VERSION,
-    }
-)
+PASSING = PASSES_BY_ITSELF | {ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.UNSUPPORTED_VERSION}
 """Errors on which there is no opinion; after one of them the request may have taken place all the same."""
 
 

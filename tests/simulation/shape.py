@@ -39,21 +39,21 @@ class FaultPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """See the head of this file."""
+    """See the head of this file. What has a default is calm weather."""
 
     seed: int
     duration_s: float
-    page_cache: bool
-    partitions: int
-    internal_partitions: int
     segment_bytes: int
     sync_s: float
-    slow_disk: float
-    any_subset: bool
     network: NetworkFaults
-    repeat: float
     final: str
     """How the broker ends before the last look: "", "stop", "kill" or "power"."""
+    page_cache: bool = False
+    partitions: int = 1
+    internal_partitions: int = 1
+    slow_disk: float = 0.0
+    any_subset: bool = False
+    repeat: float = 0.0
     twins: float = 0.0
     """How often a request is sent once more while it waits for its answer."""
     record_bytes: int = 0

@@ -19,15 +19,9 @@ def _plan(client_from_s: float) -> Plan:
     return Plan(
         seed=1,
         duration_s=0.5,
-        page_cache=False,
-        partitions=1,
-        internal_partitions=1,
         segment_bytes=6000,
         sync_s=0.02,
-        slow_disk=0.0,
-        any_subset=False,
         network=NetworkFaults(delay_s=0.005),
-        repeat=0.0,
         final="",
         clients=(
             ClientPlan("plain", "early", 2, 0.0, (("topic", "a"), ("acks", 1), ("in_flight", 1))),

@@ -32,15 +32,9 @@ CALM = (("zombie", 0.0), ("dies", 0.0), ("timeout_ms", 1000))
 PLAN = Plan(
     seed=1,
     duration_s=0.4,
-    page_cache=False,
-    partitions=1,
-    internal_partitions=1,
     segment_bytes=1500,
     sync_s=0.002,
-    slow_disk=0.0,
-    any_subset=False,
     network=NetworkFaults(delay_s=0.0002),
-    repeat=0.0,
     final="stop",
     clients=(
         ClientPlan("idempotent", "keys", 1, 0.0, (("topic", COMPACTED), ("in_flight", 1))),

@@ -100,15 +100,7 @@ class Joined:
         self._assigned: dict[Place, int | None] | None = {}
 
         async def start() -> Any:
-            consumer = AIOKafkaConsumer(
-                bootstrap_servers=bootstrap,
-                group_id=group,
-                isolation_level="read_committed",
-                auto_offset_reset="none",
-                enable_auto_commit=False,
-            )
-            await consumer.start()
-            consumer.assign([TopicPartition(*place) for place in places])
+            consumer = await _consumer(bootstrap, places, group)
             for place in places:
                 offset = await consumer.committed(TopicPartition(*place)) or 0
                 consumer.seek(TopicPartition(*place), offset)
@@ -137,6 +129,19 @@ class Joined:
         self._loop.begin(self._consumer.stop())
 
 
+async def _consumer(bootstrap: str, places: list[Place], group: str | None = None) -> Any:
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        isolation_level="read_committed",
+        auto_offset_reset="none",
+        enable_auto_commit=False,
+    )
+    await consumer.start()
+    consumer.assign([TopicPartition(*place) for place in places])
+    return consumer
+
+
 def _records(found: Mapping[TopicPartition, Any]) -> list[tuple[Place, int, bytes]]:
     return [
         ((place.topic, place.partition), record.offset, record.value)
@@ -152,14 +157,7 @@ class Reading:
         self._loop = Loop()
 
         async def start() -> Any:
-            consumer = AIOKafkaConsumer(
-                bootstrap_servers=bootstrap,
-                isolation_level="read_committed",
-                auto_offset_reset="none",
-                enable_auto_commit=False,
-            )
-            await consumer.start()
-            consumer.assign([TopicPartition(*place) for place in places])
+            consumer = await _consumer(bootstrap, places)
             for place in places:
                 consumer.seek(TopicPartition(*place), 0)
             return consumer

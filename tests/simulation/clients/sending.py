@@ -15,26 +15,12 @@ from protocol.messages.produce import (
     TopicProduceData,
 )
 from protocol.records.record import NewRecord, build_batch
+from tests.harness.retriable import PASSES_BY_ITSELF
 from tests.simulation.clients.session import NoAnswer, Session
 from tests.simulation.history import History, Place, Write
 from tests.simulation.world import World
 
-RETRIABLE = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-    }
-)
+RETRIABLE = PASSES_BY_ITSELF | {ErrorCode.CONCURRENT_TRANSACTIONS}
 IN_FLIGHT = 5
 TOPIC_IDS_SINCE = 13
 
