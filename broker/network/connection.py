@@ -10,18 +10,19 @@ Rule 5. A client that goes away cancels its waits, never the work: futures are c
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from types import CoroutineType
 from typing import Any, cast
 
 from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred
 from broker.api.context import ConnectionInfo
-from broker.api.dispatch import Call, Decoded, Encoded, UnsupportedApiVersions
+from broker.api.dispatch import Call, Decoded, UnsupportedApiVersions
 from broker.disk.file_region import CAN_SEND_FILES
 from broker.network.answer_sender import AnswerSender
 from broker.network.connection_host import ConnectionHost
 from broker.network.frame_buffers import FrameLease
 from broker.network.frame_reader import FrameReader
+from broker.network.outcomes import as_future, result_of
 from broker.network.pending_answer import AnswersInOrder, PendingAnswer
 from broker.process.eager import Finished
 from broker.process.logging import EventLog
@@ -70,7 +71,7 @@ class Connection(asyncio.BufferedProtocol):
         self.info.peer_host, self.info.peer_port = str(peer[0]), int(peer[1]) if len(peer) > 1 else 0
         refusal = self._host.connection_made(self)
         if refusal:
-            self._refuse(refusal)
+            self.refuse(refusal)
         elif refusal is not None:
             self.abort()
 
@@ -99,7 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._queued_bytes += self._reader.received(nbytes)
         except ProtocolError as error:
-            self._refuse(str(error))
+            self.refuse(str(error))
         self._advance()
 
     def pause_writing(self) -> None:
@@ -175,7 +176,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             call = self._host.dispatcher.read(self.info, frame)
         except ProtocolError as error:
-            self._refuse(str(error))
+            self.refuse(str(error))
         except UnsupportedApiVersions as answer:
             self._sender.add(answer.parts)
         else:
@@ -204,12 +205,11 @@ class Connection(asyncio.BufferedProtocol):
                     self._answer_in_turn(call, parts)
                     return
         except (ProtocolError, CloseConnection) as error:
-            self._refuse(str(error))
+            self.refuse(str(error))
         except StorageFailed as error:
-            self._host.storage_failed(error)
-            self.close()
+            self.storage_failed(error)
         except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
-            if parts := self._failed(call, error):
+            if parts := self.failed(call, error):
                 self._answer_in_turn(call, parts)
         else:
             self._begin_answer(PendingAnswer(call), result, call.weight(size_bytes))
@@ -234,22 +234,8 @@ class Connection(asyncio.BufferedProtocol):
             self._defer(answer, result.answer)
             return
         self._serial, self._serial_bytes = answer, size_bytes
-        self._serial_wait = wait = self._as_future(result)
+        self._serial_wait = wait = as_future(self._host, result)
         wait.add_done_callback(lambda done: self._serial_done(answer, done))
-
-    def _as_future(self, awaitable: Awaitable[Any]) -> "asyncio.Future[Any]":
-        if isinstance(awaitable, asyncio.Future):
-            return awaitable
-        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        try:
-            begun = self._host.begin(cast(Coroutine[Any, Any, Any], awaitable))
-        except Exception as error:  # noqa: BLE001  `_result_of` sorts them
-            done.set_exception(error)
-            return done
-        if not isinstance(begun, Finished):
-            return begun
-        done.set_result(begun.value)
-        return done
 
     def _serial_done(self, answer: PendingAnswer, done: "asyncio.Future[Any]") -> None:
         lease, self._serial_lease = self._serial_lease, None
@@ -257,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing:
             answer.drop(done)
         else:
-            result = self._result_of(answer, done)
+            result = result_of(self, self._host.dispatcher, answer, done)
             if isinstance(result, Decoded):
                 self._handle(answer.call, answer.request_bytes)
             elif isinstance(result, Deferred):
@@ -273,53 +259,18 @@ class Connection(asyncio.BufferedProtocol):
         self._wait_for(answer, awaitable)
 
     def _wait_for(self, answer: PendingAnswer, awaitable: Awaitable[Any]) -> None:
-        self._as_future(awaitable).add_done_callback(lambda done: self._deferred_done(answer, done))
+        as_future(self._host, awaitable).add_done_callback(lambda done: self._deferred_done(answer, done))
 
     def _deferred_done(self, answer: PendingAnswer, done: "asyncio.Future[Any]") -> None:
         if self._closing:
             answer.drop(done)
             return
-        result = self._result_of(answer, done)
+        result = result_of(self, self._host.dispatcher, answer, done)
         if isinstance(result, Deferred):
             self._wait_for(answer, result.answer)
             return
         self._order.known(answer, self._sender.add)
         self._advance()
-
-    def _result_of(self, answer: PendingAnswer, done: "asyncio.Future[Any]") -> Any:
-        """What a wait brought; encodes it where it is a response."""
-        answer.parts = []
-        try:
-            kind = type(result := done.result())  # asking whether it is an instance costs more
-            if kind is Encoded:
-                answer.parts = result.parts
-            elif kind is Deferred or kind is Decoded:
-                answer.parts = None
-            elif result is not NO_ANSWER:
-                try:
-                    answer.parts = answer.call.encode(result)
-                except LargeMessage:
-                    answer.parts, result = None, Deferred(self._host.dispatcher.encode(answer.call, result))
-        except (ProtocolError, CloseConnection) as error:
-            self._refuse(str(error))
-        except asyncio.CancelledError:
-            self._refuse("the broker is stopping")
-        except StorageFailed as error:
-            self._host.storage_failed(error)
-            self.close()
-        except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
-            answer.parts = self._failed(answer.call, error)
-        else:
-            return result
-        return None
-
-    def _failed(self, call: Call, error: Exception) -> list[Buffer]:
-        """A bug of ours: one traceback in the log; the client gets UNKNOWN_SERVER_ERROR, or is disconnected."""
-        _log.bug("request failed", error, **self._who(), api=call.entry.name)
-        parts = call.encode_failure()
-        if parts is None:
-            self.close()
-        return parts or []
 
     # ------------------------------------------------------------------ the socket
 
@@ -391,9 +342,23 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _refuse(self, reason: str) -> None:
+    def refuse(self, reason: str) -> None:
+        """Close a connection whose client did what it may not, and say why."""
         _log.warning("connection closed", **self._who(), reason=reason)
         self.close()
+
+    def storage_failed(self, error: StorageFailed) -> None:
+        """A disk refused a write: the process is to end."""
+        self._host.storage_failed(error)
+        self.close()
+
+    def failed(self, call: Call, error: Exception) -> list[Buffer]:
+        """A bug of ours: one traceback in the log; the client gets UNKNOWN_SERVER_ERROR, or is disconnected."""
+        _log.bug("request failed", error, **self._who(), api=call.entry.name)
+        parts = call.encode_failure()
+        if parts is None:
+            self.close()
+        return parts or []
 
     def _who(self) -> dict[str, Any]:
         info = self.info
