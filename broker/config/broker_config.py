@@ -11,8 +11,8 @@ from broker.config.listeners import Endpoint
 from broker.config.security_protocols import check_advertised, check_protocols, read_endpoints, read_protocol_map
 from broker.config.sources import ConfigError, read_environment, read_properties, read_settings
 from broker.config.topic_config import RecordChecks, TopicConfig
-from coordinator.cluster.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, Resolved, is_ignored
-from coordinator.cluster.config_types import ConfigKey, ConfigSource, ConfigValue, InvalidConfig, Scope
+from coordinator.cluster.keys.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, Resolved, is_ignored
+from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigValue, InvalidConfig, Scope
 from protocol.records.compression import Bounds
 
 __all__ = ["BrokerConfig", "ConfigError"]

@@ -6,7 +6,7 @@ Nothing here opens a file or reads the environment: the texts are handed in.
 
 from collections.abc import Iterable, Mapping
 
-from coordinator.cluster.config_keys import BROKER_KEYS, is_ignored
+from coordinator.cluster.keys.config_keys import BROKER_KEYS, is_ignored
 
 
 class ConfigError(Exception):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from coordinator.cluster.config_types import ConfigValue
+from coordinator.cluster.keys.config_types import ConfigValue
 from protocol.records.compression import DEFAULT_BOUNDS, Bounds
 from storage.log import LogConfig
 

@@ -9,15 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from coordinator.cluster.config_keys import (
-    BROKER_KEYS,
-    CLIENT_METRICS_KEYS,
-    TOPIC_KEYS,
-    Layers,
-    check_topic_values,
-    is_ignored,
-)
-from coordinator.cluster.config_types import ConfigKey, ConfigType, InvalidConfig, Scope, render
 from coordinator.cluster.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -25,6 +16,15 @@ from coordinator.cluster.image import (
     TOPIC_RESOURCE,
     ClusterImage,
 )
+from coordinator.cluster.keys.config_keys import (
+    BROKER_KEYS,
+    CLIENT_METRICS_KEYS,
+    TOPIC_KEYS,
+    Layers,
+    check_topic_values,
+    is_ignored,
+)
+from coordinator.cluster.keys.config_types import ConfigKey, ConfigType, InvalidConfig, Scope, render
 from coordinator.cluster.records import ConfigRecord
 from coordinator.cluster.topic_rules import Refused
 from coordinator.cluster.topics import Decided, Rules, never_spent

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from coordinator.cluster.config_keys import TOPIC_KEYS, Layers, check_topic_values
-from coordinator.cluster.config_types import InvalidConfig
 from coordinator.cluster.image import TOPIC_RESOURCE, ClusterImage, TopicImage
+from coordinator.cluster.keys.config_keys import TOPIC_KEYS, Layers, check_topic_values
+from coordinator.cluster.keys.config_types import InvalidConfig
 from coordinator.cluster.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from coordinator.cluster.topic_rules import (
     LONGEST_NAME,

@@ -10,10 +10,10 @@ from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.services import WithCluster, WithConfig, WithEnvironment, WithNodeId, WithTopics
 from broker.coordination.coordinators import CoordinatorError
-from coordinator.cluster.config_keys import BROKER_KEYS, CLIENT_METRICS_KEYS, TOPIC_KEYS, Resolved, SynonymValue
-from coordinator.cluster.config_types import ConfigSource, Scope
 from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource
 from coordinator.cluster.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from coordinator.cluster.keys.config_keys import BROKER_KEYS, CLIENT_METRICS_KEYS, TOPIC_KEYS, Resolved, SynonymValue
+from coordinator.cluster.keys.config_types import ConfigSource, Scope
 from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST, TOO_LARGE, Refused, check_name
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.config.broker_config import BrokerConfig, ConfigError
-from coordinator.cluster.config_types import ConfigSource
+from coordinator.cluster.keys.config_types import ConfigSource
 
 SEEN = tuple[str | None, ConfigSource]
 

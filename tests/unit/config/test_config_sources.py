@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from broker.config.broker_config import BrokerConfig, ConfigError
 from broker.config.sources import key_of_variable, read_environment, read_properties, read_settings
-from coordinator.cluster.config_types import ConfigSource
+from coordinator.cluster.keys.config_types import ConfigSource
 
 
 def test_a_properties_file_is_read_as_java_reads_it() -> None:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.topic_config import TopicConfig
-from coordinator.cluster.config_keys import BROKER_KEYS, TOPIC_KEYS
-from coordinator.cluster.config_types import ConfigKey, ConfigType, InvalidConfig, parse, render
+from coordinator.cluster.keys.config_keys import BROKER_KEYS, TOPIC_KEYS
+from coordinator.cluster.keys.config_types import ConfigKey, ConfigType, InvalidConfig, parse, render
 
 ALL_KEYS = [*BROKER_KEYS.values(), *TOPIC_KEYS.values()]
 

@@ -1,7 +1,7 @@
 """The table of keys that Kafka does not have. They begin with `tallystick.`."""
 
-from coordinator.cluster.config_types import at_least, one_of
-from coordinator.cluster.key_tables import BOOLEAN, INT, LIST, LONG, STRING, dynamic, fixed
+from coordinator.cluster.keys.config_types import at_least, one_of
+from coordinator.cluster.keys.key_tables import BOOLEAN, INT, LIST, LONG, STRING, dynamic, fixed
 
 OWN_KEYS = (
     fixed(

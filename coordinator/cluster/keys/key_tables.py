@@ -1,6 +1,6 @@
 """Short words for tables of keys: kinds of values, and keys that are fixed while the broker runs, or are not."""
 
-from coordinator.cluster.config_types import Check, ConfigKey, ConfigType, Scope, Synonym
+from coordinator.cluster.keys.config_types import Check, ConfigKey, ConfigType, Scope, Synonym
 
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = (
     ConfigType.BOOLEAN,

@@ -4,7 +4,7 @@ Defaults are Kafka's, except where one node cannot keep them (replication factor
 (`group.initial.rebalance.delay.ms` is 0: there is no herd to wait for). Keys of our own are in `own_keys`.
 """
 
-from coordinator.cluster.config_types import (
+from coordinator.cluster.keys.config_types import (
     Synonym,
     at_least,
     between,
@@ -14,8 +14,8 @@ from coordinator.cluster.config_types import (
     not_empty,
     one_of,
 )
-from coordinator.cluster.key_tables import BOOLEAN, DOUBLE, INT, LIST, LONG, SHORT, STRING, dynamic, fixed
-from coordinator.cluster.own_keys import OWN_KEYS
+from coordinator.cluster.keys.key_tables import BOOLEAN, DOUBLE, INT, LIST, LONG, SHORT, STRING, dynamic, fixed
+from coordinator.cluster.keys.own_keys import OWN_KEYS
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1

@@ -4,7 +4,7 @@ They may stand in a `server.properties` or the environment, are checked for thei
 the reason why nothing follows from them. `IGNORED_PREFIXES` are whole families that are not even described.
 """
 
-from coordinator.cluster.config_types import ConfigKey, ConfigType, Scope
+from coordinator.cluster.keys.config_types import ConfigKey, ConfigType, Scope
 
 IGNORED_PREFIXES = (
     "confluent.",

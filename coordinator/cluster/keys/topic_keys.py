@@ -3,7 +3,7 @@
 A key that is not here is refused (INVALID_CONFIG), as Kafka does.
 """
 
-from coordinator.cluster.config_types import (
+from coordinator.cluster.keys.config_types import (
     Check,
     ConfigKey,
     ConfigType,

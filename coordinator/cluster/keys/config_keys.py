@@ -7,11 +7,11 @@ Here: where a value that is not set comes from, which values contradict each oth
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coordinator.cluster.broker_keys import EFFECTIVE_KEYS
-from coordinator.cluster.config_types import ConfigKey, ConfigSource, ConfigType, InvalidConfig, render
-from coordinator.cluster.inert_keys import IGNORED_PREFIXES, INERT_KEYS
-from coordinator.cluster.key_tables import dynamic
-from coordinator.cluster.topic_keys import TOPIC_KEYS
+from coordinator.cluster.keys.broker_keys import EFFECTIVE_KEYS
+from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigType, InvalidConfig, render
+from coordinator.cluster.keys.inert_keys import IGNORED_PREFIXES, INERT_KEYS
+from coordinator.cluster.keys.key_tables import dynamic
+from coordinator.cluster.keys.topic_keys import TOPIC_KEYS
 
 __all__ = [
     "BROKER_KEYS",

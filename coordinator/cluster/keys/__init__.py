@@ -1,0 +1,1 @@
+"""keys: the tables of settings of topics and brokers, and what their texts mean."""
