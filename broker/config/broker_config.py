@@ -8,11 +8,18 @@ takes effect; a parsed value is remembered until the next change.
 from collections.abc import Callable, Iterable, Mapping
 
 from broker.config.listeners import Endpoint
-from broker.config.security_protocols import check_advertised, check_protocols, read_endpoints, read_protocol_map
+from broker.config.security_protocols import (
+    SecurityProtocol,
+    check_advertised,
+    check_protocols,
+    read_endpoints,
+    read_protocol_map,
+)
 from broker.config.sources import ConfigError, read_environment, read_properties, read_settings
 from broker.config.topic_config import RecordChecks, TopicConfig
-from coordinator.cluster.keys.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, Resolved, is_ignored
+from coordinator.cluster.keys.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, Resolved, broker_key, is_ignored
 from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigValue, InvalidConfig, Scope
+from coordinator.cluster.keys.listener_keys import name_of
 from protocol.records.compression import Bounds
 
 __all__ = ["BrokerConfig", "ConfigError"]
@@ -28,7 +35,7 @@ class BrokerConfig:
         static = dict(values or {})
         self.warnings: tuple[str, ...] = _warnings(static)
         """What a person should know: keys that are unknown or have no effect here. For the log at start."""
-        self._static = {name: text for name, text in static.items() if name in BROKER_KEYS}
+        self._static = {name: text for name, text in static.items() if broker_key(name) is not None}
         self._cluster_wide: dict[str, str] = {}
         self._own: dict[str, str] = {}
         self._listeners: list[Listener] = []
@@ -65,7 +72,8 @@ class BrokerConfig:
             return self._remember(name)
 
     def _remember(self, name: str) -> ConfigValue | None:
-        key = BROKER_KEYS[name]
+        key = broker_key(name)
+        assert key is not None, name
         text = self.layers.broker(key).value
         value = None if text is None else key.parse(text)
         self._parsed[name] = value
@@ -95,6 +103,15 @@ class BrokerConfig:
         value = self.get(name)
         assert isinstance(value, tuple), name
         return value
+
+    def of_listener(self, listener: str, name: str, mechanism: str = "") -> ConfigValue | None:
+        """The value for one listener, or for one SASL mechanism of it: as `listener.name.LISTENER.MECHANISM.NAME` says,
+        else `listener.name.LISTENER.NAME`, else `NAME`."""
+        return self.get(name_of(listener, name, mechanism))
+
+    def settings_of_listeners(self) -> list[ConfigKey]:
+        """The keys that are set of one listener, by name."""
+        return [key for name in sorted(self._said()) if name not in BROKER_KEYS and (key := broker_key(name))]
 
     def resolve(self, name: str) -> Resolved:
         """The value with its source and synonyms, for DescribeConfigs."""
@@ -139,6 +156,13 @@ class BrokerConfig:
         """The addresses given to clients; a listener that is not among them is advertised as it is bound."""
         return () if self.get("advertised.listeners") is None else self._for_clients("advertised.listeners")
 
+    def security_protocol(self, listener: str) -> SecurityProtocol:
+        """What a listener speaks."""
+        return self._protocols()[listener]
+
+    def _protocols(self) -> dict[str, SecurityProtocol]:
+        return read_protocol_map(self.get_str("listener.security.protocol.map"))
+
     def _for_clients(self, key: str) -> tuple[Endpoint, ...]:
         quorum = {name.upper() for name in self.get_list("controller.listener.names")}
         return tuple(one for one in read_endpoints(key, self.get_list(key)) if one.listener not in quorum)
@@ -173,13 +197,17 @@ class BrokerConfig:
         said = _dynamic(cluster_wide), _dynamic(own)
         if said == (self._cluster_wide, self._own):
             return
-        before = {name: self.get(name) for name in BROKER_KEYS}
+        before = {name: self.get(name) for name in {*BROKER_KEYS, *self._said(), *said[0], *said[1]}}
         self._cluster_wide, self._own = said
         self._rebuild()
         changed = frozenset(name for name, value in before.items() if self.get(name) != value)
         if changed:
             for listener in self._listeners:
                 listener(changed)
+
+    def _said(self) -> Iterable[str]:
+        """The names of all that is set anywhere."""
+        return {**self._static, **self._cluster_wide, **self._own}
 
     def _rebuild(self) -> None:
         self._parsed = {}
@@ -193,23 +221,23 @@ class BrokerConfig:
         )
 
     def _check(self) -> None:
-        for name, text in self._static.items():
+        for name in self._static:
             try:
-                BROKER_KEYS[name].parse(text)
+                self.get(name)
             except InvalidConfig as problem:
                 raise ConfigError(f"{problem}.") from None
         if len(self.get_list("log.dirs")) != 1:
             raise ConfigError("log.dirs: exactly one data folder is supported.")
         if not self.listeners:
             raise ConfigError("listeners: there is none for clients.")
-        check_protocols(self.listeners, read_protocol_map(self.get_str("listener.security.protocol.map")))
+        check_protocols(self.listeners, self._protocols())
         check_advertised(self.listeners, self.advertised_listeners)
 
 
 def _dynamic(values: Mapping[str, str]) -> dict[str, str]:
     kept: dict[str, str] = {}
     for name, text in values.items():
-        key = BROKER_KEYS.get(name)
+        key = broker_key(name)
         if key is None or key.scope is Scope.READ_ONLY:
             continue
         try:
@@ -223,7 +251,7 @@ def _dynamic(values: Mapping[str, str]) -> dict[str, str]:
 def _warnings(static: Mapping[str, str]) -> tuple[str, ...]:
     sentences: list[str] = []
     for name in sorted(static):
-        key = BROKER_KEYS.get(name)
+        key = broker_key(name)
         if key is None and is_ignored(name):
             sentences.append(f"{name} concerns what this broker does not have; it is passed over.")
         elif key is None:

@@ -1,11 +1,24 @@
-"""Which security protocol each listener speaks (`listener.security.protocol.map`). Only PLAINTEXT, so far."""
+"""Which security protocol each listener speaks (`listener.security.protocol.map`)."""
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 
 from broker.config.listeners import ANY_HOSTS, BadListener, Endpoint, parse_listeners
 from broker.config.sources import ConfigError
 
 MAP_KEY = "listener.security.protocol.map"
+
+
+class SecurityProtocol(StrEnum):
+    """Whether a listener encrypts, and whether its clients say who they are."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+
+SERVED = frozenset((SecurityProtocol.PLAINTEXT,))
 
 
 def read_endpoints(key: str, texts: Iterable[str]) -> tuple[Endpoint, ...]:
@@ -16,26 +29,30 @@ def read_endpoints(key: str, texts: Iterable[str]) -> tuple[Endpoint, ...]:
         raise ConfigError(f"{key}: {problem}.") from None
 
 
-def read_protocol_map(text: str) -> dict[str, str]:
+def read_protocol_map(text: str) -> dict[str, SecurityProtocol]:
     """Read `NAME:PROTOCOL,…`. Raises `ConfigError`."""
-    protocols: dict[str, str] = {}
+    protocols: dict[str, SecurityProtocol] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
-        name, colon, protocol = pair.partition(":")
-        if not colon or not name.strip():
+        name, colon, protocol = (part.strip() for part in pair.partition(":"))
+        if not colon or not name:
             raise ConfigError(f"{MAP_KEY}: {pair!r} is not of the form NAME:PROTOCOL.")
-        protocols[name.strip().upper()] = protocol.strip().upper()
+        try:
+            protocols[name.upper()] = SecurityProtocol(protocol.upper())
+        except ValueError:
+            raise ConfigError(f"{MAP_KEY}: there is no security protocol {protocol!r}.") from None
     return protocols
 
 
-def check_protocols(endpoints: Iterable[Endpoint], protocols: Mapping[str, str]) -> None:
+def check_protocols(endpoints: Iterable[Endpoint], protocols: Mapping[str, SecurityProtocol]) -> None:
     """Refuse listeners that would have to speak what this broker does not. Raises `ConfigError`."""
     for endpoint in endpoints:
         protocol = protocols.get(endpoint.listener)
         if protocol is None:
             raise ConfigError(f"{MAP_KEY} says nothing of the listener {endpoint.listener}.")
-        if protocol != "PLAINTEXT":
+        if protocol not in SERVED:
+            known = ", ".join(one for one in SecurityProtocol if one in SERVED)
             raise ConfigError(
-                f"listeners: {endpoint.listener} would have to speak {protocol}; only PLAINTEXT is supported so far."
+                f"listeners: {endpoint.listener} would have to speak {protocol}; this broker speaks {known}."
             )
 
 

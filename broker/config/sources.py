@@ -6,7 +6,7 @@ Nothing here opens a file or reads the environment: the texts are handed in.
 
 from collections.abc import Iterable, Mapping
 
-from coordinator.cluster.keys.config_keys import BROKER_KEYS, is_ignored
+from coordinator.cluster.keys.config_keys import broker_key, is_ignored
 
 
 class ConfigError(Exception):
@@ -128,6 +128,6 @@ def read_settings(settings: Iterable[str]) -> dict[str, str]:
             raise ConfigError(f"--set takes key=value, not {setting!r}.")
         values[key.strip()] = value.strip()
     for key in values:
-        if key not in BROKER_KEYS and not is_ignored(key):
+        if broker_key(key) is None and not is_ignored(key):
             raise ConfigError(f"There is no setting called {key!r}.")
     return values

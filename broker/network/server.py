@@ -60,6 +60,7 @@ class Server:
         self._bound = bound
         self._connections: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
+        self._per_listener: Counter[str] = Counter()
         self._accepted = 0
         self._highest_descriptor = highest_for_connections()
         self.refused_for_descriptors = 0
@@ -128,8 +129,9 @@ class Server:
 
     def connection_made(self, connection: Connection) -> str | None:
         self._connections[connection] = None
-        host = connection.info.peer_host
+        host, listener = connection.info.peer_host, connection.info.listener
         self._per_host[host] += 1
+        self._per_listener[listener] += 1
         if self._stopping:
             return "the broker is stopping"  # it was on its way when the port was closed: nobody will wait for it
         if connection.info.descriptor >= self._highest_descriptor:
@@ -138,6 +140,10 @@ class Server:
         config = self._services.config
         if len(self._connections) > config.get_int("max.connections"):
             return "max.connections reached"
+        most = config.of_listener(listener, "max.connections")
+        assert isinstance(most, int), listener
+        if self._per_listener[listener] > most:
+            return f"max.connections of the listener {listener} reached"
         if self._per_host[host] > config.get_int("max.connections.per.ip"):
             return "max.connections.per.ip reached"
         return None
@@ -147,6 +153,7 @@ class Server:
         if self._connections.pop(connection, self) is None:
             host = connection.info.peer_host
             self._per_host[host] -= 1
+            self._per_listener[connection.info.listener] -= 1
             if not self._per_host[host]:
                 del self._per_host[host]
 

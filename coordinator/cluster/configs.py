@@ -17,10 +17,10 @@ from coordinator.cluster.image import (
     ClusterImage,
 )
 from coordinator.cluster.keys.config_keys import (
-    BROKER_KEYS,
     CLIENT_METRICS_KEYS,
     TOPIC_KEYS,
     Layers,
+    broker_key,
     check_topic_values,
     is_ignored,
 )
@@ -175,7 +175,7 @@ def check_broker_name(name: str, node_id: int) -> None:
 
 def _altered(before: Mapping[str, str], resource: AlteredResource, layers: Layers) -> dict[str, str]:
     after = {} if resource.replace else dict(before)
-    keys = TOPIC_KEYS if resource.resource_type == TOPIC_RESOURCE else BROKER_KEYS
+    key_of = TOPIC_KEYS.get if resource.resource_type == TOPIC_RESOURCE else broker_key
     for one in resource.alterations:
         if one.operation == Operation.DELETE:
             after.pop(one.name, None)
@@ -185,7 +185,7 @@ def _altered(before: Mapping[str, str], resource: AlteredResource, layers: Layer
         if one.operation == Operation.SET:
             after[one.name] = one.value
         elif one.operation in (Operation.APPEND, Operation.SUBTRACT):
-            after[one.name] = _list_altered(one, one.value, keys.get(one.name), after, layers)
+            after[one.name] = _list_altered(one, one.value, key_of(one.name), after, layers)
         else:
             message = f"Unknown operation type {one.operation} is specified for config key {one.name}."
             raise Refused(ErrorCode.INVALID_REQUEST, message)
@@ -214,20 +214,23 @@ def _list_altered(one: Alteration, value: str, key: ConfigKey | None, after: Map
 def _check_broker_values(named: Mapping[str, str | None], before: Mapping[str, str], resource: str) -> None:
     """Broker settings: only what can change while the broker runs, and only readable values."""
     touched = [name for name, value in named.items() if value != before.get(name) or value is not None]
-    fixed = [name for name in touched if name in BROKER_KEYS and BROKER_KEYS[name].scope is Scope.READ_ONLY]
+    scopes = {name: key.scope for name in touched if (key := broker_key(name)) is not None}
+    fixed = [name for name, scope in scopes.items() if scope is Scope.READ_ONLY]
     if fixed:
         message = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
         raise Refused(ErrorCode.INVALID_REQUEST, message)
-    own = [name for name in touched if name in BROKER_KEYS and BROKER_KEYS[name].scope is Scope.PER_BROKER]
+    own = [name for name, scope in scopes.items() if scope is Scope.PER_BROKER]
     if own and not resource:
         message = (
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(own)}]"
         )
         raise Refused(ErrorCode.INVALID_REQUEST, message)
     for name, value in named.items():
-        if value is None or is_ignored(name):
+        if value is None:
             continue
-        key = BROKER_KEYS.get(name)
+        key = broker_key(name)
+        if key is None and is_ignored(name):
+            continue
         if key is None:
             # Kafka stores it silently, for plug-ins. Here nothing could ever read it: a typing error, most likely.
             raise Refused(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}")

@@ -12,7 +12,14 @@ from broker.api.services import WithCluster, WithConfig, WithEnvironment, WithNo
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource
 from coordinator.cluster.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
-from coordinator.cluster.keys.config_keys import BROKER_KEYS, CLIENT_METRICS_KEYS, TOPIC_KEYS, Resolved, SynonymValue
+from coordinator.cluster.keys.config_keys import (
+    BROKER_KEYS,
+    CLIENT_METRICS_KEYS,
+    TOPIC_KEYS,
+    Resolved,
+    SynonymValue,
+    broker_key,
+)
 from coordinator.cluster.keys.config_types import ConfigSource, Scope
 from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST, TOO_LARGE, Refused, check_name
 from protocol.errors import ErrorCode
@@ -129,16 +136,17 @@ def _broker_settings(services: ConfigServices, name: str) -> Iterable[Resolved]:
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER
         values = services.cluster.image.broker_configs.get("", {})
         return [
-            Resolved(BROKER_KEYS[key], value, source, (SynonymValue(key, value, source),))
-            for key, value in values.items()
-            if key in BROKER_KEYS
+            Resolved(key, value, source, (SynonymValue(name, value, source),))
+            for name, value in values.items()
+            if (key := broker_key(name)) is not None
         ]
     if not (name.isascii() and name.removeprefix("-").isdigit()):
         raise Refused(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if name != str(services.node_id):
         message = f"Unexpected broker id, expected {services.node_id} or empty string, but received {name}"
         raise Refused(ErrorCode.INVALID_REQUEST, message)
-    return [services.config.layers.broker(key) for key in BROKER_KEYS.values()]
+    config = services.config
+    return [config.layers.broker(key) for key in (*BROKER_KEYS.values(), *config.settings_of_listeners())]
 
 
 def _entry(setting: Resolved, request: DescribeConfigsRequest, *, is_broker: bool) -> DescribeConfigsResourceResult:

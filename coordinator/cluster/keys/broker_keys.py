@@ -45,7 +45,7 @@ NETWORK = (
         "listener.security.protocol.map",
         STRING,
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
-        "Which security protocol each listener name speaks. Only PLAINTEXT is supported.",
+        "Which security protocol each listener speaks, as NAME:PROTOCOL.",
     ),
     fixed("inter.broker.listener.name", STRING, None, "The listener other brokers would use."),
     fixed(

@@ -11,6 +11,7 @@ from coordinator.cluster.keys.broker_keys import EFFECTIVE_KEYS
 from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigType, InvalidConfig, render
 from coordinator.cluster.keys.inert_keys import IGNORED_PREFIXES, INERT_KEYS
 from coordinator.cluster.keys.key_tables import dynamic
+from coordinator.cluster.keys.listener_keys import LISTENER_PREFIX, key_of_listener
 from coordinator.cluster.keys.topic_keys import TOPIC_KEYS
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Layers",
     "Resolved",
     "SynonymValue",
+    "broker_key",
     "check_topic_values",
     "is_ignored",
 ]
@@ -37,6 +39,12 @@ CLIENT_METRICS_KEYS: dict[str, ConfigKey] = {
 
 ValueLayer = tuple[ConfigSource, Mapping[str, str]]
 """Texts by key, and where they come from."""
+
+
+def broker_key(name: str) -> ConfigKey | None:
+    """The key of this name, that of one listener included; None where there is none."""
+    key = BROKER_KEYS.get(name)
+    return key_of_listener(name, BROKER_KEYS) if key is None and name.startswith(LISTENER_PREFIX) else key
 
 
 def is_ignored(name: str) -> bool:
@@ -109,14 +117,15 @@ class Layers:
         said: list[tuple[SynonymValue, str]] = []
         defaults: list[tuple[SynonymValue, str]] = []
         for name, factor in names:
-            broker_key = BROKER_KEYS[name]
+            asked = broker_key(name)
+            assert asked is not None, name
             for source, values in self._layers:
                 if name in values:
                     text = values[name]
-                    said.append((SynonymValue(name, text, source), _scaled(key, broker_key, text, factor)))
-            if broker_key.default is not None:
-                synonym = SynonymValue(name, broker_key.default, ConfigSource.DEFAULT)
-                defaults.append((synonym, _scaled(key, broker_key, broker_key.default, factor)))
+                    said.append((SynonymValue(name, text, source), _scaled(key, asked, text, factor)))
+            if asked.default is not None:
+                synonym = SynonymValue(name, asked.default, ConfigSource.DEFAULT)
+                defaults.append((synonym, _scaled(key, asked, asked.default, factor)))
         return said + defaults
 
 

@@ -84,6 +84,7 @@ class ConfigKey:
         if problem is not None:
             shown = problem.partition("\0")
             culprit, sentence = (shown[0], shown[2]) if shown[1] else (render(value), problem)
+            culprit = "[hidden]" if self.sensitive else culprit
             raise InvalidConfig(f"Invalid value {culprit} for configuration {self.name}: {sentence}")
         return value
 

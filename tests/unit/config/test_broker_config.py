@@ -17,11 +17,13 @@ SEEN = tuple[str | None, ConfigSource]
         ({"tallystick.durability": "perhaps"}, "tallystick.durability: String must be one of: fsync, page-cache."),
         ({"log.dirs": "a,b"}, "log.dirs: exactly one data folder is supported."),
         ({"listeners": "nonsense"}, "listeners: 'nonsense' is not a listener"),
-        ({"listeners": "SSL://:9093"}, "listeners: SSL would have to speak SSL; only PLAINTEXT is supported so far."),
+        ({"listeners": "SSL://:9093"}, "listeners: SSL would have to speak SSL; this broker speaks PLAINTEXT."),
         ({"listeners": "MINE://:9093"}, "listener.security.protocol.map says nothing of the listener MINE."),
         ({"advertised.listeners": "OTHER://h:1"}, "advertised.listeners: there is no listener called OTHER."),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "is no address a client can connect to."),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "is not of the form NAME:PROTOCOL."),
+        ({"listener.security.protocol.map": "PLAINTEXT:TLS"}, "there is no security protocol 'TLS'."),
+        ({"listener.name.plaintext.max.connections": "x"}, "for configuration listener.name.plaintext.max.connections"),
     ],
 )
 def test_unusable_values_are_refused_with_the_key_named(settings: dict[str, str], sentence: str) -> None:
@@ -102,3 +104,33 @@ def test_what_cannot_change_while_running_does_not() -> None:
 
 def test_the_durability_mode_is_a_word() -> None:
     assert BrokerConfig({"tallystick.durability": "page-cache"}).page_cache
+
+
+def test_a_listener_has_settings_of_its_own_before_those_of_all() -> None:
+    config = BrokerConfig({"max.connections": "10", "listener.name.inside.max.connections": "5", "log.dirs": "a"})
+    assert config.of_listener("INSIDE", "max.connections") == 5
+    assert config.of_listener("OUTSIDE", "max.connections") == config.get_int("max.connections") == 10
+    told: list[frozenset[str]] = []
+    config.subscribe(told.append)
+    config.apply_dynamic(cluster_wide={"max.connections": "20"}, own={"listener.name.outside.max.connections": "7"})
+    assert told == [frozenset(("max.connections", "listener.name.outside.max.connections"))]
+    assert [config.of_listener(one, "max.connections") for one in ("INSIDE", "OUTSIDE", "THIRD")] == [5, 7, 20]
+    config.apply_dynamic(cluster_wide={}, own={})
+    assert told[1] == told[0]
+    assert config.of_listener("OUTSIDE", "max.connections") == 10
+
+
+def test_a_mechanism_has_settings_of_its_own_before_those_of_its_listener() -> None:
+    key = "connections.max.reauth.ms"
+    settings = {key: "1", f"listener.name.mine.{key}": "2", f"listener.name.mine.scram-sha-256.{key}": "3"}
+    config = BrokerConfig(settings)
+    assert config.of_listener("MINE", key, "SCRAM-SHA-256") == 3
+    assert config.of_listener("MINE", key, "PLAIN") == config.of_listener("MINE", key) == 2
+    assert config.of_listener("OTHER", key, "PLAIN") == 1
+    assert [one.name for one in config.settings_of_listeners()] == sorted(settings)[1:]
+
+
+def test_what_cannot_be_said_of_one_listener_is_passed_over_with_a_warning() -> None:
+    config = BrokerConfig({"listener.name.mine.log.dirs": "elsewhere", "listener.name.mine": "x"})
+    assert config.data_folder == "./data" and config.settings_of_listeners() == []
+    assert {warning.split()[0] for warning in config.warnings} == {"listener.name.mine.log.dirs", "listener.name.mine"}
