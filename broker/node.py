@@ -12,34 +12,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from broker.api.api_families import load_handlers
-from broker.api.fetch_sessions import FetchSessions
 from broker.api.services import Services
-from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
 from broker.coordination.cluster import Cluster
 from broker.coordination.cluster_opening import open_cluster
 from broker.coordination.coordinators import Shards
 from broker.coordination.forgotten_offsets import ForgottenOffsets
-from broker.coordination.groups import make_group_shards
-from broker.coordination.marker_writer import LocalMarkerWriter
 from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.topics import TopicDirectory
-from broker.coordination.transactions import make_transaction_shards, reconcile
+from broker.coordination.transactions import reconcile
 from broker.disk.closing import close_partitions
 from broker.disk.data_identity import directory_of, draw_id, open_data_folder
 from broker.disk.group_commit import GroupCommit
-from broker.partitions.opening import BatchOpener
+from broker.made_services import make_services
 from broker.partitions.partition import Partition
 from broker.partitions.partition_store import FolderStore, MemoryStore, PartitionStore
 from broker.partitions.topic import Topic
 from broker.process.eager import Finished, begin
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
-from broker.process.memory_budget import AnswerBudget
-from broker.upkeep.checkpoints import Checkpoints
 from broker.upkeep.housekeeping import Housekeeping
-from coordinator.cluster.features import TRANSACTION_VERSION
 from protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from storage.checkpoints import MetaProperties
 from storage.data_folder import DataFolder
@@ -48,8 +41,6 @@ from storage.log import StorageFailed
 if TYPE_CHECKING:
     from broker.faults.control import Faults
 
-SESSION_EVICTION_MS = 120_000
-"""Kafka's `min.incremental.fetch.session.eviction.ms`."""
 FINISH_WORK_S = 5.0
 
 _log = EventLog("node")
@@ -116,7 +107,7 @@ class Node:
         )
         producer_ids = ProducerIdSource(cluster, self.config.node_id)
         producer_ids.prefetch()
-        services = self._services(identity, cluster, topics, producer_ids, endpoints)
+        services = make_services(self, identity, cluster, topics, producer_ids, endpoints)
         housekeeping = Housekeeping(
             config=self.config,
             environment=self.environment,
@@ -157,70 +148,6 @@ class Node:
     @property
     def _make_partition(self) -> Callable[..., Partition]:
         return Partition if self.faults is None else self.faults.partition_class()
-
-    def _services(
-        self,
-        identity: MetaProperties,
-        cluster: Cluster,
-        topics: TopicDirectory,
-        producer_ids: ProducerIdSource,
-        endpoints: Mapping[str, Endpoint],
-    ) -> Services:
-        config, environment, publish = self.config, self.environment, self.group_commit.publish
-        groups = make_group_shards(config=config, environment=environment, topics=topics, publish=publish)
-        coordinator_markers, operator_markers = (
-            LocalMarkerWriter(
-                topics=topics, groups=groups, environment=environment, publish=publish, of_coordinator=of_coordinator
-            )
-            for of_coordinator in (True, False)
-        )
-        transactions = make_transaction_shards(
-            config=config,
-            environment=environment,
-            topics=topics,
-            writer=coordinator_markers,
-            epoch=cluster.epoch,
-            publish=publish,
-            producer_ids=producer_ids,
-            transaction_version=lambda: cluster.finalized_features.get(TRANSACTION_VERSION, 0),
-        )
-        return Services(
-            node_id=config.node_id,
-            cluster_id=identity.cluster_id,
-            epoch=cluster.epoch,
-            config=config,
-            environment=environment,
-            versions={key: entry.advertised for key, entry in self.catalogue.items()},
-            endpoints=endpoints,
-            cluster=cluster,
-            topics=topics,
-            transactions=transactions,
-            groups=groups,
-            producer_ids=producer_ids,
-            coordinator_markers=coordinator_markers,
-            operator_markers=operator_markers,
-            group_commit=self.group_commit,
-            batch_opener=BatchOpener(environment),
-            checkpoints=self._checkpoints(topics),
-            fetch_sessions=self._fetch_sessions(),
-            waiting=WaitingRoom(),
-            answer_budget=AnswerBudget(config.get_int("tallystick.request.memory.bytes")),
-            fail=self.fail,
-        )
-
-    def _checkpoints(self, topics: TopicDirectory) -> Checkpoints:
-        environment, partitions, own = self.environment, self.open_partitions, self.own
-        return Checkpoints(
-            self.data_folder, topics=topics, open_partitions=partitions, environment=environment, own=own
-        )
-
-    def _fetch_sessions(self) -> FetchSessions:
-        return FetchSessions(
-            draw_id=lambda: int.from_bytes(self.environment.random_bytes(4), "big") & 0x7FFFFFFF,
-            slots=lambda: self.config.get_int("max.incremental.fetch.session.cache.slots"),
-            eviction_ms=lambda: SESSION_EVICTION_MS,
-            most_partitions=lambda: self.config.get_int("tallystick.fetch.session.partitions.max"),
-        )
 
     def _open_store(self) -> tuple[PartitionStore, MetaProperties]:
         random_bytes = self.environment.random_bytes

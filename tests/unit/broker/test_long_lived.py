@@ -5,7 +5,7 @@ import gc
 from pathlib import Path
 from weakref import ref
 
-from broker.node import Services
+from broker.api.services import Services
 from broker.upkeep.long_lived import MANY, LongLived
 from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
 from tests.unit.cluster.cluster_rig import topic, with_node

@@ -1,0 +1,115 @@
+"""What a node offers to its handlers, made once when it starts: the shards of coordinators, and what is around them."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any, Protocol
+
+from broker.api.catalogue import Entry
+from broker.api.fetch_sessions import FetchSessions
+from broker.api.services import Services
+from broker.api.waiting import WaitingRoom
+from broker.config.broker_config import BrokerConfig
+from broker.config.listeners import Endpoint
+from broker.coordination.cluster import Cluster
+from broker.coordination.groups import make_group_shards
+from broker.coordination.marker_writer import LocalMarkerWriter
+from broker.coordination.producer_ids import ProducerIdSource
+from broker.coordination.topics import TopicDirectory
+from broker.coordination.transactions import make_transaction_shards
+from broker.disk.group_commit import GroupCommit
+from broker.partitions.opening import BatchOpener
+from broker.partitions.partition import Partition
+from broker.process.environment import Environment
+from broker.process.memory_budget import AnswerBudget
+from broker.upkeep.checkpoints import Checkpoints
+from coordinator.cluster.features import TRANSACTION_VERSION
+from storage.checkpoints import MetaProperties
+from storage.data_folder import DataFolder
+
+SESSION_EVICTION_MS = 120_000
+"""Kafka's `min.incremental.fetch.session.eviction.ms`."""
+
+
+class Offering(Protocol):
+    """The node: what its services are made of."""
+
+    config: BrokerConfig
+    environment: Environment
+    catalogue: dict[int, Entry]
+    data_folder: DataFolder | None
+    group_commit: GroupCommit
+
+    def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Run work in a task of the node's own."""
+
+    def open_partitions(self) -> list[Partition]:
+        """Those that are open now."""
+
+    def fail(self, error: BaseException) -> None:
+        """Storage has failed: the process is to end."""
+
+
+def make_services(
+    node: Offering,
+    identity: MetaProperties,
+    cluster: Cluster,
+    topics: TopicDirectory,
+    producer_ids: ProducerIdSource,
+    endpoints: Mapping[str, Endpoint],
+) -> Services:
+    """Complete from the start; the coordinators load later."""
+    config, environment, publish = node.config, node.environment, node.group_commit.publish
+    groups = make_group_shards(config=config, environment=environment, topics=topics, publish=publish)
+    coordinator_markers, operator_markers = (
+        LocalMarkerWriter(
+            topics=topics, groups=groups, environment=environment, publish=publish, of_coordinator=of_coordinator
+        )
+        for of_coordinator in (True, False)
+    )
+    transactions = make_transaction_shards(
+        config=config,
+        environment=environment,
+        topics=topics,
+        writer=coordinator_markers,
+        epoch=cluster.epoch,
+        publish=publish,
+        producer_ids=producer_ids,
+        transaction_version=lambda: cluster.finalized_features.get(TRANSACTION_VERSION, 0),
+    )
+    return Services(
+        node_id=config.node_id,
+        cluster_id=identity.cluster_id,
+        epoch=cluster.epoch,
+        config=config,
+        environment=environment,
+        versions={key: entry.advertised for key, entry in node.catalogue.items()},
+        endpoints=endpoints,
+        cluster=cluster,
+        topics=topics,
+        transactions=transactions,
+        groups=groups,
+        producer_ids=producer_ids,
+        coordinator_markers=coordinator_markers,
+        operator_markers=operator_markers,
+        group_commit=node.group_commit,
+        batch_opener=BatchOpener(environment),
+        checkpoints=_checkpoints(node, topics),
+        fetch_sessions=_fetch_sessions(node),
+        waiting=WaitingRoom(),
+        answer_budget=AnswerBudget(config.get_int("tallystick.request.memory.bytes")),
+        fail=node.fail,
+    )
+
+
+def _checkpoints(node: Offering, topics: TopicDirectory) -> Checkpoints:
+    environment, partitions, own = node.environment, node.open_partitions, node.own
+    return Checkpoints(node.data_folder, topics=topics, open_partitions=partitions, environment=environment, own=own)
+
+
+def _fetch_sessions(node: Offering) -> FetchSessions:
+    return FetchSessions(
+        draw_id=lambda: int.from_bytes(node.environment.random_bytes(4), "big") & 0x7FFFFFFF,
+        slots=lambda: node.config.get_int("max.incremental.fetch.session.cache.slots"),
+        eviction_ms=lambda: SESSION_EVICTION_MS,
+        most_partitions=lambda: node.config.get_int("tallystick.fetch.session.partitions.max"),
+    )
