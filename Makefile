@@ -108,12 +108,12 @@ docs: install ## Write the generated pages anew (docs/compatibility.md, docs/inv
 	@$(BIN)/python -m tests.scenarios.invariants --write
 
 lock: install ## Compile the lock files anew from pyproject.toml
-	@$(COMPILE) --upgrade --extra test --output-file requirements/test.txt pyproject.toml requirements/build.in
-	@$(COMPILE) --constraint requirements/test.txt --output-file requirements/runtime.txt pyproject.toml
+	@$(COMPILE) --upgrade --extra security --extra test --output-file requirements/test.txt pyproject.toml requirements/build.in
+	@$(COMPILE) --constraint requirements/test.txt --extra security --output-file requirements/runtime.txt pyproject.toml
 	@$(COMPILE) --constraint requirements/test.txt --output-file requirements/build.txt requirements/build.in
-	@$(COMPILE) --upgrade --extra test --extra spark --constraint requirements/test.txt \
+	@$(COMPILE) --upgrade --extra security --extra test --extra spark --constraint requirements/test.txt \
 		--output-file requirements/spark.txt pyproject.toml requirements/build.in
-	@$(COMPILE) --upgrade --extra test --extra mutants --constraint requirements/test.txt \
+	@$(COMPILE) --upgrade --extra security --extra test --extra mutants --constraint requirements/test.txt \
 		--output-file requirements/mutants.txt pyproject.toml requirements/build.in
 
 clean: ## Remove what was made here; .jars stays
