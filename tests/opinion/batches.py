@@ -7,6 +7,8 @@ from protocol.records.batch import HEADER_SIZE, BatchHeader, CorruptRecords, che
 from protocol.records.control import read_end_transaction
 from protocol.records.record import Record, records_of
 
+LENGTH_AT = 8
+BEHIND_LENGTH = 12
 BEHIND_EPOCH = 16
 """From here on a batch is the same wherever it stands."""
 
@@ -50,12 +52,19 @@ def joined(records: Any) -> bytes:
     return bytes(records)
 
 
-def batches_in(data: bytes) -> Iterator[Batch]:
-    """Every whole batch; what is cut off at the end is not one. Raises `CorruptRecords`."""
+def batches_in(data: bytes, read: dict[bytes, Batch] | None = None) -> Iterator[Batch]:
+    """Every whole batch; what is cut off at the end is not one. `read`: those that were sound before, by all their
+    bytes. Raises `CorruptRecords`."""
     position = 0
+    read = {} if read is None else read
     while position + HEADER_SIZE <= len(data):
+        length = int.from_bytes(data[position + LENGTH_AT : position + BEHIND_LENGTH], signed=True)
+        if known := read.get(data[position : position + BEHIND_LENGTH + length]):
+            yield known
+            position += known.size
+            continue
         header = read_header(data, position)
-        if header.batch_length < HEADER_SIZE - 12:
+        if header.batch_length < HEADER_SIZE - BEHIND_LENGTH:
             raise CorruptRecords(f"a batch of {header.batch_length} bytes")
         if position + header.size > len(data):
             return
@@ -63,7 +72,8 @@ def batches_in(data: bytes) -> Iterator[Batch]:
             raise CorruptRecords(f"a wrong checksum at {position}")
         own = data[position : position + header.size]
         marker = read_end_transaction(own) if header.is_control else None
-        yield Batch(header.base_offset, header, own, None if marker is None else marker.commit)
+        read[own] = found = Batch(header.base_offset, header, own, None if marker is None else marker.commit)
+        yield found
         position += header.size
 
 

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from protocol.errors import ErrorCode
-from protocol.records.batch import CorruptRecords
+from protocol.records.batch import BatchHeader, CorruptRecords
 from tests.opinion.batches import Batch, batches_in, joined, sound_batch
 from tests.opinion.partition_log import PartitionLog
 from tests.opinion.trace import NEVER, Circumstances, Exchange, Objection, Trace
@@ -74,6 +74,14 @@ class Production(NamedTuple):
     """None where there is no response."""
 
 
+class Written(NamedTuple):
+    """A sound batch of a Produce, and the result of its partition."""
+
+    exchange: Exchange
+    header: BatchHeader
+    result: Any
+
+
 @dataclass(slots=True)
 class Evidence:
     """See the head of this file. `gather` makes it."""
@@ -93,7 +101,10 @@ class Evidence:
     operated: set[int] = field(default_factory=set)
     """Producer ids for which a client sent WriteTxnMarkers."""
     objections: list[Objection] = field(default_factory=list)
+    read: dict[bytes, Batch] = field(default_factory=dict)
+    """Sound batches of fetches, by their bytes: many readers are shown the same."""
     _by_api: dict[str, list[Exchange]] = field(default_factory=dict)
+    _written: dict[tuple[Place, int], list[Written]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for exchange in self.trace.exchanges:
@@ -112,7 +123,19 @@ class Evidence:
         return None if not name or name in self.unjudged or name.startswith("__") else (name, index)
 
     def log(self, place: Place) -> PartitionLog:
-        return self.logs.setdefault(place, PartitionLog())
+        found = self.logs.get(place)
+        if found is None:
+            found = self.logs[place] = PartitionLog()
+        return found
+
+    def written(self, place: Place, producer_id: int) -> list[Written]:
+        """The sound batches of a producer for a partition, in the order of sending. Asked for when all are known."""
+        if not self._written:
+            for exchange, where, batch, result in self.productions:
+                if batch is not None:
+                    one = Written(exchange, batch.header, result)
+                    self._written.setdefault((where, batch.header.producer_id), []).append(one)
+        return self._written.get((place, producer_id), [])
 
     def object(self, rule: str, exchange: Exchange, text: str) -> None:
         self.objections.append(Objection(rule, exchange, text))
@@ -177,7 +200,7 @@ def _fetched(evidence: Evidence, exchange: Exchange, sources: dict[Batch, Exchan
         bounds = evidence.bounds.setdefault(place, Bounds())
         bounds.shown.append((exchange.received, found.high_watermark, found.high_watermark, exchange.sent))
         try:
-            batches = list(batches_in(joined(found.records)))
+            batches = list(batches_in(joined(found.records), evidence.read))
         except CorruptRecords as error:
             if evidence.circumstances.damages_records:
                 evidence.unjudged.add(place[0])

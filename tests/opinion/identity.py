@@ -54,6 +54,18 @@ class Identity(NamedTuple):
     def to(self, kind: Kind, **changes: Any) -> "Identity":
         return self._replace(kind=kind, previous=self.producer_id, **changes)
 
+    def without_contents(self) -> tuple[object, ...]:
+        """All but what is in the transaction, and since when."""
+        return (*self[:6], self.by_the_new, self.timeout_ms)
+
+    def united(self, other: "Identity") -> "Identity":
+        """What allows all that either does, where they differ in their contents only."""
+        return self._replace(
+            certain=self.certain & other.certain,
+            possible=self.possible | other.possible,
+            started_s=min(self.started_s, other.started_s),
+        )
+
 
 ANYTHING = Identity(Kind.ANYTHING)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from protocol.errors import ErrorCode
 from tests.opinion.evidence import Evidence
-from tests.opinion.identity import NONE, Identity, Kind, by_itself, fenced
+from tests.opinion.identity import Identity, Kind, by_itself, fenced
 from tests.opinion.operation import Operation
 from tests.opinion.operations import operations_on
 from tests.opinion.trace import NEVER, Circumstances
@@ -36,6 +36,8 @@ class Follower:
     """Of those without an answer, those for a new epoch whoever has it now: each gives one, if at all, and which of
     them does makes no difference."""
     too_many: bool = False
+    _behind_unanswered: dict[Identity, tuple[Identity, ...]] = field(default_factory=dict)
+    """Of each state: those behind any of `unanswered`."""
 
     def begin(self, index: int) -> None:
         """A request is sent."""
@@ -47,6 +49,8 @@ class Follower:
                 self.operations[other].contended = True
         without_answer = self.claims if one.claims == ANYBODY else self.unanswered
         (self.under_way if one.observed is not None else without_answer).append(index)
+        if one.observed is None:
+            self._behind_unanswered.clear()
 
     def end(self, index: int) -> bool:
         """A response is received; whether it is one that is allowed."""
@@ -73,11 +77,9 @@ class Follower:
         known, done = configuration
         for state in by_itself(known, self.circumstances, now_s):
             yield state, done
-        for index in self.unanswered:
-            for state in self.operations[index].unanswered(known):
-                yield state, done
-        given = sum(number < 0 for number in done)
-        if given < len(self.claims):
+        for state in self._after_unanswered(known):
+            yield state, done
+        if self.claims and (given := sum(number < 0 for number in done)) < len(self.claims):
             for state in self.operations[self.claims[given]].unanswered(known):
                 yield state, (done if known.kind == Kind.ONGOING else done | {-1 - given})
         behind: set[str] = set()
@@ -93,19 +95,26 @@ class Follower:
                     yield state, done | {index}
             behind.add(one.exchange.connection)
 
+    def _after_unanswered(self, known: Identity) -> tuple[Identity, ...]:
+        if not self.unanswered:
+            return ()
+        found = self._behind_unanswered.get(known)
+        if found is None:
+            each = (self.operations[index].unanswered(known) for index in self.unanswered)
+            found = self._behind_unanswered[known] = tuple(dict.fromkeys(state for states in each for state in states))
+        return found
+
 
 def _merged(found: set[Configuration]) -> set[Configuration]:
     """Those that differ only in what is in the transaction, or since when, are one that allows all they do."""
-    merged: dict[Configuration, Identity] = {}
+    if len(found) < 2:
+        return found
+    merged: dict[object, Configuration] = {}
     for state, done in found:
-        key = (state._replace(certain=NONE, possible=NONE, started_s=0.0), done)
-        same = merged.get(key, state)
-        merged[key] = state._replace(
-            certain=same.certain & state.certain,
-            possible=same.possible | state.possible,
-            started_s=min(same.started_s, state.started_s),
-        )
-    return {(state, done) for (_, done), state in merged.items()}
+        key = (state.without_contents(), done)
+        same = merged.get(key)
+        merged[key] = (state if same is None else state.united(same[0])), done
+    return set(merged.values())
 
 
 def check(evidence: Evidence) -> None:

@@ -111,13 +111,12 @@ def _is_waited_for(evidence: Evidence, production: Production) -> bool:
     """Whether an earlier batch was refused or is missing: a partition lets in none behind it (KAFKA-14920)."""
     assert production.batch is not None
     mine = production.batch.header
-    for exchange, place, batch, result in evidence.productions:
+    for exchange, header, result in evidence.written(production.place, mine.producer_id):
         if exchange.sent >= production.exchange.received:
             return False
-        if place == production.place and batch is not None and (result is None or result.error_code):
-            lower = batch.header.is_transactional and batch.header.base_sequence < mine.base_sequence
-            if lower and batch.header.producer_id == mine.producer_id:
-                return True
+        lower = header.is_transactional and header.base_sequence < mine.base_sequence
+        if lower and (result is None or result.error_code):
+            return True
     return False
 
 
@@ -126,13 +125,11 @@ def _may_be_lost(evidence: Evidence, production: Production) -> bool:
     assert production.batch is not None
     log, producer_id = evidence.log(production.place), production.batch.header.producer_id
     kept = {(state.epoch, first) for _, state in log.producers.get(producer_id, []) for first, _, _ in state.batches}
-    for exchange, place, batch, result in evidence.productions:
+    for exchange, header, result in evidence.written(production.place, producer_id):
         if exchange.sent >= production.exchange.received:
             return False
-        if batch is None or place != production.place or batch.header.producer_id != producer_id:
-            continue
         refused = result is not None and result.error_code not in (ErrorCode.NONE, *PASSING)
-        in_log = (batch.header.producer_epoch, batch.header.base_sequence) in kept
+        in_log = (header.producer_epoch, header.base_sequence) in kept
         if not refused and not in_log and exchange is not production.exchange:
             return True
     return False
