@@ -137,7 +137,8 @@ class Faults:
             self._note_log(operation, path)
         elif path.endswith(".log.swap") and operation == "rename":
             self._world.hit("log.compacted")
-        self._strike_armed(operation, path)
+        if self._armed:
+            self._strike_armed(operation, path)
 
     def _look(self, operation: str, path: str) -> None:
         """Called before something is read from the disk, by the broker."""

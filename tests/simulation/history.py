@@ -260,6 +260,11 @@ class History:
         looks = (look.log_start_offset for reading in self.readings for look in reading.looks if look.place == place)
         return max(self.trims.get(place, 0), *self.starts.get(place, [0]), *looks, 0)
 
+    def discard(self) -> None:
+        """Nobody reads it any more. What is left of a run refers to it, and so would keep all that is in it until the
+        collector has looked at each piece."""
+        vars(self).clear()
+
     def digest(self) -> str:
         """The same for the same run, and for no other."""
         found = hashlib.sha256()
