@@ -6,6 +6,8 @@ from protocol.errors import ErrorCode
 from tests.opinion.evidence import Evidence
 from tests.opinion.trace import Exchange
 
+STRANGERS = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID)
+"""What they want changes nothing."""
 BY_MEMBERS = ("Heartbeat", "SyncGroup", "OffsetCommit", "TxnOffsetCommit")
 
 
@@ -87,8 +89,8 @@ def _check_assignments(evidence: Evidence) -> None:
     """A member gets what the leader of its generation made of it."""
     made: dict[tuple[str, int, str], set[bytes]] = defaultdict(set)
     for exchange in evidence.of("SyncGroup"):
-        request = exchange.request
-        for one in request.assignments:
+        request, answer = exchange.request, exchange.response
+        for one in request.assignments if answer is None or answer.error_code not in STRANGERS else ():
             made[request.group_id, request.generation_id, one.member_id].add(bytes(one.assignment))
     for exchange in evidence.of("SyncGroup"):
         request, answer = exchange.request, exchange.response

@@ -171,7 +171,12 @@ async def _describe(
 
 
 def _topics_of(partitions: tuple[TopicPartitions, ...]) -> list[TopicData]:
-    return [TopicData(topic=entry.topic, partitions=list(entry.partitions)) for entry in partitions]
+    """Each topic once: where records do not name ids (transaction.version 0), what was added before a restart and what
+    was added after it are two entries."""
+    topics: dict[str, set[int]] = {}
+    for entry in partitions:
+        topics.setdefault(entry.topic, set()).update(entry.partitions)
+    return [TopicData(topic=topic, partitions=sorted(found)) for topic, found in topics.items()]
 
 
 @handles(ListTransactionsRequest, ListTransactionsResponse, versions=range(0, 3))
