@@ -24,6 +24,7 @@ from protocol.messages import (
     metadata,
     offsets,
     produce,
+    sasl,
     topics,
     transactions,
 )
@@ -34,7 +35,7 @@ API_VERSIONS = 18
 LENGTH = struct.Struct(">i")
 _KEY_AND_VERSION = struct.Struct(">hh")
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
-_MODULES = (configs, features, fetch, group_offsets, groups, metadata, offsets, produce, topics, transactions)
+_MODULES = (configs, features, fetch, group_offsets, groups, metadata, offsets, produce, sasl, topics, transactions)
 
 
 class UnknownApi(ProtocolError):

@@ -13,6 +13,7 @@ from broker.api.handlers import (
     offset_fetch,
     offsets,
     produce,
+    scram,
     topics,
     transaction_inspection,
     transaction_markers,
@@ -20,7 +21,7 @@ from broker.api.handlers import (
 )
 
 HANDLERS = (
-    *(produce, fetch, offsets, metadata, topics, configs, features),
+    *(produce, fetch, offsets, metadata, topics, configs, features, scram),
     *(transactions, transaction_inspection, transaction_markers),
     *(find_coordinator, groups, group_administration, group_offsets, offset_fetch),
 )

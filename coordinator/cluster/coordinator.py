@@ -19,6 +19,8 @@ from coordinator.cluster.records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
 )
+from coordinator.cluster.scram import AlteredUser
+from coordinator.cluster.scram import alter as alter_users
 from coordinator.cluster.topic_rules import Refused
 from coordinator.cluster.topics import (
     Decided,
@@ -36,6 +38,7 @@ from coordinator.cluster.wide_topics import WideBatch
 from coordinator.machine import A, AnyOutcome, Block, Outcome, ReplayedMarker, ReplayedRecord, Ticket
 from protocol.errors import ErrorCode
 from protocol.messages.features import FeatureUpdateKey
+from protocol.messages.sasl import AlterUserScramCredentialsResult
 from protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicResult,
@@ -234,6 +237,17 @@ class ClusterCoordinator:
         except Refused as refused:
             return Outcome(answers=[(ticket, refused)], reason="features stay as they are")
         return _decided(ticket, [] if validate_only else decided.records, None, "features are finalised anew")
+
+    def alter_scram_users(
+        self,
+        ticket: Ticket[list[AlterUserScramCredentialsResult]],
+        altered: Sequence[AlteredUser],
+        spent: Callable[[], bool] = never_spent,
+    ) -> Outcome[list[AlterUserScramCredentialsResult]]:
+        """Answers a list of `AlterUserScramCredentialsResult`, for as many of the users as there was time."""
+        decided = Decided()
+        results = alter_users(self.image.scram_users, altered, decided.records, spent)
+        return _decided(ticket, decided.records, results, "alter users of SCRAM")
 
     def take_producer_ids(
         self, ticket: Ticket[ProducerIdBlock | ErrorCode], node_id: int, epoch: int, *, passed_over: int = 0

@@ -1,4 +1,4 @@
-"""What the metadata log says, as tables: topics, settings, features, the next producer id, the last registration.
+"""What the metadata log says, as tables: topics, settings, features, users, the next producer id, the last start.
 
 `ClusterImage.replay` is the only thing that writes them. Records of a kind that is not known are passed over (KIP-915).
 What only a snapshot of the image needs (`coordinator.cluster.snapshot`) is kept beside them.
@@ -18,8 +18,11 @@ from coordinator.cluster.records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
+    UserScramCredentialRecord,
 )
+from coordinator.cluster.scram import ScramUsers
 from protocol.codec import decode, read_metadata_frame
 from protocol.schema import schema_of
 
@@ -71,6 +74,7 @@ class ClusterImage:
         """Features that were finalised once, even at level 0: a start of a node leaves them as they are."""
         self.feature_changes: deque[tuple[int, dict[str, int]]] = deque()
         """(offset of the record, all levels since then): what followers have not seen yet."""
+        self.scram_users = ScramUsers()
         self.next_producer_id = 0
         self.broker_epoch = -1
         self.registration: RegisterBrokerRecord | None = None
@@ -171,6 +175,12 @@ class ClusterImage:
             del self.features[record.name]
         self.feature_changes.append((offset, dict(self.features)))
 
+    def _scram_user(self, record: UserScramCredentialRecord, offset: int) -> None:
+        self.scram_users.replay(record)
+
+    def _scram_user_leaves(self, record: RemoveUserScramCredentialRecord, offset: int) -> None:
+        self.scram_users.replay_removal(record)
+
     def _producer_ids(self, record: ProducerIdsRecord, offset: int) -> None:
         assert record.next_producer_id > self.next_producer_id, "producer ids only grow"
         self.next_producer_id = record.next_producer_id
@@ -201,6 +211,8 @@ _KNOWN: dict[int, tuple[type, Callable[[ClusterImage, Any, int], None]]] = {
         (RemoveTopicRecord, ClusterImage._remove_topic),
         (ConfigRecord, ClusterImage._config),
         (FeatureLevelRecord, ClusterImage._feature),
+        (UserScramCredentialRecord, ClusterImage._scram_user),
+        (RemoveUserScramCredentialRecord, ClusterImage._scram_user_leaves),
         (ProducerIdsRecord, ClusterImage._producer_ids),
         (RegisterBrokerRecord, ClusterImage._register),
     )

@@ -2,6 +2,7 @@
 
 from protocol.schema import (
     Bool,
+    Bytes,
     Int8,
     Int16,
     Int32,
@@ -71,6 +72,22 @@ class PartitionChangeRecord:
 class FeatureLevelRecord:
     name: String
     feature_level: Int16
+
+
+@message(kind=Kind.DATA, api_key=11, versions=range(0, 1), flexible=0)
+class UserScramCredentialRecord:
+    name: String
+    mechanism: Int8
+    salt: Bytes
+    stored_key: Bytes
+    server_key: Bytes
+    iterations: Int32
+
+
+@message(kind=Kind.DATA, api_key=22, versions=range(0, 1), flexible=0)
+class RemoveUserScramCredentialRecord:
+    name: String
+    mechanism: Int8
 
 
 @message(kind=Kind.DATA, api_key=15, versions=range(0, 1), flexible=0)

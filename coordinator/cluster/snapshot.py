@@ -23,6 +23,8 @@ from coordinator.cluster.records import (
     SnapshotHeaderRecord,
     TopicRecord,
 )
+from coordinator.cluster.scram import Kept
+from coordinator.cluster.scram import records as scram_records
 from coordinator.machine import Record
 from protocol.codec import encode_bytes
 from protocol.records.control import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, control_key
@@ -45,6 +47,7 @@ class FrozenImage:
     producer_ids: ProducerIdsRecord | None
     features: dict[str, int]
     broker_configs: dict[str, dict[str, str]]
+    scram_users: Kept
     removed: dict[bytes, str]
     topics: list[TopicImage]
     before: dict[bytes, tuple[int, dict[str, str]]]
@@ -66,6 +69,7 @@ def freeze(image: ClusterImage, leaving: Collection[bytes]) -> FrozenImage:
         producer_ids=image.producer_ids,
         features={name: image.features.get(name, 0) for name in image.decided_features},
         broker_configs={name: dict(configs) for name, configs in image.broker_configs.items()},
+        scram_users=dict(image.scram_users.kept),
         removed=dict(image.removed),
         topics=list(image.topics.values()),
         before=image.before,
@@ -119,6 +123,7 @@ def _messages(frozen: FrozenImage) -> Iterator[object]:
         yield frozen.producer_ids
     for name, configs in frozen.broker_configs.items():
         yield from _configs(BROKER_RESOURCE, name, configs)
+    yield from scram_records(frozen.scram_users)
     for topic_id, name in frozen.removed.items():
         yield TopicRecord(name=name, topic_id=topic_id)
         yield RemoveTopicRecord(topic_id=topic_id)

@@ -5,7 +5,7 @@ import uuid
 from typing import Any
 
 import pytest
-from kafka.protocol import admin, consumer, metadata, producer
+from kafka.protocol import admin, consumer, metadata, producer, sasl
 
 from protocol.codec import decode, encode_bytes
 from protocol.messages.metadata import ApiVersionsResponse
@@ -35,9 +35,8 @@ def is_too_young(pair: tuple[type, int]) -> bool:
 
 def witness(cls: type) -> Any:
     """The class of the same name over there."""
-    return next(
-        getattr(home, cls.__name__) for home in (admin, consumer, metadata, producer) if hasattr(home, cls.__name__)
-    )
+    homes = (admin, consumer, metadata, producer, sasl)
+    return next(getattr(home, cls.__name__) for home in homes if hasattr(home, cls.__name__))
 
 
 def plain(value: Any) -> Any:

@@ -1,0 +1,1 @@
+"""sasl: what SASL mechanisms send each other, and what is kept of a secret."""
