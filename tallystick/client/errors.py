@@ -12,9 +12,11 @@ PASSING = frozenset(
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
     }
 )
-"""Conditions that pass by themselves: a topic just created, a coordinator loading."""
+"""Conditions that pass by themselves: a topic just created, a coordinator loading, a leader that could not verify a
+transaction yet. Nothing was written where one of them is answered."""
 
 
 class ConnectionLost(Exception):
