@@ -204,6 +204,12 @@ def whole_error(response: Any) -> int:
     return int(response.error_code)
 
 
+def written(link: Link, topic: str, batch: bytes, index: int = 0) -> None:
+    """A batch is in the log; a leader that is not there yet is waited for."""
+    code, _ = produced(retried(link, produce(topic, batch, index=index), 9, lambda response: produced(response)[0]))
+    assert code == ErrorCode.NONE, ErrorCode(code)
+
+
 def wait_for_coordinator(link: Link, key: str, key_type: int) -> None:
     """Until the coordinator of a group (0) or of a transactional id (1) is there."""
     retried(link, FindCoordinatorRequest(key=key, key_type=key_type), 3, whole_error)
