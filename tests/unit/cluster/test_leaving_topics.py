@@ -69,7 +69,9 @@ def test_nothing_stays_in_memory_of_topics_that_are_gone(tmp_path: Path) -> None
             after, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert after - before < 3 * PARTITIONS * 50
+        assert (
+            after - before < 3 * PARTITIONS * 200
+        )  # an open log is thousands of bytes; the folders go later, on a thread
 
     with_node(story, folder=tmp_path)
 
