@@ -149,10 +149,18 @@ def _check_aborted(
     listed = {(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()}
     aborted = {(one.producer_id, one.first): one for one in log.aborted(wanted.offset)}
     end = batches[-1].next if batches else wanted.offset
-    missing = [one for one in aborted.values() if one.first < end and (one.producer_id, one.first) not in listed]
+    early = {producer_id for producer_id, first in listed if first < log.begin}  # it began in front of what is known
+    missing = [
+        one
+        for one in aborted.values()
+        if one.first < end and (one.producer_id, one.first) not in listed and one.producer_id not in early
+    ]
     if batches and missing:
         evidence.object("fetch.aborted", exchange, f"{place}: lacks {missing[0].producer_id} at {missing[0].first}")
-    for producer_id, first in sorted(listed - aborted.keys()):
+    unread = {(one.producer_id, one.first) for one in log.transactions if one.marker is None}
+    if found.last_stable_offset <= log.end:
+        unread = set()  # all markers up to there are known
+    for producer_id, first in sorted(listed - aborted.keys() - unread):
         if first >= log.begin:
             evidence.object("fetch.aborted", exchange, f"{place}: {producer_id} at {first} was not aborted behind it")
 

@@ -174,6 +174,8 @@ def _commit_offsets(evidence: Evidence, exchange: Exchange) -> Made:
         inside = known.kind not in IDLE and place in known.possible
         if inside and producer[0] == known.producer_id and producer[1] in epochs:
             yield from ((Answer(code), known) for code in taken)
+        if ends and producer == (known.producer_id, known.epoch - 1):  # it was aborted while the commit was looked at
+            yield Answer(ErrorCode.CONCURRENT_TRANSACTIONS), known
         if ends or producer[0] != known.producer_id:  # the offsets' log has a later marker of it, or not yet
             yield Answer(ErrorCode.INVALID_PRODUCER_EPOCH), known
         if exchange.version >= 5:
