@@ -16,6 +16,7 @@ from protocol.codec import decode, encoder_of, step_encoder_of
 from protocol.compile_encoder import UNLIMITED
 from protocol.errors import ProtocolError
 from protocol.messages import (
+    client_quotas,
     configs,
     features,
     fetch,
@@ -35,7 +36,10 @@ API_VERSIONS = 18
 LENGTH = struct.Struct(">i")
 _KEY_AND_VERSION = struct.Struct(">hh")
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
-_MODULES = (configs, features, fetch, group_offsets, groups, metadata, offsets, produce, sasl, topics, transactions)
+_MODULES = (
+    *(client_quotas, configs, features, fetch, group_offsets, groups, metadata, offsets, produce, sasl),
+    *(topics, transactions),
+)
 
 
 class UnknownApi(ProtocolError):

@@ -2,6 +2,7 @@
 
 from broker.api.catalogue import CATALOGUE, Entry
 from broker.api.handlers import (
+    client_quotas,
     configs,
     features,
     fetch,
@@ -21,7 +22,7 @@ from broker.api.handlers import (
 )
 
 HANDLERS = (
-    *(produce, fetch, offsets, metadata, topics, configs, features, scram),
+    *(produce, fetch, offsets, metadata, topics, configs, client_quotas, features, scram),
     *(transactions, transaction_inspection, transaction_markers),
     *(find_coordinator, groups, group_administration, group_offsets, offset_fetch),
 )

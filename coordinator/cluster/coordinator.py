@@ -12,6 +12,8 @@ from coordinator.cluster.configs import AlterationResult, AlteredResource, alter
 from coordinator.cluster.features import FINALIZED_FEATURES, SUPPORTED_FEATURES, update
 from coordinator.cluster.framing import framed
 from coordinator.cluster.image import ClusterImage
+from coordinator.cluster.quota_alterations import AlteredQuotas, QuotaAlteration, alter_quotas
+from coordinator.cluster.quotas import Entity
 from coordinator.cluster.records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -221,6 +223,20 @@ class ClusterCoordinator:
         decided = Decided()
         results = alter(self.image, resources, rules, decided, times_named, spent)
         return _decided(ticket, [] if validate_only else decided.records, results, "alter configs")
+
+    def alter_client_quotas(
+        self,
+        ticket: Ticket[list[AlteredQuotas]],
+        alterations: Sequence[QuotaAlteration],
+        times_named: Mapping[Entity, int],
+        *,
+        validate_only: bool = False,
+        spent: Callable[[], bool] = never_spent,
+    ) -> Outcome[list[AlteredQuotas]]:
+        """Answers a list of `AlteredQuotas`, for as many of the entities as there was time."""
+        decided = Decided()
+        results = alter_quotas(self.image.quotas, alterations, decided, times_named, spent)
+        return _decided(ticket, [] if validate_only else decided.records, results, "alter client quotas")
 
     def update_features(
         self,

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from coordinator.cluster.quotas import QuotaTable
 from coordinator.cluster.records import (
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     NoOpRecord,
@@ -65,6 +67,7 @@ class ClusterImage:
         self.by_id: dict[bytes, TopicImage] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By broker id as text; the empty name is for all brokers."""
+        self.quotas = QuotaTable()
         self.removed: dict[bytes, str] = {}
         """Ids and names of topics that were there once: whatever still bears one of them belongs to nobody. Those whose
         folders are gone for good are forgotten with the next snapshot."""
@@ -168,6 +171,9 @@ class ClusterImage:
         else:
             self.is_complete = False
 
+    def _quota(self, record: ClientQuotaRecord, offset: int) -> None:
+        self.quotas.replay(record, offset)
+
     def _feature(self, record: FeatureLevelRecord, offset: int) -> None:
         self.decided_features.add(record.name)
         self.features[record.name] = record.feature_level
@@ -210,6 +216,7 @@ _KNOWN: dict[int, tuple[type, Callable[[ClusterImage, Any, int], None]]] = {
         (PartitionChangeRecord, ClusterImage._partition_change),
         (RemoveTopicRecord, ClusterImage._remove_topic),
         (ConfigRecord, ClusterImage._config),
+        (ClientQuotaRecord, ClusterImage._quota),
         (FeatureLevelRecord, ClusterImage._feature),
         (UserScramCredentialRecord, ClusterImage._scram_user),
         (RemoveUserScramCredentialRecord, ClusterImage._scram_user_leaves),

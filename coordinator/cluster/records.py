@@ -3,6 +3,7 @@
 from protocol.schema import (
     Bool,
     Bytes,
+    Float64,
     Int8,
     Int16,
     Int32,
@@ -88,6 +89,20 @@ class UserScramCredentialRecord:
 class RemoveUserScramCredentialRecord:
     name: String
     mechanism: Int8
+
+
+@struct
+class QuotaEntity:
+    entity_type: String
+    entity_name: String | None = field(nullable_since=0)
+
+
+@message(kind=Kind.DATA, api_key=14, versions=range(0, 1), flexible=0)
+class ClientQuotaRecord:
+    entity: list[QuotaEntity]
+    key: String
+    value: Float64 = 0.0
+    remove: Bool = False
 
 
 @message(kind=Kind.DATA, api_key=15, versions=range(0, 1), flexible=0)

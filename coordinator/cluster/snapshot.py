@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from coordinator.cluster.features import METADATA_VERSION
 from coordinator.cluster.framing import framed
 from coordinator.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, TopicImage
+from coordinator.cluster.quotas import Entity, record_of
 from coordinator.cluster.records import (
     ConfigRecord,
     FeatureLevelRecord,
@@ -48,6 +49,7 @@ class FrozenImage:
     features: dict[str, int]
     broker_configs: dict[str, dict[str, str]]
     scram_users: Kept
+    quotas: dict[Entity, Mapping[str, float]]
     removed: dict[bytes, str]
     topics: list[TopicImage]
     before: dict[bytes, tuple[int, dict[str, str]]]
@@ -70,6 +72,7 @@ def freeze(image: ClusterImage, leaving: Collection[bytes]) -> FrozenImage:
         features={name: image.features.get(name, 0) for name in image.decided_features},
         broker_configs={name: dict(configs) for name, configs in image.broker_configs.items()},
         scram_users=dict(image.scram_users.kept),
+        quotas=dict(image.quotas.by_entity),
         removed=dict(image.removed),
         topics=list(image.topics.values()),
         before=image.before,
@@ -115,7 +118,7 @@ def _in_batches(records: Iterator[Record]) -> Iterator[list[Record]]:
 
 
 def _messages(frozen: FrozenImage) -> Iterator[object]:
-    """In Kafka's order: features, its `metadata.version` first; then brokers, topics, settings."""
+    """In Kafka's order: features, its `metadata.version` first; then brokers, topics, settings, quotas."""
     for name in sorted(frozen.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name=name, feature_level=frozen.features[name])
     yield frozen.registration
@@ -132,6 +135,9 @@ def _messages(frozen: FrozenImage) -> Iterator[object]:
         yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
         yield from _configs(TOPIC_RESOURCE, topic.name, configs)
         yield from _partitions(topic.topic_id, partition_count, frozen.registration)
+    for entity, quotas in frozen.quotas.items():
+        for key, value in quotas.items():
+            yield record_of(entity, key, value)
 
 
 def _configs(resource_type: int, resource: str, configs: Mapping[str, str]) -> Iterator[ConfigRecord]:

@@ -71,6 +71,8 @@ def _element(field: FieldSchema, version: int, rng: random.Random) -> Any:
         return rng.random() < 0.5
     if wire in ("uint16", "uint32"):
         return rng.randrange(1 << int(wire[4:]))
+    if wire == "float64":
+        return rng.choice((0.0, -1.5, 1e300, float(rng.randrange(1 << 40))))
     if wire == "uuid":
         return rng.randbytes(16)
     size = rng.choice((0, 1, 5, 20, 126, 127, 128, 300))

@@ -35,7 +35,7 @@ NODES = {"node_id", "leader_id", "controller_id", "broker_id", "replica_nodes", 
 MESSAGES = {"error_message", "batch_index_error_message"}
 SORTED = {
     *("members", "groups", "transaction_states", "active_producers", "partitions", "topics", "configs"),
-    *("responses", "results", "partition_responses", "topic_results"),
+    *("responses", "results", "partition_responses", "topic_results", "entries", "entity", "values"),
     *("results_by_topic_v3_and_below", "results_by_partition"),
 }
 """Lists whose order Kafka leaves to a hash table."""

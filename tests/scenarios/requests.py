@@ -193,6 +193,8 @@ def _element(spec: FieldSchema, value: Any, version: int, names: Names) -> Any:
         return value.encode()
     if spec.element.name == "uuid":
         return bytes(16) if value == 0 else names.id_of_topic(value)
+    if spec.element.name == "float64":
+        return float(value)
     return str(value) if isinstance(value, Literal) else value
 
 
