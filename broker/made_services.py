@@ -11,6 +11,8 @@ from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
 from broker.coordination.cluster import Cluster
+from broker.coordination.coordinators import Shards
+from broker.coordination.followed_quotas import follow_quotas
 from broker.coordination.groups import make_group_shards
 from broker.coordination.marker_writer import LocalMarkerWriter
 from broker.coordination.producer_ids import ProducerIdSource
@@ -23,6 +25,7 @@ from broker.process.environment import Environment
 from broker.process.memory_budget import AnswerBudget
 from broker.upkeep.checkpoints import Checkpoints
 from coordinator.cluster.features import TRANSACTION_VERSION
+from coordinator.groups.coordinator import GroupCoordinator
 from storage.checkpoints import MetaProperties
 from storage.data_folder import DataFolder
 
@@ -61,10 +64,7 @@ def make_services(
     config, environment, publish = node.config, node.environment, node.group_commit.publish
     groups = make_group_shards(config=config, environment=environment, topics=topics, publish=publish)
     coordinator_markers, operator_markers = (
-        LocalMarkerWriter(
-            topics=topics, groups=groups, environment=environment, publish=publish, of_coordinator=of_coordinator
-        )
-        for of_coordinator in (True, False)
+        _marker_writer(node, topics, groups, of_coordinator=of_coordinator) for of_coordinator in (True, False)
     )
     transactions = make_transaction_shards(
         config=config,
@@ -97,7 +97,20 @@ def make_services(
         fetch_sessions=_fetch_sessions(node),
         waiting=WaitingRoom(),
         answer_budget=AnswerBudget(config.get_int("tallystick.request.memory.bytes")),
+        client_quotas=follow_quotas(cluster, config, environment),
         fail=node.fail,
+    )
+
+
+def _marker_writer(
+    node: Offering, topics: TopicDirectory, groups: Shards[GroupCoordinator], *, of_coordinator: bool
+) -> LocalMarkerWriter:
+    return LocalMarkerWriter(
+        topics=topics,
+        groups=groups,
+        environment=node.environment,
+        publish=node.group_commit.publish,
+        of_coordinator=of_coordinator,
     )
 
 

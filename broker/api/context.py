@@ -1,7 +1,10 @@
 """What a handler knows of the client that sent the request."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from broker.security.quotas.charge import Charge
 
 
 @dataclass(slots=True)
@@ -22,6 +25,8 @@ class ConnectionInfo:
     client_id_bytes: bytes = b""
     client_id: str = ""
     """The client id of its latest request, as it came and as text."""
+    mute: Callable[[int], None] | None = None
+    """Has its connection not be read from for so many milliseconds; None where it is gone."""
 
 
 class RequestContext(NamedTuple):
@@ -32,3 +37,5 @@ class RequestContext(NamedTuple):
     api_version: int
     correlation_id: int
     client_id: str | None
+    charge: Charge | None = None
+    """What the request uses of quotas; None where there are none."""

@@ -163,6 +163,12 @@ class FetchSessions:
             self._drop(session_id)
         self._of_connection.pop(connection_id, None)
 
+    def end(self, view: FetchView) -> None:
+        """End the session of a request that is not answered in it."""
+        if view.session is not None:
+            self._drop(view.session.session_id)
+            view.session = None
+
     def _find(self, request: FetchRequest, by_topic_id: bool) -> Session | ErrorCode:
         session = self._sessions.get(request.session_id)
         if session is None:

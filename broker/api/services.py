@@ -24,6 +24,7 @@ from broker.disk.group_commit import GroupCommit
 from broker.partitions.opening import BatchOpener
 from broker.process.environment import Environment
 from broker.process.memory_budget import AnswerBudget
+from broker.security.quotas.client_quotas import ClientQuotas
 from broker.upkeep.checkpoints import Checkpoints
 from coordinator.groups.coordinator import GroupCoordinator
 
@@ -57,6 +58,7 @@ class Services:
     fetch_sessions: FetchSessions
     waiting: WaitingRoom
     answer_budget: AnswerBudget
+    client_quotas: ClientQuotas
     fail: Callable[[BaseException], None]
     """Storage has failed: the process is to end."""
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)

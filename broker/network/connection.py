@@ -22,6 +22,7 @@ from broker.network.answer_sender import AnswerSender
 from broker.network.connection_host import ConnectionHost
 from broker.network.frame_buffers import FrameLease
 from broker.network.frame_reader import FrameReader
+from broker.network.muting import Muting
 from broker.network.outcomes import as_future, result_of
 from broker.network.pending_answer import AnswersInOrder, PendingAnswer
 from broker.process.eager import Finished
@@ -56,7 +57,10 @@ class Connection(asyncio.BufferedProtocol):
         self._sender: AnswerSender
         self._due = False  # it waits for its turn
         self._reading = True
+        self._resting = False  # it takes no more requests: the broker stops, or it is muted
         self._closing = self._stopping = False
+        self._muting = Muting(self._unmute)
+        info.mute = self.mute
 
     # ------------------------------------------------------------------ callbacks of the transport
 
@@ -77,6 +81,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
+        self._muting.forget()
+        self.info.mute = None
         host = self._host
         if self._serial_wait is not None and not isinstance(self._serial_wait, asyncio.Task):
             self._serial_wait.cancel()
@@ -137,7 +143,7 @@ class Connection(asyncio.BufferedProtocol):
     def _work(self, began: float) -> None:
         """Apply requests until one has to wait, or others are to have a turn."""
         turns, queue, answers, sender = self._host.turns, self._reader.frames, self._order.waiting, self._sender
-        while queue and self._serial is None and not (sender.blocked or self._closing or self._stopping):
+        while queue and self._serial is None and not (sender.blocked or self._closing or self._resting):
             frame = queue[0]
             if answers and (frame[:2] != b"\0\0" or not self._may_overlap):
                 break
@@ -288,7 +294,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing or self._transport is None or self._transport.is_closing():
             return
         wanted = (
-            not (self._sender.blocked or self._stopping)
+            not (self._sender.blocked or self._resting)
             and len(self._reader.frames) < QUEUED_REQUESTS
             and self._queued_bytes < QUEUED_BYTES
             and (not self._held_bytes or self._host.requests.may_read(self, self._advance))
@@ -322,8 +328,19 @@ class Connection(asyncio.BufferedProtocol):
 
     def stop_reading(self) -> None:
         """Take no more requests; those under way are answered."""
-        self._stopping = True
+        self._stopping = self._resting = True
+        self._muting.forget()
         self._check_reading()
+
+    def mute(self, milliseconds: int) -> None:
+        """Take no requests for so long: the client used more than its quota (KIP-219)."""
+        if not (self._closing or self._stopping) and self._muting.begin(milliseconds):
+            self._resting = True
+            self._check_reading()
+
+    def _unmute(self) -> None:
+        self._resting = False
+        self._advance()
 
     def expire(self, reason: str) -> None:
         """Close a connection that is of no use any more, without waiting for it."""
@@ -332,6 +349,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         self._closing = True
+        self._muting.forget()
         if self._transport is not None:
             self._sender.flush()
             self._transport.close()
@@ -339,6 +357,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close without waiting for a client that does not read."""
         self._closing = True
+        self._muting.forget()
         if self._transport is not None:
             self._transport.abort()
 

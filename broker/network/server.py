@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from broker.api.catalogue import Entry
+from broker.api.charging import ChargingDispatcher
 from broker.api.context import ConnectionInfo
 from broker.api.dispatch import Dispatcher
 from broker.api.services import Services
@@ -70,7 +71,9 @@ class Server:
         config = services.config
         self._backlog = backlog(config)
         limit = config.get_int("queued.max.request.bytes")
-        self.dispatcher = Dispatcher(services, catalogue)
+        plain, charging = Dispatcher(services, catalogue), ChargingDispatcher(services, catalogue)
+        self.dispatcher: Dispatcher = plain
+        services.client_quotas.on_change(lambda has_any: self._dispatch_by(charging if has_any else plain))
         limit = limit if limit > 0 else config.get_int("tallystick.request.memory.bytes")
         self.requests = MemoryBudget(limit, lambda seconds, call: asyncio.get_running_loop().call_later(seconds, call))
         self.answers = services.answer_budget
@@ -164,6 +167,9 @@ class Server:
         self._services.fail(error)
 
     # ------------------------------------------------------------------ details
+
+    def _dispatch_by(self, dispatcher: Dispatcher) -> None:
+        self.dispatcher = dispatcher
 
     def _factory(self, listener: str) -> Any:
         def make() -> Connection:

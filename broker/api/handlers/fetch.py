@@ -7,19 +7,24 @@ from typing import Protocol
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.fetch_sessions import FetchSessions, FetchView, Wanted
+from broker.api.fetched_partitions import (
+    data_of,
+    diverging_from,
+    epoch_error,
+    has_nothing_new,
+    refusal_of,
+    take_note,
+)
 from broker.api.services import WithConfig, WithEndpoints, WithEnvironment, WithTopics
 from broker.api.waiting import Movements, WaitingRoom
 from broker.partitions.errors import storage_error
 from broker.partitions.partition import Partition
-from broker.partitions.read import FetchedData
 from broker.partitions.topic import Topic
 from broker.process.logging import EventLog
 from broker.process.memory_budget import AnswerBudget
 from broker.process.steps import run_steps
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -121,6 +126,8 @@ class _Attempt:
         self._context = context
         self._view = view
         self._max_bytes = min(request.max_bytes, services.config.get_int("fetch.max.bytes"))
+        if context.charge is not None:
+            self._max_bytes = context.charge.fetch_limit(self._max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._isolation_level = request.isolation_level
         self._read_committed = request.isolation_level == READ_COMMITTED
@@ -130,6 +137,8 @@ class _Attempt:
 
     def again(self, last: bool) -> FetchResponse | None:
         """Look again after something has moved; `last` when the client waits no longer."""
+        if self._context.charge is not None:
+            self._context.charge.begin()
         reading = self.read()
         return self.answer(reading) if last or self.enough(reading) else None
 
@@ -148,7 +157,7 @@ class _Attempt:
         """Read what is wanted of one partition; returns the partition, where there is one."""
         partition, error = self._find(wanted)
         if partition is None:
-            response = _error(wanted, error)
+            response = refusal_of(wanted, error)
             response.aborted_transactions = []  # null says that a log was looked into, as in Kafka
             reading.refuse(wanted, response)
             return None
@@ -170,19 +179,19 @@ class _Attempt:
 
     def _read_one(self, reading: _Reading, wanted: Wanted, partition: Partition, room: int) -> None:
         if self._isolation_level not in ISOLATION_LEVELS:
-            reading.refuse(wanted, _error(wanted, ErrorCode.INVALID_REQUEST))
+            reading.refuse(wanted, refusal_of(wanted, ErrorCode.INVALID_REQUEST))
             return
-        error = _epoch_error(wanted, partition)
+        error = epoch_error(wanted, partition)
         if error:
-            response = _error(wanted, error)
+            response = refusal_of(wanted, error)
             if error is ErrorCode.FENCED_LEADER_EPOCH and self._context.api_version >= LEADER_HINTS_SINCE:
                 response.current_leader = self._leader(partition)
             reading.refuse(wanted, response)
             return
-        if (diverging := _diverging(wanted, partition)) is not None:
+        if (diverging := diverging_from(wanted, partition)) is not None:
             reading.refuse(wanted, diverging)
             return
-        if self._view.incremental and _nothing_new(wanted, partition, self._read_committed):
+        if self._view.incremental and has_nothing_new(wanted, partition, self._read_committed):
             return
         first = not reading.size_bytes
         try:
@@ -194,32 +203,45 @@ class _Attempt:
                 to_send=self._context.connection.sends_files,
             )
         except OffsetOutOfRange:
-            reading.refuse(wanted, _error(wanted, ErrorCode.OFFSET_OUT_OF_RANGE))
+            reading.refuse(wanted, refusal_of(wanted, ErrorCode.OFFSET_OUT_OF_RANGE))
             return
         except LogDamaged as damaged:
-            reading.refuse(wanted, _error(wanted, storage_error(damaged)))
+            reading.refuse(wanted, refusal_of(wanted, storage_error(damaged)))
             return
         except OSError as error:  # of this log alone: the others are read on, as in Kafka
             _log.error("a partition cannot be read", topic=partition.topic, partition=wanted.index, reason=error)
-            reading.refuse(wanted, _error(wanted, ErrorCode.KAFKA_STORAGE_ERROR))
+            reading.refuse(wanted, refusal_of(wanted, ErrorCode.KAFKA_STORAGE_ERROR))
             return
         reading.size_bytes += data.size_bytes
-        reading.responses.append((wanted, _data(wanted, data)))
+        reading.responses.append((wanted, data_of(wanted, data)))
 
     def _leader(self, partition: Partition) -> LeaderIdAndEpoch:
         return LeaderIdAndEpoch(leader_id=self._services.node_id, leader_epoch=partition.leader_epoch)
 
     def answer(self, reading: _Reading) -> FetchResponse:
         """Put an answer together; in a session only what its client does not know."""
+        if self.is_throttled(reading):
+            return self.nothing()
         topics: dict[str | bytes, FetchableTopicResponse] = {}
         for wanted, response in reading.responses:
             self.put(wanted, response, topics)
         return self.whole(topics, reading)
 
+    def is_throttled(self, reading: _Reading) -> bool:
+        """Whether the client is over its quota, and gets nothing of what was read."""
+        charge = self._context.charge
+        return charge is not None and charge.fetched(reading.size_bytes) > 0
+
+    def nothing(self) -> FetchResponse:
+        """No partitions, which tells nothing of any. A session that begins here would seem to be of none: it ends."""
+        if not self._view.incremental:
+            self._services.fetch_sessions.end(self._view)
+        return FetchResponse(session_id=self._view.session_id, responses=[])
+
     def put(self, wanted: Wanted, response: PartitionData, topics: dict[str | bytes, FetchableTopicResponse]) -> None:
         """One partition into an answer."""
         session = self._view.session
-        if session is not None and not _take_note(wanted, response) and self._view.incremental:
+        if session is not None and not take_note(wanted, response) and self._view.incremental:
             return
         if session is not None and self._view.incremental and response.records:
             session.had_records(wanted)
@@ -248,7 +270,10 @@ def _begin_large(
     """A fetch of many partitions, or while logs are being opened, in slices of time. Who cancels the future (a client
     that is gone) ends it."""
     answer: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
-    work = asyncio.get_running_loop().create_task(_large(services, context, request, view))
+    large = _large(services, context, request, view)
+    if context.charge is not None:
+        large = context.charge.timed(large)
+    work = asyncio.get_running_loop().create_task(large)
 
     def finished(done: "asyncio.Task[FetchResponse]") -> None:
         if answer.done():
@@ -299,6 +324,8 @@ async def _large(
             if attempt.enough(reading) or left_ms <= 0 or services.waiting.closed:
                 break
             await services.waiting.park([movements], lambda last: True, left_ms)
+    if attempt.is_throttled(reading):
+        return attempt.nothing()
     topics: dict[str | bytes, FetchableTopicResponse] = {}
     for wanted, response in reading.responses:
         attempt.put(wanted, response, topics)
@@ -310,69 +337,3 @@ async def _large(
 def _topic(services: FetchServices, wanted: Wanted) -> Topic | None:
     topics = services.topics
     return topics.by_name(wanted.topic) if wanted.topic_id == NO_TOPIC_ID else topics.by_id(wanted.topic_id)
-
-
-def _epoch_error(wanted: Wanted, partition: Partition) -> ErrorCode:
-    """KIP-320: a client that knows another leader epoch than ours."""
-    if wanted.leader_epoch < 0 or wanted.leader_epoch == partition.leader_epoch:
-        return ErrorCode.NONE
-    if wanted.leader_epoch < partition.leader_epoch:
-        return ErrorCode.FENCED_LEADER_EPOCH
-    return ErrorCode.UNKNOWN_LEADER_EPOCH
-
-
-def _diverging(wanted: Wanted, partition: Partition) -> PartitionData | None:
-    """The last epoch the client has read ends earlier here: tell it where, so that it can step back."""
-    if wanted.last_fetched_epoch < 0:
-        return None
-    epoch, end_offset = partition.log.epoch_end(wanted.last_fetched_epoch)
-    if epoch < 0 or end_offset < 0:
-        return _error(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch == wanted.last_fetched_epoch and end_offset >= wanted.fetch_offset:
-        return None
-    response = _error(wanted, ErrorCode.NONE)
-    response.high_watermark = partition.high_watermark
-    response.last_stable_offset = partition.last_stable_offset
-    response.log_start_offset = partition.log_start_offset
-    response.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-    return response
-
-
-def _nothing_new(wanted: Wanted, partition: Partition, read_committed: bool) -> bool:
-    """The quick no of a session: nothing to read, nothing to tell."""
-    limit = partition.last_stable_offset if read_committed else partition.high_watermark
-    start_offset = partition.log_start_offset
-    return start_offset <= wanted.fetch_offset == limit and wanted.knows(
-        high_watermark=partition.high_watermark, start_offset=start_offset
-    )
-
-
-def _data(wanted: Wanted, data: FetchedData) -> PartitionData:
-    aborted = data.aborted
-    return PartitionData(
-        partition_index=wanted.index,
-        high_watermark=data.high_watermark,
-        last_stable_offset=data.last_stable_offset,
-        log_start_offset=data.log_start_offset,
-        aborted_transactions=None
-        if aborted is None
-        else [AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset) for entry in aborted],
-        records=data.records,
-    )
-
-
-def _error(wanted: Wanted, error: ErrorCode) -> PartitionData:
-    return PartitionData(
-        partition_index=wanted.index, error_code=error, high_watermark=-1, aborted_transactions=None, records=b""
-    )
-
-
-def _take_note(wanted: Wanted, response: PartitionData) -> bool:
-    """Remember what the client of a session is sent; whether there is anything to send."""
-    if response.error_code or response.diverging_epoch.epoch >= 0:
-        wanted.tell_error()
-        return True
-    position = {"high_watermark": response.high_watermark, "start_offset": response.log_start_offset}
-    news = bool(response.records) or not wanted.knows(**position)
-    wanted.tell(**position)
-    return news

@@ -142,11 +142,18 @@ async def _missing(
     for topic in wanted:
         name = topic.name
         if name is not None and topic.topic_id == NO_ID and services.topics.by_name(name) is None:
-            if _name_error(name) is ErrorCode.NONE:
+            if _name_error(name) is ErrorCode.NONE and _may_make(services, context):
                 missing.append(name)
             if time_slice.spent():
                 await time_slice.wait_for_turn()
     return missing
+
+
+def _may_make(services: MetadataServices, context: RequestContext) -> bool:
+    """Whether the client's quota lets one more topic be made. It is not silenced for one that is not: it is told that
+    there is no such topic, and asks again, as with Kafka."""
+    charge = context.charge
+    return charge is None or charge.may_make(services.config.get_int("num.partitions"))
 
 
 async def _look_up(

@@ -9,6 +9,7 @@ from itertools import groupby
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.handlers.metadata import TOPIC_OPERATIONS, MetadataServices
+from broker.api.mutation_quota import creations_within_quota, deletions_within_quota, growths_within_quota
 from broker.coordination.coordinators import CoordinatorError
 from broker.process.time_slice import TimeSlice
 from coordinator.cluster.topic_rules import Refused, check_name
@@ -46,18 +47,19 @@ async def create_topics(
     """Make topics. Answered when they are durable and their partitions can be written; each succeeds or fails alone.
 
     `timeout_ms` is not looked at: there is nobody to wait for. v4: -1 for the default number of partitions and
-    replicas. v5: what the topic was made with comes back. v7: its id.
+    replicas. v5: what the topic was made with comes back. v6: THROTTLING_QUOTA_EXCEEDED (KIP-599). v7: its id.
     """
+    topics, throttled = await creations_within_quota(services, context, request.topics)
     try:
-        results = await services.topics.create(request.topics, validate_only=request.validate_only)
+        results = await services.topics.create(topics, validate_only=request.validate_only)
     except CoordinatorError as refused:
         error = refused.error
 
         def result_of(topic: CreatableTopic) -> CreatableTopicResult:
             return CreatableTopicResult(name=topic.name, error_code=error, error_message=None, configs=[])
 
-        results = await services.environment.time_slice().each(result_of, request.topics)
-    return CreateTopicsResponse(topics=results)
+        results = await services.environment.time_slice().each(result_of, topics)
+    return CreateTopicsResponse(topics=results + throttled)
 
 
 @handles(DeleteTopicsRequest, DeleteTopicsResponse, versions=range(1, 7))
@@ -66,12 +68,14 @@ async def delete_topics(
 ) -> DeleteTopicsResponse:
     """Delete topics. Answered when that is durable and the names are free again.
 
-    v6: topics may be named by id. Internal topics are not deleted: coordinators run on them (Kafka deletes them).
+    v5: THROTTLING_QUOTA_EXCEEDED (KIP-599). v6: topics may be named by id. Internal topics are not deleted:
+    coordinators run on them (Kafka deletes them).
     """
     time_slice = services.environment.time_slice()
-    topics = request.topics
+    topics: Sequence[DeleteTopicState] = request.topics
     if context.api_version < 6:
         topics = await time_slice.each(lambda name: DeleteTopicState(name=name), request.topic_names)
+    topics, throttled = await deletions_within_quota(services, context, topics)
     try:
         results = await services.topics.delete(topics)
     except CoordinatorError as refused:
@@ -81,7 +85,7 @@ async def delete_topics(
             return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=error)
 
         results = await time_slice.each(result_of, topics)
-    return DeleteTopicsResponse(responses=results)
+    return DeleteTopicsResponse(responses=results + throttled)
 
 
 @handles(CreatePartitionsRequest, CreatePartitionsResponse, versions=range(0, 4))
@@ -90,18 +94,20 @@ async def create_partitions(
 ) -> CreatePartitionsResponse:
     """Give topics more partitions. Answered when they are durable and can be written.
 
-    Internal topics do not grow: where a group or a transactional id lives follows from the number of partitions.
+    Internal topics do not grow: where a group or a transactional id lives follows from the number of partitions. v3:
+    THROTTLING_QUOTA_EXCEEDED (KIP-599).
     """
+    topics, throttled = await growths_within_quota(services, context, request.topics)
     try:
-        results = await services.topics.grow(request.topics, validate_only=request.validate_only)
+        results = await services.topics.grow(topics, validate_only=request.validate_only)
     except CoordinatorError as refused:
         error = refused.error
 
         def result_of(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
             return CreatePartitionsTopicResult(name=topic.name, error_code=error)
 
-        results = await services.environment.time_slice().each(result_of, request.topics)
-    return CreatePartitionsResponse(results=results)
+        results = await services.environment.time_slice().each(result_of, topics)
+    return CreatePartitionsResponse(results=results + throttled)
 
 
 @handles(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, versions=range(0, 1))

@@ -10,11 +10,11 @@ from coordinator.cluster.keys.config_types import (
     between,
     default_or_between,
     each_of,
-    lets_somebody_in,
     not_empty,
     one_of,
 )
 from coordinator.cluster.keys.key_tables import BOOLEAN, DOUBLE, INT, LIST, LONG, SHORT, STRING, dynamic, fixed
+from coordinator.cluster.keys.limit_keys import LIMIT_KEYS
 from coordinator.cluster.keys.own_keys import OWN_KEYS
 
 INT_MAX = (1 << 31) - 1
@@ -66,18 +66,6 @@ NETWORK = (
         "104857600",
         "The largest request; a larger one closes its connection.",
         at_least(1),
-    ),
-    fixed("connections.max.idle.ms", LONG, "600000", "After how long a silent connection is closed.", at_least(-1)),
-    dynamic("max.connections", INT, str(INT_MAX), "How many connections may be open.", lets_somebody_in),
-    dynamic(
-        "max.connections.per.ip", INT, str(INT_MAX), "How many connections one address may have.", lets_somebody_in
-    ),
-    fixed(
-        "queued.max.request.bytes",
-        LONG,
-        "-1",
-        "How many bytes of requests may be held at once; -1: our own limit.",
-        at_least(-1),
     ),
     fixed("fetch.max.bytes", INT, "57671680", "The most a fetch is answered with.", at_least(1024)),
     fixed("max.incremental.fetch.session.cache.slots", INT, "1000", "How many fetch sessions are kept.", at_least(0)),
@@ -321,4 +309,4 @@ METADATA = (
     fixed("metadata.max.retention.ms", LONG, "604800000", "How old a snapshot may become before the same happens."),
 )
 
-EFFECTIVE_KEYS = (*IDENTITY, *NETWORK, *TOPICS, *LOG, *METADATA, *TRANSACTIONS, *GROUPS, *OWN_KEYS)
+EFFECTIVE_KEYS = (*IDENTITY, *NETWORK, *LIMIT_KEYS, *TOPICS, *LOG, *METADATA, *TRANSACTIONS, *GROUPS, *OWN_KEYS)

@@ -145,8 +145,6 @@ _FAMILIES: tuple[tuple[str, tuple[tuple[str, ConfigType, Scope, str | None], ...
         (
             ("max.connection.creation.rate", INT, DYNAMIC, "2147483647"),
             ("max.connections.per.ip.overrides", STRING, DYNAMIC, ""),
-            ("quota.window.num", INT, FIXED, "11"),
-            ("quota.window.size.seconds", INT, FIXED, "1"),
         ),
     ),
 )

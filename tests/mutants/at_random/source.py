@@ -36,6 +36,7 @@ ROOMS: dict[str, Sequence[str]] = {
         "broker/api/handlers/produce.py",
         "broker/api/handlers/produce_appends.py",
         "broker/api/handlers/fetch.py",
+        "broker/api/fetched_partitions.py",
         "broker/api/handlers/offsets.py",
         "broker/api/fetch_sessions.py",
         "broker/api/waiting.py",

@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Change, Mutant
 
 FETCH = "broker.api.handlers.fetch"
+PARTITIONS = "broker.api.fetched_partitions"
 FETCHES = "unit/broker/test_fetch.py"
 
 MUTANTS = (
@@ -23,7 +24,7 @@ MUTANTS = (
         "KIP-320: whoever has read all there is is told to step back",
         (
             Change(
-                f"{FETCH}:_diverging",
+                f"{PARTITIONS}:diverging_from",
                 "epoch == wanted.last_fetched_epoch and end_offset >= wanted.fetch_offset",
                 "epoch == wanted.last_fetched_epoch and end_offset > wanted.fetch_offset",
             ),

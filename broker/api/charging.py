@@ -1,0 +1,89 @@
+"""Dispatch where there are quotas: each request is charged for what it used, and its client silenced where that is too
+much. A broker without quotas has the plain `Dispatcher`.
+
+KIP-219: the answer goes out at once and tells `throttle_time_ms`; the connection is not read from for that long.
+"""
+
+from collections.abc import Coroutine, Mapping
+from types import CoroutineType
+from typing import Any
+
+from broker.api.catalogue import NO_ANSWER, Entry
+from broker.api.context import ConnectionInfo
+from broker.api.dispatch import PRODUCE, Call, Decoded, Dispatcher
+from broker.api.services import Services
+from broker.security.quotas.charge import Charge
+from protocol.schema import Buffer
+
+WRITE_TXN_MARKERS = 27
+"""Between brokers: exempt, as in Kafka."""
+
+
+class ChargingDispatcher(Dispatcher):
+    """See the head of this file."""
+
+    def __init__(self, services: Services, catalogue: Mapping[int, Entry]) -> None:
+        super().__init__(services, catalogue)
+        self._quotas = services.client_quotas
+
+    def read(self, connection: ConnectionInfo, frame: Buffer) -> Call:
+        began_s = self._quotas.work_clock()
+        call = super().read(connection, frame)
+        charge = Charge(self._quotas, connection.principal, call.context.client_id or "", len(frame), began_s)
+        charge.pause()
+        return _ChargedCall(call, charge)
+
+    async def decode(self, call: Call) -> Decoded:
+        charge, work = call.context.charge, super().decode(call)
+        return await (work if charge is None else charge.timed(work))
+
+    def run(self, call: Call) -> Any:
+        charge = call.context.charge
+        if charge is None:  # it was read before there were quotas
+            return super().run(call)
+        charge.begin()
+        try:
+            result = super().run(call)
+        finally:
+            charge.pause()
+        if type(result) is CoroutineType:
+            return _finished(call, charge, result)
+        if result is NO_ANSWER:
+            _mute(call, charge.produced(answered=False))
+        return result
+
+
+async def _finished(call: Call, charge: Charge, work: Coroutine[Any, Any, Any]) -> Any:
+    result = await charge.timed(work)
+    if result is NO_ANSWER:
+        _mute(call, charge.produced(answered=False))
+    return result
+
+
+class _ChargedCall(Call):
+    """Charged when it is answered, once."""
+
+    __slots__ = ("_charge",)
+
+    def __init__(self, call: Call, charge: Charge) -> None:
+        super().__init__(
+            call.entry, call.context._replace(charge=charge), call.request, call.elements, undecoded=call.undecoded
+        )
+        self._charge = None if call.entry.api_key == WRITE_TXN_MARKERS else charge
+
+    def encode(self, response: Any) -> list[Buffer]:
+        charge, self._charge = self._charge, None
+        if charge is not None:
+            is_produce = self.entry.api_key == PRODUCE
+            throttle_ms = charge.produced(answered=True) if is_produce else charge.answered()
+            if throttle_ms:
+                if hasattr(response, "throttle_time_ms"):
+                    response.throttle_time_ms = throttle_ms
+                _mute(self, throttle_ms)
+        return super().encode(response)
+
+
+def _mute(call: Call, throttle_ms: int) -> None:
+    mute = call.context.connection.mute
+    if throttle_ms and mute is not None:
+        mute(throttle_ms)

@@ -1,0 +1,32 @@
+"""Quotas in force: what the metadata log says, as far as it is durable."""
+
+from broker.config.broker_config import BrokerConfig
+from broker.coordination.cluster import Cluster
+from broker.process.environment import Environment
+from broker.security.quotas.client_quotas import ClientQuotas
+from broker.security.quotas.rates import Windows
+from coordinator.cluster.quotas import IP
+
+
+def follow_quotas(cluster: Cluster, config: BrokerConfig, environment: Environment) -> ClientQuotas:
+    """Those of users and client ids. A change is in force before the request for it is answered."""
+    quotas = ClientQuotas(
+        Windows(config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds") * 1000),
+        Windows(
+            config.get_int("controller.quota.window.num"), config.get_int("controller.quota.window.size.seconds") * 1000
+        ),
+        environment.monotonic_ms,
+        environment.time_slice().clock,
+    )
+
+    def follow() -> None:
+        durable, changed = cluster.durable_offset, cluster.image.quotas.changed
+        while changed and changed[0][0] < durable:
+            _, entity, values = changed.popleft()
+            names = dict(entity)
+            if IP not in names:
+                quotas.set(names, values)
+
+    cluster.shard.on_durable(follow)
+    follow()
+    return quotas

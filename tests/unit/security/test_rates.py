@@ -1,0 +1,108 @@
+"""Kafka's rate over samples and its token bucket: the numbers are those of its own arithmetic, done by hand."""
+
+import pytest
+
+from broker.security.quotas.rates import LONGEST_MS, Rate, TokenBucket, Windows
+
+ELEVEN = Windows(11, 1000)
+START = 5_000_000
+
+
+def seconds_of(rate: Rate, value: float, count: int, now_ms: int) -> int:
+    for _ in range(count):
+        rate.record(ELEVEN, value, now_ms)
+        assert rate.throttle_ms(ELEVEN, 500, now_ms) == 0
+        now_ms += 1000
+    return now_ms
+
+
+def test_a_spike_is_paid_for_by_silence() -> None:
+    rate = Rate()
+    now_ms = seconds_of(rate, 400, 10, START) + 500
+    rate.record(ELEVEN, 2300, now_ms)
+    # 10 × 400 + 2300 in 10.5 s is 600 a second; (600 - 500) / 500 × 10.5 s
+    assert rate.measure(ELEVEN, now_ms) == (600.0, 10_500)
+    assert rate.throttle_ms(ELEVEN, 500, now_ms) == 2100
+    now_ms += 2100
+    assert rate.measure(ELEVEN, now_ms)[0] < 600
+    seconds_of(rate, 100, 10, now_ms + 9000)
+
+
+def test_one_that_has_just_begun_is_measured_over_all_windows_but_one() -> None:
+    rate = Rate()
+    rate.record(ELEVEN, 10_000, START)
+    assert rate.measure(ELEVEN, START) == (1000.0, 10_000)
+    assert rate.throttle_ms(ELEVEN, 500, START) == 10_000
+    rate.record(ELEVEN, 0, START + 999)
+    assert rate.measure(ELEVEN, START + 999) == (10_000 / 10.999, 10_999)
+    rate.record(ELEVEN, 0, START + 1000)
+    assert rate.measure(ELEVEN, START + 1000) == (1000.0, 10_000)
+
+
+def test_what_was_used_before_the_windows_is_forgotten_sample_by_sample() -> None:
+    rate = Rate()
+    rate.record(ELEVEN, 1000, START)
+    rate.record(ELEVEN, 500, START + 5000)
+    assert rate.measure(ELEVEN, START + 10_999)[0] * 10.999 == pytest.approx(1500)
+    assert rate.measure(ELEVEN, START + 11_000)[0] * 10 == pytest.approx(500)
+    assert rate.measure(ELEVEN, START + 30_000) == (0.0, 10_000)
+
+
+def test_a_sample_that_reaches_into_the_windows_counts_whole() -> None:
+    """It began before the time that is looked at, and was used in it."""
+    two = Windows(2, 1000)
+    rate = Rate()
+    for at in (0, 900, 1000, 2000):
+        rate.record(two, 1, START + at)
+    assert rate.measure(two, START + 2800) == (pytest.approx(4 / 2.8), 2800)
+    rate.record(two, 1, START + 3000)
+    assert rate.measure(two, START + 3000) == (2.0, 1000)
+
+
+def test_what_is_taken_back_was_never_used() -> None:
+    rate = Rate()
+    rate.record(ELEVEN, 100, START)
+    before = rate.measure(ELEVEN, START)
+    rate.record(ELEVEN, 5000, START)
+    rate.record(ELEVEN, -5000, START)
+    assert rate.measure(ELEVEN, START) == before
+
+
+def test_exactly_at_the_bound_nobody_waits() -> None:
+    rate = Rate()
+    rate.record(ELEVEN, 5000, START)
+    assert rate.throttle_ms(ELEVEN, 500, START) == 0
+    rate.record(ELEVEN, 1, START)
+    assert rate.throttle_ms(ELEVEN, 500, START) == 2
+
+
+def test_a_wait_fits_into_its_field() -> None:
+    rate = Rate()
+    rate.record(ELEVEN, 1e18, START)
+    assert rate.throttle_ms(ELEVEN, 1e-3, START) == LONGEST_MS
+
+
+def test_a_rate_keeps_no_more_than_its_samples() -> None:
+    rate = Rate()
+    for second in range(1000):
+        rate.record(ELEVEN, 1, START + second * 1000)
+    assert len(rate._samples) == 12
+
+
+def test_a_bucket_begins_full_and_may_be_overdrawn_once() -> None:
+    ten = Windows(10, 1000)
+    bucket = TokenBucket()
+    bucket.record(ten, 10, 99, START)
+    assert (bucket.tokens(ten, 10, START), bucket.throttle_ms(ten, 10, START)) == (1.0, 0)
+    bucket.record(ten, 10, 101, START)
+    assert (bucket.tokens(ten, 10, START), bucket.throttle_ms(ten, 10, START)) == (-100.0, 10_000)
+    assert bucket.throttle_ms(ten, 10, START + 9_999) == 1
+    assert bucket.throttle_ms(ten, 10, START + 10_000) == 0
+    assert bucket.tokens(ten, 10, START + 100_000) == 100.0
+
+
+def test_a_bucket_that_is_made_smaller_holds_less() -> None:
+    bucket = TokenBucket()
+    bucket.record(ELEVEN, 10, 10, START)
+    assert bucket.tokens(ELEVEN, 10, START) == 100.0
+    assert bucket.tokens(ELEVEN, 2, START) == 22.0
