@@ -162,6 +162,8 @@ def _wrong(before: Producer | None, header: BatchHeader, forgetful: bool) -> Ite
     """What must not stand behind a producer's batches."""
     if before is None:
         return
+    if forgetful and not before.open:  # it may be a stranger by then
+        return
     if header.producer_epoch < before.epoch:
         yield "log.epoch", f"epoch {header.producer_epoch} behind {before.epoch}"
         return

@@ -108,9 +108,11 @@ def test_sequences_and_epochs_only_go_on(batches: tuple[bytes, ...], found: set[
     assert rules(trace) == found
 
 
-def test_a_producer_that_may_be_forgotten_may_begin_anywhere() -> None:
+@pytest.mark.parametrize("second", [plain(9), marker(0, commit=False)])
+def test_a_producer_that_may_be_forgotten_may_begin_anywhere(second: bytes) -> None:
     trace = Trace()
-    look(trace, log_of(plain(0), plain(9)), 2, stable=2)
+    look(trace, log_of(plain(0, 1), second), 2, stable=2)
+    assert rules(trace)
     assert rules(trace, Circumstances(forgets_producers=True)) == set()
 
 
