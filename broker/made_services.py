@@ -17,15 +17,17 @@ from broker.coordination.groups import make_group_shards
 from broker.coordination.marker_writer import LocalMarkerWriter
 from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.topics import TopicDirectory
-from broker.coordination.transactions import make_transaction_shards
+from broker.coordination.transactions import TransactionShards, make_transaction_shards
 from broker.disk.group_commit import GroupCommit
 from broker.partitions.opening import BatchOpener
 from broker.partitions.partition import Partition
 from broker.process.environment import Environment
 from broker.process.memory_budget import AnswerBudget
+from broker.security.sasl.listener import SaslListener, sasl_listeners
 from broker.upkeep.checkpoints import Checkpoints
 from coordinator.cluster.features import TRANSACTION_VERSION
 from coordinator.groups.coordinator import GroupCoordinator
+from protocol.sasl.scram import ScramCredential, ScramMechanism
 from storage.checkpoints import MetaProperties
 from storage.data_folder import DataFolder
 
@@ -66,16 +68,6 @@ def make_services(
     coordinator_markers, operator_markers = (
         _marker_writer(node, topics, groups, of_coordinator=of_coordinator) for of_coordinator in (True, False)
     )
-    transactions = make_transaction_shards(
-        config=config,
-        environment=environment,
-        topics=topics,
-        writer=coordinator_markers,
-        epoch=cluster.epoch,
-        publish=publish,
-        producer_ids=producer_ids,
-        transaction_version=lambda: cluster.finalized_features.get(TRANSACTION_VERSION, 0),
-    )
     return Services(
         node_id=config.node_id,
         cluster_id=identity.cluster_id,
@@ -86,7 +78,7 @@ def make_services(
         endpoints=endpoints,
         cluster=cluster,
         topics=topics,
-        transactions=transactions,
+        transactions=_transactions(node, cluster, topics, coordinator_markers, producer_ids),
         groups=groups,
         producer_ids=producer_ids,
         coordinator_markers=coordinator_markers,
@@ -98,6 +90,7 @@ def make_services(
         waiting=WaitingRoom(),
         answer_budget=AnswerBudget(config.get_int("tallystick.request.memory.bytes")),
         client_quotas=follow_quotas(cluster, config, environment),
+        sasl=_sasl(node, cluster),
         fail=node.fail,
     )
 
@@ -112,6 +105,32 @@ def _marker_writer(
         publish=node.group_commit.publish,
         of_coordinator=of_coordinator,
     )
+
+
+def _transactions(
+    node: Offering,
+    cluster: Cluster,
+    topics: TopicDirectory,
+    writer: LocalMarkerWriter,
+    producer_ids: ProducerIdSource,
+) -> TransactionShards:
+    return make_transaction_shards(
+        config=node.config,
+        environment=node.environment,
+        topics=topics,
+        writer=writer,
+        epoch=cluster.epoch,
+        publish=node.group_commit.publish,
+        producer_ids=producer_ids,
+        transaction_version=lambda: cluster.finalized_features.get(TRANSACTION_VERSION, 0),
+    )
+
+
+def _sasl(node: Offering, cluster: Cluster) -> dict[str, SaslListener]:
+    def credential_of(mechanism: ScramMechanism, name: str) -> ScramCredential | None:
+        return cluster.image.scram_users.kept.get((name, mechanism))
+
+    return sasl_listeners(node.config, node.environment, credential_of)
 
 
 def _checkpoints(node: Offering, topics: TopicDirectory) -> Checkpoints:

@@ -14,6 +14,7 @@ from broker.api.handlers import (
     offset_fetch,
     offsets,
     produce,
+    sasl,
     scram,
     topics,
     transaction_inspection,
@@ -22,7 +23,7 @@ from broker.api.handlers import (
 )
 
 HANDLERS = (
-    *(produce, fetch, offsets, metadata, topics, configs, client_quotas, features, scram),
+    *(produce, fetch, offsets, metadata, topics, configs, client_quotas, features, sasl, scram),
     *(transactions, transaction_inspection, transaction_markers),
     *(find_coordinator, groups, group_administration, group_offsets, offset_fetch),
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from broker.security.quotas.charge import Charge
+from broker.security.sasl.gate import Gate
 
 
 @dataclass(slots=True)
@@ -27,6 +28,8 @@ class ConnectionInfo:
     """The client id of its latest request, as it came and as text."""
     mute: Callable[[int], None] | None = None
     """Has its connection not be read from for so many milliseconds; None where it is gone."""
+    gate: Gate | None = None
+    """What it may not pass before it is authenticated, or when its session ends; None where there is no such thing."""
 
 
 class RequestContext(NamedTuple):

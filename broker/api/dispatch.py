@@ -16,12 +16,14 @@ from broker.process.time_slice import TimeSlice
 from protocol.codec import decode_counted, decode_in_steps
 from protocol.compile_decoder import MOST_ELEMENTS, TooManyElements
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.framing import read_request_header, response_parts, response_parts_in_steps
+from protocol.framing import LENGTH, read_request_header, response_parts, response_parts_in_steps
 from protocol.messages.metadata import ApiVersion, ApiVersionsResponse
+from protocol.messages.sasl import SaslAuthenticateRequest
 from protocol.schema import Buffer, FieldSchema, fields_of, schema_of
 
 PRODUCE = 0
 API_VERSIONS = 18
+SASL_AUTHENTICATE = 36
 DECODED_FACTOR = 45
 """How much more a request may weigh decoded than as a frame: arrays of empty structs do. Records stay what they are."""
 TEXT_FACTOR = 4
@@ -76,6 +78,21 @@ class Call:
         return None if response is None else self.encode(response)
 
 
+class TokenCall(Call):
+    """A message of a SASL mechanism with nothing around it, as after SaslHandshake 0; so is the answer. A failure has
+    none."""
+
+    __slots__ = ()
+
+    def __init__(self, entry: Entry, connection: ConnectionInfo, message: Buffer) -> None:
+        context = RequestContext(connection, SASL_AUTHENTICATE, 0, 0, None)
+        super().__init__(entry, context, SaslAuthenticateRequest(auth_bytes=bytes(message)), 0)
+
+    def encode(self, response: Any) -> list[Buffer]:
+        token: bytes = response.auth_bytes
+        return [] if response.error_code else [LENGTH.pack(len(token)), token]
+
+
 class Decoded:
     """`Call.request` is there."""
 
@@ -108,6 +125,9 @@ class Dispatcher:
 
     def read(self, connection: ConnectionInfo, frame: Buffer) -> Call:
         """Decode a request. Raises `ProtocolError`, or `UnsupportedApiVersions`."""
+        gate = connection.gate
+        if gate is not None and gate.expects_token:
+            return TokenCall(self._entries[SASL_AUTHENTICATE][0], connection, frame)
         if len(frame) < _FIXED.size:
             raise ProtocolError(f"a request of {len(frame)} bytes is shorter than its header")
         key, version, correlation_id, client_id_length = _FIXED.unpack_from(frame)
@@ -115,6 +135,8 @@ class Dispatcher:
         if found is None:
             raise ProtocolError(f"unknown api key {key} (version {version})")
         entry, flexible_since = found
+        if gate is not None:
+            gate.admit(key)
         if version not in entry.versions:
             if key == API_VERSIONS:
                 raise UnsupportedApiVersions(_other_versions_answer(entry, correlation_id))

@@ -25,6 +25,7 @@ from broker.partitions.opening import BatchOpener
 from broker.process.environment import Environment
 from broker.process.memory_budget import AnswerBudget
 from broker.security.quotas.client_quotas import ClientQuotas
+from broker.security.sasl.listener import SaslListener
 from broker.upkeep.checkpoints import Checkpoints
 from coordinator.groups.coordinator import GroupCoordinator
 
@@ -59,6 +60,8 @@ class Services:
     waiting: WaitingRoom
     answer_budget: AnswerBudget
     client_quotas: ClientQuotas
+    sasl: Mapping[str, SaslListener]
+    """By listener; of those that speak it."""
     fail: Callable[[BaseException], None]
     """Storage has failed: the process is to end."""
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
@@ -82,6 +85,11 @@ class WithConfig(Protocol):
 class WithEnvironment(Protocol):
     @property
     def environment(self) -> Environment: ...
+
+
+class WithSasl(Protocol):
+    @property
+    def sasl(self) -> Mapping[str, SaslListener]: ...
 
 
 class WithEndpoints(WithNodeId, Protocol):

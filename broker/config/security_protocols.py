@@ -18,7 +18,7 @@ class SecurityProtocol(StrEnum):
     SASL_SSL = "SASL_SSL"
 
 
-SERVED = frozenset((SecurityProtocol.PLAINTEXT,))
+SERVED = frozenset((SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT))
 
 
 def read_endpoints(key: str, texts: Iterable[str]) -> tuple[Endpoint, ...]:

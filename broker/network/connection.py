@@ -49,6 +49,9 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active = host.tick
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(host.receive_buffer, host.frame_buffers, host.max_request_bytes)
+        if (gate := info.gate) is not None:
+            self._reader.admit(min(host.max_request_bytes, gate.max_frame_bytes))
+            gate.opens = lambda: self._reader.admit(host.max_request_bytes)
         self._queued_bytes = self._serial_bytes = self._held_bytes = 0
         self._order = AnswersInOrder()
         self._serial: PendingAnswer | None = None
@@ -83,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         self._muting.forget()
         self.info.mute = None
+        self.info.gate = None
         host = self._host
         if self._serial_wait is not None and not isinstance(self._serial_wait, asyncio.Task):
             self._serial_wait.cancel()
@@ -210,8 +214,10 @@ class Connection(asyncio.BufferedProtocol):
                 else:
                     self._answer_in_turn(call, parts)
                     return
-        except (ProtocolError, CloseConnection) as error:
+        except ProtocolError as error:
             self.refuse(str(error))
+        except CloseConnection as last:
+            self.end(call, last)
         except StorageFailed as error:
             self.storage_failed(error)
         except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
@@ -365,6 +371,12 @@ class Connection(asyncio.BufferedProtocol):
         """Close a connection whose client did what it may not, and say why."""
         _log.warning("connection closed", **self._who(), reason=reason)
         self.close()
+
+    def end(self, call: Call, last: CloseConnection) -> None:
+        """Close it as a handler wishes, behind its last answer if it has one."""
+        if last.answer is not None:
+            self._sender.add(call.encode(last.answer))
+        self.refuse(str(last))
 
     def storage_failed(self, error: StorageFailed) -> None:
         """A disk refused a write: the process is to end."""

@@ -88,6 +88,10 @@ class FrameReader:
         self._largest = max(self._largest, self._frame_length)
         return self._frame_length
 
+    def admit(self, limit: int) -> None:
+        """Frames may be as long as this from now on."""
+        self._limit = limit
+
     def drop(self) -> None:
         """Nobody wants these frames any more."""
         self.frames.clear()
@@ -107,7 +111,7 @@ class FrameReader:
         while size - position >= 4:
             (length,) = _LENGTH.unpack_from(received, position)
             if not 0 < length <= self._limit:
-                raise ProtocolError(f"a request of {length} bytes; socket.request.max.bytes is {self._limit}")
+                raise ProtocolError(f"a request of {length} bytes; now no more than {self._limit} are taken")
             end = position + 4 + length
             if end > size:
                 self._begin(length, received[position + 4 :])

@@ -30,6 +30,9 @@ class Answering(Protocol):
     def refuse(self, reason: str) -> None:
         """Close it, and say why."""
 
+    def end(self, call: Call, last: CloseConnection) -> None:
+        """Close it as its handler wishes."""
+
     def storage_failed(self, error: StorageFailed) -> None:
         """A disk refused a write: the process is to end."""
 
@@ -67,8 +70,10 @@ def result_of(connection: Answering, dispatcher: Dispatcher, answer: PendingAnsw
                 answer.parts = answer.call.encode(result)
             except LargeMessage:
                 answer.parts, result = None, Deferred(dispatcher.encode(answer.call, result))
-    except (ProtocolError, CloseConnection) as error:
+    except ProtocolError as error:
         connection.refuse(str(error))
+    except CloseConnection as last:
+        connection.end(answer.call, last)
     except asyncio.CancelledError:
         connection.refuse("the broker is stopping")
     except StorageFailed as error:

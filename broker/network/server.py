@@ -172,9 +172,12 @@ class Server:
         self.dispatcher = dispatcher
 
     def _factory(self, listener: str) -> Any:
+        sasl = self._services.sasl.get(listener)
+
         def make() -> Connection:
             self._accepted += 1
-            return Connection(self, ConnectionInfo(self._accepted, listener, "", 0))
+            gate = None if sasl is None else sasl.gate()
+            return Connection(self, ConnectionInfo(self._accepted, listener, "", 0, gate=gate))
 
         return make
 
@@ -189,8 +192,8 @@ class Server:
             )
 
     def _sweep(self) -> None:
-        """Once a second: close connections that are idle too long, or hold memory while it is short; count what clients
-        have not taken."""
+        """Once a second: close connections that are idle too long, not authenticated in time, or hold memory while it
+        is short; count what clients have not taken."""
         self.tick += 1
         idle_ms = self._services.config.get_int("connections.max.idle.ms")
         # A connection that sent at a tick may have done so just before the next.
@@ -200,6 +203,8 @@ class Server:
             active = connection.last_active
             if active < oldest and not connection.working:
                 connection.expire("idle for longer than connections.max.idle.ms")
+            elif (gate := connection.info.gate) is not None and gate.is_overdue:
+                connection.expire("not authenticated within tallystick.authentication.timeout.ms")
             elif active < stuck and connection.stalls and self.requests.exhausted:
                 connection.expire("a request that does not get on while memory is short")
             else:

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from tallystick.client.client import Client
+from tallystick.client.connection import PLAINTEXT, Security
 
 T = TypeVar("T")
 
@@ -13,10 +14,18 @@ T = TypeVar("T")
 class BlockingClient:
     """A `Client` and the loop it lives on. Use it from one thread, with `with`."""
 
-    def __init__(self, bootstrap: str, *, client_id: str | None = "tallystick", patience_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client_id: str | None = "tallystick",
+        patience_s: float = 10.0,
+        security: Security = PLAINTEXT,
+    ) -> None:
         self._runner = asyncio.Runner()
         try:
-            self.client = self.run(Client.connect(bootstrap, client_id=client_id, patience_s=patience_s))
+            connecting = Client.connect(bootstrap, client_id=client_id, patience_s=patience_s, security=security)
+            self.client = self.run(connecting)
         except BaseException:
             self._runner.close()
             raise

@@ -29,7 +29,7 @@ from protocol.messages.produce import (
 )
 from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from protocol.schema import Buffer
-from tallystick.client.connection import Connection
+from tallystick.client.connection import PLAINTEXT, Connection, Security
 from tallystick.client.errors import PASSING, ConnectionLost, KafkaError, check
 
 T = TypeVar("T")
@@ -47,9 +47,15 @@ class Client:
     """See the head of this file. Make one with `Client.connect`."""
 
     def __init__(
-        self, bootstrap: Sequence[tuple[str, int]], seed: Connection, client_id: str | None, patience_s: float
+        self,
+        bootstrap: Sequence[tuple[str, int]],
+        seed: Connection,
+        client_id: str | None,
+        patience_s: float,
+        security: Security = PLAINTEXT,
     ) -> None:
         self.client_id = client_id
+        self._security = security
         self.patience_s = patience_s
         self._bootstrap = bootstrap
         self._seed = seed
@@ -59,21 +65,27 @@ class Client:
 
     @classmethod
     async def connect(
-        cls, bootstrap: str, *, client_id: str | None = "tallystick", patience_s: float = 10.0
+        cls,
+        bootstrap: str,
+        *,
+        client_id: str | None = "tallystick",
+        patience_s: float = 10.0,
+        security: Security = PLAINTEXT,
     ) -> "Client":
         """Connect to the first of `host:port,host:port` that answers."""
         addresses = []
         for one in bootstrap.split(","):
             host, _, port = one.strip().rpartition(":")
             addresses.append((host.strip("[]"), int(port)))
-        return cls(addresses, await cls._first_of(addresses, client_id), client_id, patience_s)
+        seed = await cls._first_of(addresses, client_id, security)
+        return cls(addresses, seed, client_id, patience_s, security)
 
     @staticmethod
-    async def _first_of(addresses: Sequence[tuple[str, int]], client_id: str | None) -> Connection:
+    async def _first_of(addresses: Sequence[tuple[str, int]], client_id: str | None, security: Security) -> Connection:
         last: Exception | None = None
         for address in addresses:
             try:
-                return await Connection.connect(*address, client_id=client_id)
+                return await Connection.connect(*address, client_id=client_id, security=security)
             except (OSError, ConnectionLost) as error:
                 last = error
         assert last is not None, "no bootstrap address"
@@ -92,7 +104,7 @@ class Client:
         """The same, opened again if it was lost: the node may have been restarted."""
         if self._seed.is_lost:
             known = [address for address in self._brokers.values() if address not in self._bootstrap]
-            self._seed = await self._first_of([*self._bootstrap, *known], self.client_id)
+            self._seed = await self._first_of([*self._bootstrap, *known], self.client_id, self._security)
         return self._seed
 
     def forget(self) -> None:
@@ -171,7 +183,9 @@ class Client:
     async def _connection_to(self, host: str, port: int) -> Connection:
         known = self._nodes.get((host, port))
         if known is None or known.is_lost:
-            known = self._nodes[host, port] = await Connection.connect(host, port, client_id=self.client_id)
+            known = self._nodes[host, port] = await Connection.connect(
+                host, port, client_id=self.client_id, security=self._security
+            )
         return known
 
     # What tests and tools do all day.

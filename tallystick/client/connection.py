@@ -5,7 +5,9 @@ Rule 2. Requests that wait when the connection ends get `ConnectionLost`.
 """
 
 import asyncio
+import ssl
 from collections import deque
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from protocol.errors import ErrorCode, ProtocolError
@@ -13,11 +15,23 @@ from protocol.framing import API_VERSIONS, LENGTH, REQUESTS, read_response, requ
 from protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from protocol.schema import schema_of
 from tallystick.client.errors import ConnectionLost, UnsupportedByBroker, check
+from tallystick.client.sasl import Credentials, authenticate
 
 _FIRST_TRY = 4
 """The version of ApiVersions to begin with; a broker that does not know it says so (KIP-511)."""
 _ERROR_CODE = slice(4, 6)
 """Where the error code of an ApiVersions response stands, in any version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """How connections are kept from others, and who they are of."""
+
+    tls: ssl.SSLContext | None = None
+    credentials: Credentials | None = None
+
+
+PLAINTEXT = Security()
 
 
 class _Waiting(NamedTuple):
@@ -44,13 +58,25 @@ class Connection(asyncio.Protocol):
 
     @classmethod
     async def connect(
-        cls, host: str, port: int, *, client_id: str | None = "tallystick", negotiate: bool = True
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str | None = "tallystick",
+        negotiate: bool = True,
+        security: Security = PLAINTEXT,
     ) -> "Connection":
-        """Open a connection and, unless disabled, request the broker's versions."""
+        """Open a connection and, unless disabled, request the broker's versions and authenticate."""
         loop = asyncio.get_running_loop()
-        _transport, connection = await loop.create_connection(lambda: cls(client_id), host, port)
+        _transport, connection = await loop.create_connection(lambda: cls(client_id), host, port, ssl=security.tls)
         if negotiate:
             await connection.negotiate()
+            if security.credentials is not None:
+                try:
+                    await authenticate(connection, security.credentials)
+                except BaseException:
+                    connection.abort()
+                    raise
         return connection
 
     async def negotiate(self) -> ApiVersionsResponse:

@@ -27,6 +27,10 @@ class UnsupportedByBroker(Exception):
     """The broker does not list the API, or no version of it that we know."""
 
 
+class NotAuthenticated(Exception):
+    """Client and broker do not come together, or the broker cannot show that it is the one."""
+
+
 class KafkaError(Exception):
     """The broker answered with an error code."""
 

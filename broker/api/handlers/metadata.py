@@ -72,6 +72,8 @@ def api_versions(
         if not all(SOFTWARE_NAME.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
         context.connection.software_name, context.connection.software_version = names
+    if context.connection.gate is not None:
+        context.connection.gate.greeted()
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=served.start, max_version=served.stop - 1)

@@ -16,6 +16,7 @@ from coordinator.cluster.keys.config_types import (
 from coordinator.cluster.keys.key_tables import BOOLEAN, DOUBLE, INT, LIST, LONG, SHORT, STRING, dynamic, fixed
 from coordinator.cluster.keys.limit_keys import LIMIT_KEYS
 from coordinator.cluster.keys.own_keys import OWN_KEYS
+from coordinator.cluster.keys.sasl_keys import SASL
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
@@ -309,4 +310,4 @@ METADATA = (
     fixed("metadata.max.retention.ms", LONG, "604800000", "How old a snapshot may become before the same happens."),
 )
 
-EFFECTIVE_KEYS = (*IDENTITY, *NETWORK, *LIMIT_KEYS, *TOPICS, *LOG, *METADATA, *TRANSACTIONS, *GROUPS, *OWN_KEYS)
+EFFECTIVE_KEYS = (*IDENTITY, *NETWORK, *LIMIT_KEYS, *TOPICS, *LOG, *METADATA, *TRANSACTIONS, *GROUPS, *SASL, *OWN_KEYS)

@@ -134,8 +134,6 @@ _FAMILIES: tuple[tuple[str, tuple[tuple[str, ConfigType, Scope, str | None], ...
         "Concerns security; only PLAINTEXT without authorisation is supported.",
         (
             ("authorizer.class.name", STRING, FIXED, ""),
-            ("connection.failed.authentication.delay.ms", INT, FIXED, "100"),
-            ("connections.max.reauth.ms", LONG, FIXED, "0"),
             ("principal.builder.class", CLASS, DYNAMIC, None),
             ("security.inter.broker.protocol", STRING, FIXED, "PLAINTEXT"),
         ),

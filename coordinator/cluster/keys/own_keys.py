@@ -94,6 +94,13 @@ OWN_KEYS = (
         at_least(1),
     ),
     fixed(
+        "tallystick.authentication.timeout.ms",
+        INT,
+        "30000",
+        "How long a connection of a SASL listener may take until it is authenticated; it is closed then.",
+        at_least(1),
+    ),
+    fixed(
         "tallystick.stall.threshold.ms",
         INT,
         "20",

@@ -17,7 +17,7 @@ SEEN = tuple[str | None, ConfigSource]
         ({"tallystick.durability": "perhaps"}, "tallystick.durability: String must be one of: fsync, page-cache."),
         ({"log.dirs": "a,b"}, "log.dirs: exactly one data folder is supported."),
         ({"listeners": "nonsense"}, "listeners: 'nonsense' is not a listener"),
-        ({"listeners": "SSL://:9093"}, "listeners: SSL would have to speak SSL; this broker speaks PLAINTEXT."),
+        ({"listeners": "SSL://:9093"}, "listeners: SSL would have to speak SSL; this broker speaks PLAINTEXT"),
         ({"listeners": "MINE://:9093"}, "listener.security.protocol.map says nothing of the listener MINE."),
         ({"advertised.listeners": "OTHER://h:1"}, "advertised.listeners: there is no listener called OTHER."),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "is no address a client can connect to."),

@@ -1,0 +1,1 @@
+"""sasl: mechanisms as machines from bytes to bytes, who they know, and what a connection may do before it is known."""

@@ -1,0 +1,236 @@
+"""Real clients over SASL_PLAINTEXT: each mechanism, wrong passwords, sessions that end, tokens."""
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider as AioTokens
+from confluent_kafka import Consumer, KafkaError, Producer
+from joserfc import jws
+from joserfc.jwk import RSAKey
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from tests.harness.broker import KAFKA
+from tests.harness.secure_broker import SCRAM, SecureBroker, sasl_settings, secure_broker
+
+PASSWORDS = {"ute": "ute's, secret=1", "uwe": "uwe-secret"}
+MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER")
+KEY = RSAKey.generate_key(2048)
+PATIENCE_S = 30
+_numbers = itertools.count()
+
+
+def token(name: str, lasts_s: int = 600) -> str:
+    now = int(time.time())
+    claims = {"sub": name, "iat": now, "exp": now + lasts_s, "aud": "kafka", "iss": "tests"}
+    return jws.serialize_compact({"alg": "RS256", "kid": "k"}, json.dumps(claims), KEY)
+
+
+class Tokens(AbstractTokenProvider):
+    """For kafka-python."""
+
+    def token(self) -> str:
+        return token("ute")
+
+
+class AsyncTokens(AioTokens):
+    async def token(self) -> str:
+        return token("ute")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    folder = tmp_path_factory.mktemp("sasl")
+    keys = folder / "keys.json"
+    keys.write_text(json.dumps({"keys": [{**KEY.as_dict(private=False), "kid": "k"}]}))
+    tokens = "listener.name.secure.oauthbearer.sasl"
+    settings = sasl_settings(PASSWORDS, "OAUTHBEARER") | {
+        f"{tokens}.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+        f"{tokens}.oauthbearer.expected.audience": "kafka",
+        f"{tokens}.oauthbearer.expected.issuer": "tests",
+        f"{tokens}.server.callback.handler.class": (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        ),
+        f"{tokens}.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
+        "listener.name.secure.connections.max.reauth.ms": "1500",
+    }
+    if KAFKA:
+        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys.as_uri()}"
+        pytest.MonkeyPatch().setenv("JAVA_TOOL_OPTIONS", allowed)
+    made = secure_broker(folder / "broker", settings)
+    made.add_users(PASSWORDS)
+    yield made
+    made.process.close()
+
+
+@pytest.fixture
+def topic(broker: SecureBroker) -> str:
+    return f"sasl-{next(_numbers)}"
+
+
+# ------------------------------------------------------------------------------------------------- confluent-kafka
+
+
+def confluent(broker: SecureBroker, mechanism: str, password: str | None = None, **more: Any) -> dict[str, Any]:
+    settings = {
+        "bootstrap.servers": broker.bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "log_level": 0,
+    }
+    if mechanism == "OAUTHBEARER":
+        settings["oauth_cb"] = lambda _: (token("ute"), time.time() + 600)
+    else:
+        settings |= {"sasl.username": "ute", "sasl.password": password or PASSWORDS["ute"]}
+    return settings | more
+
+
+def wait_for(what: Callable[[], Any], poll: Callable[[], Any]) -> Any:
+    """Poll until something is there."""
+    ends = time.monotonic() + PATIENCE_S
+    while time.monotonic() < ends:
+        poll()
+        if (found := what()) is not None:
+            return found
+    raise AssertionError("nothing came")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_confluent_kafka_in_a_session_that_ends_and_begins_anew(
+    broker: SecureBroker, topic: str, mechanism: str
+) -> None:
+    """Records are sent for longer than a session lasts; the client authenticates again, and none is lost."""
+    errors: list[KafkaError] = []
+    delivered: list[int] = []
+    producer = Producer(confluent(broker, mechanism, error_cb=errors.append) | {"enable.idempotence": True})
+    ends = time.monotonic() + 4
+    sent = 0
+    while time.monotonic() < ends:
+        producer.produce(topic, b"%d" % sent, on_delivery=lambda error, message: delivered.append(message.offset()))
+        sent += 1
+        producer.flush(PATIENCE_S)
+    assert len(delivered) == sent
+    consumer = Consumer(
+        confluent(broker, mechanism) | {"group.id": topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    )
+    consumer.subscribe([topic])
+    found: list[bytes] = []
+    while len(found) < sent:
+        message = wait_for(lambda: polled.pop() if polled else None, lambda: polled.extend(consumer.consume(1, 0.5)))
+        found.append(message.value())
+    consumer.close()
+    assert sorted(found) == sorted(b"%d" % number for number in range(sent))
+    fatal = [error for error in errors if error.code() != KafkaError._TRANSPORT]  # an idle connection may have ended
+    assert fatal == []
+
+
+polled: list[Any] = []
+
+
+@pytest.mark.parametrize("mechanism", ("PLAIN", *SCRAM))
+def test_confluent_kafka_with_a_wrong_password(broker: SecureBroker, topic: str, mechanism: str) -> None:
+    errors: list[KafkaError] = []
+    producer = Producer(confluent(broker, mechanism, "wrong", error_cb=errors.append))
+    producer.produce(topic, b"never")
+    error = wait_for(lambda: errors[0] if errors else None, lambda: producer.poll(0.1))
+    assert error.code() == KafkaError._AUTHENTICATION
+    producer.purge()
+    producer.flush(PATIENCE_S)
+
+
+# ---------------------------------------------------------------------------------------------------- kafka-python
+
+
+def kafka_python(broker: SecureBroker, mechanism: str, password: str | None = None) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "bootstrap_servers": broker.bootstrap,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+    }
+    if mechanism == "OAUTHBEARER":
+        return settings | {"sasl_oauth_token_provider": Tokens()}
+    return settings | {"sasl_plain_username": "ute", "sasl_plain_password": password or PASSWORDS["ute"]}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafka_python(broker: SecureBroker, topic: str, mechanism: str) -> None:
+    producer = KafkaProducer(**kafka_python(broker, mechanism))
+    assert producer.send(topic, b"one").get(PATIENCE_S).offset == 0
+    producer.close()
+    consumer = KafkaConsumer(
+        topic,
+        group_id=topic,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=PATIENCE_S * 1000,
+        **kafka_python(broker, mechanism),
+    )
+    assert next(consumer).value == b"one"
+    consumer.close()
+
+
+@pytest.mark.parametrize("mechanism", ("PLAIN", *SCRAM))
+def test_kafka_python_with_a_wrong_password(broker: SecureBroker, mechanism: str) -> None:
+    with pytest.raises(Exception, match=r"bootstrap|uthentication"):
+        KafkaProducer(**kafka_python(broker, mechanism, "wrong"), bootstrap_timeout_ms=1000)
+
+
+# -------------------------------------------------------------------------------------------------------- aiokafka
+
+
+def aiokafka(broker: SecureBroker, mechanism: str, password: str | None = None) -> dict[str, Any]:
+    settings = kafka_python(broker, mechanism, password)
+    return settings | ({"sasl_oauth_token_provider": AsyncTokens()} if mechanism == "OAUTHBEARER" else {})
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_aiokafka_in_a_transaction(broker: SecureBroker, topic: str, mechanism: str) -> None:
+    async def story() -> None:
+        producer = AIOKafkaProducer(transactional_id=topic, **aiokafka(broker, mechanism))
+        await producer.start()
+        async with producer.transaction():
+            await producer.send_and_wait(topic, b"one")
+        await producer.stop()
+        consumer = AIOKafkaConsumer(
+            topic, auto_offset_reset="earliest", isolation_level="read_committed", **aiokafka(broker, mechanism)
+        )
+        await consumer.start()
+        message = await asyncio.wait_for(consumer.getone(), PATIENCE_S)
+        assert message.value == b"one"
+        await consumer.stop()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("mechanism", ("PLAIN", *SCRAM))
+def test_aiokafka_with_a_wrong_password(broker: SecureBroker, mechanism: str) -> None:
+    async def story() -> None:
+        producer = AIOKafkaProducer(**aiokafka(broker, mechanism, "wrong"))
+        try:
+            with pytest.raises(Exception, match=r"bootstrap|uthentication"):
+                await producer.start()
+        finally:
+            await producer.stop()
+
+    asyncio.run(story())
+
+
+def test_a_token_of_another_issuer_lets_nobody_in(broker: SecureBroker, topic: str, tmp_path: Path) -> None:
+    other = RSAKey.generate_key(2048)
+    now = int(time.time())
+    claims = {"sub": "ute", "iat": now, "exp": now + 600, "aud": "kafka", "iss": "tests"}
+    forged = jws.serialize_compact({"alg": "RS256", "kid": "k"}, json.dumps(claims), other)
+    errors: list[KafkaError] = []
+    settings = confluent(broker, "OAUTHBEARER", error_cb=errors.append)
+    producer = Producer(settings | {"oauth_cb": lambda _: (forged, time.time() + 600)})
+    producer.produce(topic, b"never")
+    error = wait_for(lambda: errors[0] if errors else None, lambda: producer.poll(0.1))
+    assert error.code() == KafkaError._AUTHENTICATION
+    producer.purge()
+    producer.flush(PATIENCE_S)

@@ -1,0 +1,77 @@
+"""A broker with a listener of its own for strangers, beside the open one: ours or Apache Kafka, with the same settings.
+
+The open listener (PLAINTEXT) is there for whoever sets the stage: it makes users and topics.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+from tallystick.process import BrokerProcess
+from tests.harness.apache_kafka import ApacheKafka
+from tests.harness.broker import KAFKA, TEST_SETTINGS
+from tests.harness.proxy import free_port
+
+MODULES = "org.apache.kafka.common.security"
+SCRAM = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
+
+
+@dataclass(frozen=True, slots=True)
+class SecureBroker:
+    """`bootstrap` is the guarded listener, `open_bootstrap` the other one."""
+
+    process: BrokerProcess
+    bootstrap: str
+    open_bootstrap: str
+
+    def add_users(self, users: Mapping[str, str], mechanisms: Mapping[str, ScramMechanism] = SCRAM) -> None:
+        """Users of SCRAM with their passwords, for each of the mechanisms."""
+        admin = AdminClient({"bootstrap.servers": self.open_bootstrap})
+        wanted = [
+            UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, 4096), password.encode())
+            for name, password in users.items()
+            for mechanism in mechanisms.values()
+        ]
+        for done in admin.alter_user_scram_credentials(wanted).values():
+            done.result()
+
+
+def plain_users(users: Mapping[str, str]) -> str:
+    """The JAAS line of PLAIN."""
+    known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    return f"{MODULES}.plain.PlainLoginModule required {known};"
+
+
+def sasl_settings(plain: Mapping[str, str], *more: str) -> dict[str, str]:
+    """PLAIN with these users, and both of SCRAM."""
+    scram = f"{MODULES}.scram.ScramLoginModule required;"
+    return {
+        "listener.name.secure.sasl.enabled.mechanisms": ",".join(("PLAIN", *SCRAM, *more)),
+        "listener.name.secure.plain.sasl.jaas.config": plain_users(plain),
+        **{f"listener.name.secure.{name.lower()}.sasl.jaas.config": scram for name in SCRAM},
+    }
+
+
+def secure_broker(folder: Path, settings: Mapping[str, str], protocol: str = "SASL_PLAINTEXT") -> SecureBroker:
+    """Started; the guarded listener is called SECURE."""
+    port, guarded = free_port(), free_port()
+    listeners = f"PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{guarded}"
+    protocols = f"PLAINTEXT:PLAINTEXT,SECURE:{protocol}"
+    settings = TEST_SETTINGS | dict(settings)
+    process: BrokerProcess
+    if KAFKA:
+        controller = free_port()
+        settings |= {
+            "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
+            "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        }
+        process = ApacheKafka(folder, settings=settings, heap="512m", port=port)
+    else:
+        settings |= {"listener.security.protocol.map": protocols}
+        options = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+        process = BrokerProcess(folder, options=["--listeners", listeners, *options])
+    process.start()
+    return SecureBroker(process, f"127.0.0.1:{guarded}", f"127.0.0.1:{port}")
