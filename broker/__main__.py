@@ -23,12 +23,14 @@ from broker.process.descriptor_limit import raise_limit
 from broker.process.environment import OwnProcess, RealEnvironment
 from broker.process.logging import LEVELS, EventLog, set_up_logging
 from broker.process.stall_monitor import StallMonitor
+from broker.security.tls.errors import BadTls
 from broker.upkeep.long_lived import LongLived
 from storage.checkpoints import UnreadableDataFolder
 from storage.log import StorageFailed
 
 if TYPE_CHECKING:
     from broker.faults.control import Faults
+    from broker.security.tls.tls_listeners import TlsListeners
 
 OK, FAILED, NOT_STARTED = 0, 1, 2
 HURRIED_DRAIN_S = 0.1
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         if failure is not None:
             writer.say(f"tallystick: stopped, because storage failed: {failure}")
             return FAILED
-    except (ConfigError, BadListener, DataFolderLocked, UnreadableDataFolder) as problem:
+    except (ConfigError, BadListener, BadTls, DataFolderLocked, UnreadableDataFolder) as problem:
         writer.say(f"tallystick: {problem}")
         return NOT_STARTED
     except (StorageFailed, OSError) as problem:
@@ -138,14 +140,22 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     node = Node(config, environment, on_failure=lambda _: stop.set(), faults=_faults())
     listening = bind_all(config.listeners, backlog(config))
     services = await node.start(advertised([bound.endpoint for bound in listening], config.advertised_listeners))
-    server = Server(services, node.catalogue, listening, node)
+    try:
+        tls = await _tls(config, environment)
+    except (ConfigError, BadTls):
+        await node.stop()
+        raise
+    server = Server(services, node.catalogue, listening, node, tls)
     bound = await server.start()
-    freezing = asyncio.create_task(LongLived(services.topics).keep_out_of_sight())
+    beside = [asyncio.create_task(LongLived(services.topics).keep_out_of_sight())]
+    if tls is not None:
+        beside.append(asyncio.create_task(tls.keep_current()))
     gc.enable()
     _announce(config, bound, ready_file)
     monitor = _watch_the_loop(config)
     await stop.wait()
-    freezing.cancel()
+    for task in beside:
+        task.cancel()
     if monitor is not None:
         monitor.stop()
     if node.failure is None:
@@ -158,6 +168,21 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     if node.failure is None:
         _log.info("stopped")
     return node.failure
+
+
+async def _tls(config: BrokerConfig, environment: RealEnvironment) -> "TlsListeners | None":
+    """Keys and certificates of the listeners that speak TLS, with what was set of them while an earlier broker ran.
+    Raises `BadTls`, or `ConfigError` where what is needed for them is not installed."""
+    encrypting = [one.listener for one in config.listeners if config.security_protocol(one.listener).encrypts]
+    if not encrypting:
+        return None
+    try:
+        from broker.security.tls.tls_listeners import TlsListeners
+    except ModuleNotFoundError as missing:
+        raise ConfigError(f"TLS needs {missing.name}: pip install 'tallystick[security]'.") from None
+    listeners = TlsListeners(config, environment, encrypting)
+    await listeners.load()
+    return listeners
 
 
 def _watch_the_loop(config: BrokerConfig) -> StallMonitor | None:

@@ -31,6 +31,8 @@ READS_THE_WORLD = {
     "broker/disk/local_files.py",
     "broker/__main__.py",
     "broker/config/sources.py",
+    "broker/security/tls/key_files.py",
+    "tallystick/certificates.py",
     "tallystick/process.py",
     "tallystick/startup_guard.py",
     "tallystick/child_broker.py",

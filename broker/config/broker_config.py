@@ -5,7 +5,7 @@ while running for all brokers and for this one (ConfigRecords). Values are read 
 takes effect; a parsed value is remembered until the next change.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from broker.config.listeners import Endpoint
 from broker.config.security_protocols import (
@@ -26,6 +26,8 @@ __all__ = ["BrokerConfig", "ConfigError"]
 
 Listener = Callable[[frozenset[str]], None]
 """Called with the names of the keys that changed."""
+Guard = Callable[["BrokerConfig"], Awaitable[None]]
+"""Tries out settings before they are made. Raises `BadTls`."""
 
 
 class BrokerConfig:
@@ -39,6 +41,7 @@ class BrokerConfig:
         self._cluster_wide: dict[str, str] = {}
         self._own: dict[str, str] = {}
         self._listeners: list[Listener] = []
+        self.guards: list[Guard] = []
         self._parsed: dict[str, ConfigValue | None] = {}
         self._topic_defaults: dict[str, ConfigValue] = {}
         self._rebuild()
@@ -115,7 +118,9 @@ class BrokerConfig:
 
     def resolve(self, name: str) -> Resolved:
         """The value with its source and synonyms, for DescribeConfigs."""
-        return self.layers.broker(BROKER_KEYS[name])
+        key = broker_key(name)
+        assert key is not None, name
+        return self.layers.broker(key)
 
     # -- what is asked for often -----------------------------------------------------------------------------
 
@@ -190,6 +195,22 @@ class BrokerConfig:
     def subscribe(self, listener: Listener) -> None:
         """Be called after each change with the names of the keys that changed."""
         self._listeners.append(listener)
+
+    def guard(self, guard: Guard) -> None:
+        """Have a part of the broker look at settings of listeners before they change."""
+        self.guards.append(guard)
+
+    def with_own(self, own: Mapping[str, str]) -> "BrokerConfig":
+        """What these would be if this was said of this broker while it runs."""
+        wanted = BrokerConfig(self._static)
+        wanted.apply_dynamic(cluster_wide=self._cluster_wide, own=own)
+        return wanted
+
+    def said_again(self, names: frozenset[str]) -> None:
+        """Tell whoever listens of keys that were set to what they are: files that they name may be new
+        (KAFKA-14136)."""
+        for listener in self._listeners:
+            listener(names)
 
     def apply_dynamic(self, *, cluster_wide: Mapping[str, str], own: Mapping[str, str]) -> None:
         """Take what ConfigRecords say of all brokers and of this one, whole. Keys that cannot be changed while the

@@ -73,7 +73,8 @@ class Connection(asyncio.BufferedProtocol):
         self._sender = AnswerSender(self._transport, host.answers, self, host.answer_bytes, finished=self._advance)
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         socket = transport.get_extra_info("socket")
-        self.info.sends_files = CAN_SEND_FILES and socket is not None
+        encrypts = transport.get_extra_info("sslcontext") is not None
+        self.info.sends_files = CAN_SEND_FILES and socket is not None and not encrypts
         self.info.descriptor = -1 if socket is None else socket.fileno()
         self.info.peer_host, self.info.peer_port = str(peer[0]), int(peer[1]) if len(peer) > 1 else 0
         refusal = self._host.connection_made(self)

@@ -16,6 +16,9 @@ FIRST_PIECE_BYTES = 64 << 10
 """What a frame gets at first, however long it claims to be; doubled as it fills. A client that has sent large requests
 before gets as much at once as the largest of them had."""
 
+TLS_RECORD = 0x1603
+"""What a TLS handshake begins with."""
+
 _LENGTH = Struct(">i")
 
 
@@ -111,7 +114,7 @@ class FrameReader:
         while size - position >= 4:
             (length,) = _LENGTH.unpack_from(received, position)
             if not 0 < length <= self._limit:
-                raise ProtocolError(f"a request of {length} bytes; now no more than {self._limit} are taken")
+                raise ProtocolError(_impossible(length, self._limit))
             end = position + 4 + length
             if end > size:
                 self._begin(length, received[position + 4 :])
@@ -140,3 +143,9 @@ class FrameReader:
     def _own_buffer(self, length: int) -> bytearray:
         """As much as this client has earned; the rest follows as it comes."""
         return bytearray(min(length, max(FIRST_PIECE_BYTES, 2 * self.partial_bytes, self._largest)))
+
+
+def _impossible(length: int, limit: int) -> str:
+    if length >> 16 == TLS_RECORD:
+        return "what it sent is TLS, and this listener speaks without"
+    return f"a request of {length} bytes; now no more than {limit} are taken"

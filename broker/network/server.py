@@ -10,7 +10,8 @@ many were refused is counted, and logged once a second at most.
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, Protocol
+from math import ceil
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.api.catalogue import Entry
 from broker.api.charging import ChargingDispatcher
@@ -21,6 +22,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
 from broker.network.connection import Connection
 from broker.network.frame_buffers import FrameBuffers
+from broker.network.handshakes import Handshake, Handshakes
 from broker.network.listeners import Bound
 from broker.network.turns import Turns
 from broker.process.descriptor_limit import highest_for_connections
@@ -28,6 +30,9 @@ from broker.process.eager import Finished
 from broker.process.logging import EventLog
 from broker.process.memory_budget import MemoryBudget
 from storage.log import StorageFailed
+
+if TYPE_CHECKING:
+    from broker.security.tls.tls_listeners import TlsListeners
 
 RECEIVE_BUFFER_BYTES = 256 << 10
 LEAST_BACKLOG = 1024
@@ -53,12 +58,18 @@ class Server:
     """See the head of this file; it is the `ConnectionHost` of its connections."""
 
     def __init__(
-        self, services: Services, catalogue: Mapping[int, Entry], bound: Sequence[Bound], tasks: OwnerOfTasks
+        self,
+        services: Services,
+        catalogue: Mapping[int, Entry],
+        bound: Sequence[Bound],
+        tasks: OwnerOfTasks,
+        tls: "TlsListeners | None" = None,
     ) -> None:
         self._services = services
         self._tasks = tasks
         self._servers: list[asyncio.Server] = []
         self._bound = bound
+        self._tls = tls
         self._connections: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
         self._per_listener: Counter[str] = Counter()
@@ -80,6 +91,11 @@ class Server:
         self.answer_bytes = config.get_int("tallystick.connection.answer.bytes")
         self.turns = Turns(services.environment.time_slice().clock)
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        self.encrypted_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES if tls is not None else 0))
+        self.handshakes = Handshakes(
+            config.get_int("tallystick.tls.handshakes.max"),
+            ceil(config.get_int("tallystick.tls.handshake.timeout.ms") / 1000 / SWEEP_S),
+        )
         self.frame_buffers = FrameBuffers()
         self.max_request_bytes = config.get_int("socket.request.max.bytes")
         self.tick = 0
@@ -173,11 +189,13 @@ class Server:
 
     def _factory(self, listener: str) -> Any:
         sasl = self._services.sasl.get(listener)
+        tls = self._tls if self._services.config.security_protocol(listener).encrypts else None
 
-        def make() -> Connection:
+        def make() -> asyncio.BufferedProtocol:
             self._accepted += 1
             gate = None if sasl is None else sasl.gate()
-            return Connection(self, ConnectionInfo(self._accepted, listener, "", 0, gate=gate))
+            connection = Connection(self, ConnectionInfo(self._accepted, listener, "", 0, gate=gate))
+            return connection if tls is None else Handshake(self, tls.of(listener), connection)
 
         return make
 
@@ -209,5 +227,6 @@ class Server:
                 connection.expire("a request that does not get on while memory is short")
             else:
                 connection.count_unsent()
+        self.handshakes.sweep(self.tick)
         self._may_log_refusal = True
         self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)

@@ -25,6 +25,7 @@ from coordinator.cluster.keys.config_keys import (
     is_ignored,
 )
 from coordinator.cluster.keys.config_types import ConfigKey, ConfigType, InvalidConfig, Scope, render
+from coordinator.cluster.keys.tls_keys import ONLY_OF_A_LISTENER
 from coordinator.cluster.records import ConfigRecord
 from coordinator.cluster.topic_rules import Refused
 from coordinator.cluster.topics import Decided, Rules, never_spent
@@ -111,7 +112,7 @@ def _alter_one(image: ClusterImage, resource: AlteredResource, rules: Rules) -> 
     if resource.resource_type in (CLIENT_METRICS_RESOURCE, GROUP_RESOURCE):
         _check_nothing_is_set(resource)
         return []
-    after = _altered(before, resource, rules.layers)
+    after = altered(before, resource, rules.layers)
     if resource.resource_type == TOPIC_RESOURCE:
         try:
             check_topic_values(
@@ -173,7 +174,8 @@ def check_broker_name(name: str, node_id: int) -> None:
         raise Refused(ErrorCode.INVALID_REQUEST, message)
 
 
-def _altered(before: Mapping[str, str], resource: AlteredResource, layers: Layers) -> dict[str, str]:
+def altered(before: Mapping[str, str], resource: AlteredResource, layers: Layers) -> dict[str, str]:
+    """What is set of a resource after a change of what was set before. Raises `Refused`."""
     after = {} if resource.replace else dict(before)
     key_of = TOPIC_KEYS.get if resource.resource_type == TOPIC_RESOURCE else broker_key
     for one in resource.alterations:
@@ -218,6 +220,12 @@ def _check_broker_values(named: Mapping[str, str | None], before: Mapping[str, s
     fixed = [name for name, scope in scopes.items() if scope is Scope.READ_ONLY]
     if fixed:
         message = f"Cannot update these configs dynamically: [{', '.join(fixed)}]"
+        raise Refused(ErrorCode.INVALID_REQUEST, message)
+    if of_a_listener := [name for name in scopes if name in ONLY_OF_A_LISTENER]:
+        message = (
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"[{', '.join(of_a_listener)}]"
+        )
         raise Refused(ErrorCode.INVALID_REQUEST, message)
     own = [name for name, scope in scopes.items() if scope is Scope.PER_BROKER]
     if own and not resource:

@@ -52,6 +52,14 @@ def _group() -> "click.Group":
 
         commands(list(arguments), prog_name="tallystick spark")
 
+    @tallystick.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def certs(arguments: tuple[str, ...]) -> None:
+        """Make certificates for a first try (`tallystick certs --help` lists what there is)."""
+        from tallystick.cli.certs import certs as commands
+
+        commands(list(arguments), prog_name="tallystick certs")
+
     @tallystick.command()
     def version() -> None:
         """Print the version."""

@@ -1,6 +1,7 @@
 """Raw sockets towards the server, for what no client would send."""
 
 import socket
+import ssl
 from struct import pack, unpack
 
 from protocol.codec import decode
@@ -17,13 +18,15 @@ SECONDS = 10.0
 class Wire:
     """A socket with the framing of Kafka, and no manners."""
 
-    def __init__(self, broker: Broker, *, receive_buffer: int | None = None) -> None:
+    def __init__(self, broker: Broker, *, receive_buffer: int | None = None, tls: ssl.SSLContext | None = None) -> None:
         host, _, port = broker.bootstrap.rpartition(":")
         self.socket = socket.socket()
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(SECONDS)
         self.socket.connect((host, int(port)))
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
 
     def __enter__(self) -> "Wire":
         return self

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.guarded_configs import refused_by_guards, say_again
 from broker.api.services import WithCluster, WithConfig, WithEnvironment, WithNodeId, WithTopics
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource
@@ -236,17 +237,23 @@ async def _alter(
     resources = await time_slice.each(altered, requested)
     rules = services.topics.rules()
     times_named = Counter((resource.resource_type, resource.name) for resource in resources)
+    refused = await refused_by_guards(services, resources)
     try:
         results = await services.cluster.ask_in_slices(
-            resources,
+            [one for one in resources if (one.resource_type, one.name) not in refused],
             lambda machine, ticket, rest, spent: machine.alter_configs(
                 ticket, rest, rules, validate_only=validate_only, times_named=times_named, spent=spent
             ),
         )
         await services.topics.wait_until_configured()
+    except CoordinatorError as problem:
+        return [AlterationResult(resource, problem.error) for resource in resources]
+    if not validate_only:
+        say_again(services, results)
+    if not refused:
         return results
-    except CoordinatorError as refused:
-        return [AlterationResult(resource, refused.error) for resource in resources]
+    asked = iter(results)
+    return [refused.get((one.resource_type, one.name)) or next(asked) for one in resources]
 
 
 @handles(ListConfigResourcesRequest, ListConfigResourcesResponse, versions=range(0, 2))

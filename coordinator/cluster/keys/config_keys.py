@@ -12,6 +12,7 @@ from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, Confi
 from coordinator.cluster.keys.inert_keys import IGNORED_PREFIXES, INERT_KEYS
 from coordinator.cluster.keys.key_tables import dynamic
 from coordinator.cluster.keys.listener_keys import LISTENER_PREFIX, key_of_listener
+from coordinator.cluster.keys.tls_keys import TLS_KEYS
 from coordinator.cluster.keys.topic_keys import TOPIC_KEYS
 
 __all__ = [
@@ -26,7 +27,7 @@ __all__ = [
     "is_ignored",
 ]
 
-BROKER_KEYS: dict[str, ConfigKey] = {key.name: key for key in (*EFFECTIVE_KEYS, *INERT_KEYS)}
+BROKER_KEYS: dict[str, ConfigKey] = {key.name: key for key in (*EFFECTIVE_KEYS, *TLS_KEYS, *INERT_KEYS)}
 CLIENT_METRICS_KEYS: dict[str, ConfigKey] = {
     key.name: key
     for key in (

@@ -169,6 +169,16 @@ def one_of(*allowed: str) -> Check:
     return check
 
 
+def one_of_in_any_case(*allowed: str) -> Check:
+    """One of a few words, however it is written."""
+
+    def check(value: ConfigValue) -> str | None:
+        known = isinstance(value, str) and value.lower() in allowed
+        return None if known else f"String must be one of (case insensitive): {', '.join(map(str.upper, allowed))}"
+
+    return check
+
+
 def each_of(*allowed: str, empty: bool = True) -> Check:
     """A list of some of a few words."""
 

@@ -20,7 +20,6 @@ IGNORED_PREFIXES = (
     "remote.",
     "sasl.",
     "share.coordinator.",
-    "ssl.",
     "telemetry.",
     "zookeeper.",
 )

@@ -2,7 +2,7 @@
 
 from coordinator.cluster.keys.config_types import Check, ConfigKey, ConfigType, Scope, Synonym
 
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = (
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = (
     ConfigType.BOOLEAN,
     ConfigType.STRING,
     ConfigType.INT,
@@ -10,6 +10,8 @@ BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = (
     ConfigType.LONG,
     ConfigType.DOUBLE,
     ConfigType.LIST,
+    ConfigType.CLASS,
+    ConfigType.PASSWORD,
 )
 
 
@@ -33,3 +35,9 @@ def dynamic(
     synonyms: tuple[Synonym, ...] = (),
 ) -> ConfigKey:
     return ConfigKey(name, kind, default, documentation, check, Scope.CLUSTER_WIDE, synonyms)
+
+
+def per_broker(
+    name: str, kind: ConfigType, default: str | None, documentation: str, check: Check | None = None
+) -> ConfigKey:
+    return ConfigKey(name, kind, default, documentation, check, Scope.PER_BROKER)

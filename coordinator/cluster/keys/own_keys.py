@@ -114,4 +114,25 @@ OWN_KEYS = (
         "How many bytes of answers a client may leave untaken before its next request waits.",
         at_least(1024),
     ),
+    fixed(
+        "tallystick.tls.handshake.timeout.ms",
+        INT,
+        "10000",
+        "How long a client may take from its connection to the end of the TLS handshake.",
+        at_least(1),
+    ),
+    fixed(
+        "tallystick.tls.handshakes.max",
+        INT,
+        "1000",
+        "How many TLS handshakes may be under way; beyond that the oldest is given up.",
+        at_least(1),
+    ),
+    dynamic(
+        "tallystick.tls.file.check.interval.ms",
+        INT,
+        "5000",
+        "How often the files of keys and certificates are looked at; a changed one is loaded.",
+        at_least(1),
+    ),
 )

@@ -30,13 +30,16 @@ class FakeTransport(asyncio.Transport):
         self.high = 0
         self.clogged = False
         self.buffered = 0
-        self.protocol: Connection | None = None
+        self.protocol: Any = None
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self.high = high or 0
 
     def get_write_buffer_size(self) -> int:
         return self.buffered
+
+    def write(self, data: Any) -> None:
+        self.writelines((data,))
 
     def writelines(self, list_of_data: Any) -> None:
         data = b"".join(bytes(part) for part in list_of_data)

@@ -17,7 +17,6 @@ SEEN = tuple[str | None, ConfigSource]
         ({"tallystick.durability": "perhaps"}, "tallystick.durability: String must be one of: fsync, page-cache."),
         ({"log.dirs": "a,b"}, "log.dirs: exactly one data folder is supported."),
         ({"listeners": "nonsense"}, "listeners: 'nonsense' is not a listener"),
-        ({"listeners": "SSL://:9093"}, "listeners: SSL would have to speak SSL; this broker speaks PLAINTEXT"),
         ({"listeners": "MINE://:9093"}, "listener.security.protocol.map says nothing of the listener MINE."),
         ({"advertised.listeners": "OTHER://h:1"}, "advertised.listeners: there is no listener called OTHER."),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "is no address a client can connect to."),
@@ -47,6 +46,7 @@ listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 num.io.threads=8
 log.dirs=/tmp/kraft-combined-logs
 ssl.keystore.type=JKS
+ssl.provider=SunJSSE
 no.such.thing=1
 """
     )
@@ -54,7 +54,7 @@ no.such.thing=1
     assert [str(one) for one in config.listeners] == ["127.0.0.1:19092"]
     assert [one.listener for one in config.advertised_listeners] == ["PLAINTEXT"]
     warned = {sentence.split()[0] for sentence in config.warnings}
-    assert warned == {"controller.quorum.voters", "num.io.threads", "ssl.keystore.type", "no.such.thing"}
+    assert warned == {"controller.quorum.voters", "num.io.threads", "ssl.provider", "no.such.thing"}
 
 
 def test_defaults_are_kafka_s_but_for_what_one_node_changes() -> None:

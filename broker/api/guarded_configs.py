@@ -1,0 +1,61 @@
+"""Changes of settings that are tried out before they are made: those of one listener, whose key stores have to open.
+
+Kafka does so too (`DynamicBrokerConfig.validate`): a certificate that cannot be read is refused to whoever sets it, and
+is not found out by clients.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from broker.api.services import WithCluster, WithConfig, WithNodeId
+from broker.security.tls.errors import BadTls
+from coordinator.cluster.configs import AlterationResult, AlteredResource, altered
+from coordinator.cluster.image import BROKER_RESOURCE
+from coordinator.cluster.keys.listener_keys import LISTENER_PREFIX
+from coordinator.cluster.topic_rules import Refused
+from protocol.errors import ErrorCode
+
+Place = tuple[int, str]
+"""Kind and name of a resource."""
+
+
+class GuardedServices(WithCluster, WithConfig, WithNodeId, Protocol):
+    """What is used of the node."""
+
+
+async def refused_by_guards(
+    services: GuardedServices, resources: Sequence[AlteredResource]
+) -> dict[Place, AlterationResult]:
+    """The resources that a guard refuses, with its reason. What is wrong in another way is not looked at here."""
+    refused: dict[Place, AlterationResult] = {}
+    for resource in resources:
+        if not (services.config.guards and _concerns(services, resource)):
+            continue
+        before = services.cluster.image.broker_configs.get(resource.name, {})
+        try:
+            wanted = services.config.with_own(altered(before, resource, services.config.layers))
+            for guard in services.config.guards:
+                await guard(wanted)
+        except Refused:
+            continue
+        except BadTls as problem:
+            place, message = (resource.resource_type, resource.name), f"Invalid value for configuration: {problem}"
+            refused[place] = AlterationResult(resource, ErrorCode.INVALID_REQUEST, message)
+    return refused
+
+
+def say_again(services: GuardedServices, results: Sequence[AlterationResult]) -> None:
+    """Tell the parts of the broker of settings that were set to what they are."""
+    names = {
+        one.name
+        for result in results
+        if result.error is ErrorCode.NONE and _concerns(services, result.resource)
+        for one in result.resource.alterations
+    }
+    if names:
+        services.config.said_again(frozenset(names))
+
+
+def _concerns(services: GuardedServices, resource: AlteredResource) -> bool:
+    is_ours = resource.resource_type == BROKER_RESOURCE and resource.name == str(services.node_id)
+    return is_ours and (resource.replace or any(one.name.startswith(LISTENER_PREFIX) for one in resource.alterations))

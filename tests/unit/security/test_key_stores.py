@@ -1,0 +1,154 @@
+"""Key stores as Kafka takes them: PEM in one line or many, PKCS12, JKS."""
+
+import base64
+from datetime import timedelta
+from hashlib import sha1
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, pkcs12
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.security.tls import jks
+from broker.security.tls.stores import (
+    BadStore,
+    certificates_of_file,
+    certificates_of_pem,
+    identity_of_file,
+    identity_of_pem,
+)
+from tallystick.certificates import Authority
+
+OF_KEYTOOL = base64.b64decode(
+    "/u3+7QAAAAIAAAACAAAAAQAGYnJva2VyAAABogS3/pQAAAB/MH0wDgYKKwYBBAEqAhEBAQUABGt1zHabLfP6v8jIMqYt/qugmYzpKGanE449++"
+    "ELS8LLFfEDtz0weA+alahk9rfFxsvd2YCBPO3s7e1KpsedLCHsgKFijpKL0DMQjaOZpmVbhJlzcxG9tHyxEmivkRDD4pcR9uubvfiP9G+6YwAA"
+    "AAEABVguNTA5AAABajCCAWYwggEMoAMCAQICCQC2ihFk9u6pBzAKBggqhkjOPQQDAjAmMRMwEQYDVQQKEwpUYWxseXN0aWNrMQ8wDQYDVQQDEw"
+    "Zicm9rZXIwIBcNMjYxMTIyMTkyNDU2WhgPMjEyNjEwMjkxOTI0NTZaMCYxEzARBgNVBAoTClRhbGx5c3RpY2sxDzANBgNVBAMTBmJyb2tlcjBZ"
+    "MBMGByqGSM49AgEGCCqGSM49AwEHA0IABDxcI7fGGUlCYypCndsF3IMReV1N3H+vOIqm9xQsumtUGuzyv6Pkw1eXJ+TZ9+MMnGlzSyTygTOZMw"
+    "kzHC3LqdSjITAfMB0GA1UdDgQWBBS4QkQmMJiUXxKgWPx4MplpeqDi6zAKBggqhkjOPQQDAgNIADBFAiEAq29eLwS+BXf3Vpkys+b2RWbXkvoj"
+    "Y0NwhS3WDSoBaWoCIEL3hFyX00bl0xcH3o+cR5i1Y3syzCLeOgViWwv6bik8AAAAAgAGZnJpZW5kAAABogS4BicABVguNTA5AAABlDCCAZAwgg"
+    "E1oAMCAQICFAnnNFXFpWObU3GQOahUQQKt/DQHMAoGCCqGSM49BAMCMCQxIjAgBgNVBAMMGVRhbGx5c3RpY2sgZGV2ZWxvcG1lbnQgQ0EwHhcN"
+    "MjYxMTIyMTgyNDAxWhcNMzYxMTE5MTkyNDAxWjAkMSIwIAYDVQQDDBlUYWxseXN0aWNrIGRldmVsb3BtZW50IENBMFkwEwYHKoZIzj0CAQYIKo"
+    "ZIzj0DAQcDQgAEN2WXNbFvzfelnfMpbymufP5yA4UiEQ10IY3hBPfFlFSoQkGZlNRuCGjl9tbpwchQPybFnc64NXhiRt+v29ytaaNFMEMwHQYD"
+    "VR0OBBYEFDv3qQya/UkrEImd1ShHQrKAGN2qMBIGA1UdEwEB/wQIMAYBAf8CAQAwDgYDVR0PAQH/BAQDAgEGMAoGCCqGSM49BAMCA0kAMEYCIQ"
+    "Dfz5VSk4DXSVb1PYofxjb3c32a9QagdsrmICkqmpzMkgIhAI4p8lISIN0E+n5+BHb/W5XCQQk2vXzve3jfI8O1oNo3v5A6k2BIy5/Y5/EQxQS7"
+    "/XYk+zw="
+)
+"""What `keytool -storetype JKS` of Java 17 made: the key `broker`, and a certificate of `friend`."""
+STORE, KEY = "storesecret", "keysecret"
+AUTHORITY = Authority.make("test")
+BROKER = AUTHORITY.issue([(NameOID.COMMON_NAME, "broker")], hosts=["localhost"])
+
+
+def signed_again(data: bytes) -> bytes:
+    """A changed file with the digest that it would have."""
+    body = data[:-20]
+    return body + sha1(STORE.encode("utf-16-be") + jks.WHITENER + body).digest()
+
+
+def test_a_java_key_store_is_read() -> None:
+    identity = identity_of_file(OF_KEYTOOL, STORE, KEY)
+    assert identity.chain[0].subject.rfc4514_string() == "CN=broker,O=Tallystick"
+    names = [one.subject.rfc4514_string() for one in certificates_of_file(OF_KEYTOOL, STORE)]
+    assert names == ["CN=Tallystick development CA", "CN=broker,O=Tallystick"]
+    assert len(certificates_of_file(OF_KEYTOOL, None)) == 2, "without a password nothing is checked, as in Java"
+
+
+def test_a_java_key_store_opens_with_its_passwords_only() -> None:
+    with pytest.raises(BadStore, match="the password is wrong"):
+        identity_of_file(OF_KEYTOOL, "another", KEY)
+    with pytest.raises(BadStore, match="the password of the key broker is wrong") as refused:
+        identity_of_file(OF_KEYTOOL, STORE, "another")
+    assert "another" not in str(refused.value)
+
+
+def test_a_java_key_store_that_was_changed_is_refused() -> None:
+    changed = bytearray(OF_KEYTOOL)
+    changed[500] ^= 1
+    with pytest.raises(BadStore, match="or the file was changed"):
+        certificates_of_file(bytes(changed), STORE)
+
+
+@given(st.integers(0, len(OF_KEYTOOL) - 21), st.integers(0, 255), st.integers(0, 60))
+def test_whatever_is_wrong_within_a_java_key_store_is_told_in_a_sentence(at: int, byte: int, cut: int) -> None:
+    changed = bytearray(OF_KEYTOOL)
+    changed[at] = byte
+    del changed[at + 1 : at + 1 + cut]
+    try:
+        identity_of_file(jks.MAGIC + signed_again(bytes(changed))[4:], STORE, KEY)
+    except BadStore as problem:
+        assert str(problem)
+
+
+def test_a_pkcs12_is_read_and_its_chain_put_in_order() -> None:
+    above = x509.load_pem_x509_certificate(AUTHORITY.issued.certificate_pem)
+    data = pkcs12.serialize_key_and_certificates(
+        b"broker", BROKER.key, BROKER.certificate, [above], BestAvailableEncryption(STORE.encode())
+    )
+    identity = identity_of_file(data, STORE, None)
+    assert list(identity.chain) == [BROKER.certificate, above]
+    assert identity.key.startswith(b"-----BEGIN PRIVATE KEY-----")
+    assert set(certificates_of_file(data, STORE)) == {BROKER.certificate, above}
+    with pytest.raises(BadStore, match="neither a JKS nor a PKCS12"):
+        identity_of_file(data, "another", None)
+
+
+def test_a_pkcs12_without_a_key_is_a_trust_store() -> None:
+    above = AUTHORITY.issued.certificate
+    data = pkcs12.serialize_key_and_certificates(None, None, None, [above], BestAvailableEncryption(STORE.encode()))
+    assert certificates_of_file(data, STORE) == [above]
+    with pytest.raises(BadStore, match="no private key"):
+        identity_of_file(data, STORE, None)
+
+
+def test_pem_may_be_one_long_line() -> None:
+    """As it stands in a properties file whose lines are continued."""
+    key, chain = (pem.decode().replace("\n", " ") for pem in (BROKER.key_pem, BROKER.certificate_pem))
+    assert identity_of_pem(key, chain, None).chain == (BROKER.certificate,)
+    assert certificates_of_pem(chain + chain) == [BROKER.certificate] * 2
+
+
+def test_words_around_pem_are_passed_over() -> None:
+    text = "Bag Attributes\n    friendlyName: broker\n" + BROKER.certificate_pem.decode() + "the end\n"
+    assert certificates_of_pem(text) == [BROKER.certificate]
+
+
+@pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
+def test_an_encrypted_key_needs_its_password(form: PrivateFormat) -> None:
+    key = BROKER.key.private_bytes(Encoding.PEM, form, BestAvailableEncryption(KEY.encode())).decode()
+    chain = BROKER.certificate_pem.decode()
+    assert identity_of_pem(key, chain, KEY).chain == (BROKER.certificate,)
+    with pytest.raises(BadStore, match=r"is encrypted, and there is no ssl\.key\.password"):
+        identity_of_pem(key, chain, None)
+    with pytest.raises(BadStore, match="cannot be read") as refused:
+        identity_of_pem(key, chain, "another")
+    assert "another" not in str(refused.value)
+
+
+def test_a_password_for_an_open_key_is_not_needed_and_does_no_harm() -> None:
+    assert identity_of_pem(BROKER.key_pem.decode(), BROKER.certificate_pem.decode(), KEY).chain
+
+
+@pytest.mark.parametrize(
+    ("key", "chain", "sentence"),
+    [
+        (b"", BROKER.certificate_pem, "it holds 0 private keys, not one"),
+        (BROKER.key_pem * 2, BROKER.certificate_pem, "it holds 2 private keys, not one"),
+        (BROKER.key_pem, b"", "it holds no certificate"),
+        (BROKER.key_pem, AUTHORITY.issued.certificate_pem, "its first certificate belongs to another key"),
+        (BROKER.key_pem.replace(b"M", b"A", 1), BROKER.certificate_pem, "its private key cannot be read"),
+        (BROKER.key_pem, BROKER.certificate_pem.replace(b"M", b"A", 1), "one of its certificates cannot be read"),
+    ],
+)
+def test_what_does_not_go_together_is_told_in_a_sentence(key: bytes, chain: bytes, sentence: str) -> None:
+    with pytest.raises(BadStore) as refused:
+        identity_of_pem(key.decode(), chain.decode(), None)
+    assert sentence in str(refused.value)
+
+
+def test_a_certificate_may_have_run_out_for_all_that_is_read_here() -> None:
+    begins = BROKER.certificate.not_valid_before_utc - timedelta(days=3)
+    old = AUTHORITY.issue([(NameOID.COMMON_NAME, "old")], begins=begins, lasts=timedelta(days=1))
+    assert identity_of_pem(old.key_pem.decode(), old.certificate_pem.decode(), None).chain == (old.certificate,)

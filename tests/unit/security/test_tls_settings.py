@@ -1,0 +1,128 @@
+"""From the settings of a listener to what OpenSSL is told: which go together, what they leave, who may follow whom."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from broker.config.broker_config import BrokerConfig
+from broker.security.tls.contexts import LoadedTls, load_tls
+from broker.security.tls.errors import BadTls
+from broker.security.tls.settings import tls_settings
+from tests.harness.certificates import HOSTS, Certificates
+
+LISTENERS = {"listeners": "SSL://127.0.0.1:0"}
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    return Certificates(tmp_path)
+
+
+def loaded(settings: dict[str, str | None], listener: str = "SSL") -> LoadedTls:
+    said = {name: value for name, value in settings.items() if value is not None}
+    return load_tls(tls_settings(BrokerConfig(LISTENERS | said), listener))
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"ssl.keystore.location": None}, "TLS needs a key"),
+        ({"ssl.keystore.type": "JKS"}, "ssl.keystore.location needs ssl.keystore.password"),
+        ({"ssl.keystore.type": "JKS", "ssl.keystore.password": "geheim"}, "neither a JKS nor a PKCS12"),
+        ({"ssl.keystore.password": "geheim"}, "a key store in PEM has no ssl.keystore.password"),
+        ({"ssl.keystore.key": "geheim"}, "are wanted together"),
+        ({"ssl.keystore.key": "geheim", "ssl.keystore.certificate.chain": "x"}, "without a location"),
+        ({"ssl.keystore.location": "/there/is/none.pem"}, "/there/is/none.pem: No such file or directory"),
+        ({"ssl.truststore.certificates": "x"}, "without a location and password"),
+        ({"ssl.truststore.location": None, "ssl.client.auth": "required"}, "ssl.client.auth=required needs a trust"),
+        ({"ssl.cipher.suites": "TLS_NULL"}, "ssl.cipher.suites: TLS_NULL is not known here"),
+        ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "of TLS 1.3 all suites can be had or none"),
+        (
+            {"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ssl.enabled.protocols": "TLSv1.3"},
+            "leave no version of TLS",
+        ),
+        ({"ssl.principal.mapping.rules": "RULE:"}, "'RULE:'"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(
+    certificates: Certificates, changed: dict[str, str | None], sentence: str
+) -> None:
+    with pytest.raises(BadTls) as refused:
+        loaded({**certificates.settings(), **changed})
+    assert sentence in str(refused.value) and "listener SSL: " in str(refused.value)
+    assert "geheim" not in str(refused.value)
+
+
+def test_keys_and_certificates_may_stand_in_the_settings(certificates: Certificates) -> None:
+    text = certificates.path("server").read_text()
+    inline = {"ssl.keystore.type": "PEM", "ssl.keystore.key": text, "ssl.keystore.certificate.chain": text}
+    trust = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": certificates.path("ca").read_text()}
+    found = loaded({**inline, **trust, "ssl.client.auth": "Required"})
+    assert found.context.verify_mode is ssl.CERT_REQUIRED
+    assert found.name == "CN=server,O=tests" and found.stamps == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "lowest", "highest"),
+    [
+        ({}, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3),
+        ({"ssl.enabled.protocols": "TLSv1.2"}, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2),
+        ({"ssl.enabled.protocols": "TLSv1.3"}, ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3),
+        (
+            {"ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"},
+            ssl.TLSVersion.TLSv1_2,
+            ssl.TLSVersion.TLSv1_2,
+        ),
+        (
+            {"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384,TLS_AES_128_GCM_SHA256,TLS_CHACHA20_POLY1305_SHA256"},
+            ssl.TLSVersion.TLSv1_3,
+            ssl.TLSVersion.TLSv1_3,
+        ),
+    ],
+)
+def test_versions_are_those_that_settings_and_suites_leave(
+    certificates: Certificates, settings: dict[str, str], lowest: ssl.TLSVersion, highest: ssl.TLSVersion
+) -> None:
+    context = loaded({**certificates.settings(), **settings}).context
+    assert (context.minimum_version, context.maximum_version) == (lowest, highest)
+
+
+def test_suites_of_tls_1_2_are_those_that_are_named(certificates: Certificates) -> None:
+    suites = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"
+    context = loaded({**certificates.settings(), "ssl.cipher.suites": suites}).context
+    names = [one["name"] for one in context.get_ciphers() if one["protocol"] == "TLSv1.2"]
+    assert names == ["ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305"]
+
+
+def test_a_sasl_listener_asks_for_certificates_only_where_that_is_said_of_it(certificates: Certificates) -> None:
+    """KIP-684."""
+    of_all = certificates.settings(client_auth="required")
+    mapping = {"listener.security.protocol.map": "SSL:SSL,BOTH:SASL_SSL"}
+    config = BrokerConfig({**LISTENERS, **mapping, **of_all})
+    assert tls_settings(config, "SSL").client_auth == "required"
+    assert tls_settings(config, "BOTH").client_auth == "none"
+    config = BrokerConfig({**LISTENERS, **mapping, **of_all, "listener.name.both.ssl.client.auth": "requested"})
+    assert tls_settings(config, "BOTH").client_auth == "requested"
+    assert not tls_settings(config, "BOTH").names_from_certificates
+
+
+def test_a_successor_has_the_same_names(certificates: Certificates) -> None:
+    """KIP-978."""
+    settings = certificates.settings()
+    first = loaded(settings)
+    certificates.issue("server", hosts=(*HOSTS, "more.example"))
+    more = loaded(settings)
+    first.check_successor(more)
+    with pytest.raises(BadTls, match=r"SubjectAltNames do not match: DNSName:more\.example would be gone"):
+        more.check_successor(first)
+    more.check_successor(loaded({**settings, "ssl.allow.san.changes": "true"}))
+    certificates.issue("server", hosts=HOSTS, common_name="another")
+    with pytest.raises(BadTls, match="DistinguishedName does not match: existing=CN=server,O=tests, new=CN=another"):
+        first.check_successor(loaded(settings))
+    first.check_successor(loaded({**settings, "ssl.allow.dn.changes": "true"}))
+
+
+def test_secrets_are_not_shown(certificates: Certificates) -> None:
+    settings = {**certificates.settings(), "ssl.key.password": "geheim", "ssl.truststore.password": "geheim"}
+    assert "geheim" not in repr(tls_settings(BrokerConfig({**LISTENERS, **settings}), "SSL"))
