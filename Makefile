@@ -103,8 +103,9 @@ power-cuts: install ## A file system shut down under load, mounted again, looked
 oracle-chaos: install jars-kafka ## The same on Apache Kafka, as a control (MINUTES=10 ARGS="--seed 7")
 	@$(BIN)/python -m tests.chaos --kafka --minutes $(or $(MINUTES),10) $(ARGS)
 
-docs: install ## Write the generated pages anew (docs/compatibility.md, docs/invariants.md)
+docs: install ## Write the generated pages anew (docs/compatibility.md, docs/invariants.md, the table in docs/security.md)
 	@$(BIN)/python -m tests.harness.compatibility --write
+	@$(BIN)/python -m tests.harness.permissions --write
 	@$(BIN)/python -m tests.scenarios.invariants --write
 
 lock: install ## Compile the lock files anew from pyproject.toml

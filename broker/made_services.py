@@ -10,6 +10,7 @@ from broker.api.services import Services
 from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
+from broker.coordination.acls import followed_acls
 from broker.coordination.cluster import Cluster
 from broker.coordination.coordinators import Shards
 from broker.coordination.followed_quotas import follow_quotas
@@ -65,9 +66,8 @@ def make_services(
     """Complete from the start; the coordinators load later."""
     config, environment, publish = node.config, node.environment, node.group_commit.publish
     groups = make_group_shards(config=config, environment=environment, topics=topics, publish=publish)
-    coordinator_markers, operator_markers = (
-        _marker_writer(node, topics, groups, of_coordinator=of_coordinator) for of_coordinator in (True, False)
-    )
+    coordinator_markers, operator_markers = _marker_writers(node, topics, groups)
+    acls = followed_acls(cluster, config, environment)
     return Services(
         node_id=config.node_id,
         cluster_id=identity.cluster_id,
@@ -92,19 +92,21 @@ def make_services(
         client_quotas=follow_quotas(cluster, config, environment),
         sasl=_sasl(node, cluster),
         fail=node.fail,
+        authorizer=None if acls is None else acls.authorizer,
+        acls=acls,
     )
 
 
-def _marker_writer(
-    node: Offering, topics: TopicDirectory, groups: Shards[GroupCoordinator], *, of_coordinator: bool
-) -> LocalMarkerWriter:
-    return LocalMarkerWriter(
-        topics=topics,
-        groups=groups,
-        environment=node.environment,
-        publish=node.group_commit.publish,
-        of_coordinator=of_coordinator,
+def _marker_writers(
+    node: Offering, topics: TopicDirectory, groups: Shards[GroupCoordinator]
+) -> tuple[LocalMarkerWriter, LocalMarkerWriter]:
+    """That of the coordinator in this node, and that of others."""
+    environment, publish = node.environment, node.group_commit.publish
+    of_coordinator, of_others = (
+        LocalMarkerWriter(topics=topics, groups=groups, environment=environment, publish=publish, of_coordinator=own)
+        for own in (True, False)
     )
+    return of_coordinator, of_others
 
 
 def _transactions(

@@ -108,6 +108,8 @@ class Node:
         producer_ids = ProducerIdSource(cluster, self.config.node_id)
         producer_ids.prefetch()
         services = make_services(self, identity, cluster, topics, producer_ids, endpoints)
+        if services.acls is not None:
+            await services.acls.begin()
         housekeeping = Housekeeping(
             config=self.config,
             environment=self.environment,

@@ -2,6 +2,7 @@
 
 from broker.api.catalogue import CATALOGUE, Entry
 from broker.api.handlers import (
+    acls,
     client_quotas,
     configs,
     features,
@@ -23,7 +24,7 @@ from broker.api.handlers import (
 )
 
 HANDLERS = (
-    *(produce, fetch, offsets, metadata, topics, configs, client_quotas, features, sasl, scram),
+    *(produce, fetch, offsets, metadata, topics, configs, client_quotas, features, sasl, scram, acls),
     *(transactions, transaction_inspection, transaction_markers),
     *(find_coordinator, groups, group_administration, group_offsets, offset_fetch),
 )

@@ -1,7 +1,7 @@
 """The catalogue of handlers: the one list of what this broker serves.
 
-`@handles(EndTxnRequest, versions=range(0, 6))` puts a function into it. Dispatch, the ApiVersions answer, the
-compatibility table in the docs and the tests are all derived from it.
+`@handles(EndTxnRequest, EndTxnResponse, versions=range(0, 6), guard=END_TXN)` puts a function into it. Dispatch, the
+ApiVersions answer, the tables in the docs and the tests are all derived from it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.api.context import RequestContext
+from broker.api.permissions.need import Guard
 from protocol.schema import Kind, schema_of
 
 
@@ -55,6 +56,8 @@ class Entry:
     versions: range
     advertised: range
     handler: Handler
+    guard: Guard
+    """What it needs to be allowed; asked before the handler where there is an authorizer."""
 
 
 CATALOGUE: dict[int, Entry] = {}
@@ -62,9 +65,10 @@ CATALOGUE: dict[int, Entry] = {}
 
 
 def handles(
-    request: type, response: type, *, versions: range, advertised_from: int | None = None
+    request: type, response: type, *, versions: range, guard: Guard, advertised_from: int | None = None
 ) -> Callable[[Handler], Handler]:
-    """Register a handler for one API. Every version in `versions` must be one the tables know."""
+    """Register a handler for one API. Every version in `versions` must be one the tables know. `guard` says what it
+    needs, and there is none without."""
     schema = schema_of(request)
     assert schema.kind is Kind.REQUEST
     assert schema_of(response).api_key == schema.api_key
@@ -81,6 +85,7 @@ def handles(
             versions,
             range(first, versions.stop),
             handler,
+            guard,
         )
         return handler
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from broker.api.catalogue import Entry
 from broker.api.context import ConnectionInfo, RequestContext
+from broker.api.permissions import need
 from broker.api.services import Services
 from broker.process.time_slice import TimeSlice
 from protocol.codec import decode_counted, decode_in_steps
@@ -179,7 +180,12 @@ class Dispatcher:
 
     def run(self, call: Call) -> Any:
         """What the handler returned: a response, `Deferred`, `NO_ANSWER`, or an awaitable of one of these."""
-        return call.entry.handler(self._services, call.context, call.request)
+        entry, services, context = call.entry, self._services, call.context
+        authorizer = services.authorizer
+        if authorizer is None:
+            return entry.handler(services, context, call.request)
+        permissions = need.Permissions(authorizer, context, entry.name)
+        return entry.guard.answer(need.Call(permissions, entry.handler, services, context), call.request)
 
 
 async def _finished(steps: Steps[T], slice_: TimeSlice) -> T:

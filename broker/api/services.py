@@ -14,6 +14,7 @@ from broker.api.fetch_sessions import FetchSessions
 from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
+from broker.coordination.acls import FollowedAcls
 from broker.coordination.cluster import Cluster
 from broker.coordination.coordinators import Shards
 from broker.coordination.marker_writer import LocalMarkerWriter
@@ -24,6 +25,7 @@ from broker.disk.group_commit import GroupCommit
 from broker.partitions.opening import BatchOpener
 from broker.process.environment import Environment
 from broker.process.memory_budget import AnswerBudget
+from broker.security.authorizer import Authorizer
 from broker.security.quotas.client_quotas import ClientQuotas
 from broker.security.sasl.listener import SaslListener
 from broker.upkeep.checkpoints import Checkpoints
@@ -64,6 +66,10 @@ class Services:
     """By listener; of those that speak it."""
     fail: Callable[[BaseException], None]
     """Storage has failed: the process is to end."""
+    authorizer: Authorizer | None = None
+    """None where everybody may do everything."""
+    acls: FollowedAcls | None = None
+    """Those that the authorizer goes by."""
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
 
 

@@ -29,6 +29,10 @@ class EventLog:
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(f"tallystick.{name}")
 
+    def tells_debug(self) -> bool:
+        """Whether it is worth putting together what `debug` would say."""
+        return self._logger.isEnabledFor(logging.DEBUG)
+
     def debug(self, event: str, **fields: Any) -> None:
         if self._logger.isEnabledFor(logging.DEBUG):
             self._logger.debug(event, extra={"fields": fields})

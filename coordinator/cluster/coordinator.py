@@ -8,6 +8,7 @@ it (`broker.coordination.topics`, the broker's configuration) takes `image.chang
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from coordinator.cluster.acls import create_acls, remove_acls
 from coordinator.cluster.configs import AlterationResult, AlteredResource, alter
 from coordinator.cluster.features import FINALIZED_FEATURES, SUPPORTED_FEATURES, update
 from coordinator.cluster.framing import framed
@@ -38,6 +39,7 @@ from coordinator.cluster.topics import (
 )
 from coordinator.cluster.wide_topics import WideBatch
 from coordinator.machine import A, AnyOutcome, Block, Outcome, ReplayedMarker, ReplayedRecord, Ticket
+from protocol.acls import Acl
 from protocol.errors import ErrorCode
 from protocol.messages.features import FeatureUpdateKey
 from protocol.messages.sasl import AlterUserScramCredentialsResult
@@ -264,6 +266,27 @@ class ClusterCoordinator:
         decided = Decided()
         results = alter_users(self.image.scram_users, altered, decided.records, spent)
         return _decided(ticket, decided.records, results, "alter users of SCRAM")
+
+    def create_acls(
+        self,
+        ticket: Ticket[list[Refused | None]],
+        acls: Sequence[Acl],
+        *,
+        fresh_id: Callable[[], bytes],
+        spent: Callable[[], bool] = never_spent,
+    ) -> Outcome[list[Refused | None]]:
+        """Answers a list of what was wrong, or None, for as many of the ACLs as there was time."""
+        records: list[object] = []
+        results = create_acls(self.image.acls, acls, fresh_id, records, spent)
+        return _decided(ticket, records, results, "create ACLs")
+
+    def remove_acls(
+        self, ticket: Ticket[list[Acl | None]], ids: Sequence[bytes], *, spent: Callable[[], bool] = never_spent
+    ) -> Outcome[list[Acl | None]]:
+        """Answers a list of what was taken away, None where nothing was, for as many of the ids as there was time."""
+        records: list[object] = []
+        removed = remove_acls(self.image.acls, ids, records, spent)
+        return _decided(ticket, records, removed, "remove ACLs")
 
     def take_producer_ids(
         self, ticket: Ticket[ProducerIdBlock | ErrorCode], node_id: int, epoch: int, *, passed_over: int = 0

@@ -1,4 +1,4 @@
-"""What the metadata log says, as tables: topics, settings, features, users, the next producer id, the last start.
+"""What the metadata log says, as tables: topics, settings, features, users, ACLs, the next producer id, the last start.
 
 `ClusterImage.replay` is the only thing that writes them. Records of a kind that is not known are passed over (KIP-915).
 What only a snapshot of the image needs (`coordinator.cluster.snapshot`) is kept beside them.
@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from coordinator.cluster.acls import AclTable
 from coordinator.cluster.quotas import QuotaTable
 from coordinator.cluster.records import (
+    AccessControlEntryRecord,
     ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
@@ -19,6 +21,7 @@ from coordinator.cluster.records import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
@@ -68,6 +71,7 @@ class ClusterImage:
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By broker id as text; the empty name is for all brokers."""
         self.quotas = QuotaTable()
+        self.acls = AclTable()
         self.removed: dict[bytes, str] = {}
         """Ids and names of topics that were there once: whatever still bears one of them belongs to nobody. Those whose
         folders are gone for good are forgotten with the next snapshot."""
@@ -174,6 +178,12 @@ class ClusterImage:
     def _quota(self, record: ClientQuotaRecord, offset: int) -> None:
         self.quotas.replay(record, offset)
 
+    def _acl(self, record: AccessControlEntryRecord, offset: int) -> None:
+        self.acls.add(record, offset)
+
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord, offset: int) -> None:
+        self.acls.remove(record, offset)
+
     def _feature(self, record: FeatureLevelRecord, offset: int) -> None:
         self.decided_features.add(record.name)
         self.features[record.name] = record.feature_level
@@ -217,6 +227,8 @@ _KNOWN: dict[int, tuple[type, Callable[[ClusterImage, Any, int], None]]] = {
         (RemoveTopicRecord, ClusterImage._remove_topic),
         (ConfigRecord, ClusterImage._config),
         (ClientQuotaRecord, ClusterImage._quota),
+        (AccessControlEntryRecord, ClusterImage._acl),
+        (RemoveAccessControlEntryRecord, ClusterImage._remove_acl),
         (FeatureLevelRecord, ClusterImage._feature),
         (UserScramCredentialRecord, ClusterImage._scram_user),
         (RemoveUserScramCredentialRecord, ClusterImage._scram_user_leaves),

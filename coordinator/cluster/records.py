@@ -112,6 +112,23 @@ class ProducerIdsRecord:
     next_producer_id: Int64
 
 
+@message(kind=Kind.DATA, api_key=18, versions=range(0, 1), flexible=0)
+class AccessControlEntryRecord:
+    id: Uuid
+    resource_type: Int8
+    resource_name: String
+    pattern_type: Int8
+    principal: String
+    host: String
+    operation: Int8
+    permission_type: Int8
+
+
+@message(kind=Kind.DATA, api_key=19, versions=range(0, 1), flexible=0)
+class RemoveAccessControlEntryRecord:
+    id: Uuid
+
+
 @message(kind=Kind.DATA, api_key=20, versions=range(0, 1), flexible=0)
 class NoOpRecord:
     """No fields."""

@@ -9,6 +9,7 @@ in it, made and removed, as long as its folders may still be there: a start that
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from coordinator.cluster.acls import acl_records
 from coordinator.cluster.features import METADATA_VERSION
 from coordinator.cluster.framing import framed
 from coordinator.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, TopicImage
@@ -27,6 +28,7 @@ from coordinator.cluster.records import (
 from coordinator.cluster.scram import Kept
 from coordinator.cluster.scram import records as scram_records
 from coordinator.machine import Record
+from protocol.acls import Acl
 from protocol.codec import encode_bytes
 from protocol.records.control import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, control_key
 from protocol.records.record import NewRecord, build_batch
@@ -50,6 +52,7 @@ class FrozenImage:
     broker_configs: dict[str, dict[str, str]]
     scram_users: Kept
     quotas: dict[Entity, Mapping[str, float]]
+    acls: dict[bytes, Acl]
     removed: dict[bytes, str]
     topics: list[TopicImage]
     before: dict[bytes, tuple[int, dict[str, str]]]
@@ -73,6 +76,7 @@ def freeze(image: ClusterImage, leaving: Collection[bytes]) -> FrozenImage:
         broker_configs={name: dict(configs) for name, configs in image.broker_configs.items()},
         scram_users=dict(image.scram_users.kept),
         quotas=dict(image.quotas.by_entity),
+        acls=dict(image.acls.by_id),
         removed=dict(image.removed),
         topics=list(image.topics.values()),
         before=image.before,
@@ -118,7 +122,8 @@ def _in_batches(records: Iterator[Record]) -> Iterator[list[Record]]:
 
 
 def _messages(frozen: FrozenImage) -> Iterator[object]:
-    """In Kafka's order: features, its `metadata.version` first; then brokers, topics, settings, quotas."""
+    """Features, `metadata.version` first, then brokers, settings, users, ACLs, topics, quotas. What stands behind a
+    damage is cut off, so an ACL that denies something stands before what only clients care for."""
     for name in sorted(frozen.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name=name, feature_level=frozen.features[name])
     yield frozen.registration
@@ -127,6 +132,7 @@ def _messages(frozen: FrozenImage) -> Iterator[object]:
     for name, configs in frozen.broker_configs.items():
         yield from _configs(BROKER_RESOURCE, name, configs)
     yield from scram_records(frozen.scram_users)
+    yield from acl_records(frozen.acls)
     for topic_id, name in frozen.removed.items():
         yield TopicRecord(name=name, topic_id=topic_id)
         yield RemoveTopicRecord(topic_id=topic_id)

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.permissions.of_cluster import ALTER_QUOTAS, DESCRIBE_QUOTAS
 from broker.api.services import WithCluster, WithEnvironment
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.quota_alterations import AlteredQuotas, QuotaAlteration
@@ -29,7 +30,7 @@ class QuotaServices(WithCluster, WithEnvironment, Protocol):
     """What these handlers use of the node."""
 
 
-@handles(DescribeClientQuotasRequest, DescribeClientQuotasResponse, versions=range(0, 2))
+@handles(DescribeClientQuotasRequest, DescribeClientQuotasResponse, versions=range(0, 2), guard=DESCRIBE_QUOTAS)
 async def describe_client_quotas(
     services: QuotaServices, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
@@ -56,7 +57,7 @@ async def describe_client_quotas(
     return DescribeClientQuotasResponse(entries=entries)
 
 
-@handles(AlterClientQuotasRequest, AlterClientQuotasResponse, versions=range(0, 2))
+@handles(AlterClientQuotasRequest, AlterClientQuotasResponse, versions=range(0, 2), guard=ALTER_QUOTAS)
 async def alter_client_quotas(
     services: QuotaServices, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:

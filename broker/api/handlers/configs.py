@@ -9,6 +9,12 @@ from typing import Protocol, TypeVar
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.guarded_configs import refused_by_guards, say_again
+from broker.api.permissions.of_cluster import (
+    ALTER_CONFIGS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    LIST_CONFIG_RESOURCES,
+)
 from broker.api.services import WithCluster, WithConfig, WithEnvironment, WithNodeId, WithTopics
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource
@@ -66,7 +72,7 @@ class ConfigServices(WithCluster, WithConfig, WithEnvironment, WithNodeId, WithT
     """What these handlers use of the node."""
 
 
-@handles(DescribeConfigsRequest, DescribeConfigsResponse, versions=range(1, 5))
+@handles(DescribeConfigsRequest, DescribeConfigsResponse, versions=range(1, 5), guard=DESCRIBE_CONFIGS)
 async def describe_configs(
     services: ConfigServices, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
@@ -170,7 +176,7 @@ def _entry(setting: Resolved, request: DescribeConfigsRequest, *, is_broker: boo
     )
 
 
-@handles(AlterConfigsRequest, AlterConfigsResponse, versions=range(0, 3))
+@handles(AlterConfigsRequest, AlterConfigsResponse, versions=range(0, 3), guard=ALTER_CONFIGS)
 async def alter_configs(
     services: ConfigServices, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
@@ -189,7 +195,12 @@ async def alter_configs(
     )
 
 
-@handles(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, versions=range(0, 2))
+@handles(
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    versions=range(0, 2),
+    guard=INCREMENTAL_ALTER_CONFIGS,
+)
 async def incremental_alter_configs(
     services: ConfigServices, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
@@ -256,7 +267,7 @@ async def _alter(
     return [refused.get((one.resource_type, one.name)) or next(asked) for one in resources]
 
 
-@handles(ListConfigResourcesRequest, ListConfigResourcesResponse, versions=range(0, 2))
+@handles(ListConfigResourcesRequest, ListConfigResourcesResponse, versions=range(0, 2), guard=LIST_CONFIG_RESOURCES)
 def list_config_resources(
     services: ConfigServices, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.permissions.of_cluster import UPDATE_FEATURES
 from broker.api.services import WithCluster, WithNodeId
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.topic_rules import Refused
@@ -17,7 +18,7 @@ class FeatureServices(WithCluster, WithNodeId, Protocol):
     """What these handlers use of the node."""
 
 
-@handles(UpdateFeaturesRequest, UpdateFeaturesResponse, versions=range(0, 3))
+@handles(UpdateFeaturesRequest, UpdateFeaturesResponse, versions=range(0, 3), guard=UPDATE_FEATURES)
 async def update_features(
     services: FeatureServices, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:

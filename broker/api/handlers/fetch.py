@@ -15,6 +15,8 @@ from broker.api.fetched_partitions import (
     refusal_of,
     take_note,
 )
+from broker.api.permissions.need import WithAuthorizer
+from broker.api.permissions.of_records import FETCH, Readable, readable
 from broker.api.services import WithConfig, WithEndpoints, WithEnvironment, WithTopics
 from broker.api.waiting import Movements, WaitingRoom
 from broker.partitions.errors import storage_error
@@ -46,7 +48,7 @@ LEADER_HINTS_SINCE = 16
 """KIP-951: from this version on a response names the current leader. It does not help a client ahead of the leader."""
 
 
-class FetchServices(WithConfig, WithEndpoints, WithEnvironment, WithTopics, Protocol):
+class FetchServices(WithAuthorizer, WithConfig, WithEndpoints, WithEnvironment, WithTopics, Protocol):
     """What these handlers use of the node."""
 
     @property
@@ -77,7 +79,7 @@ class _Reading:
         self.responses.append((wanted, response))
 
 
-@handles(FetchRequest, FetchResponse, versions=range(4, 19))
+@handles(FetchRequest, FetchResponse, versions=range(4, 19), guard=FETCH)
 def fetch(
     services: FetchServices, context: RequestContext, request: FetchRequest
 ) -> "FetchResponse | asyncio.Future[FetchResponse]":
@@ -117,7 +119,10 @@ def _names_many(request: FetchRequest) -> bool:
 class _Attempt:
     """One fetch request, which may have to look more than once."""
 
-    __slots__ = ("_context", "_isolation_level", "_max_bytes", "_min_bytes", "_read_committed", "_services", "_view")
+    __slots__ = (
+        "_context", "_isolation_level", "_max_bytes", "_min_bytes", "_read_committed", "_readable", "_services",
+        "_view",
+    )  # fmt: skip
 
     def __init__(
         self, services: FetchServices, context: RequestContext, request: FetchRequest, view: FetchView
@@ -131,6 +136,7 @@ class _Attempt:
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._isolation_level = request.isolation_level
         self._read_committed = request.isolation_level == READ_COMMITTED
+        self._readable = readable(services, context, request)
 
     def enough(self, reading: _Reading) -> bool:
         return reading.size_bytes >= self._min_bytes or reading.errors
@@ -167,6 +173,8 @@ class _Attempt:
 
     def _find(self, wanted: Wanted) -> tuple[Partition | None, ErrorCode]:
         topics = self._services.topics
+        if self._readable is not None and not self._may_read(self._readable, wanted):
+            return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if wanted.topic_id != NO_TOPIC_ID:
             partition = topics.partition_by_id(wanted.topic_id, wanted.index)
             if partition is None and topics.by_id(wanted.topic_id) is None:
@@ -176,6 +184,13 @@ class _Attempt:
         if partition is not None and partition.refusal:
             return None, partition.refusal
         return partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _may_read(self, readable: Readable, wanted: Wanted) -> bool:
+        """An id that is nobody's is known to be one."""
+        if wanted.topic_id == NO_TOPIC_ID:
+            return readable.includes(wanted.topic)
+        topic = self._services.topics.by_id(wanted.topic_id)
+        return topic is None or readable.includes(topic.name)
 
     def _read_one(self, reading: _Reading, wanted: Wanted, partition: Partition, room: int) -> None:
         if self._isolation_level not in ISOLATION_LEVELS:

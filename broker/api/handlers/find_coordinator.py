@@ -4,6 +4,7 @@ from typing import Any, Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.permissions.of_groups import FIND_COORDINATOR
 from broker.api.services import WithEndpoints, WithEnvironment, WithGroups, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.process.logging import EventLog
@@ -29,7 +30,7 @@ class CoordinatorServices(WithEndpoints, WithEnvironment, WithGroups, WithTopics
     """What these handlers use of the node."""
 
 
-@handles(FindCoordinatorRequest, FindCoordinatorResponse, versions=range(0, 7))
+@handles(FindCoordinatorRequest, FindCoordinatorResponse, versions=range(0, 7), guard=FIND_COORDINATOR)
 async def find_coordinator(
     services: CoordinatorServices, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:

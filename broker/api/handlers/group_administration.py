@@ -4,6 +4,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.permissions.of_groups import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS
 from broker.api.services import WithEnvironment, WithGroups
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.groups import delete_group
@@ -30,7 +31,7 @@ class AdministrationServices(WithEnvironment, WithGroups, Protocol):
     """What these handlers use of the node."""
 
 
-@handles(DescribeGroupsRequest, DescribeGroupsResponse, versions=range(0, 7))
+@handles(DescribeGroupsRequest, DescribeGroupsResponse, versions=range(0, 7), guard=DESCRIBE_GROUPS)
 async def describe_groups(
     services: AdministrationServices, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
@@ -63,7 +64,7 @@ async def _describe(services: AdministrationServices, group_id: str) -> Describe
         )
 
 
-@handles(ListGroupsRequest, ListGroupsResponse, versions=range(0, 6))
+@handles(ListGroupsRequest, ListGroupsResponse, versions=range(0, 6), guard=LIST_GROUPS)
 async def list_groups(
     services: AdministrationServices, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:
@@ -89,7 +90,7 @@ async def list_groups(
     return ListGroupsResponse(groups=groups)
 
 
-@handles(DeleteGroupsRequest, DeleteGroupsResponse, versions=range(0, 3))
+@handles(DeleteGroupsRequest, DeleteGroupsResponse, versions=range(0, 3), guard=DELETE_GROUPS)
 async def delete_groups(
     services: AdministrationServices, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:

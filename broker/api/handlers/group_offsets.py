@@ -10,6 +10,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.permissions.of_offsets import OFFSET_COMMIT, OFFSET_DELETE, TXN_OFFSET_COMMIT
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.groups import delete_offsets
 from broker.coordination.transaction_gate import GateServices, admit_offset_commit
@@ -123,7 +124,7 @@ class _Sorted:
         await self.time_slice.give_way()
 
 
-@handles(OffsetCommitRequest, OffsetCommitResponse, versions=range(2, 11))
+@handles(OffsetCommitRequest, OffsetCommitResponse, versions=range(2, 11), guard=OFFSET_COMMIT)
 async def offset_commit(
     services: GateServices, context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse:
@@ -170,7 +171,7 @@ async def _commit(services: GateServices, commit: Commit) -> Sequence[ErrorCode]
         return [refused.error] * len(commit.offsets)
 
 
-@handles(TxnOffsetCommitRequest, TxnOffsetCommitResponse, versions=range(0, 6))
+@handles(TxnOffsetCommitRequest, TxnOffsetCommitResponse, versions=range(0, 6), guard=TXN_OFFSET_COMMIT)
 async def txn_offset_commit(
     services: GateServices, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
@@ -231,7 +232,7 @@ def _known_to(version: int, error: ErrorCode) -> ErrorCode:
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if loading and version < LOADING_KNOWN_SINCE else error
 
 
-@handles(OffsetDeleteRequest, OffsetDeleteResponse, versions=range(0, 1))
+@handles(OffsetDeleteRequest, OffsetDeleteResponse, versions=range(0, 1), guard=OFFSET_DELETE)
 async def offset_delete(
     services: GateServices, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse:

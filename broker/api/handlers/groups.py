@@ -11,6 +11,7 @@ from uuid import UUID
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.permissions.of_groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from broker.api.services import WithEnvironment, WithGroups
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.groups.answers import heartbeat as heartbeat_answer
@@ -44,7 +45,7 @@ class GroupServices(WithEnvironment, WithGroups, Protocol):
     """What these handlers use of the node."""
 
 
-@handles(JoinGroupRequest, JoinGroupResponse, versions=range(0, 10))
+@handles(JoinGroupRequest, JoinGroupResponse, versions=range(0, 10), guard=JOIN_GROUP)
 async def join_group(services: GroupServices, context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
     """Become a member, or one of the next generation. Answered when all members have joined or their time is over.
 
@@ -74,7 +75,7 @@ async def _join(services: GroupServices, context: RequestContext, request: JoinG
         return join_refused(refused.error, request.member_id)
 
 
-@handles(SyncGroupRequest, SyncGroupResponse, versions=range(0, 6))
+@handles(SyncGroupRequest, SyncGroupResponse, versions=range(0, 6), guard=SYNC_GROUP)
 async def sync_group(services: GroupServices, context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
     """Bring the assignment (the leader) and get one's own part. Answered when the leader has spoken and the
     assignment is durable; in a stable group at once.
@@ -93,7 +94,7 @@ async def sync_group(services: GroupServices, context: RequestContext, request: 
         return sync_refused(refused.error)
 
 
-@handles(HeartbeatRequest, HeartbeatResponse, versions=range(0, 5))
+@handles(HeartbeatRequest, HeartbeatResponse, versions=range(0, 5), guard=HEARTBEAT)
 async def heartbeat(services: GroupServices, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
     """Stay a member. REBALANCE_IN_PROGRESS makes it join again. v3 static members.
 
@@ -110,7 +111,7 @@ async def heartbeat(services: GroupServices, context: RequestContext, request: H
         return heartbeat_answer(ErrorCode.NONE if loading else refused.error)
 
 
-@handles(LeaveGroupRequest, LeaveGroupResponse, versions=range(0, 6))
+@handles(LeaveGroupRequest, LeaveGroupResponse, versions=range(0, 6), guard=LEAVE_GROUP)
 async def leave_group(
     services: GroupServices, context: RequestContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse:

@@ -7,6 +7,8 @@ from typing import Protocol
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.described_topics import DescribedTopics
+from broker.api.permissions.of_cluster import API_VERSIONS, DESCRIBE_CLUSTER
+from broker.api.permissions.of_topics import METADATA
 from broker.api.services import WithCluster, WithConfig, WithEndpoints, WithEnvironment, WithEpoch, WithTopics
 from broker.partitions.topic import Topic
 from broker.process.time_slice import TimeSlice
@@ -56,7 +58,7 @@ class MetadataServices(WithCluster, WithConfig, WithEndpoints, WithEnvironment, 
     def versions(self) -> Mapping[int, range]: ...
 
 
-@handles(ApiVersionsRequest, ApiVersionsResponse, versions=range(0, 5))
+@handles(ApiVersionsRequest, ApiVersionsResponse, versions=range(0, 5), guard=API_VERSIONS)
 def api_versions(
     services: MetadataServices, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
@@ -92,7 +94,7 @@ def api_versions(
     )
 
 
-@handles(MetadataRequest, MetadataResponse, versions=range(0, 14))
+@handles(MetadataRequest, MetadataResponse, versions=range(0, 14), guard=METADATA)
 async def metadata(services: MetadataServices, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Describe brokers and topics. Answered at once, unless a topic has to be made first.
 
@@ -243,7 +245,7 @@ def _answer(
     )
 
 
-@handles(DescribeClusterRequest, DescribeClusterResponse, versions=range(0, 3))
+@handles(DescribeClusterRequest, DescribeClusterResponse, versions=range(0, 3), guard=DESCRIBE_CLUSTER)
 def describe_cluster(
     services: MetadataServices, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:

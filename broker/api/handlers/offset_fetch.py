@@ -6,6 +6,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.permissions.of_offsets import OFFSET_FETCH
 from broker.api.services import WithEnvironment, WithGroups, WithTopics
 from broker.coordination.coordinators import CoordinatorError
 from broker.process.time_slice import TimeSlice
@@ -36,7 +37,7 @@ class OffsetFetchServices(WithEnvironment, WithGroups, WithTopics, Protocol):
     """What these handlers use of the node."""
 
 
-@handles(OffsetFetchRequest, OffsetFetchResponse, versions=range(1, 11))
+@handles(OffsetFetchRequest, OffsetFetchResponse, versions=range(1, 11), guard=OFFSET_FETCH)
 async def offset_fetch(
     services: OffsetFetchServices, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.permissions.of_topics import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from broker.api.services import WithEnvironment, WithTopics
 from broker.partitions.errors import PartitionError, storage_error
 from broker.partitions.opening import BatchOpener
@@ -57,7 +58,7 @@ class OffsetServices(WithTopics, WithEnvironment, Protocol):
     def checkpoints(self) -> Checkpoints: ...
 
 
-@handles(ListOffsetsRequest, ListOffsetsResponse, versions=range(1, 12))
+@handles(ListOffsetsRequest, ListOffsetsResponse, versions=range(1, 12), guard=LIST_OFFSETS)
 async def list_offsets(
     services: OffsetServices, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
@@ -163,7 +164,7 @@ def _epoch_error(partition: Partition | None, known_epoch: int) -> ErrorCode:
     return ErrorCode.FENCED_LEADER_EPOCH if known_epoch < partition.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-@handles(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, versions=range(2, 5))
+@handles(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, versions=range(2, 5), guard=OFFSET_FOR_LEADER_EPOCH)
 async def offset_for_leader_epoch(
     services: OffsetServices, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
@@ -197,7 +198,7 @@ def _epoch_end(partition: Partition | None, wanted: OffsetForLeaderPartition) ->
     return response
 
 
-@handles(DeleteRecordsRequest, DeleteRecordsResponse, versions=range(0, 3))
+@handles(DeleteRecordsRequest, DeleteRecordsResponse, versions=range(0, 3), guard=DELETE_RECORDS)
 async def delete_records(
     services: OffsetServices, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:

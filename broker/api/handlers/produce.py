@@ -20,6 +20,7 @@ from broker.api.handlers.produce_appends import (
     append_and_publish,
     refuse_all,
 )
+from broker.api.permissions.of_records import PRODUCE
 from broker.coordination.transaction_gate import Admission, ProduceBatch, admit_produce, admitted_at_once
 from broker.partitions.append import must_open
 from broker.partitions.errors import AppendError
@@ -45,7 +46,7 @@ VERIFIED = Admission(verification=False)
 """The coordinator has said yes in this very turn: the append need not ask for a guard."""
 
 
-@handles(ProduceRequest, ProduceResponse, versions=range(3, 14), advertised_from=0)
+@handles(ProduceRequest, ProduceResponse, versions=range(3, 14), advertised_from=0, guard=PRODUCE)
 def produce(
     services: ProduceServices, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Deferred | NoAnswer | Coroutine[Any, Any, ProduceResponse | Deferred | NoAnswer]:

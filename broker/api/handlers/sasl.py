@@ -5,6 +5,7 @@ from typing import Protocol
 
 from broker.api.catalogue import CloseConnection, handles
 from broker.api.context import RequestContext
+from broker.api.permissions.of_cluster import AUTHENTICATION
 from broker.api.services import WithSasl
 from broker.security.sasl.exchange import ExchangeFailed
 from broker.security.sasl.gate import Handshake
@@ -22,7 +23,7 @@ class SaslServices(WithSasl, Protocol):
     """What these handlers use of the node."""
 
 
-@handles(SaslHandshakeRequest, SaslHandshakeResponse, versions=range(0, 2))
+@handles(SaslHandshakeRequest, SaslHandshakeResponse, versions=range(0, 2), guard=AUTHENTICATION)
 async def sasl_handshake(
     services: SaslServices, context: RequestContext, request: SaslHandshakeRequest
 ) -> SaslHandshakeResponse:
@@ -46,7 +47,7 @@ async def sasl_handshake(
     return answer
 
 
-@handles(SaslAuthenticateRequest, SaslAuthenticateResponse, versions=range(0, 3))
+@handles(SaslAuthenticateRequest, SaslAuthenticateResponse, versions=range(0, 3), guard=AUTHENTICATION)
 async def sasl_authenticate(
     services: SaslServices, context: RequestContext, request: SaslAuthenticateRequest
 ) -> SaslAuthenticateResponse:

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.permissions.of_cluster import ALTER_USERS, DESCRIBE_USERS
 from broker.api.services import WithCluster, WithEnvironment
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.scram import AlteredUser, by_user, described
@@ -23,7 +24,12 @@ class ScramServices(WithCluster, WithEnvironment, Protocol):
     """What these handlers use of the node."""
 
 
-@handles(DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse, versions=range(0, 1))
+@handles(
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    versions=range(0, 1),
+    guard=DESCRIBE_USERS,
+)
 async def describe_user_scram_credentials(
     services: ScramServices, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
@@ -37,7 +43,7 @@ async def describe_user_scram_credentials(
     return DescribeUserScramCredentialsResponse(results=results)
 
 
-@handles(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, versions=range(0, 1))
+@handles(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, versions=range(0, 1), guard=ALTER_USERS)
 async def alter_user_scram_credentials(
     services: ScramServices, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:

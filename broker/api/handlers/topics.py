@@ -10,6 +10,7 @@ from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.handlers.metadata import TOPIC_OPERATIONS, MetadataServices
 from broker.api.mutation_quota import creations_within_quota, deletions_within_quota, growths_within_quota
+from broker.api.permissions.of_topics import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_TOPIC_PARTITIONS
 from broker.coordination.coordinators import CoordinatorError
 from broker.process.time_slice import TimeSlice
 from coordinator.cluster.topic_rules import Refused, check_name
@@ -40,7 +41,7 @@ from protocol.messages.topics import (
 NAMES_SORTED_AT_ONCE = 2_000
 
 
-@handles(CreateTopicsRequest, CreateTopicsResponse, versions=range(2, 8))
+@handles(CreateTopicsRequest, CreateTopicsResponse, versions=range(2, 8), guard=CREATE_TOPICS)
 async def create_topics(
     services: MetadataServices, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
@@ -62,7 +63,7 @@ async def create_topics(
     return CreateTopicsResponse(topics=results + throttled)
 
 
-@handles(DeleteTopicsRequest, DeleteTopicsResponse, versions=range(1, 7))
+@handles(DeleteTopicsRequest, DeleteTopicsResponse, versions=range(1, 7), guard=DELETE_TOPICS)
 async def delete_topics(
     services: MetadataServices, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
@@ -88,7 +89,7 @@ async def delete_topics(
     return DeleteTopicsResponse(responses=results + throttled)
 
 
-@handles(CreatePartitionsRequest, CreatePartitionsResponse, versions=range(0, 4))
+@handles(CreatePartitionsRequest, CreatePartitionsResponse, versions=range(0, 4), guard=CREATE_PARTITIONS)
 async def create_partitions(
     services: MetadataServices, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
@@ -110,7 +111,12 @@ async def create_partitions(
     return CreatePartitionsResponse(results=results + throttled)
 
 
-@handles(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, versions=range(0, 1))
+@handles(
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    versions=range(0, 1),
+    guard=DESCRIBE_TOPIC_PARTITIONS,
+)
 async def describe_topic_partitions(
     services: MetadataServices, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:

@@ -10,6 +10,8 @@ from typing import Protocol, cast
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.linear_pattern import BadPattern, Pattern
+from broker.api.permissions.of_topics import DESCRIBE_PRODUCERS
+from broker.api.permissions.of_transactions import DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS
 from broker.api.services import WithEnvironment, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError
 from broker.partitions.partition import Partition
@@ -39,7 +41,7 @@ class InspectionServices(WithEnvironment, WithTopics, WithTransactions, Protocol
     """What these handlers use of the node."""
 
 
-@handles(DescribeProducersRequest, DescribeProducersResponse, versions=range(0, 1))
+@handles(DescribeProducersRequest, DescribeProducersResponse, versions=range(0, 1), guard=DESCRIBE_PRODUCERS)
 async def describe_producers(
     services: InspectionServices, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
@@ -130,7 +132,7 @@ def _described(producer_id: int, packed: bytes) -> ProducerState:
     )
 
 
-@handles(DescribeTransactionsRequest, DescribeTransactionsResponse, versions=range(0, 1))
+@handles(DescribeTransactionsRequest, DescribeTransactionsResponse, versions=range(0, 1), guard=DESCRIBE_TRANSACTIONS)
 async def describe_transactions(
     services: InspectionServices, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
@@ -179,7 +181,7 @@ def _topics_of(partitions: tuple[TopicPartitions, ...]) -> list[TopicData]:
     return [TopicData(topic=topic, partitions=sorted(found)) for topic, found in topics.items()]
 
 
-@handles(ListTransactionsRequest, ListTransactionsResponse, versions=range(0, 3))
+@handles(ListTransactionsRequest, ListTransactionsResponse, versions=range(0, 3), guard=LIST_TRANSACTIONS)
 async def list_transactions(
     services: InspectionServices, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.permissions.of_transactions import WRITE_TXN_MARKERS
 from broker.api.services import WithEnvironment, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.marker_writer import LocalMarkerWriter, write_marker
@@ -33,7 +34,7 @@ class MarkerServices(WithEnvironment, WithTopics, WithTransactions, Protocol):
     def operator_markers(self) -> LocalMarkerWriter: ...
 
 
-@handles(WriteTxnMarkersRequest, WriteTxnMarkersResponse, versions=range(1, 3))
+@handles(WriteTxnMarkersRequest, WriteTxnMarkersResponse, versions=range(1, 3), guard=WRITE_TXN_MARKERS)
 async def write_txn_markers(
     services: MarkerServices, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:

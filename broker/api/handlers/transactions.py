@@ -12,6 +12,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.permissions.of_transactions import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.promises import when_promises_are_durable
@@ -67,7 +68,7 @@ def _known_to(error: ErrorCode, request: type, version: int) -> ErrorCode:
     return ErrorCode.INVALID_PRODUCER_EPOCH if fenced and version < FIRST_WITH_FENCED[request] else error
 
 
-@handles(InitProducerIdRequest, InitProducerIdResponse, versions=range(0, 6))
+@handles(InitProducerIdRequest, InitProducerIdResponse, versions=range(0, 6), guard=INIT_PRODUCER_ID)
 async def init_producer_id(
     services: TransactionServices, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
@@ -122,7 +123,7 @@ def _init_error(services: TransactionServices, request: InitProducerIdRequest) -
     return ErrorCode.NONE
 
 
-@handles(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, versions=range(0, 6))
+@handles(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, versions=range(0, 6), guard=ADD_PARTITIONS_TO_TXN)
 async def add_partitions_to_txn(
     services: TransactionServices, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
@@ -218,7 +219,7 @@ async def _by_topic(
     return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=some) for name, some in topics.items()]
 
 
-@handles(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, versions=range(0, 5))
+@handles(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, versions=range(0, 5), guard=ADD_OFFSETS_TO_TXN)
 async def add_offsets_to_txn(
     services: TransactionServices, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
@@ -238,7 +239,7 @@ async def add_offsets_to_txn(
     return AddOffsetsToTxnResponse(error_code=_known_to(error, AddOffsetsToTxnRequest, context.api_version))
 
 
-@handles(EndTxnRequest, EndTxnResponse, versions=range(0, 6))
+@handles(EndTxnRequest, EndTxnResponse, versions=range(0, 6), guard=END_TXN)
 async def end_txn(services: TransactionServices, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     """Commit or abort. Answered when the decision is durable; markers follow, and a commit can no longer fail. A commit
     is decided when all that the transaction wrote is durable.

@@ -4,6 +4,7 @@ Defaults are Kafka's, except where one node cannot keep them (replication factor
 (`group.initial.rebalance.delay.ms` is 0: there is no herd to wait for). Keys of our own are in `own_keys`.
 """
 
+from coordinator.cluster.keys.access_keys import ACCESS_KEYS
 from coordinator.cluster.keys.config_types import (
     Synonym,
     at_least,
@@ -310,4 +311,7 @@ METADATA = (
     fixed("metadata.max.retention.ms", LONG, "604800000", "How old a snapshot may become before the same happens."),
 )
 
-EFFECTIVE_KEYS = (*IDENTITY, *NETWORK, *LIMIT_KEYS, *TOPICS, *LOG, *METADATA, *TRANSACTIONS, *GROUPS, *SASL, *OWN_KEYS)
+EFFECTIVE_KEYS = (
+    *(*IDENTITY, *NETWORK, *LIMIT_KEYS, *SASL, *ACCESS_KEYS, *TOPICS, *LOG, *METADATA),
+    *(*TRANSACTIONS, *GROUPS, *OWN_KEYS),
+)

@@ -132,7 +132,6 @@ _FAMILIES: tuple[tuple[str, tuple[tuple[str, ConfigType, Scope, str | None], ...
     (
         "Concerns security; only PLAINTEXT without authorisation is supported.",
         (
-            ("authorizer.class.name", STRING, FIXED, ""),
             ("principal.builder.class", CLASS, DYNAMIC, None),
             ("security.inter.broker.protocol", STRING, FIXED, "PLAINTEXT"),
         ),

@@ -146,6 +146,7 @@ def image_of(machine: ClusterCoordinator) -> dict[str, Any]:
         "brokers": {name: dict(values) for name, values in sorted(image.broker_configs.items()) if values},
         "features": dict(image.features),
         "scram": dict(image.scram_users.kept),
+        "acls": dict(image.acls.by_id),
         "next_producer_id": image.next_producer_id,
         "broker_epoch": image.broker_epoch,
         "collisions": [image.collision(name.replace("_", ".")) is None for name in sorted(image.topics)],

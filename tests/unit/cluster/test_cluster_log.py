@@ -20,6 +20,7 @@ from coordinator.cluster.records import (
     TopicRecord,
 )
 from coordinator.machine import Record, ReplayedRecord
+from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
 from protocol.codec import decode, metadata_frame, read_metadata_frame
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
@@ -41,6 +42,11 @@ def register(rig: ClusterRig) -> int:
     )
 
 
+def acl(name: str, number: int) -> Acl:
+    pattern = PatternType.PREFIXED if number % 2 else PatternType.LITERAL
+    return Acl(ResourceType.TOPIC, name, pattern, f"User:{number}", "*", Operation.READ, Permission.ALLOW)
+
+
 def do(rig: ClusterRig, step: tuple[str, str, int]) -> None:
     what, name, number = step
     if what == "create":
@@ -53,6 +59,12 @@ def do(rig: ClusterRig, step: tuple[str, str, int]) -> None:
         changes = (Alteration("segment.ms", str(number)), Alteration("retention.ms", None, 1))
         resources = [AlteredResource(2, name, changes), AlteredResource(4, "", (Alteration("message.max.bytes", "7"),))]
         rig.ask(lambda machine, ticket: machine.alter_configs(ticket, resources, rig.rules))
+    elif what == "allow":
+        acls = [acl(name, one) for one in range(number)]
+        rig.ask(lambda machine, ticket: machine.create_acls(ticket, acls, fresh_id=rig.fresh_id))
+    elif what == "forbid":
+        ids = list(rig.machine.image.acls.by_id)[:number]
+        rig.ask(lambda machine, ticket: machine.remove_acls(ticket, [*ids, bytes(16)]))
     elif what == "ids":
         rig.ask(lambda machine, ticket: machine.take_producer_ids(ticket, 1, 0))
     else:
@@ -61,7 +73,7 @@ def do(rig: ClusterRig, step: tuple[str, str, int]) -> None:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(("create", "delete", "grow", "alter", "ids", "register")),
+        st.sampled_from(("create", "delete", "grow", "alter", "allow", "forbid", "ids", "register")),
         st.sampled_from(NAMES),
         st.integers(1, 5),
     ),

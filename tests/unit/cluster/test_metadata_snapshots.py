@@ -295,7 +295,8 @@ def test_kafka_reads_a_snapshot(tmp_path: Path) -> None:
     except jars.JarsMissing as reason:
         pytest.skip(f"needs Java and Kafka's jars: {reason}")
     rig = ClusterRig()
-    for step in (("register", "", 0), ("create", "a", 2), ("alter", "a", 5), ("ids", "", 0), ("create", "b", 1)):
+    steps = ("register", "", 0), ("create", "a", 2), ("alter", "a", 5), ("ids", "", 0), ("create", "b", 1)
+    for step in (*steps, ("allow", "a", 3)):
         do(rig, step)
     do(rig, ("delete", "b", 0))
     one = SnapshotId(rig.machine.image.last_offset + 1, 3)
@@ -309,7 +310,8 @@ def test_kafka_reads_a_snapshot(tmp_path: Path) -> None:
         timeout=60,
         check=True,
     )
-    for kind in ("FEATURE_LEVEL", "REGISTER_BROKER", "TOPIC", "PARTITION", "CONFIG", "PRODUCER_IDS", "REMOVE_TOPIC"):
+    topics = "TOPIC", "PARTITION", "REMOVE_TOPIC"
+    for kind in (*topics, "FEATURE_LEVEL", "REGISTER_BROKER", "CONFIG", "PRODUCER_IDS", "ACCESS_CONTROL_ENTRY"):
         assert f'"type":"{kind}_RECORD"' in done.stdout, kind
     assert f"Snapshot end offset: {one.end_offset}, epoch: 3" in done.stdout
     assert "SnapshotHeader" in done.stdout and "SnapshotFooter" in done.stdout

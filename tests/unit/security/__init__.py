@@ -1,0 +1,1 @@
+"""Tests of what concerns identity and permission."""

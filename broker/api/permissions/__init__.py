@@ -1,0 +1,1 @@
+"""What each API needs to be allowed, and what it answers where it is not."""

@@ -1,0 +1,126 @@
+"""What the APIs of groups need."""
+
+from typing import Any
+
+from broker.api.permissions.need import Call, Guard, Need, each, sift, whole
+from coordinator.groups.answers import heartbeat, join_refused, sync_refused
+from protocol.acls import Operation, ResourceType
+from protocol.errors import ErrorCode
+from protocol.messages.groups import (
+    Coordinator,
+    DeletableGroupResult,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+
+GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+READ = Need(Operation.READ, ResourceType.GROUP, GROUP_DENIED, "the group")
+DELETE = Need(Operation.DELETE, ResourceType.GROUP, GROUP_DENIED, "each group")
+DESCRIBE = Need(Operation.DESCRIBE, ResourceType.GROUP, GROUP_DENIED, "each group")
+LIST_ALL = Need(Operation.DESCRIBE, ResourceType.CLUSTER, None, "instead of Describe of each group")
+LIST = Need(Operation.DESCRIBE, ResourceType.GROUP, None, "each group; others are left out")
+
+
+def _group_of(request: Any) -> str:
+    return str(request.group_id)
+
+
+JOIN_GROUP = whole(READ, lambda request, error: join_refused(error, request.member_id), _group_of)
+SYNC_GROUP = whole(READ, lambda _, error: sync_refused(error), _group_of)
+HEARTBEAT = whole(READ, lambda _, error: heartbeat(error), _group_of)
+LEAVE_GROUP = whole(READ, lambda _, error: LeaveGroupResponse(error_code=error), _group_of)
+DELETE_GROUPS = each(
+    DELETE,
+    of="groups_names",
+    into="results",
+    refused=lambda name, error: DeletableGroupResult(group_id=name, error_code=error),
+    name_of=str,
+)
+
+
+# -- looking ---------------------------------------------------------------------------------------------------------
+
+
+async def _describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    permissions, time_slice = call.permissions, call.time_slice()
+    request.groups, denied = await sift(request.groups, lambda one: permissions.have(DESCRIBE, one), time_slice)
+    response: DescribeGroupsResponse = await call.answer(request)
+    if request.include_authorized_operations:
+        for group in response.groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = permissions.operations(ResourceType.GROUP, group.group_id)
+            await time_slice.give_way()
+    response.groups += await time_slice.each(
+        lambda group_id: DescribedGroup(
+            error_code=GROUP_DENIED,
+            group_id=group_id,
+            group_state="",
+            protocol_type="",
+            protocol_data="",
+            members=[],
+        ),
+        denied,
+    )
+    return response
+
+
+async def _list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+    permissions = call.permissions
+    response: ListGroupsResponse = await call.answer(request)
+    if not permissions.have(LIST_ALL, quietly=True):
+        response.groups, _ = await sift(
+            response.groups, lambda group: permissions.have(LIST, group.group_id, quietly=True), call.time_slice()
+        )
+    return response
+
+
+DESCRIBE_GROUPS = Guard((DESCRIBE,), _describe_groups)
+LIST_GROUPS = Guard((LIST_ALL, LIST), _list_groups)
+
+
+# -- FindCoordinator -------------------------------------------------------------------------------------------------
+
+FIND_GROUP = Need(Operation.DESCRIBE, ResourceType.GROUP, GROUP_DENIED, "a group that is asked for")
+FIND_ID = Need(
+    Operation.DESCRIBE,
+    ResourceType.TRANSACTIONAL_ID,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    "a transactional id that is asked for",
+)
+_FINDABLE = {0: FIND_GROUP, 1: FIND_ID}
+BATCHED_SINCE = 4
+
+
+async def _find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    need = _FINDABLE.get(request.key_type)
+    if need is None:  # share groups, and what nobody knows: the handler says so
+        return await call.answer(request)  # type: ignore[no-any-return]
+    permissions, error = call.permissions, need.error
+    assert error is not None
+    if call.context.api_version < BATCHED_SINCE:
+        if permissions.have(need, request.key):
+            return await call.answer(request)  # type: ignore[no-any-return]
+        return FindCoordinatorResponse(error_code=error, error_message=MESSAGES[error], node_id=-1, host="", port=-1)
+    time_slice = call.time_slice()
+    request.coordinator_keys, denied = await sift(
+        request.coordinator_keys, lambda key: permissions.have(need, key), time_slice
+    )
+    response: FindCoordinatorResponse = await call.answer(request)
+    response.coordinators += await time_slice.each(
+        lambda key: Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error), denied
+    )
+    return response
+
+
+MESSAGES = {
+    GROUP_DENIED: "Not authorized to access group: Group authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+FIND_COORDINATOR = Guard((FIND_GROUP, FIND_ID), _find_coordinator)

@@ -1,0 +1,214 @@
+"""What each API answers whom: nobody's friend, who has wrong rights, who has one of the right ones, who has all.
+
+Played to a node of ours and to a real Apache Kafka, whose answers stand in `kafka_answers.json`
+(`python -m tests.unit.security.api_answers` asks it anew). Of an answer counts what permissions decide: error codes,
+which names are in it, and what is said to be allowed.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from broker.api.api_families import load_handlers
+from broker.api.permissions.need import Need
+from protocol.acls import CLUSTER_NAME, OPERATIONS, Acl, Operation, PatternType, Permission, ResourceType
+from protocol.errors import ErrorCode
+from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
+from protocol.messages.groups import FindCoordinatorRequest
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    InitProducerIdRequest,
+)
+from protocol.schema import fields_of
+from tallystick.client.connection import Connection
+from tests.harness.apache_kafka import ApacheKafka
+from tests.unit.security.api_cases import CASES, Case
+from tests.unit.security.api_requests import committing
+from tests.unit.security.door_rig import ALICE, EVERYTHING, ROOT, creation
+
+RECORDED = Path(__file__).with_name("kafka_answers.json")
+NAMES = ("name", "topic", "group_id", "transactional_id", "key", "resource_name", "user")
+TOLD = ("authorized_operations", "topic_authorized_operations", "cluster_authorized_operations")
+CODES = ("error_code", "partition_error_code", "topic_config_error_code")
+AUTHORIZATION = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+IMPLY = {
+    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
+    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
+}
+
+Answers = dict[str, dict[str, Any]]
+"""Case → what the asker has → what counts of the answer."""
+
+
+class Door(Protocol):
+    """A broker with ACLs, in which `User:root` may do everything."""
+
+    async def ask(self, request: Any, version: int, who: str) -> Any:
+        """What this principal is answered."""
+
+    async def replace_acls(self, acls: Iterable[Acl]) -> None:
+        """Take away all ACLs, and make these."""
+
+
+def is_message(value: Any) -> bool:
+    return type(value).__module__.startswith("protocol.messages.")
+
+
+def told(answer: Any) -> Any:
+    """What counts, as JSON: lists in order of what is in them."""
+    if is_message(answer):
+        found: dict[str, Any] = {}
+        for field in fields_of(type(answer)):
+            value = getattr(answer, field.name)
+            if field.name in CODES:
+                found[field.name] = ErrorCode(value).name
+            elif (field.name in NAMES and value) or field.name in TOLD:
+                found[field.name] = value
+            elif isinstance(value, list) and field.name not in ("brokers", "api_keys", "configs", "active_producers"):
+                parts = [part for part in map(told, value) if part]
+                found[field.name] = sorted(parts, key=lambda part: json.dumps(part, sort_keys=True))
+        if found.get("error_code") in {error.name for error in AUTHORIZATION}:
+            found["message"] = getattr(answer, "error_message", None)
+        return found
+    return None
+
+
+def needs_of(case: Case) -> tuple[Need, ...]:
+    request = type(case.make(bytes(16)))
+    return next(entry for entry in load_handlers().values() if entry.request is request).guard.needs
+
+
+def right(need: Need) -> Acl:
+    name = CLUSTER_NAME if need.resource is ResourceType.CLUSTER else "*"
+    return Acl(need.resource, name, PatternType.LITERAL, ALICE, "*", need.operation, Permission.ALLOW)
+
+
+def wrong_rights(needs: tuple[Need, ...]) -> list[Acl]:
+    """Everything else that there is to do with the same resources."""
+    wrong: list[Acl] = []
+    for kind in dict.fromkeys(need.resource for need in needs):
+        needed = {need.operation for need in needs if need.resource is kind}
+        needed |= {one for operation in needed for one in IMPLY.get(operation, ())}
+        wrong += [right(Need(one, kind, None)) for one in OPERATIONS[kind] if one not in needed]
+    return wrong
+
+
+def grants(case: Case) -> Iterator[tuple[str, list[Acl]]]:
+    needs = list(dict.fromkeys((need.operation, need.resource) for need in needs_of(case)))
+    rights = [right(Need(operation, resource, None)) for operation, resource in needs]
+    yield "nothing", []
+    yield "everything else", wrong_rights(needs_of(case))
+    if len(rights) > 1:
+        for (operation, resource), one in zip(needs, rights, strict=True):
+            yield f"{operation.name} of {resource.name}", [one]
+    if rights:
+        yield "all it needs", rights
+
+
+async def answers(door: Door, cases: Iterable[Case] = CASES) -> Answers:
+    found: Answers = {}
+    for case in cases:
+        topic_id = await _prepared(door)
+        for name, acls in grants(case):
+            await door.replace_acls(acls)
+            answer = await door.ask(case.make(topic_id), case.version, ALICE)
+            found.setdefault(case.name, {})[name] = told(answer)
+    return found
+
+
+async def _prepared(door: Door) -> bytes:
+    """The topic, an offset of the group, the transactional id `x`, and `y` with an open transaction. Returns the id of
+    the topic."""
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    await door.ask(CreateTopicsRequest(topics=[topic]), 7, ROOT)
+    for kind, key in ((0, "g"), (1, "x")):
+        finding = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+        await _until_good(door, finding, 4, lambda answer: answer.coordinators[0])
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False)
+    described = await _until_good(door, wanted, 12, lambda answer: answer.topics[0])
+    await _until_good(door, committing(9, bytes(16)), 9, lambda answer: answer.topics[0].partitions[0])
+    for transactional_id in ("x", "y"):
+        init = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
+        identity = await _until_good(door, init, 2, lambda answer: answer)
+    begin = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="y",
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+    )
+    await door.ask(begin, 3, ROOT)
+    return bytes(described.topic_id)
+
+
+async def _until_good(door: Door, request: Any, version: int, part: Callable[[Any], Any]) -> Any:
+    """The part of the answer that has an error code, once there is none in it: the broker has just begun."""
+    while (found := part(await door.ask(request, version, ROOT))).error_code:
+        await asyncio.sleep(0.02)
+    return found
+
+
+class KafkaDoor:
+    """A real Apache Kafka with StandardAuthorizer and users that say their names with SASL PLAIN."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._connections: dict[str, Connection] = {}
+
+    async def ask(self, request: Any, version: int, who: str) -> Any:
+        connection = self._connections.get(who)
+        if connection is None:
+            connection = await Connection.connect("127.0.0.1", self._port, negotiate=False)
+            await connection.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+            user = who.removeprefix("User:")
+            done = await connection.ask(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0secret".encode()), 2)
+            assert not done.error_code, done.error_message
+            self._connections[who] = connection
+        return await connection.ask(request, version)
+
+    async def replace_acls(self, acls: Iterable[Acl]) -> None:
+        await self.ask(DeleteAclsRequest(filters=[EVERYTHING]), 3, ROOT)
+        await self.ask(CreateAclsRequest(creations=[creation(acl) for acl in acls]), 3, ROOT)
+
+
+USERS = "".join(f' user_{name}="secret"' for name in ("root", "alice", "admin"))
+KAFKA = {
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.plaintext.plain.sasl.jaas.config": (
+        f'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="secret"{USERS};'
+    ),
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:root;User:admin;User:ANONYMOUS",
+}
+
+
+def ask_kafka() -> Answers:
+    with tempfile.TemporaryDirectory() as folder:
+        kafka = ApacheKafka(Path(folder), settings=KAFKA, heap="512m")
+        kafka.start()
+        try:
+            # Who has said who it is does not say it again.
+            others = [case for case in CASES if not case.name.startswith("Sasl")]
+            return asyncio.run(answers(KafkaDoor(kafka.port), others))
+        finally:
+            kafka.kill()
+
+
+if __name__ == "__main__":
+    heard = ask_kafka()
+    RECORDED.write_text(json.dumps(heard, indent=1, sort_keys=True) + "\n")
+    sys.exit(0)

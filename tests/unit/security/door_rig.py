@@ -1,0 +1,102 @@
+"""A node with an authorizer, and requests to it by name of who asks, through the dispatcher."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from broker.api.api_families import load_handlers
+from broker.api.catalogue import Deferred
+from broker.api.context import ConnectionInfo, RequestContext
+from broker.api.dispatch import Call, Dispatcher
+from broker.api.services import Services
+from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
+from protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from tests.unit.cluster.cluster_rig import with_node
+
+T = TypeVar("T")
+ROOT, ALICE, HOST = "User:root", "User:alice", "10.0.0.1"
+AUTHORIZER = {"authorizer.class.name": "StandardAuthorizer", "super.users": ROOT}
+
+EVERYTHING = DeleteAclsFilter(
+    resource_type_filter=ResourceType.ANY,
+    resource_name_filter=None,
+    pattern_type_filter=PatternType.ANY,
+    principal_filter=None,
+    host_filter=None,
+    operation=Operation.ANY,
+    permission_type=Permission.ANY,
+)
+
+
+def behind_the_door(
+    story: Callable[[Services], Awaitable[T]], *, settings: dict[str, str] | None = None, **more: Any
+) -> T:
+    return with_node(story, settings=AUTHORIZER | (settings or {}), **more)
+
+
+async def ask(node: Services, request: Any, version: int, who: str = ROOT, *, host: str = HOST) -> Any:
+    """What this principal is answered."""
+    entry = next(one for one in load_handlers().values() if one.request is type(request))
+    assert version in entry.versions
+    connection = ConnectionInfo(connection_id=1, listener="PLAINTEXT", peer_host=host, peer_port=1, principal=who)
+    context = RequestContext(connection, entry.api_key, version, 1, "test")
+    answer = Dispatcher(node, load_handlers()).run(Call(entry, context, request, 0))
+    if hasattr(answer, "__await__"):
+        answer = await answer
+    return await answer.answer if isinstance(answer, Deferred) else answer
+
+
+def allow(
+    operation: Operation,
+    resource: ResourceType,
+    name: str,
+    who: str = ALICE,
+    *,
+    host: str = "*",
+    permission: Permission = Permission.ALLOW,
+    pattern: PatternType = PatternType.LITERAL,
+) -> Acl:
+    return Acl(resource, name, pattern, who, host, operation, permission)
+
+
+async def grant(node: Services, *acls: Acl) -> list[int]:
+    """The error codes of CreateAcls, asked by the super user."""
+    answer: CreateAclsResponse = await ask(node, CreateAclsRequest(creations=[creation(acl) for acl in acls]), 3)
+    return [result.error_code for result in answer.results]
+
+
+def creation(acl: Acl) -> AclCreation:
+    return AclCreation(
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        resource_pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+async def revoke(node: Services, acls: Iterable[Acl] = ()) -> list[int]:
+    """How many ACLs each deletion took; without any named, all go."""
+    filters = [filter_of(acl) for acl in acls] or [EVERYTHING]
+    answer: DeleteAclsResponse = await ask(node, DeleteAclsRequest(filters=filters), 3)
+    return [len(result.matching_acls) for result in answer.filter_results]
+
+
+def filter_of(acl: Acl) -> DeleteAclsFilter:
+    return DeleteAclsFilter(
+        resource_type_filter=acl.resource_type,
+        resource_name_filter=acl.resource_name,
+        pattern_type_filter=acl.pattern_type,
+        principal_filter=acl.principal,
+        host_filter=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )

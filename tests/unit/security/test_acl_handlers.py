@@ -1,0 +1,150 @@
+"""CreateAcls, DescribeAcls, DeleteAcls: what is written, found, refused, and in force when it is answered."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.api.services import Services
+from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.messages.acls import DescribeAclsRequest
+from tests.unit.cluster.cluster_rig import with_node
+from tests.unit.security.door_rig import ALICE, HOST, allow, ask, behind_the_door, grant, revoke
+
+READ, WRITE = Operation.READ, Operation.WRITE
+TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
+
+
+async def described(
+    node: Services,
+    kind: ResourceType = ResourceType.ANY,
+    name: str | None = None,
+    pattern: PatternType = PatternType.ANY,
+    operation: Operation = Operation.ANY,
+    **more: Any,
+) -> set[tuple[str, str]]:
+    """(pattern, principal) of what a filter means."""
+    request = DescribeAclsRequest(
+        resource_type_filter=kind,
+        resource_name_filter=name,
+        pattern_type_filter=pattern,
+        principal_filter=more.get("principal"),
+        host_filter=more.get("host"),
+        operation=operation,
+        permission_type=more.get("permission", Permission.ANY),
+    )
+    answer = await ask(node, request, 3)
+    assert answer.error_code == ErrorCode.NONE
+    return {
+        (resource.resource_name + ("*" if resource.pattern_type == PREFIXED else ""), one.principal)
+        for resource in answer.resources
+        for one in resource.acls
+    }
+
+
+def test_filters_mean_what_they_say() -> None:
+    async def story(node: Services) -> None:
+        acls = (
+            allow(READ, TOPIC, "orders"),
+            allow(WRITE, TOPIC, "ord", pattern=PREFIXED, host=HOST),
+            allow(READ, TOPIC, "*", "User:bob"),
+            allow(READ, TOPIC, "other", permission=Permission.DENY),
+            allow(READ, GROUP, "orders"),
+        )
+        assert await grant(node, *acls) == [0] * 5
+        everything = {("orders", ALICE), ("ord*", ALICE), ("*", "User:bob"), ("other", ALICE)}
+        assert await described(node) == everything
+        assert await described(node, TOPIC, "orders", LITERAL) == {("orders", ALICE)}
+        assert await described(node, TOPIC, "ord", PatternType.ANY) == {("ord*", ALICE)}
+        assert await described(node, TOPIC, "orders", PatternType.MATCH) == everything - {("other", ALICE)}
+        assert await described(node, principal="User:bob") == {("*", "User:bob")}
+        assert await described(node, host=HOST) == {("ord*", ALICE)}
+        assert await described(node, operation=WRITE) == {("ord*", ALICE)}
+        assert await described(node, permission=Permission.DENY) == {("other", ALICE)}
+        assert await described(node, GROUP, "nobody") == set()
+
+    behind_the_door(story)
+
+
+@pytest.mark.parametrize(
+    ("acl", "problem"),
+    [
+        (Acl(CLUSTER, "other", LITERAL, ALICE, "*", READ, 3), "The only valid name for the CLUSTER resource is "),
+        (Acl(TOPIC, "", LITERAL, ALICE, "*", READ, 3), "Invalid empty resource name"),
+        (Acl(ResourceType.ANY, "t", LITERAL, ALICE, "*", READ, 3), "Invalid resourceType ANY"),
+        (Acl(TOPIC, "t", PatternType.ANY, ALICE, "*", READ, 3), "Invalid patternType ANY"),
+        (Acl(TOPIC, "t", PatternType.MATCH, ALICE, "*", READ, 3), "Invalid patternType MATCH"),
+        (Acl(TOPIC, "t", LITERAL, ALICE, "*", Operation.ANY, 3), "Invalid operation ANY"),
+        (Acl(TOPIC, "t", LITERAL, ALICE, "*", READ, Permission.ANY), "Invalid permissionType ANY"),
+        (Acl(TOPIC, "t", LITERAL, "alice", "*", READ, 3), "Could not parse principal from `alice`"),
+    ],
+)
+def test_what_cannot_be_written(acl: Acl, problem: str) -> None:
+    async def story(node: Services) -> None:
+        good = allow(READ, TOPIC, "beside")
+        from protocol.messages.acls import CreateAclsRequest
+        from tests.unit.security.door_rig import creation
+
+        answer = await ask(node, CreateAclsRequest(creations=[creation(acl), creation(good)]), 3)
+        assert [result.error_code for result in answer.results] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+        assert answer.results[0].error_message.startswith(problem)
+        assert await described(node) == {("beside", ALICE)}
+
+    behind_the_door(story)
+
+
+def test_a_code_that_nobody_knows_ends_the_connection() -> None:
+    async def story(node: Services) -> None:
+        for operation in (0, 99):
+            with pytest.raises(ProtocolError):
+                await grant(node, Acl(TOPIC, "t", LITERAL, ALICE, "*", operation, 3))
+
+    behind_the_door(story)
+
+
+def test_an_acl_is_there_once_and_goes_once() -> None:
+    async def story(node: Services) -> None:
+        one, other = allow(READ, TOPIC, "t"), allow(WRITE, TOPIC, "t")
+        end = node.cluster.partition.end_offset
+        assert await grant(node, one, one) == [0, 0]
+        assert await grant(node, one, other) == [0, 0]
+        assert node.cluster.partition.end_offset == end + 2
+        assert await revoke(node, [one, one, other]) == [1, 0, 1]
+        assert await revoke(node) == [0]
+
+    behind_the_door(story)
+
+
+def test_an_answer_comes_when_the_acl_is_in_force_and_a_restart_finds_it(tmp_path: Path) -> None:
+    many = [allow(READ, TOPIC, f"t{number}") for number in range(3000)]
+
+    def may(node: Services, name: str) -> bool:
+        assert node.authorizer is not None
+        return node.authorizer.may(ALICE, HOST, READ, TOPIC, name)
+
+    async def first(node: Services) -> None:
+        assert not may(node, "t2999")
+        assert set(await grant(node, *many)) == {0}
+        assert all(may(node, acl.resource_name) for acl in many)
+        assert await revoke(node, many[:2000]) == [1] * 2000
+        assert not any(may(node, acl.resource_name) for acl in many[:2000]) and may(node, "t2000")
+
+    async def second(node: Services) -> None:
+        assert not may(node, "t1999") and may(node, "t2000")
+        await node.topics.snapshots.take()
+
+    async def third(node: Services) -> None:
+        assert not may(node, "t1999") and may(node, "t2000")
+
+    for life in (first, second, third):
+        behind_the_door(life, folder=tmp_path)
+
+
+def test_without_an_authorizer_all_three_are_disabled() -> None:
+    async def story(node: Services) -> None:
+        assert await grant(node, allow(READ, TOPIC, "t")) == [ErrorCode.SECURITY_DISABLED]
+        assert await revoke(node) == [0]
+
+    with_node(story)

@@ -1,0 +1,68 @@
+"""The authorizer against a slow model of Kafka's StandardAuthorizer, over ACLs that come and go."""
+
+from itertools import product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.security.authorizer import Authorizer
+from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
+from tests.unit.security.acl_model import AclModel
+
+NAMES = st.text("ab.*", min_size=1, max_size=4)
+PRINCIPALS = ("User:alice", "User:bob", "User:*", "Group:alice")
+HOSTS = ("10.0.0.1", "10.0.0.2")
+KINDS = (ResourceType.TOPIC, ResourceType.GROUP)
+ASKED = tuple(one for one in Operation if one > Operation.ALL)
+
+acls = st.builds(
+    Acl,
+    resource_type=st.sampled_from(KINDS),
+    resource_name=NAMES,
+    pattern_type=st.sampled_from((PatternType.LITERAL, PatternType.PREFIXED)),
+    principal=st.sampled_from(PRINCIPALS),
+    host=st.sampled_from((*HOSTS, "*", "*")),
+    operation=st.sampled_from((Operation.ALL, Operation.READ, Operation.WRITE, Operation.ALTER_CONFIGS, *ASKED)),
+    permission=st.sampled_from((Permission.ALLOW, Permission.ALLOW, Permission.DENY)),
+)
+questions = st.tuples(
+    st.sampled_from(PRINCIPALS), st.sampled_from(HOSTS), st.sampled_from(ASKED), st.sampled_from(KINDS), NAMES
+)
+steps = st.lists(st.one_of(acls, questions, st.integers(0, 50)), max_size=40)
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps, st.booleans(), NAMES)
+def test_every_answer_is_that_of_the_model(taken: list[object], allow_if_none: bool, name: str) -> None:
+    model = AclModel({"User:root"}, allow_if_none)
+    authorizer = Authorizer(["User:root"], allow_if_none=allow_if_none)
+    for step in taken:
+        if isinstance(step, Acl):
+            if step not in model.acls:  # as the metadata log has it: no ACL is there twice
+                model.acls.append(step)
+                authorizer.add(step)
+        elif isinstance(step, tuple):
+            assert authorizer.may(*step) == model.may(*step), step
+        elif model.acls:
+            assert isinstance(step, int)
+            authorizer.remove(model.acls.pop(step % len(model.acls)))
+    for principal, host in product((*PRINCIPALS, "User:root"), HOSTS):
+        for operation, kind in product(ASKED, KINDS):
+            asked_of = [name, *(acl.resource_name for acl in model.acls[-3:])]
+            for one in (*asked_of, asked_of[-1] + "a"):
+                question = (principal, host, operation, kind, one)
+                assert authorizer.may(*question) == model.may(*question), question
+        asked = (principal, host, Operation.WRITE, ResourceType.TOPIC)
+        assert authorizer.may_with_some(*asked) == model.may_with_some(*asked), asked
+
+
+def test_a_name_between_two_prefixes_of_a_chain_is_found() -> None:
+    authorizer = Authorizer()
+    for prefix in ("orders.", "orders.eu.archive", "orders.eu.b", "p"):
+        authorizer.add(
+            Acl(ResourceType.TOPIC, prefix, PatternType.PREFIXED, "User:alice", "*", Operation.READ, Permission.ALLOW)
+        )
+    asked = ("User:alice", "10.0.0.1", Operation.READ, ResourceType.TOPIC)
+    assert authorizer.may(*asked, "orders.eu.books")
+    assert authorizer.may(*asked, "orders.eu.c")
+    assert not authorizer.may(*asked, "order")
