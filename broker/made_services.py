@@ -68,6 +68,7 @@ def make_services(
     groups = make_group_shards(config=config, environment=environment, topics=topics, publish=publish)
     coordinator_markers, operator_markers = _marker_writers(node, topics, groups)
     acls = followed_acls(cluster, config, environment)
+    client_quotas, connection_rates = follow_quotas(cluster, config, environment)
     return Services(
         node_id=config.node_id,
         cluster_id=identity.cluster_id,
@@ -89,7 +90,8 @@ def make_services(
         fetch_sessions=_fetch_sessions(node),
         waiting=WaitingRoom(),
         answer_budget=AnswerBudget(config.get_int("tallystick.request.memory.bytes")),
-        client_quotas=follow_quotas(cluster, config, environment),
+        client_quotas=client_quotas,
+        connection_rates=connection_rates,
         sasl=_sasl(node, cluster),
         fail=node.fail,
         authorizer=None if acls is None else acls.authorizer,

@@ -27,6 +27,7 @@ from broker.process.environment import Environment
 from broker.process.memory_budget import AnswerBudget
 from broker.security.authorizer import Authorizer
 from broker.security.quotas.client_quotas import ClientQuotas
+from broker.security.quotas.connection_rates import ConnectionRates
 from broker.security.sasl.listener import SaslListener
 from broker.upkeep.checkpoints import Checkpoints
 from coordinator.groups.coordinator import GroupCoordinator
@@ -62,6 +63,7 @@ class Services:
     waiting: WaitingRoom
     answer_budget: AnswerBudget
     client_quotas: ClientQuotas
+    connection_rates: ConnectionRates
     sasl: Mapping[str, SaslListener]
     """By listener; of those that speak it."""
     fail: Callable[[BaseException], None]

@@ -337,13 +337,14 @@ class Connection(asyncio.BufferedProtocol):
         """Take no more requests; those under way are answered."""
         self._stopping = self._resting = True
         self._muting.forget()
-        self._check_reading()
+        asyncio.get_running_loop().call_soon(self._check_reading)
 
     def mute(self, milliseconds: int) -> None:
-        """Take no requests for so long: the client used more than its quota (KIP-219)."""
+        """Take no requests for so long: the client used more than its quota (KIP-219), or came too fast. A transport
+        that has just been made begins to read after this, so it is told to pause a moment later."""
         if not (self._closing or self._stopping) and self._muting.begin(milliseconds):
             self._resting = True
-            self._check_reading()
+            asyncio.get_running_loop().call_soon(self._check_reading)
 
     def _unmute(self) -> None:
         self._resting = False

@@ -8,7 +8,6 @@ many were refused is counted, and logged once a second at most.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +19,7 @@ from broker.api.dispatch import Dispatcher
 from broker.api.services import Services
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
+from broker.network.admission import Admission
 from broker.network.connection import Connection
 from broker.network.frame_buffers import FrameBuffers
 from broker.network.handshakes import Handshake, Handshakes
@@ -71,8 +71,7 @@ class Server:
         self._bound = bound
         self._tls = tls
         self._connections: dict[Connection, None] = {}
-        self._per_host: Counter[str] = Counter()
-        self._per_listener: Counter[str] = Counter()
+        self._admission = Admission(services.config, services.connection_rates)
         self._accepted = 0
         self._highest_descriptor = highest_for_connections()
         self.refused_for_descriptors = 0
@@ -148,33 +147,17 @@ class Server:
 
     def connection_made(self, connection: Connection) -> str | None:
         self._connections[connection] = None
-        host, listener = connection.info.peer_host, connection.info.listener
-        self._per_host[host] += 1
-        self._per_listener[listener] += 1
         if self._stopping:
             return "the broker is stopping"  # it was on its way when the port was closed: nobody will wait for it
         if connection.info.descriptor >= self._highest_descriptor:
             self._refused_for_descriptors()
             return ""
-        config = self._services.config
-        if len(self._connections) > config.get_int("max.connections"):
-            return "max.connections reached"
-        most = config.of_listener(listener, "max.connections")
-        assert isinstance(most, int), listener
-        if self._per_listener[listener] > most:
-            return f"max.connections of the listener {listener} reached"
-        if self._per_host[host] > config.get_int("max.connections.per.ip"):
-            return "max.connections.per.ip reached"
-        return None
+        return self._admission.enter(connection)
 
     def connection_lost(self, connection: Connection) -> None:
         self._services.fetch_sessions.connection_closed(connection.info.connection_id)
-        if self._connections.pop(connection, self) is None:
-            host = connection.info.peer_host
-            self._per_host[host] -= 1
-            self._per_listener[connection.info.listener] -= 1
-            if not self._per_host[host]:
-                del self._per_host[host]
+        self._connections.pop(connection, None)
+        self._admission.leave(connection)
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> "Finished | asyncio.Task[Any]":
         return self._tasks.begin(work)
@@ -227,6 +210,7 @@ class Server:
                 connection.expire("a request that does not get on while memory is short")
             else:
                 connection.count_unsent()
+        self._admission.close_excess()
         self.handshakes.sweep(self.tick)
         self._may_log_refusal = True
         self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)

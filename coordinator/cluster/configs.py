@@ -25,6 +25,7 @@ from coordinator.cluster.keys.config_keys import (
     is_ignored,
 )
 from coordinator.cluster.keys.config_types import ConfigKey, ConfigType, InvalidConfig, Scope, render
+from coordinator.cluster.keys.limit_keys import PER_ADDRESS, canonical_address, connections_by_address
 from coordinator.cluster.keys.tls_keys import ONLY_OF_A_LISTENER
 from coordinator.cluster.records import ConfigRecord
 from coordinator.cluster.topic_rules import Refused
@@ -122,6 +123,7 @@ def _alter_one(image: ClusterImage, resource: AlteredResource, rules: Rules) -> 
             raise Refused(ErrorCode.INVALID_CONFIG, str(problem)) from None
     else:
         _check_broker_values({name: after.get(name) for name in (*names, *before)}, before, resource.name)
+        _check_asker_is_let_in(after.get(PER_ADDRESS) or "", rules.asked_from)
     return [
         ConfigRecord(
             resource_type=resource.resource_type, resource_name=resource.name, name=name, value=after.get(name)
@@ -192,6 +194,14 @@ def altered(before: Mapping[str, str], resource: AlteredResource, layers: Layers
             message = f"Unknown operation type {one.operation} is specified for config key {one.name}."
             raise Refused(ErrorCode.INVALID_REQUEST, message)
     return after
+
+
+def _check_asker_is_let_in(limits: str, asked_from: str) -> None:
+    """Who asks has to be able to come back and ask for something else."""
+    address = canonical_address(asked_from)
+    if address is not None and connections_by_address(limits).get(address) == 0:
+        message = f"{PER_ADDRESS} would shut out {asked_from}, which this is asked from."
+        raise Refused(ErrorCode.INVALID_REQUEST, message)
 
 
 def _list_altered(one: Alteration, value: str, key: ConfigKey | None, after: Mapping[str, str], layers: Layers) -> str:

@@ -3,13 +3,13 @@
 Pure: reads the table, returns an answer per entity and the records that make it true. Sentences as Kafka's.
 """
 
-import ipaddress
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.cluster.keys.config_types import ConfigType
+from coordinator.cluster.keys.limit_keys import canonical_address
 from coordinator.cluster.quotas import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
@@ -114,20 +114,10 @@ def _keys_of(entity: Entity) -> Mapping[str, ConfigType]:
     if len(names) > 1:
         message = "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
         raise Refused(ErrorCode.INVALID_REQUEST, message)
-    if names[IP] is not None and address_of(names[IP] or "") is None:
+    if names[IP] is not None and canonical_address(names[IP] or "") is None:
         # Kafka looks names of hosts up, here and once more whenever it starts; what they stand for may change.
         raise Refused(ErrorCode.INVALID_REQUEST, f"{names[IP]} is not a valid IP or resolvable host.")
     return _OF_ADDRESSES
-
-
-def address_of(text: str) -> str | None:
-    """An address as a connection shows it: one of IPv4 that is mapped into IPv6 is one of IPv4."""
-    try:
-        address = ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return str(mapped or address)
 
 
 def _check_value(known: Mapping[str, ConfigType], key: str, value: float) -> None:

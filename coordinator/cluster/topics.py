@@ -68,6 +68,8 @@ class Rules:
     deletion_enabled: bool = True
     internal_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     """What internal topics are made with, by name; a request may add to it, but cannot change it."""
+    asked_from: str = ""
+    """The address that a change of settings is asked for from."""
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ settings of topics and brokers.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Sized
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from broker.api.catalogue import handles
@@ -189,7 +190,7 @@ async def alter_configs(
         alterations = tuple(Alteration(config.name, config.value) for config in one.configs)
         return AlteredResource(one.resource_type, one.resource_name, alterations, replace=True)
 
-    results = await _alter(services, request.resources, altered, validate_only=request.validate_only)
+    results = await _alter(services, context, request.resources, altered, validate_only=request.validate_only)
     return AlterConfigsResponse(
         responses=await _responses(services, AlterConfigsResponseAlterConfigsResourceResponse, results)
     )
@@ -213,7 +214,7 @@ async def incremental_alter_configs(
         alterations = tuple(Alteration(config.name, config.value, config.config_operation) for config in one.configs)
         return AlteredResource(one.resource_type, one.resource_name, alterations)
 
-    results = await _alter(services, request.resources, altered, validate_only=request.validate_only)
+    results = await _alter(services, context, request.resources, altered, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=await _responses(services, IncrementalAlterConfigsResponseAlterConfigsResourceResponse, results)
     )
@@ -234,7 +235,12 @@ async def _responses(services: ConfigServices, kind: Callable[..., A], results: 
 
 
 async def _alter(
-    services: ConfigServices, requested: Sequence[R], altered: Callable[[R], AlteredResource], *, validate_only: bool
+    services: ConfigServices,
+    context: RequestContext,
+    requested: Sequence[R],
+    altered: Callable[[R], AlteredResource],
+    *,
+    validate_only: bool,
 ) -> list[AlterationResult]:
     """`altered` makes of a resource of the request what is asked of the coordinator."""
     time_slice = services.environment.time_slice()
@@ -246,7 +252,7 @@ async def _alter(
 
         return await time_slice.each(too_large, requested)
     resources = await time_slice.each(altered, requested)
-    rules = services.topics.rules()
+    rules = replace(services.topics.rules(), asked_from=context.connection.peer_host)
     times_named = Counter((resource.resource_type, resource.name) for resource in resources)
     refused = await refused_by_guards(services, resources)
     try:

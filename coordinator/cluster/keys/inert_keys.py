@@ -136,13 +136,6 @@ _FAMILIES: tuple[tuple[str, tuple[tuple[str, ConfigType, Scope, str | None], ...
             ("security.inter.broker.protocol", STRING, FIXED, "PLAINTEXT"),
         ),
     ),
-    (
-        "A limit that is not enforced.",
-        (
-            ("max.connection.creation.rate", INT, DYNAMIC, "2147483647"),
-            ("max.connections.per.ip.overrides", STRING, DYNAMIC, ""),
-        ),
-    ),
 )
 
 INERT_KEYS = tuple(

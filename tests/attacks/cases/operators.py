@@ -41,13 +41,17 @@ def set_config(
 def settings_that_lock_out(trial: Trial, *, rounds: int) -> None:
     """Dynamic settings with which nobody could connect any more, or nothing could be written."""
     link = trial.connect()
-    keys = {"max.connections": "0", "max.connections.per.ip": "0", "max.connection.creation.rate": "0"}
+    keys = {
+        "max.connections": "0",
+        "max.connections.per.ip": "0",
+        "max.connection.creation.rate": "0",
+        "max.connections.per.ip.overrides": "127.0.0.1:0,::1:0",
+    }
     for _ in range(rounds):
         for key, value in keys.items():
             for name in ("", "1"):
                 answered = link.request(set_config(BROKER, name, key, value), 1).responses[0]
-                if key != "max.connection.creation.rate":
-                    trial.require(answered.error_code != 0, f"{key}={value} was taken for the broker {name!r}")
+                trial.require(answered.error_code != 0, f"{key}={value} was taken for the broker {name!r}")
     with Link(trial.bootstrap) as another:
         another.request(wire.versions(), 0)
 
