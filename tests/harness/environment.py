@@ -14,6 +14,7 @@ from tests.harness.work_clock import WorkClock
 T = TypeVar("T")
 
 WALL_START_MS = 1_700_000_000_000
+ONE_THREAD, NO_THREAD = 1, -1
 OPENING = "open a log"
 """As reported to the watcher of a disk."""
 
@@ -99,6 +100,10 @@ class SimulatedEnvironment:
         """The longest a sync takes, usually."""
         self.slow = 0.0
         """How often it takes fifty times that."""
+        self.threads = 0
+        """ONE_THREAD: what blocks is done one after the other; NO_THREAD: at once, on the loop. The system makes no
+        more (`broker.process.sync_threads`)."""
+        self._busy_until = 0.0
         self.gate = SyncGate()
         self._work_clock = WorkClock()
         self._slices = SliceQueue()
@@ -131,9 +136,17 @@ class SimulatedEnvironment:
         random = self._random
         longest = self.sync_s * (50 if self.slow and random.random() < self.slow else 1)
         before, after = random.random() * longest, random.random() * longest
+        if self.threads == NO_THREAD:
+            before = after = 0.0
+        elif self.threads == ONE_THREAD:
+            begins = max(self._scheduler.now, self._busy_until)
+            self._busy_until = begins + before + after
+            before += begins - self._scheduler.now
         sync = Sync(work, after)
         if self.gate.is_shut:
             self.gate.waiting.append(sync)
+        elif self.threads == NO_THREAD:
+            sync.go_through()
         else:
             sync.loop.call_later(before, sync.go_through)
         return sync.answer

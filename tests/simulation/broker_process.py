@@ -82,6 +82,7 @@ class BrokerProcess:
         self.segment_bytes = segment_bytes
         self.sync_s = sync_s
         self.slow_disk = 0.0
+        self.threads = 0
         self.gate = SyncGate()
         self.any_subset = any_subset
         self.boots = 0
@@ -126,7 +127,7 @@ class BrokerProcess:
             boot_id=f"boot-{self.boots}",
             sync_s=self.sync_s,
         )
-        environment.slow = self.slow_disk
+        environment.slow, environment.threads = self.slow_disk, self.threads
         environment.gate = self.gate
         self._let_disk_be_watched()
         serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()

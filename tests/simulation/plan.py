@@ -7,6 +7,7 @@ Clients are drawn in `plan_clients`, faults in `plan_faults`.
 from dataclasses import replace
 from random import Random
 
+from tests.harness.environment import NO_THREAD, ONE_THREAD
 from tests.harness.network import NetworkFaults
 from tests.simulation.plan_clients import draw_clients
 from tests.simulation.plan_faults import draw_faults, draw_outages, draw_starts
@@ -32,6 +33,7 @@ def draw(seed: int) -> Plan:
         segment_bytes=random.choice((400, 1500, 6000, 1 << 20)),
         sync_s=random.choice((0.0005, 0.004, 0.02)),
         slow_disk=random.choice((0.0, 0.0, 0.05)),
+        threads=int(_of_its_own("threads", seed, 0.06, (ONE_THREAD, NO_THREAD))),
         any_subset=random.random() < 0.4,
         network=replace(_network(random), joined=_of_its_own("joined", seed, 0.3, (0.3, 1.0))),
         record_bytes=int(_of_its_own("big", seed, 0.2, (3_000, 40_000, 150_000))),

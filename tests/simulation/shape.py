@@ -52,6 +52,8 @@ class Plan:
     partitions: int = 1
     internal_partitions: int = 1
     slow_disk: float = 0.0
+    threads: int = 0
+    """For what blocks; see `tests.harness.environment`."""
     any_subset: bool = False
     repeat: float = 0.0
     twins: float = 0.0

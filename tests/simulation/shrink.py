@@ -45,6 +45,7 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     calmer: tuple[Plan, ...] = (
         replace(plan, record_bytes=0),
         replace(plan, twins=0.0),
+        replace(plan, threads=0),
         replace(plan, repeat=0.0),
     )
     yield from (one for one in calmer if one != plan)

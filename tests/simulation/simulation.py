@@ -172,7 +172,7 @@ def _broker(plan: Plan, scheduler: Scheduler, network: Network, random: Random) 
         sync_s=plan.sync_s,
         any_subset=plan.any_subset,
     )
-    broker.slow_disk = plan.slow_disk
+    broker.slow_disk, broker.threads = plan.slow_disk, plan.threads
     broker.clock.drift(plan.clock_rate)
     return broker
 
