@@ -153,7 +153,9 @@ def _check_log(evidence: Evidence, place: Place, log: PartitionLog) -> None:
         before: Producer | None = None
         for length, state in states:
             batch = log.batches[log.bases[log.index_of(length) - 1]]
-            for rule, text in _wrong(before, batch.header, evidence.circumstances.forgets_producers):
+            unread = log.begin > 0 and before is not None and not before.batches
+            forgetful = unread or evidence.circumstances.forgets_producers
+            for rule, text in _wrong(before, batch.header, forgetful):
                 evidence.object(rule, source, f"{place}: producer {producer_id} at {batch.base}: {text}")
             before = state
 
