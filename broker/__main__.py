@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--durability", choices=("fsync", "page-cache"), help="what an acknowledgement means (default fsync)")
     add("--in-memory", action="store_true", help="keep everything in memory; nothing is left afterwards")
     add("--repair", metavar="LOG", action="append", help="go on without what is damaged in a log, as topic-partition")
+    add("--add-scram", metavar="USER", action="append", help="a first user: SCRAM-SHA-256=[name=NAME,password=SECRET]")
     add("--ready-file", metavar="PATH", help="written when requests are served; holds the bootstrap address")
     add("--log-level", choices=tuple(LEVELS), default="info")
     add("--log-format", choices=("text", "json"), default="text")
@@ -103,6 +104,7 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
         "tallystick.durability": options.durability,
         "tallystick.in.memory": "true" if options.in_memory else None,
         "tallystick.repair": ",".join(options.repair) if options.repair else None,
+        "tallystick.add.scram": " ".join(options.add_scram) if options.add_scram else None,
         "listeners": options.listeners,
         "advertised.listeners": options.advertised_listeners,
     }

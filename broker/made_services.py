@@ -24,11 +24,10 @@ from broker.partitions.opening import BatchOpener
 from broker.partitions.partition import Partition
 from broker.process.environment import Environment
 from broker.process.memory_budget import AnswerBudget
-from broker.security.sasl.listener import SaslListener, sasl_listeners
+from broker.security.sasl.listener import SaslListener
 from broker.upkeep.checkpoints import Checkpoints
 from coordinator.cluster.features import TRANSACTION_VERSION
 from coordinator.groups.coordinator import GroupCoordinator
-from protocol.sasl.scram import ScramCredential, ScramMechanism
 from storage.checkpoints import MetaProperties
 from storage.data_folder import DataFolder
 
@@ -43,6 +42,7 @@ class Offering(Protocol):
     environment: Environment
     catalogue: dict[int, Entry]
     data_folder: DataFolder | None
+    sasl: dict[str, SaslListener]
     group_commit: GroupCommit
 
     def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
@@ -92,7 +92,7 @@ def make_services(
         answer_budget=AnswerBudget(config.get_int("tallystick.request.memory.bytes")),
         client_quotas=client_quotas,
         connection_rates=connection_rates,
-        sasl=_sasl(node, cluster),
+        sasl=node.sasl,
         fail=node.fail,
         authorizer=None if acls is None else acls.authorizer,
         acls=acls,
@@ -128,13 +128,6 @@ def _transactions(
         producer_ids=producer_ids,
         transaction_version=lambda: cluster.finalized_features.get(TRANSACTION_VERSION, 0),
     )
-
-
-def _sasl(node: Offering, cluster: Cluster) -> dict[str, SaslListener]:
-    def credential_of(mechanism: ScramMechanism, name: str) -> ScramCredential | None:
-        return cluster.image.scram_users.kept.get((name, mechanism))
-
-    return sasl_listeners(node.config, node.environment, credential_of)
 
 
 def _checkpoints(node: Offering, topics: TopicDirectory) -> Checkpoints:

@@ -18,6 +18,7 @@ from broker.config.listeners import Endpoint
 from broker.coordination.cluster import Cluster
 from broker.coordination.cluster_opening import open_cluster
 from broker.coordination.coordinators import Shards
+from broker.coordination.first_users import FirstUsers
 from broker.coordination.forgotten_offsets import ForgottenOffsets
 from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.topics import TopicDirectory
@@ -32,8 +33,10 @@ from broker.partitions.topic import Topic
 from broker.process.eager import Finished, begin
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
+from broker.security.sasl.listener import sasl_listeners
 from broker.upkeep.housekeeping import Housekeeping
 from protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from protocol.sasl.scram import ScramCredential, ScramMechanism
 from storage.checkpoints import MetaProperties
 from storage.data_folder import DataFolder
 from storage.log import StorageFailed
@@ -73,6 +76,8 @@ class Node:
         self.failure: BaseException | None = None
         self.data_folder: DataFolder | None = None
         self.group_commit = GroupCommit(environment, on_failure=self.fail)
+        self.sasl = sasl_listeners(config, environment, self._credential_of)
+        self._first_users = FirstUsers(config, environment)
         self._on_failure = on_failure
         self._tasks: set[asyncio.Task[Any]] = set()
         self._opening: list[asyncio.Task[None]] = []
@@ -96,6 +101,7 @@ class Node:
     async def _start(self, endpoints: Mapping[str, Endpoint]) -> Services:
         store, identity = self._open_store()
         cluster = await self._open_cluster(store, identity, endpoints)
+        await self._first_users.add(cluster)
         topics = TopicDirectory(
             cluster=cluster,
             config=self.config,
@@ -130,6 +136,11 @@ class Node:
         housekeeping.start()
         _log.info("started", node=services.node_id, cluster=services.cluster_id, epoch=services.epoch)
         return services
+
+    def _credential_of(self, mechanism: ScramMechanism, name: str) -> ScramCredential | None:
+        if self._running is None:
+            return None
+        return self._running.services.cluster.image.scram_users.kept.get((name, mechanism))
 
     async def _open_cluster(
         self, store: PartitionStore, identity: MetaProperties, endpoints: Mapping[str, Endpoint]

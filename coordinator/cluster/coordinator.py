@@ -22,7 +22,7 @@ from coordinator.cluster.records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
 )
-from coordinator.cluster.scram import AlteredUser
+from coordinator.cluster.scram import AlteredUser, FirstUser, first_users
 from coordinator.cluster.scram import alter as alter_users
 from coordinator.cluster.topic_rules import Refused
 from coordinator.cluster.topics import (
@@ -287,6 +287,11 @@ class ClusterCoordinator:
         records: list[object] = []
         removed = remove_acls(self.image.acls, ids, records, spent)
         return _decided(ticket, records, removed, "remove ACLs")
+
+    def add_first_users(self, ticket: Ticket[bool], wanted: Sequence[FirstUser]) -> Outcome[bool]:
+        """Answers whether they were added: not where there are users already."""
+        records = first_users(self.image.scram_users, wanted)
+        return _decided(ticket, records, bool(records), "the first users")
 
     def take_producer_ids(
         self, ticket: Ticket[ProducerIdBlock | ErrorCode], node_id: int, epoch: int, *, passed_over: int = 0

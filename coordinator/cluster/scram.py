@@ -60,6 +60,20 @@ def _record(name: str, mechanism: ScramMechanism, kept: ScramCredential) -> User
 
 
 @dataclass(frozen=True, slots=True)
+class FirstUser:
+    """A user that a cluster begins with (`--add-scram`)."""
+
+    name: str
+    mechanism: ScramMechanism
+    kept: ScramCredential
+
+
+def first_users(users: ScramUsers, wanted: Iterable[FirstUser]) -> list[UserScramCredentialRecord]:
+    """Their records, if there are no users yet: one that was removed does not come back with the next start."""
+    return [] if users.kept else [_record(one.name, one.mechanism, one.kept) for one in wanted]
+
+
+@dataclass(frozen=True, slots=True)
 class AlteredUser:
     """What a request wants of one user. It happens whole or not at all."""
 

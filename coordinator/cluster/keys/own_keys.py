@@ -1,6 +1,6 @@
 """The table of keys that Kafka does not have. They begin with `tallystick.`."""
 
-from coordinator.cluster.keys.config_types import at_least, one_of
+from coordinator.cluster.keys.config_types import ConfigKey, ConfigType, at_least, one_of
 from coordinator.cluster.keys.key_tables import BOOLEAN, INT, LIST, LONG, STRING, dynamic, fixed
 
 OWN_KEYS = (
@@ -92,6 +92,13 @@ OWN_KEYS = (
         "3600000",
         "How long that rests after it has read everything.",
         at_least(1),
+    ),
+    ConfigKey(
+        "tallystick.add.scram",
+        ConfigType.PASSWORD,
+        None,
+        "Users of SCRAM that a cluster without any begins with, as `kafka-storage format --add-scram` takes them; "
+        "several stand behind each other.",
     ),
     fixed(
         "tallystick.authentication.timeout.ms",
