@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.benchmarks import footprint, report
+from tests.benchmarks import acls, footprint, report
 from tests.benchmarks.footprint import Note
 from tests.benchmarks.loads import Figures
 from tests.benchmarks.rows import FAMILIES, MEMORY_LOADED, ROWS, Row
@@ -80,6 +80,9 @@ def main() -> int:
         if "producers" in chosen.rows:
             footprint.producers(folder, note)
             footprint.transactional_ids(folder, note)
+        if "acls" in chosen.rows:
+            acls.decisions(chosen.rounds, note)
+            acls.producing(chosen.rounds, chosen.scale, folder, note)
         rows = [row for row in ROWS if row.family in chosen.rows]
         if rows:
             targets += [make(name, folder) for name in chosen.targets]

@@ -65,7 +65,7 @@ def of_topics() -> Iterator[Case]:
 def of_making_topics() -> Iterator[Case]:
     yield Case("CreateTopics", 7, lambda _: creating("fresh", "t"))
     yield Case("CreateTopics twice", 7, lambda _: creating("fresh", "fresh"))
-    yield Case("DeleteTopics", 5, lambda _: topics.DeleteTopicsRequest(topic_names=["absent"], timeout_ms=1000))
+    yield Case("DeleteTopics", 5, lambda _: topics.DeleteTopicsRequest(topic_names=["absent", "t"], timeout_ms=1000))
     yield Case(
         "DeleteTopics by id",
         6,

@@ -103,3 +103,23 @@ def test_what_is_declared_is_what_is_asked_for(heard: Heard) -> None:
         for entry in load_handlers().values()
     }
     assert {name: needs for name, needs in declared.items() if needs} == heard.questions
+
+
+def said_of(told: Any, name: str) -> list[Any]:
+    """What stands beside this name, wherever it is."""
+    if isinstance(told, list):
+        return [found for part in told for found in said_of(part, name)]
+    if not isinstance(told, dict):
+        return []
+    own = [{key: value for key, value in told.items() if value != name}] if name in told.values() else []
+    return own + [found for value in told.values() for found in said_of(value, name)]
+
+
+def test_what_may_not_be_described_looks_like_what_is_not_there(heard: Heard) -> None:
+    compared = 0
+    for answer in heard.answers.values():
+        there, absent = said_of(answer["nothing"], "t"), said_of(answer["nothing"], "absent")
+        if there and absent:
+            assert there == absent
+            compared += 1
+    assert compared > 10

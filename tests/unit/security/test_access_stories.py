@@ -1,0 +1,214 @@
+"""What somebody may do who may not do everything: stories of several requests."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from broker.api.catalogue import CloseConnection
+from broker.api.services import Services
+from protocol.acls import Operation, PatternType, Permission, ResourceType
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.groups import FindCoordinatorRequest
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
+from protocol.records.record import NewRecord, build_batch
+from tests.unit.security.door_rig import ALICE, HOST, ROOT, allow, ask, behind_the_door, grant, revoke
+from tests.unit.transactions.node_rig import batch
+
+READ, WRITE, DESCRIBE, CREATE = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.CREATE
+TOPIC, ID, CLUSTER = ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID, ResourceType.CLUSTER
+TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+ID_DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+async def make(node: Services, *names: str, who: str = ROOT) -> Any:
+    wanted = [
+        CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]) for name in names
+    ]
+    return (await ask(node, CreateTopicsRequest(topics=wanted), 7, who)).topics
+
+
+async def produce(
+    node: Services, *topics: str, records: memoryview | None = None, acks: int = -1, name: str | None = None, **who: Any
+) -> dict[str, int]:
+    """The error code of each topic."""
+    plain = memoryview(build_batch([NewRecord(value=b"v", timestamp_ms=1)]))
+    data = [PartitionProduceData(index=0, records=records or plain)]
+    wanted = [TopicProduceData(name=topic, partition_data=list(data)) for topic in topics]
+    request = ProduceRequest(transactional_id=name, acks=acks, timeout_ms=1000, topic_data=wanted)
+    answer = await ask(node, request, 11, **({"who": ALICE} | who))
+    return {topic.name: topic.partition_responses[0].error_code for topic in answer.responses}
+
+
+def test_of_several_topics_those_are_written_that_may_be() -> None:
+    async def story(node: Services) -> None:
+        await make(node, "mine", "theirs")
+        await grant(node, allow(WRITE, TOPIC, "mi", pattern=PatternType.PREFIXED))
+        assert await produce(node, "theirs", "mine", "nowhere") == {
+            "mine": ErrorCode.NONE,
+            "theirs": TOPIC_DENIED,
+            "nowhere": TOPIC_DENIED,
+        }
+        ends = {name: node.topics.partition(name, 0).end_offset for name in ("mine", "theirs")}  # type: ignore[union-attr]
+        assert ends == {"mine": 1, "theirs": 0}
+        with pytest.raises(CloseConnection, match="TOPIC_AUTHORIZATION_FAILED"):
+            await produce(node, "theirs", "mine", acks=0)
+
+    behind_the_door(story)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_acl_that_is_taken_away_in_the_middle_of_a_transaction(kept: bool) -> None:
+    """Of the topic: nothing more is written, and the transaction can be ended. Of the transactional id: it cannot, and
+    stays as it is for who comes next."""
+
+    async def story(node: Services) -> None:
+        await make(node, "t")
+        write_id, write = allow(WRITE, ID, "x"), allow(WRITE, TOPIC, "t")
+        await grant(node, write_id, write)
+        init = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
+        finding = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
+        assert (await ask(node, finding, 4, ALICE)).coordinators[0].error_code == ErrorCode.NONE
+        await node.transactions.wait_until_loaded()
+        identity = await ask(node, init, 4, ALICE)
+        adding = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="x",
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+        )
+        added = (await ask(node, adding, 3, ALICE)).results_by_topic_v3_and_below[0].results_by_partition[0]
+        assert added.partition_error_code == ErrorCode.NONE
+        assert await produce(node, "t", records=batch(identity), name="x") == {"t": ErrorCode.NONE}
+        await revoke(node, [write if kept else write_id])
+        refused = await produce(node, "t", records=batch(identity, 1), name="x")
+        assert refused == {"t": TOPIC_DENIED if kept else ID_DENIED}
+        ending = EndTxnRequest(
+            transactional_id="x",
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            committed=True,
+        )
+        assert (await ask(node, ending, 4, ALICE)).error_code == (ErrorCode.NONE if kept else ID_DENIED)
+        if not kept:
+            partition = node.topics.partition("t", 0)
+            assert partition is not None and partition.last_stable_offset == 0
+            await grant(node, write_id)
+            assert (await ask(node, ending, 4, ALICE)).error_code == ErrorCode.NONE
+
+    behind_the_door(story)
+
+
+def test_a_fetch_session_is_asked_about_anew_each_time() -> None:
+    async def story(node: Services) -> None:
+        await make(node, "t", "u")
+        await grant(node, allow(READ, TOPIC, "t"), allow(READ, TOPIC, "u"))
+        session = {"id": 0, "epoch": 0}
+
+        async def fetch(*topics: str) -> dict[str, tuple[int, bool]]:
+            wanted = [
+                FetchTopic(topic=name, partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=99)])
+                for name in topics
+            ]
+            request = FetchRequest(
+                max_wait_ms=0,
+                min_bytes=0,
+                session_id=session["id"],
+                session_epoch=session["epoch"],
+                topics=wanted,
+            )
+            answer = await ask(node, request, 12, ALICE)
+            session["id"], session["epoch"] = answer.session_id, session["epoch"] + 1
+            return {
+                topic.topic: (topic.partitions[0].error_code, bool(topic.partitions[0].records))
+                for topic in answer.responses
+            }
+
+        assert await fetch("t", "u") == {"t": (0, False), "u": (0, False)}
+        await produce(node, "t", "u", who=ROOT)
+        await revoke(node, [allow(READ, TOPIC, "t")])
+        assert await fetch() == {"t": (TOPIC_DENIED, False), "u": (0, True)}
+        await grant(node, allow(READ, TOPIC, "t"))
+        assert (await fetch())["t"] == (0, True)
+
+    behind_the_door(story)
+
+
+def test_a_topic_is_made_by_who_asks_for_it_only_where_that_may_be() -> None:
+    async def story(node: Services) -> None:
+        async def look(name: str) -> int:
+            wanted = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+            return int((await ask(node, wanted, 12, ALICE)).topics[0].error_code)
+
+        await grant(node, allow(DESCRIBE, TOPIC, "*"))
+        assert await look("fresh") == TOPIC_DENIED
+        assert node.topics.by_name("fresh") is None
+        await grant(node, allow(CREATE, TOPIC, "fresh"))
+        assert await look("fresh") == ErrorCode.NONE
+        assert await look("other") == TOPIC_DENIED
+        await grant(node, allow(CREATE, CLUSTER, "kafka-cluster"))
+        assert await look("other") == ErrorCode.NONE
+
+    behind_the_door(story)
+
+
+def test_how_a_topic_was_made_is_told_to_who_may_know() -> None:
+    async def story(node: Services) -> None:
+        await grant(node, allow(CREATE, TOPIC, "*"), allow(Operation.DESCRIBE_CONFIGS, TOPIC, "open"))
+        hidden, shown = sorted(await make(node, "closed", "open", who=ALICE), key=lambda result: str(result.name))
+        assert (hidden.error_code, hidden.num_partitions, hidden.configs) == (ErrorCode.NONE, -1, [])
+        assert hidden.topic_config_error_code == TOPIC_DENIED
+        assert (shown.num_partitions, bool(shown.configs), shown.topic_config_error_code) == (1, True, ErrorCode.NONE)
+
+    behind_the_door(story)
+
+
+def test_denials_hosts_and_resources_without_acls() -> None:
+    async def story(node: Services) -> None:
+        await make(node, "t", "free")
+        assert await produce(node, "free", "t") == {"free": ErrorCode.NONE, "t": ErrorCode.NONE}
+        await grant(node, allow(WRITE, TOPIC, "t", "User:*", host=HOST))
+        assert await produce(node, "t") == {"t": ErrorCode.NONE}
+        assert await produce(node, "t", host="10.0.0.2") == {"t": TOPIC_DENIED}
+        await grant(node, allow(WRITE, TOPIC, "t", permission=Permission.DENY))
+        assert await produce(node, "t") == {"t": TOPIC_DENIED}
+        assert await produce(node, "t", who="User:bob") == {"t": ErrorCode.NONE}
+        assert await produce(node, "t", who=ROOT) == {"t": ErrorCode.NONE}
+
+    behind_the_door(story, settings={"allow.everyone.if.no.acl.found": "true"})
+
+
+def test_decisions_are_in_a_log_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(node: Services) -> None:
+        await make(node, "t", "u")
+        await grant(node, allow(WRITE, TOPIC, "t"))
+        caplog.clear()
+        await produce(node, "t", "u")
+        await ask(node, MetadataRequest(topics=None), 12, ALICE)
+
+    with caplog.at_level(logging.DEBUG, "tallystick.authorizer"):
+        behind_the_door(story)
+    told = [
+        (record.levelname, record.getMessage(), record.__dict__["fields"])
+        for record in caplog.records
+        if record.name == "tallystick.authorizer"
+    ]
+
+    def line(operation: str, resource: str, request: str, rule: str) -> dict[str, str]:
+        asked = {"operation": operation, "resource": resource, "request": request, "rule": rule}
+        return {"principal": ALICE, "host": HOST} | asked
+
+    assert told == [
+        ("DEBUG", "allowed", line("WRITE", "TOPIC:t", "Produce", "an ACL allows it")),
+        ("INFO", "denied", line("WRITE", "TOPIC:u", "Produce", "no ACL allows it")),
+        ("DEBUG", "allowed", line("DESCRIBE", "TOPIC:t", "Metadata", "an ACL allows it")),
+    ]
