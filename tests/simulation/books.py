@@ -19,8 +19,10 @@ def wrong_books(node: Node, server: Server) -> Iterator[str]:
     requests, answers = server.requests, server.answers
     yield from _compared("bytes of requests", requests.used_bytes, sum(requests._held.values()))
     yield from _compared("bytes of answers", answers.held_bytes, sum(answers._held.values()))
-    hosts = sum(server._per_host.values())
-    yield from _compared("connections by host", hosts, len(server._connections))
+    let_in = server._admission
+    yield from _compared("connections by address", sum(let_in._per_address.values()), len(let_in._counted))
+    yield from _compared("connections by listener", sum(let_in._per_listener.values()), len(let_in._counted))
+    yield from _compared("connections", len(let_in._counted), len(server._connections))
     for connection in server._connections:
         yield from _of_connection(connection, requests._held.get(connection, 0))
     free = server.frame_buffers
