@@ -154,7 +154,10 @@ class Node:
             make_partition=self._make_partition,
             made=lambda partition: self._partition_sources.append(lambda: [partition]),
             data_folder=self.data_folder,
-            endpoints=tuple((name, endpoint.host, endpoint.port) for name, endpoint in endpoints.items()),
+            endpoints=tuple(
+                (name, endpoint.host, endpoint.port, self.config.security_protocol(name).number)
+                for name, endpoint in endpoints.items()
+            ),
             directory=directory_of(identity.directory_id),
         )
 

@@ -18,6 +18,11 @@ class SecurityProtocol(StrEnum):
     SASL_SSL = "SASL_SSL"
 
     @property
+    def number(self) -> int:
+        """As in Kafka's records."""
+        return list(SecurityProtocol).index(self)
+
+    @property
     def encrypts(self) -> bool:
         return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 

@@ -172,7 +172,7 @@ class Cluster:
             await time_slice.wait_for_turn()
 
     async def register(
-        self, node_id: int, rack: str | None, endpoints: tuple[tuple[str, str, int], ...], directory: bytes
+        self, node_id: int, rack: str | None, endpoints: tuple[tuple[str, str, int, int], ...], directory: bytes
     ) -> int:
         """Persist the epoch of this start; nothing may be served before. Returns it."""
         registration = Registration(node_id, self._incarnation, self.epoch, rack, endpoints, directory)

@@ -41,7 +41,7 @@ async def open_cluster(
     make_partition: Callable[..., Partition],
     made: Callable[[Partition], None],
     data_folder: DataFolder | None,
-    endpoints: tuple[tuple[str, str, int], ...],
+    endpoints: tuple[tuple[str, str, int, int], ...],
     directory: bytes,
 ) -> Cluster:
     """The metadata, loaded, with the epoch of this start in it. `made` gets its partition before anything is written.

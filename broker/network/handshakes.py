@@ -4,7 +4,9 @@ Rule 1. Anybody may knock, so what is held for those who have not shown that the
 longer than `tallystick.tls.handshake.timeout.ms`, and of all listeners together no more than
 `tallystick.tls.handshakes.max` are under way. Beyond that the oldest goes: an honest client needs a few journeys, and
 is not kept out by those that stand still.
-Rule 2. A client that cannot be let in gets one line in the log.
+Rule 2. A client that cannot be let in gets one line in the log, and TLS's own word for the reason: with TLS 1.3 it has
+sent its first request by then, and a close with that unread would be a reset that takes the word away. So it is left to
+close, for a moment.
 Rule 3. Limits of connections hold from the moment of accepting: the connection is there before its handshake.
 """
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from broker.security.tls.contexts import LoadedTls
 
 HANDSHAKE_RECORD = 0x16
+LEAVING_TICKS = 1
+"""How long a client that was told why it is not let in may take to close."""
 
 _log = EventLog("tls")
 
@@ -33,25 +37,33 @@ class Handshakes:
         self._most = most
         self._longest_ticks = longest_ticks
         self._begun: dict[Handshake, int] = {}
-        """The oldest first."""
+        self._leaving: dict[Handshake, int] = {}
+        """The oldest first, of both."""
 
     def __len__(self) -> int:
-        return len(self._begun)
+        return len(self._begun) + len(self._leaving)
 
     def begin(self, one: "Handshake", tick: int) -> None:
         self._begun[one] = tick
-        if len(self._begun) > self._most:
-            next(iter(self._begun)).give_up("too many handshakes are under way")
+        if len(self) > self._most:
+            next(iter(self._leaving or self._begun)).give_up("too many handshakes are under way")
+
+    def leave(self, one: "Handshake", tick: int) -> None:
+        """It has failed, and its client is to close."""
+        self.end(one)
+        self._leaving[one] = tick
 
     def end(self, one: "Handshake") -> None:
         self._begun.pop(one, None)
+        self._leaving.pop(one, None)
 
     def sweep(self, tick: int) -> None:
         """Give up those that take too long."""
-        for one, began in list(self._begun.items()):
-            if tick - began <= self._longest_ticks:
-                break
-            one.give_up("the handshake takes longer than tallystick.tls.handshake.timeout.ms")
+        for group, longest in ((self._leaving, LEAVING_TICKS), (self._begun, self._longest_ticks)):
+            for one, began in list(group.items()):
+                if tick - began <= longest:
+                    break
+                one.give_up("the handshake takes longer than tallystick.tls.handshake.timeout.ms")
 
 
 class TlsHost(Protocol):
@@ -67,13 +79,15 @@ class Handshake(asyncio.BufferedProtocol):
     """The protocol of a socket whose client is to speak TLS, to the end of its connection."""
 
     __slots__ = (
-        "_connection", "_host", "_incoming", "_loaded", "_object", "_outgoing", "_received", "_socket_side", "_tls",
+        "_connection", "_host", "_incoming", "_leaving", "_loaded", "_object", "_outgoing", "_received",
+        "_socket_side", "_tls",
     )  # fmt: skip
 
     def __init__(self, host: TlsHost, loaded: "LoadedTls", connection: Connection) -> None:
         self._host = host
         self._loaded = loaded
         self._connection = connection
+        self._leaving = False
         self._object: ssl.SSLObject | None = None
         self._incoming: ssl.MemoryBIO
         self._outgoing: ssl.MemoryBIO
@@ -129,8 +143,7 @@ class Handshake(asyncio.BufferedProtocol):
         except ssl.SSLWantReadError:
             self._say()
         except ssl.SSLError as error:
-            self._say()  # the alert that tells the client why
-            self.give_up(_reason(error))
+            self._refuse(_reason(error))
         except NoRuleMatches as problem:
             self.give_up(str(problem))
         else:
@@ -150,14 +163,31 @@ class Handshake(asyncio.BufferedProtocol):
         if self._outgoing.pending and not self._socket_side.is_closing():
             self._socket_side.write(self._outgoing.read())
 
+    def _refuse(self, reason: str) -> None:
+        """Tell the client why, as TLS does, and let it close."""
+        told = self._outgoing.pending > 0
+        self._say()
+        if not told or self._socket_side.is_closing():
+            self.give_up(reason)
+            return
+        self._log(reason)
+        self._leaving = True
+        self._received = _ignore
+        self._host.handshakes.leave(self, self._host.tick)
+        self._socket_side.write_eof()
+
     def give_up(self, reason: str) -> None:
         """Close it, and say why."""
         self._host.handshakes.end(self)
         self._received = _ignore
+        if not self._leaving:
+            self._log(reason)
+        self._connection.close()
+
+    def _log(self, reason: str) -> None:
         info = self._connection.info
         peer = f"{info.peer_host}:{info.peer_port}"
         _log.warning("handshake failed", peer=peer, listener=info.listener, reason=reason)
-        self._connection.close()
 
 
 def _ignore(data: memoryview) -> None:

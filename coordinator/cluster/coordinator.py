@@ -64,8 +64,8 @@ class Registration:
     incarnation: bytes
     epoch: int
     rack: str | None
-    endpoints: tuple[tuple[str, str, int], ...] = ()
-    """(listener, host, port), as advertised to clients."""
+    endpoints: tuple[tuple[str, str, int, int], ...] = ()
+    """(listener, host, port, number of its security protocol), as advertised to clients."""
     directory: bytes = bytes(16)
     """The id of the data folder."""
 
@@ -119,8 +119,8 @@ class ClusterCoordinator:
                 incarnation_id=registration.incarnation,
                 broker_epoch=registration.epoch,
                 end_points=[
-                    BrokerEndpoint(name=name, host=host, port=port, security_protocol=0)
-                    for name, host, port in registration.endpoints
+                    BrokerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
+                    for name, host, port, protocol in registration.endpoints
                 ],
                 features=[
                     BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)

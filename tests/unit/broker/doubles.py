@@ -26,7 +26,7 @@ class FakeTransport(asyncio.Transport):
         super().__init__({"peername": ("10.0.0.1", 4711)})
         self.written = bytearray()
         self.reading = True
-        self.closed = False
+        self.closed = self.ended = False
         self.high = 0
         self.clogged = False
         self.buffered = 0
@@ -64,6 +64,9 @@ class FakeTransport(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self.closed
+
+    def write_eof(self) -> None:
+        self.ended = True
 
     def close(self) -> None:
         self.closed = True

@@ -37,7 +37,9 @@ def register(rig: ClusterRig) -> int:
     epoch = rig.machine.image.broker_epoch + 1
     return int(
         rig.ask(
-            lambda machine, ticket: machine.register(ticket, Registration(1, bytes(16), epoch, "r1", (("P", "h", 9),)))
+            lambda machine, ticket: machine.register(
+                ticket, Registration(1, bytes(16), epoch, "r1", (("P", "h", 9, 0),))
+            )
         )
     )
 
@@ -211,6 +213,7 @@ def test_the_log_matches_kafka_of_our_metadata_version(tmp_path: Path) -> None:
     found = {cls: _all_of(cls, key, version, values) for cls, key, version in WRITTEN}
     (registered,) = found[RegisterBrokerRecord]
     assert [(one.name, one.port) for one in registered.end_points] == [("PLAINTEXT", 9092), ("OUTSIDE", 19092)]
+    assert [one.security_protocol for one in registered.end_points] == [0, 3]
     assert [one.directories for one in found[PartitionRecord]] == [registered.log_dirs] * 2
     assert registered.log_dirs != [bytes(16)]
 
