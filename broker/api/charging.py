@@ -27,8 +27,11 @@ class ChargingDispatcher(Dispatcher):
         self._quotas = services.client_quotas
 
     def read(self, connection: ConnectionInfo, frame: Buffer) -> Call:
-        began_s = self._quotas.work_clock()
+        began_s, gate = self._quotas.work_clock(), connection.gate
+        is_known = gate is None or gate.is_known
         call = super().read(connection, frame)
+        if not is_known:  # there is nobody to charge, nor does Kafka
+            return call
         charge = Charge(self._quotas, connection.principal, call.context.client_id or "", len(frame), began_s)
         charge.pause()
         return _ChargedCall(call, charge)
