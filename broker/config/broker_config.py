@@ -15,7 +15,7 @@ from broker.config.security_protocols import (
     read_endpoints,
     read_protocol_map,
 )
-from broker.config.sources import ConfigError, read_environment, read_properties, read_settings
+from broker.config.sources import ConfigError, read_environment, read_file, read_settings
 from broker.config.topic_config import RecordChecks, TopicConfig
 from coordinator.cluster.keys.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, Resolved, broker_key, is_ignored
 from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigValue, InvalidConfig, Scope
@@ -60,7 +60,7 @@ class BrokerConfig:
         """Lay all sources over each other. `properties` is the text of the file, not its path."""
         values: dict[str, str] = {}
         if properties is not None:
-            values |= read_properties(properties, where=properties_path)
+            values |= read_file(properties, where=properties_path)
         values |= read_environment(environment or {})
         values |= read_settings(settings)
         return cls(values | dict(flags or {}))

@@ -2,6 +2,7 @@
 else serves people never loads there."""
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,27 @@ def main() -> None:
 
         become_server(sys.argv[2:])
     _group()()
+
+
+GROUPS = {
+    "certs": ("tallystick.cli.certs", "Make certificates for a first try"),
+    "spark": ("tallystick.cli.spark", "Look after exactly-once sinks of Spark"),
+    "users": ("tallystick.cli.users", "Look after users of SCRAM, in the words of kafka-configs"),
+}
+"""Commands with options of their own, by name: the module, where they have the same name, and what they are for."""
+
+
+def _handed_on(name: str, module: str, text: str) -> "click.Command":
+    """A command that is imported when it is used."""
+    import click
+
+    def run(arguments: tuple[str, ...]) -> None:
+        command: click.Command = getattr(import_module(module), name)
+        command(list(arguments), prog_name=f"tallystick {name}")
+
+    rest = click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)
+    settings = {"ignore_unknown_options": True}
+    return click.Command(name, settings, run, [rest], help=text, add_help_option=False)
 
 
 def _group() -> "click.Group":
@@ -44,21 +66,8 @@ def _group() -> "click.Group":
 
         run_demo(arguments)
 
-    @tallystick.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
-    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-    def spark(arguments: tuple[str, ...]) -> None:
-        """Look after exactly-once sinks of Spark (`tallystick spark --help` lists what there is)."""
-        from tallystick.cli.spark import spark as commands
-
-        commands(list(arguments), prog_name="tallystick spark")
-
-    @tallystick.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
-    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-    def certs(arguments: tuple[str, ...]) -> None:
-        """Make certificates for a first try (`tallystick certs --help` lists what there is)."""
-        from tallystick.cli.certs import certs as commands
-
-        commands(list(arguments), prog_name="tallystick certs")
+    for name, (module, text) in GROUPS.items():
+        tallystick.add_command(_handed_on(name, module, f"{text}."))
 
     @tallystick.command()
     def version() -> None:

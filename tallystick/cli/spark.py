@@ -15,6 +15,7 @@ import click
 from spark_connector.errors import UnsafeProgressTopic
 from spark_connector.inspection import Inspector, Position, SinkState, Transaction
 from spark_connector.progress import Marker
+from tallystick.cli.connecting import addresses
 from tallystick.client.background import now_ms
 from tallystick.client.client import Client
 from tallystick.client.errors import ConnectionLost, KafkaError, UnsupportedByBroker
@@ -33,21 +34,13 @@ class _Unknown(Exception):
     """Nobody knows the sink."""
 
 
-def _addresses(context: click.Context, option: click.Parameter, given: str) -> str:
-    for one in given.split(","):
-        host, _, port = one.strip().rpartition(":")
-        if not host or not port.isdigit():
-            raise click.BadParameter(f"{one!r} is not host:port")
-    return given
-
-
 def _options(command: Command) -> Command:
     """What every command here takes."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout."),
         click.option("--progress-topic", default=_PROGRESS_TOPIC, show_default=True, help="The sink's control topic."),
         click.option("--timeout", default=15.0, show_default=True, help="Seconds to wait for a broker that is away."),
-        click.option("--bootstrap-server", "bootstrap", required=True, callback=_addresses, help="host:port,host:port"),
+        click.option("--bootstrap-server", "bootstrap", required=True, callback=addresses, help="host:port,host:port"),
     ):
         command = option(command)
     return command

@@ -31,6 +31,7 @@ from protocol.sasl.scram import (
 )
 from tallystick.client.errors import NotAuthenticated, check
 
+SALT_BYTES = 20
 MOST_ITERATIONS = 1 << 20
 """A server that asks for more is not given them: they are computed here."""
 
@@ -42,6 +43,12 @@ class Credentials:
     mechanism: str
     name: str
     password: str = field(repr=False)
+
+
+def salt_and_salted(mechanism: ScramMechanism, password: str, iterations: int) -> tuple[bytes, bytes]:
+    """A fresh salt, and the password salted with it: what AlterUserScramCredentials takes."""
+    salt = os.urandom(SALT_BYTES)
+    return salt, salted_password(mechanism, password, salt, max(1, iterations))
 
 
 class Asks(Protocol):

@@ -3,6 +3,8 @@
 import asyncio
 import itertools
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +20,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tests.harness.broker import KAFKA
-from tests.harness.secure_broker import SCRAM, SecureBroker, sasl_settings, secure_broker
+from tests.harness.secure_broker import MODULES, SCRAM, SecureBroker, sasl_settings, secure_broker
 
 PASSWORDS = {"ute": "ute's, secret=1", "uwe": "uwe-secret"}
 MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER")
@@ -234,3 +236,58 @@ def test_a_token_of_another_issuer_lets_nobody_in(broker: SecureBroker, topic: s
     assert error.code() == KafkaError._AUTHENTICATION
     producer.purge()
     producer.flush(PATIENCE_S)
+
+
+def command(*arguments: str, typed: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "tallystick", "users", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        input=typed,
+        check=False,
+    )
+
+
+def test_users_are_looked_after_from_the_command_line(broker: SecureBroker, topic: str, tmp_path: Path) -> None:
+    where = ("--bootstrap-server", broker.bootstrap)
+    for mechanism, module in (("PLAIN", "plain.PlainLoginModule"), ("SCRAM-SHA-512", "scram.ScramLoginModule")):
+        known = f'username="ute" password="{PASSWORDS["ute"]}"'
+        settings = tmp_path / f"{mechanism}.properties"
+        settings.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+            f"sasl.jaas.config={MODULES}.{module} required \\\n  {known};\n"
+        )
+        guarded = (*where, "--command-config", str(settings))
+        written = "SCRAM-SHA-256=[iterations=8192,password=x y],SCRAM-SHA-512=[password=z]"
+        done = command(*guarded, "--alter", "--entity-name", topic, "--add-config", written)
+        assert (done.returncode, done.stdout) == (0, f"Completed updating config for user {topic}.\n"), done.stderr
+        done = command(*guarded, "--describe", "--entity-name", topic)
+        shown = "SCRAM-SHA-256=iterations=8192, SCRAM-SHA-512=iterations=4096"
+        assert done.stdout == f"SCRAM credential configs for user-principal '{topic}' are {shown}\n"
+        producer = KafkaProducer(
+            **kafka_python(broker, "SCRAM-SHA-256") | {"sasl_plain_username": topic, "sasl_plain_password": "x y"}
+        )
+        producer.close()
+        done = command(*guarded, "--alter", "--entity-name", topic, "--delete-config", "SCRAM-SHA-256,SCRAM-SHA-512")
+        assert done.returncode == 0, done.stderr
+        assert f"'{topic}'" not in command(*guarded, "--describe").stdout
+    done = command(*guarded, "--describe", "--entity-name", topic)
+    assert (done.returncode, done.stdout) == (1, "") and "does not exist" in done.stderr
+    settings.write_text(settings.read_text().replace(PASSWORDS["ute"], "hunter2"))
+    done = command(*guarded, "--describe")
+    assert done.returncode == 1 and "SASL_AUTHENTICATION_FAILED" in done.stderr and "hunter2" not in done.stderr
+    assert command(*where, "--describe").returncode == 1
+
+
+def test_a_password_that_is_not_on_the_command_line_is_asked_for(broker: SecureBroker, topic: str) -> None:
+    where = ("--bootstrap-server", broker.open_bootstrap, "--entity-name", topic)
+    done = command(*where, "--alter", "--add-config", "SCRAM-SHA-256=[iterations=4096]", typed="typed secret\n")
+    assert done.returncode == 0 and "typed secret" not in done.stdout + done.stderr
+    KafkaProducer(
+        **kafka_python(broker, "SCRAM-SHA-256") | {"sasl_plain_username": topic, "sasl_plain_password": "typed secret"}
+    ).close()
+    done = command(*where, "--alter", "--add-config", "SCRAM-SHA-256=[iterations=1,password=x]")
+    assert done.returncode == 1 and "Too few iterations" in done.stderr
+    for wrong in (["--add-config", "nonsense"], ["--delete-config", "SCRAM-SHA-1"], []):
+        assert command(*where, "--alter", *wrong).returncode == 2

@@ -3,13 +3,11 @@
     SCRAM-SHA-256=[name=alice,password=secret]
     SCRAM-SHA-512=[name=bob,iterations=8192,salt="BASE64",saltedpassword="BASE64"]
 
-Several stand behind each other, with spaces, commas or semicolons between them. A value in quotes may hold anything but
-a quote. No error holds a value.
+How they are read: `protocol.sasl.written_users`.
 """
 
 import base64
 import binascii
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -19,16 +17,13 @@ from coordinator.cluster.scram import FirstUser
 from protocol.sasl.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
-    SCRAM_BY_LABEL,
     ScramMechanism,
     credential,
     salted_password,
 )
+from protocol.sasl.written_users import BadUser, read_users
 
 KEY = "tallystick.add.scram"
-_VALUE = r'(?:"[^"]*"|[^",\]]*)'
-_ENTRY = re.compile(rf"\s*(SCRAM-SHA-(?:256|512))\s*=\s*\[((?:[^=,\]]+={_VALUE}\s*(?:,(?!\])|(?=\])))*)\]\s*[,;]?")
-_PAIR = re.compile(rf"\s*([^=,\]]+?)\s*=\s*({_VALUE})\s*(?:,|$)")
 FIELDS = frozenset(("name", "password", "iterations", "salt", "saltedpassword"))
 
 
@@ -55,24 +50,18 @@ class WantedUser:
 
 def read_first_users(text: str) -> list[WantedUser]:
     """Raises `ConfigError`."""
-    wanted: list[WantedUser] = []
-    position = 0
-    while text[position:].strip():
-        match = _ENTRY.match(text, position)
-        if match is None:
-            raise ConfigError(
-                f"{KEY}: user {len(wanted) + 1} is not of the form SCRAM-SHA-256=[name=NAME,password=SECRET]."
-            )
-        wanted.append(_user(SCRAM_BY_LABEL[match[1]], match[2], len(wanted) + 1))
-        position = match.end()
+    try:
+        written = read_users(text)
+    except BadUser as problem:
+        raise ConfigError(f"{KEY}: {problem}.") from None
+    wanted = [_user(mechanism, said, number) for number, (mechanism, said) in enumerate(written, 1)]
     named = [(one.mechanism, one.name) for one in wanted]
     if len(set(named)) < len(named):
         raise ConfigError(f"{KEY}: a user is in it twice.")
     return wanted
 
 
-def _user(mechanism: ScramMechanism, written: str, number: int) -> WantedUser:
-    said = {name: value.strip().removeprefix('"').removesuffix('"') for name, value in _PAIR.findall(written)}
+def _user(mechanism: ScramMechanism, said: dict[str, str], number: int) -> WantedUser:
     iterations = said.get("iterations", str(MIN_ITERATIONS))
     problem = ""
     if said.keys() - FIELDS:

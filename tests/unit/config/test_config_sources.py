@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.config.broker_config import BrokerConfig, ConfigError
-from broker.config.sources import key_of_variable, read_environment, read_properties, read_settings
+from broker.config.sources import key_of_variable, read_environment, read_file, read_settings
 from coordinator.cluster.keys.config_types import ConfigSource
 
 
@@ -26,7 +26,7 @@ def test_a_properties_file_is_read_as_java_reads_it() -> None:
             "node.id=2",
         )
     )
-    assert read_properties(text, where="file") == {
+    assert read_file(text, where="file") == {
         "num.partitions": "3",
         "log.dirs": "/tmp/with space ",
         "broker.rack": "ré",
@@ -36,7 +36,7 @@ def test_a_properties_file_is_read_as_java_reads_it() -> None:
         "node.id": "2",
     }
     with pytest.raises(ConfigError, match=r"server\.properties, line 2"):
-        read_properties("a=b\nc=\\u00zz", where="server.properties")
+        read_file("a=b\nc=\\u00zz", where="server.properties")
 
 
 @given(st.dictionaries(st.from_regex(r"\A[a-z][a-z.]{0,20}\Z"), st.text("abc =:#!\\\té", max_size=20), max_size=5))
@@ -45,7 +45,7 @@ def test_what_is_escaped_as_java_escapes_comes_back(values: dict[str, str]) -> N
         return "".join("\\" + one if one in "\\ =:#!" else "\\t" if one == "\t" else one for one in text)
 
     text = "".join(f"{key}={escaped(value)}\n" for key, value in values.items())
-    assert read_properties(text, where="file") == values
+    assert read_file(text, where="file") == values
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""`tallystick users`: users of SCRAM, in the words of `kafka-configs --entity-type users`.
+
+Status 0 when it is shown or done, 1 with a sentence on stderr when it is not.
+"""
+
+from typing import Any
+
+import click
+
+from protocol.messages.sasl import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+    ScramUserName,
+)
+from protocol.sasl.scram import MIN_ITERATIONS, SCRAM_BY_LABEL, ScramMechanism
+from protocol.sasl.written_users import BadUser, read_users
+from tallystick.cli.connecting import asked, connecting
+from tallystick.client.client import Client
+from tallystick.client.errors import check
+from tallystick.client.sasl import salt_and_salted
+
+
+@click.command()
+@click.option("--describe", is_flag=True, help="Show users, with their mechanisms and iterations.")
+@click.option("--alter", is_flag=True, help="Make, change or remove credentials of one user.")
+@click.option("--entity-name", "name", help="The user.")
+@click.option(
+    "--add-config", help="SCRAM-SHA-512=[iterations=8192,password=SECRET]; without a password one is asked for."
+)
+@click.option("--delete-config", help="SCRAM-SHA-256,SCRAM-SHA-512")
+@connecting
+def users(
+    *,
+    describe: bool,
+    alter: bool,
+    name: str | None,
+    add_config: str | None,
+    delete_config: str | None,
+    bootstrap: str,
+    command_config: Any,
+) -> None:
+    """Look after the users of SCRAM, on any Kafka 2.7 or newer."""
+    if describe == alter:
+        raise click.UsageError("it is either --describe or --alter")
+    if describe:
+        for line in asked(bootstrap, command_config, lambda client: described(client, name)):
+            click.echo(line)
+        return
+    if not name or not (add_config or delete_config):
+        raise click.UsageError("--alter needs --entity-name, and --add-config or --delete-config")
+    request = AlterUserScramCredentialsRequest(
+        deletions=_deletions(name, delete_config or ""), upsertions=_upsertions(name, add_config or "")
+    )
+    asked(bootstrap, command_config, lambda client: altered(client, request))
+    click.echo(f"Completed updating config for user {name}.")
+
+
+async def described(client: Client, name: str | None) -> list[str]:
+    """A line for each user."""
+    wanted = None if name is None else [ScramUserName(name=name)]
+    answer: DescribeUserScramCredentialsResponse = await client.ask(DescribeUserScramCredentialsRequest(users=wanted))
+    check(answer.error_code, answer.error_message)
+    lines = []
+    for one in answer.results:
+        check(one.error_code, one.error_message)
+        shown = ", ".join(
+            f"{ScramMechanism(info.mechanism).label}=iterations={info.iterations}" for info in one.credential_infos
+        )
+        lines.append(f"SCRAM credential configs for user-principal '{one.user}' are {shown}")
+    return lines
+
+
+async def altered(client: Client, request: AlterUserScramCredentialsRequest) -> None:
+    """Raises `KafkaError` for the first that was refused."""
+    answer: AlterUserScramCredentialsResponse = await client.ask(request)
+    for one in answer.results:
+        check(one.error_code, one.error_message)
+
+
+def _deletions(name: str, written: str) -> list[ScramCredentialDeletion]:
+    labels = [label.strip() for label in written.split(",") if label.strip()]
+    if unknown := [label for label in labels if label not in SCRAM_BY_LABEL]:
+        raise click.BadParameter(f"{unknown[0]} is none of {', '.join(SCRAM_BY_LABEL)}", param_hint="--delete-config")
+    return [ScramCredentialDeletion(name=name, mechanism=SCRAM_BY_LABEL[label]) for label in labels]
+
+
+def _upsertions(name: str, written: str) -> list[ScramCredentialUpsertion]:
+    try:
+        entries = read_users(written)
+    except BadUser as problem:
+        raise click.BadParameter(str(problem), param_hint="--add-config") from None
+    made = []
+    for mechanism, said in entries:
+        iterations = said.get("iterations", str(MIN_ITERATIONS))
+        if said.keys() - {"iterations", "password"} or not iterations.isdecimal():
+            raise click.BadParameter(f"{mechanism.label} takes iterations and password", param_hint="--add-config")
+        password = said.get("password") or click.prompt(f"Password of {name}", hide_input=True, err=True)
+        salt, salted = salt_and_salted(mechanism, password, int(iterations))
+        made.append(
+            ScramCredentialUpsertion(
+                name=name,
+                mechanism=mechanism,
+                iterations=int(iterations),
+                salt=salt,
+                salted_password=salted,
+            )
+        )
+    return made
