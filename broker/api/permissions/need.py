@@ -154,6 +154,26 @@ def whole(
     return Guard((need,), answer, also)
 
 
+def whole_of_many(
+    need: Need,
+    *,
+    elements: Callable[[Any], Iterable[Any]],
+    refused: Callable[[Any, ErrorCode], Any],
+    response: Callable[[list[Any]], Any],
+) -> Guard:
+    """The same where the answer has an error for each element of the request: `refused` makes one of them, `response`
+    the answer of all."""
+    error = need.error
+    assert error is not None
+
+    async def answer(call: Call, request: Any) -> Any:
+        if call.permissions.have(need):
+            return await call.answer(request)
+        return response(await call.time_slice().each(lambda element: refused(element, error), elements(request)))
+
+    return Guard((need,), answer)
+
+
 def each(
     need: Need,
     *,

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from broker.api.permissions.need import Call, Guard, Need, open_to_all, sift, whole
+from broker.api.permissions.need import Call, Guard, Need, open_to_all, sift, whole, whole_of_many
 from coordinator.cluster.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from protocol.acls import CLUSTER_NAME, Operation, ResourceType
 from protocol.errors import ErrorCode
@@ -65,44 +65,41 @@ DESCRIBE_ACLS = whole(
     of_cluster(Operation.DESCRIBE),
     lambda _, error: DescribeAclsResponse(error_code=error, error_message=CLUSTER_MESSAGE, resources=[]),
 )
-CREATE_ACLS = whole(
+CREATE_ACLS = whole_of_many(
     of_cluster(Operation.ALTER),
-    lambda request, error: CreateAclsResponse(
-        results=[AclCreationResult(error_code=error, error_message=CLUSTER_MESSAGE)] * len(request.creations)
-    ),
+    elements=lambda request: request.creations,
+    refused=lambda _, error: AclCreationResult(error_code=error, error_message=CLUSTER_MESSAGE),
+    response=lambda results: CreateAclsResponse(results=results),
 )
-DELETE_ACLS = whole(
+DELETE_ACLS = whole_of_many(
     of_cluster(Operation.ALTER),
-    lambda request, error: DeleteAclsResponse(
-        filter_results=[DeleteAclsFilterResult(error_code=error, error_message=CLUSTER_MESSAGE, matching_acls=[])]
-        * len(request.filters)
-    ),
+    elements=lambda request: request.filters,
+    refused=lambda _, error: DeleteAclsFilterResult(error_code=error, error_message=CLUSTER_MESSAGE, matching_acls=[]),
+    response=lambda results: DeleteAclsResponse(filter_results=results),
 )
 DESCRIBE_USERS = whole(
     of_cluster(Operation.DESCRIBE),
     lambda _, error: DescribeUserScramCredentialsResponse(error_code=error, error_message=CLUSTER_MESSAGE, results=[]),
 )
-ALTER_USERS = whole(
+ALTER_USERS = whole_of_many(
     of_cluster(Operation.ALTER),
-    lambda request, error: AlterUserScramCredentialsResponse(
-        results=[
-            AlterUserScramCredentialsResult(user=name, error_code=error, error_message=CLUSTER_MESSAGE)
-            for name in dict.fromkeys(one.name for one in (*request.deletions, *request.upsertions))
-        ]
+    elements=lambda request: dict.fromkeys(one.name for one in (*request.deletions, *request.upsertions)),
+    refused=lambda name, error: AlterUserScramCredentialsResult(
+        user=name, error_code=error, error_message=CLUSTER_MESSAGE
     ),
+    response=lambda results: AlterUserScramCredentialsResponse(results=results),
 )
 DESCRIBE_QUOTAS = whole(
     of_cluster(Operation.DESCRIBE_CONFIGS),
     lambda _, error: DescribeClientQuotasResponse(error_code=error, error_message=CLUSTER_MESSAGE, entries=None),
 )
-ALTER_QUOTAS = whole(
+ALTER_QUOTAS = whole_of_many(
     of_cluster(Operation.ALTER_CONFIGS),
-    lambda request, error: AlterClientQuotasResponse(
-        entries=[
-            QuotaAlterationResult(error_code=error, error_message=CLUSTER_MESSAGE, entity=entry.entity)
-            for entry in request.entries
-        ]
+    elements=lambda request: request.entries,
+    refused=lambda entry, error: QuotaAlterationResult(
+        error_code=error, error_message=CLUSTER_MESSAGE, entity=entry.entity
     ),
+    response=lambda results: AlterClientQuotasResponse(entries=results),
 )
 
 

@@ -132,10 +132,17 @@ async def _metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
 async def _take_unmentionable(
     call: Call, topics: list[MetadataRequestTopic], request: MetadataRequest
 ) -> list[MetadataResponseTopic]:
-    """Take the topics that the client may not describe out of the request, and those it may not make. Raises nothing:
-    what is wrong with the request as a whole is for its handler."""
-    by_id = any(topic.topic_id != NO_ID for topic in topics)
-    if call.context.api_version < IDS_SINCE and (by_id or any(topic.name is None for topic in topics)):
+    """Take the topics that the client may not describe out of the request, and those it may not make. What is wrong
+    with the request as a whole is for its handler."""
+    time_slice = call.time_slice()
+    named: dict[tuple[bytes, str | None], MetadataRequestTopic] = {}
+    by_id = nameless = False
+    for one in topics:
+        named[one.topic_id, one.name] = one
+        by_id = by_id or one.topic_id != NO_ID
+        nameless = nameless or one.name is None
+        await time_slice.give_way()
+    if (by_id or nameless) and call.context.api_version < IDS_SINCE:
         return []
     directory, config, permissions = call.services.topics, call.services.config, call.permissions
     makes = request.allow_auto_topic_creation or call.context.api_version < CHOICE_SINCE
@@ -161,9 +168,7 @@ async def _take_unmentionable(
         refused.append(_refused(name, is_internal=name in INTERNAL_TOPICS))
         return False
 
-    request.topics, _ = await sift(
-        {(one.topic_id, one.name): one for one in topics}.values(), is_allowed, call.time_slice()
-    )
+    request.topics, _ = await sift(named.values(), is_allowed, time_slice)
     return refused
 
 
@@ -189,14 +194,13 @@ async def _describe_topic_partitions(
     permissions, time_slice, cursor = call.permissions, call.time_slice(), request.cursor
     if cursor is not None and cursor.partition_index < 0:
         return await call.answer(request)  # type: ignore[no-any-return]
-    names = [topic.name for topic in request.topics] or [topic.name for topic in call.services.topics.all()]
+    names = await time_slice.each(lambda topic: topic.name, request.topics or call.services.topics.all())
     if request.topics and cursor is not None and cursor.topic_name not in names:
         return await call.answer(request)  # type: ignore[no-any-return]
     named, first = bool(request.topics), "" if cursor is None else cursor.topic_name
+    wanted, _ = await sift(names, lambda name: name >= first, time_slice)
     allowed, denied = await sift(
-        dict.fromkeys(name for name in names if name >= first),
-        lambda name: permissions.have(DESCRIBE, name, quietly=not named),
-        time_slice,
+        dict.fromkeys(wanted), lambda name: permissions.have(DESCRIBE, name, quietly=not named), time_slice
     )
     response = DescribeTopicPartitionsResponse(topics=[])
     if allowed:
@@ -283,7 +287,7 @@ async def _delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopi
         return False
 
     allowed, _ = await sift(topics, is_allowed, time_slice)
-    request.topics, request.topic_names = allowed, [topic.name or "" for topic in allowed]
+    request.topics, request.topic_names = allowed, await time_slice.each(lambda topic: topic.name or "", allowed)
     response: DeleteTopicsResponse = await call.answer(request)
     response.responses += refused
     return response

@@ -60,8 +60,11 @@ def test_of_several_topics_those_are_written_that_may_be() -> None:
         }
         ends = {name: node.topics.partition(name, 0).end_offset for name in ("mine", "theirs")}  # type: ignore[union-attr]
         assert ends == {"mine": 1, "theirs": 0}
-        with pytest.raises(CloseConnection, match="TOPIC_AUTHORIZATION_FAILED"):
+        with pytest.raises(CloseConnection, match="not allowed"):
             await produce(node, "theirs", "mine", acks=0)
+        many = [f"nowhere{number}" for number in range(100)]
+        assert await produce(node, "mine", *many) == {"mine": ErrorCode.NONE, **dict.fromkeys(many, TOPIC_DENIED)}
+        assert set((await produce(node, *many)).values()) == {TOPIC_DENIED}
 
     behind_the_door(story)
 
