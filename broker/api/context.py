@@ -28,6 +28,8 @@ class ConnectionInfo:
     """The client id of its latest request, as it came and as text."""
     mute: Callable[[int], None] | None = None
     """Has its connection not be read from for so many milliseconds; None where it is gone."""
+    is_lost: bool = False
+    """Its client is gone; what is still done for it must leave nothing that waits for its close."""
     gate: Gate | None = None
     """What it may not pass before it is authenticated, or when its session ends; None where there is no such thing."""
 

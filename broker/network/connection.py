@@ -84,7 +84,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closing = True
+        self._closing = self.info.is_lost = True
         self._muting.forget()
         self.info.mute = None
         self.info.gate = None
@@ -356,7 +356,7 @@ class Connection(asyncio.BufferedProtocol):
         self.abort()
 
     def close(self) -> None:
-        self._closing = True
+        self._closing = self.info.is_lost = True
         self._muting.forget()
         if self._transport is not None:
             self._sender.flush()
@@ -364,7 +364,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         """Close without waiting for a client that does not read."""
-        self._closing = True
+        self._closing = self.info.is_lost = True
         self._muting.forget()
         if self._transport is not None:
             self._transport.abort()

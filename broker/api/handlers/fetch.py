@@ -291,6 +291,8 @@ def _begin_large(
     work = asyncio.get_running_loop().create_task(large)
 
     def finished(done: "asyncio.Task[FetchResponse]") -> None:
+        if context.connection.is_lost:  # a session that was made or continued for a client that was gone by then
+            services.fetch_sessions.connection_closed(context.connection.connection_id)
         if answer.done():
             return
         if done.cancelled():

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from broker.api.api_families import load_handlers
+from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.services import Services
 from broker.process.time_slice import TimeSlice
 from protocol.errors import ErrorCode
@@ -187,3 +189,19 @@ def test_a_large_fetch_ends_with_its_client(tmp_path: Any, monkeypatch: pytest.M
         assert not len(node.waiting)
 
     in_a_node(story, tmp_path, num_partitions=str(count))
+
+
+def test_a_large_fetch_leaves_no_session_of_a_client_that_is_gone(tmp_path: Any) -> None:
+    """It may begin its work after the connection was lost."""
+
+    async def story(node: Services) -> None:
+        connection = ConnectionInfo(77, "PLAINTEXT", "127.0.0.1", 1)
+        partitions = [wanted(index) for index in range(3000)]
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic="t", partitions=partitions)])
+        answer = load_handlers()[1].handler(node, RequestContext(connection, 1, 12, 1, "test"), request)
+        connection.is_lost = True
+        node.fetch_sessions.connection_closed(77)
+        await answer
+        assert len(node.fetch_sessions) == 0
+
+    in_a_node(story, tmp_path)
