@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.benchmarks import acls, footprint, report
+from tests.benchmarks import acls, footprint, report, tls
 from tests.benchmarks.footprint import Note
 from tests.benchmarks.loads import Figures
 from tests.benchmarks.rows import FAMILIES, MEMORY_LOADED, ROWS, Row
@@ -83,6 +83,8 @@ def main() -> int:
         if "acls" in chosen.rows:
             acls.decisions(chosen.rounds, note)
             acls.producing(chosen.rounds, chosen.scale, folder, note)
+        if "tls" in chosen.rows:
+            tls.over_tls(chosen.targets, chosen.rounds, chosen.scale, folder, note)
         rows = [row for row in ROWS if row.family in chosen.rows]
         if rows:
             targets += [make(name, folder) for name in chosen.targets]

@@ -5,13 +5,27 @@ import statistics
 import threading
 import time
 import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 PARTITIONS = 4
-QUIET = {"log_level": 3}
+QUIET: dict[str, int | str] = {"log_level": 3}
 Figures = dict[str, float]
+
+
+@contextmanager
+def reached_with(settings: Mapping[str, str]) -> Iterator[None]:
+    """Every client of the block has these settings, too."""
+    before = dict(QUIET)
+    QUIET.update(settings)
+    try:
+        yield
+    finally:
+        QUIET.clear()
+        QUIET.update(before)
 
 
 def fresh(bootstrap: str, partitions: int = PARTITIONS) -> str:

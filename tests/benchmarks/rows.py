@@ -136,6 +136,7 @@ PRODUCER_MEMORY = "memory per idle idempotent producer, five batches each"
 TRANSACTIONAL_MEMORY = "memory per idle transactional id"
 DECISION = "a decision of the authorizer with 10 000 ACLs"
 PRODUCE_WITH_ACLS = "produce with 10 000 ACLs, 1 KB"
+PRODUCE_TLS, CONSUME_TLS = "produce over TLS, 1 KB", "consume over TLS, 1 KB"
 
 
 def recovery_title(gigabytes: float) -> str:
@@ -156,9 +157,11 @@ SINGLE_GOALS = {
     PRODUCER_MEMORY: (Goal(PAGE_CACHE, "bytes", "≤", 400, absolute=True),),
     TRANSACTIONAL_MEMORY: (Goal(PAGE_CACHE, "bytes", "≤", 500, absolute=True),),
     DECISION: (Goal(PAGE_CACHE, "µs", "≤", 2, absolute=True),),
+    PRODUCE_TLS: (Goal(PAGE_CACHE, "MB/s", "≥", 1.0),),
+    CONSUME_TLS: (Goal(PAGE_CACHE, "MB/s", "≥", 1.0),),
     PRODUCE_WITH_ACLS: (Goal(PAGE_CACHE, "of what it is without", "≥", 0.95, absolute=True),),
 }
 """Goals of what is not measured in turns: a process's start and its memory."""
 
 GOALS = {row.title: row.goals for row in ROWS} | SINGLE_GOALS
-FAMILIES = tuple(dict.fromkeys([*(row.family for row in ROWS), "start", "producers", "recovery", "acls"]))
+FAMILIES = tuple(dict.fromkeys([*(row.family for row in ROWS), "start", "producers", "recovery", "acls", "tls"]))

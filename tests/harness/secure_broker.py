@@ -54,14 +54,16 @@ def sasl_settings(plain: Mapping[str, str], *more: str) -> dict[str, str]:
     }
 
 
-def secure_broker(folder: Path, settings: Mapping[str, str], protocol: str = "SASL_PLAINTEXT") -> SecureBroker:
+def secure_broker(
+    folder: Path, settings: Mapping[str, str], protocol: str = "SASL_PLAINTEXT", *, kafka: bool = KAFKA
+) -> SecureBroker:
     """Started; the guarded listener is called SECURE."""
     port, guarded = free_port(), free_port()
     listeners = f"PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{guarded}"
     protocols = f"PLAINTEXT:PLAINTEXT,SECURE:{protocol}"
     settings = TEST_SETTINGS | dict(settings)
     process: BrokerProcess
-    if KAFKA:
+    if kafka:
         controller = free_port()
         settings |= {
             "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
