@@ -1,7 +1,7 @@
 """Where a broker's settings come from: a `server.properties` file, `KAFKA_*` variables, `--set key=value`.
 
 Each source is read into a plain table of texts; `broker_config` lays them over each other and checks them.
-Nothing here opens a file or reads the environment: the texts are handed in.
+Nothing here reads the environment, and no file but those that hold a password: the texts are handed in.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,16 +43,42 @@ def read_file(text: str, *, where: str) -> dict[str, str]:
         raise ConfigError(f"{where}, {problem}.") from None
 
 
-def read_environment(environment: Mapping[str, str]) -> dict[str, str]:
+SECRETS_FOLDER = "/etc/kafka/secrets"
+"""Where the official image has its key stores mounted."""
+STORE_VARIABLES = {
+    "KAFKA_SSL_KEYSTORE_FILENAME": "ssl.keystore.location",
+    "KAFKA_SSL_TRUSTSTORE_FILENAME": "ssl.truststore.location",
+}
+PASSWORD_VARIABLES = {
+    "KAFKA_SSL_KEY_CREDENTIALS": "ssl.key.password",
+    "KAFKA_SSL_KEYSTORE_CREDENTIALS": "ssl.keystore.password",
+    "KAFKA_SSL_TRUSTSTORE_CREDENTIALS": "ssl.truststore.password",
+}
+"""Its variables that name files in that folder: stores, and texts with a password."""
+
+
+def read_environment(environment: Mapping[str, str], *, secrets: str = SECRETS_FOLDER) -> dict[str, str]:
     """Read `KAFKA_*` variables by the official image's rules: `_` is `.`, `__` is `_`, `___` is `-`;
-    and its `CLUSTER_ID`."""
+    its names of files with key stores and passwords; and its `CLUSTER_ID`."""
     values: dict[str, str] = {}
     for variable in sorted(environment):
-        if variable.startswith("KAFKA_") and variable not in NOT_SETTINGS:
+        if variable in STORE_VARIABLES:
+            values[STORE_VARIABLES[variable]] = f"{secrets}/{environment[variable]}"
+        elif variable in PASSWORD_VARIABLES:
+            values[PASSWORD_VARIABLES[variable]] = _password(variable, f"{secrets}/{environment[variable]}")
+        elif variable.startswith("KAFKA_") and variable not in NOT_SETTINGS:
             values[key_of_variable(variable)] = environment[variable]
     if "CLUSTER_ID" in environment:
         values["cluster.id"] = environment["CLUSTER_ID"]
     return values
+
+
+def _password(variable: str, path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as source:
+            return source.read().rstrip("\n")
+    except (OSError, UnicodeDecodeError):
+        raise ConfigError(f"{variable}: {path} cannot be read.") from None
 
 
 def key_of_variable(variable: str) -> str:

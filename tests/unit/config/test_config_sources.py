@@ -1,5 +1,7 @@
 """Where settings come from: a file, the environment, the command line; the higher outweighs the lower."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,3 +91,22 @@ def test_the_highest_layer_holds(said: set[str]) -> None:
     highest = max((LAYERS.index(one) + 10 for one in said), default=1)
     assert config.get_int("num.partitions") == highest
     assert config.resolve("num.partitions").source is (ConfigSource.STATIC_BROKER if said else ConfigSource.DEFAULT)
+
+
+def test_key_stores_and_passwords_lie_where_the_official_image_has_them(tmp_path: Path) -> None:
+    (tmp_path / "key-password").write_text("geheim\n")
+    environment = {
+        "KAFKA_SSL_KEYSTORE_FILENAME": "broker.p12",
+        "KAFKA_SSL_KEYSTORE_CREDENTIALS": "key-password",
+        "KAFKA_SSL_KEY_CREDENTIALS": "key-password",
+        "KAFKA_SSL_CLIENT_AUTH": "required",
+    }
+    assert read_environment(environment, secrets=str(tmp_path)) == {
+        "ssl.keystore.location": f"{tmp_path}/broker.p12",
+        "ssl.keystore.password": "geheim",
+        "ssl.key.password": "geheim",
+        "ssl.client.auth": "required",
+    }
+    with pytest.raises(ConfigError, match="missing cannot be read") as refused:
+        read_environment({"KAFKA_SSL_KEY_CREDENTIALS": "missing"}, secrets=str(tmp_path))
+    assert "geheim" not in str(refused.value)

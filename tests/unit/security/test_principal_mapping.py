@@ -1,4 +1,5 @@
-"""Who a certificate stands for: names as Java writes them, rules as Kafka follows them."""
+"""Who a certificate stands for: names as Java writes them, rules as Kafka follows them. The names are what
+`X500Principal.getName` of Java 17 makes of the same bytes."""
 
 import pytest
 from cryptography import x509
@@ -26,11 +27,13 @@ def test_what_has_a_meaning_in_a_name_is_escaped() -> None:
     assert name((NameOID.COMMON_NAME, 'a,b=c+d<e>f#g;h"i\\j')) == 'CN=a\\,b\\=c\\+d\\<e\\>f\\#g\\;h\\"i\\\\j'
     assert name((NameOID.COMMON_NAME, "  two ")) == "CN=\\ \\ two\\ "
     assert name((NameOID.COMMON_NAME, "Jürgen 日本")) == "CN=Jürgen 日本"
+    assert name((NameOID.COMMON_NAME, "nul\0x\r")) == "CN=nul\\00x\\\r"
 
 
 def test_parts_that_rfc_2253_has_no_word_for_are_numbers() -> None:
     written = name((NameOID.COMMON_NAME, "a"), (NameOID.EMAIL_ADDRESS, "a@b"))
     assert written == "1.2.840.113549.1.9.1=#1603614062,CN=a"
+    assert name((NameOID.SERIAL_NUMBER, "12"), (NameOID.SURNAME, "s")) == "2.5.4.4=#0c0173,2.5.4.5=#13023132"
 
 
 def test_parts_that_stand_together_stay_together() -> None:
@@ -61,6 +64,7 @@ def test_parts_that_stand_together_stay_together() -> None:
         ("RULE:CN=(a)/$10/", "CN=a", "a0"),
         ("RULE:a/b/,RULE:CN=a/second/", "CN=a", "second"),
         ("RULE:N=a/part/", "CN=a", None),
+        ("RULE:.*/x$0/", "CN=abc", "xCN=abcx"),  # Java replaces the nothing behind the name, too
     ],
 )
 def test_the_first_rule_that_matches_the_whole_name_says_who_it_is(rules: str, given: str, mapped: str | None) -> None:
