@@ -62,7 +62,7 @@ class Charge:
     def fetch_limit(self, wanted_bytes: int) -> int:
         """How much a fetch may ask for: more than a whole window holds would never be let through."""
         most = self._quotas.fetch.most_at_once(self._user, self._client_id)
-        return wanted_bytes if most is None else min(wanted_bytes, int(most))
+        return wanted_bytes if most is None else min(wanted_bytes, max(int(most), 1))
 
     def fetched(self, size_bytes: int) -> int:
         """Charge a fetch; not 0 where it is to be answered with nothing."""

@@ -4,6 +4,7 @@ Times are milliseconds of a clock that never goes back; they come as arguments.
 """
 
 import math
+from collections import deque
 from dataclasses import dataclass
 
 
@@ -24,12 +25,9 @@ class _Sample:
 
     __slots__ = ("last_ms", "start_ms", "value")
 
-    def __init__(self, now_ms: int) -> None:
-        self.begin(now_ms)
-
-    def begin(self, now_ms: int) -> None:
+    def __init__(self, now_ms: int, value: float) -> None:
         self.start_ms = self.last_ms = now_ms
-        self.value = 0.0
+        self.value = value
 
 
 class Rate:
@@ -41,44 +39,35 @@ class Rate:
     may begin before the time that is looked at and reach into it.
     """
 
-    __slots__ = ("_current", "_samples")
+    __slots__ = ("_samples",)
 
     def __init__(self) -> None:
-        self._samples: list[_Sample] = []
-        self._current = 0
+        self._samples: deque[_Sample] = deque()
+        """The oldest first."""
 
     def record(self, windows: Windows, value: float, now_ms: int) -> None:
         samples = self._samples
-        if not samples:
-            samples.append(_Sample(now_ms))
-        sample = samples[self._current]
-        if now_ms - sample.start_ms >= windows.size_ms:
-            self._current = (self._current + 1) % (windows.count + 1)
-            if self._current == len(samples):
-                samples.append(_Sample(now_ms))
-            else:
-                samples[self._current].begin(now_ms)
-            sample = samples[self._current]
-        sample.value += value
-        sample.last_ms = now_ms
+        if samples:
+            latest = samples[-1]
+            if now_ms - latest.start_ms < windows.size_ms:
+                latest.value += value
+                latest.last_ms = now_ms
+                return
+        samples.append(_Sample(now_ms, value))
+        if len(samples) > windows.count + 1:
+            samples.popleft()
 
     def measure(self, windows: Windows, now_ms: int) -> tuple[float, int]:
         """(units in a second, milliseconds over which they were counted)."""
-        samples = self._samples
-        if not samples:
-            return 0.0, max(1, (windows.count - 1) * windows.size_ms)
-        expired_ms, total, oldest_ms = now_ms - windows.all_ms, 0.0, now_ms
-        for sample in samples:
-            if sample.last_ms <= expired_ms:
-                sample.begin(now_ms)
-            total += sample.value
-            oldest_ms = min(oldest_ms, sample.start_ms)
-        elapsed_ms = now_ms - oldest_ms
+        samples, expired_ms = self._samples, now_ms - windows.all_ms
+        while samples and samples[0].last_ms <= expired_ms:
+            samples.popleft()
+        elapsed_ms = now_ms - samples[0].start_ms if samples else 0
         full = elapsed_ms // windows.size_ms
         if full < windows.count - 1:
             elapsed_ms += (windows.count - 1 - full) * windows.size_ms
         elapsed_ms = max(elapsed_ms, 1)
-        return total / (elapsed_ms / 1000), elapsed_ms
+        return sum([sample.value for sample in samples]) / (elapsed_ms / 1000), elapsed_ms
 
     def throttle_ms(self, windows: Windows, bound: float, now_ms: int) -> int:
         """How long nothing may be used until the rate is `bound` again; 0 where it is not above it."""

@@ -1,6 +1,8 @@
 """Kafka's rate over samples and its token bucket: the numbers are those of its own arithmetic, done by hand."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.security.quotas.rates import LONGEST_MS, Rate, TokenBucket, Windows
 
@@ -106,3 +108,44 @@ def test_a_bucket_that_is_made_smaller_holds_less() -> None:
     bucket.record(ELEVEN, 10, 10, START)
     assert bucket.tokens(ELEVEN, 10, START) == 100.0
     assert bucket.tokens(ELEVEN, 2, START) == 22.0
+
+
+class Ring:
+    """The samples as Kafka keeps them: in slots that are used again, whose expired ones begin anew when it measures."""
+
+    def __init__(self, windows: Windows) -> None:
+        self.windows = windows
+        self.slots: list[list[float]] = []
+        self.current = 0
+
+    def record(self, value: float, now_ms: int) -> None:
+        if not self.slots:
+            self.slots.append([now_ms, now_ms, 0.0])
+        if now_ms - self.slots[self.current][0] >= self.windows.size_ms:
+            self.current = (self.current + 1) % (self.windows.count + 1)
+            self.slots[self.current : self.current + 1] = [[now_ms, now_ms, 0.0]]
+        slot = self.slots[self.current]
+        slot[1], slot[2] = now_ms, slot[2] + value
+
+    def measure(self, now_ms: int) -> tuple[float, int]:
+        for slot in self.slots:
+            if now_ms - slot[1] >= self.windows.all_ms:
+                slot[:] = [now_ms, now_ms, 0.0]
+        elapsed = now_ms - int(min(slot[0] for slot in self.slots))
+        elapsed += max(0, self.windows.count - 1 - elapsed // self.windows.size_ms) * self.windows.size_ms
+        return sum(slot[2] for slot in self.slots) / (max(elapsed, 1) / 1000), max(elapsed, 1)
+
+
+@given(
+    count=st.integers(1, 12),
+    size_ms=st.sampled_from((10, 100, 1000)),
+    uses=st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 50)), min_size=1, max_size=80),
+)
+def test_it_measures_what_kafkas_samples_do(count: int, size_ms: int, uses: list[tuple[int, int]]) -> None:
+    windows, now_ms = Windows(count, size_ms), START
+    rate, ring = Rate(), Ring(windows)
+    for waited_ms, value in uses:
+        now_ms += waited_ms
+        rate.record(windows, value, now_ms)
+        ring.record(value, now_ms)
+        assert rate.measure(windows, now_ms) == pytest.approx(ring.measure(now_ms))
