@@ -5,6 +5,8 @@ asked only to find out what to leave out of an answer is not logged where the an
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import ip_address
 
 from broker.process.logging import EventLog
 from broker.security.acl_index import AclIndex, Decision
@@ -27,10 +29,10 @@ class Authorizer:
         self._index = AclIndex(allow_if_none=allow_if_none)
 
     def add(self, acl: Acl) -> None:
-        self._index.add(acl)
+        self._index.add(acl._replace(host=one_spelling(acl.host)))
 
     def remove(self, acl: Acl) -> None:
-        self._index.remove(acl)
+        self._index.remove(acl._replace(host=one_spelling(acl.host)))
 
     def may(
         self,
@@ -48,6 +50,7 @@ class Authorizer:
         if principal in self._super_users:
             decision = _SUPER_USER
         else:
+            host = one_spelling(host) if ":" in host else host
             decision = self._index.decide(principal, host, operation, resource_type, name)
         if decision.allowed:
             if _log.tells_debug():
@@ -59,8 +62,21 @@ class Authorizer:
     def may_with_some(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether there may be a resource of this type that it may do that with (KIP-679)."""
         return self.may(principal, host, operation, resource_type, ANY_NAME, quietly=True) or self._index.allows_some(
-            principal, host, operation, resource_type
+            principal, one_spelling(host), operation, resource_type
         )
+
+
+@lru_cache(1000)
+def one_spelling(host: str) -> str:
+    """An IPv6 address has many: Java writes `0:0:0:0:0:0:0:1`, the system `::1`, and an IPv4 address may come in its
+    dress. An ACL that keeps somebody out must not be missed for that."""
+    if ":" not in host:
+        return host
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    return str(getattr(address, "ipv4_mapped", None) or address)
 
 
 def _fields(

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,6 +55,22 @@ def test_every_answer_is_that_of_the_model(taken: list[object], allow_if_none: b
                 assert authorizer.may(*question) == model.may(*question), question
         asked = (principal, host, Operation.WRITE, ResourceType.TOPIC)
         assert authorizer.may_with_some(*asked) == model.may_with_some(*asked), asked
+
+
+@pytest.mark.parametrize("written", ["::1", "0:0:0:0:0:0:0:1", "0000::0001"])
+def test_an_address_may_be_written_in_more_than_one_way(written: str) -> None:
+    authorizer = Authorizer()
+    for host, permission in (("*", Permission.ALLOW), (written, Permission.DENY), ("10.0.0.1", Permission.DENY)):
+        authorizer.add(Acl(ResourceType.TOPIC, "t", PatternType.LITERAL, "User:*", host, Operation.WRITE, permission))
+
+    def may(host: str) -> bool:
+        return authorizer.may("User:alice", host, Operation.WRITE, ResourceType.TOPIC, "t")
+
+    assert not may("::1") and not may("0:0:0:0:0:0:0:1")
+    assert not may("10.0.0.1") and not may("::ffff:10.0.0.1")
+    assert may("::2") and may("10.0.0.2")
+    authorizer.remove(Acl(ResourceType.TOPIC, "t", PatternType.LITERAL, "User:*", written, 4, Permission.DENY))
+    assert may("::1")
 
 
 def test_a_name_between_two_prefixes_of_a_chain_is_found() -> None:
