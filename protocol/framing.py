@@ -16,6 +16,7 @@ from protocol.codec import decode, encoder_of, step_encoder_of
 from protocol.compile_encoder import UNLIMITED
 from protocol.errors import ProtocolError
 from protocol.messages import (
+    acls,
     client_quotas,
     configs,
     features,
@@ -37,8 +38,8 @@ LENGTH = struct.Struct(">i")
 _KEY_AND_VERSION = struct.Struct(">hh")
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
 _MODULES = (
-    *(client_quotas, configs, features, fetch, group_offsets, groups, metadata, offsets, produce, sasl),
-    *(topics, transactions),
+    *(acls, client_quotas, configs, features, fetch, group_offsets, groups, metadata, offsets, produce),
+    *(sasl, topics, transactions),
 )
 
 
