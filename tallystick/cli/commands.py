@@ -69,6 +69,14 @@ def _group() -> "click.Group":
     for name, (module, text) in GROUPS.items():
         tallystick.add_command(_handed_on(name, module, f"{text}."))
 
+    @tallystick.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def acls(arguments: tuple[str, ...]) -> None:
+        """Look after ACLs, in the words of kafka-acls (`tallystick acls --help` lists its options)."""
+        from tallystick.cli.acls import acls as command
+
+        command(list(arguments), prog_name="tallystick acls")
+
     @tallystick.command()
     def version() -> None:
         """Print the version."""
