@@ -197,7 +197,8 @@ def test_a_large_fetch_leaves_no_session_of_a_client_that_is_gone(tmp_path: Any)
     async def story(node: Services) -> None:
         connection = ConnectionInfo(77, "PLAINTEXT", "127.0.0.1", 1)
         partitions = [wanted(index) for index in range(3000)]
-        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic="t", partitions=partitions)])
+        topics = [FetchTopic(topic="t", partitions=partitions)]
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, session_epoch=0, topics=topics)
         answer = load_handlers()[1].handler(node, RequestContext(connection, 1, 12, 1, "test"), request)
         connection.is_lost = True
         node.fetch_sessions.connection_closed(77)
