@@ -185,6 +185,8 @@ def _commit_offsets(evidence: Evidence, exchange: Exchange) -> Made:
         for answer, after in asked:
             if answer.code == ErrorCode.NONE:
                 yield from ((Answer(code), after) for code in taken)
+                if exchange.received_s >= after.started_s + after.timeout_ms / 1000:  # and was aborted meanwhile
+                    yield Answer(ErrorCode.CONCURRENT_TRANSACTIONS), after
             elif answer.code == ErrorCode.TRANSACTION_ABORTABLE and exchange.version <= 3:
                 yield Answer(ErrorCode.INVALID_TXN_STATE), after
             else:

@@ -38,6 +38,8 @@ class Faults:
         self._before: Logs | None = None
         """What was on the disk when it was last seen before a crash."""
         self._sick: Sick | None = None
+        self._spoilt: set[str] = set()
+        """Folders of logs that were sick once."""
         self._ended = asyncio.Event()
         self._serving = asyncio.Event()
         self._serving.set()
@@ -250,7 +252,8 @@ class Faults:
         while process.alive and node.services.topics.to_open.any_left:
             await asyncio.sleep(0.01)
         if process.alive and self._before is not None:
-            found = no_prefixes(self._before, logs_on(self._broker.disk))
+            before = {log: batches for log, batches in self._before.items() if log not in self._spoilt}
+            found = no_prefixes(before, logs_on(self._broker.disk))
             self._world.history.violations += [f"no prefix: {sentence}" for sentence in found]
             self._before = None
 
@@ -263,6 +266,7 @@ class Faults:
             self._world.hit(f"sick.{fault.kind}")
             self._world.history.note("spoilt", sick.place, sick.path, sick.position)
             self._sick, self._to_spoil = sick, None
+            self._spoilt.add("{}-{}".format(*sick.place))
 
     async def _restart_for_ever(self) -> None:
         while True:

@@ -44,10 +44,12 @@ def _batches(disk: SimulatedDisk, folder: str) -> Iterator[Batch]:
 
 def no_prefixes(before: Logs, after: Logs) -> Iterator[str]:
     """Sentences about logs that are not what they were, as far as they go."""
-    for folder, now in after.items():
-        was = before.get(folder, [])
+    for folder, was in before.items():
+        now = after.get(folder, [])
         known = max((batch.leader_epoch for batch in was), default=-1)
         old = [batch for batch in now if batch.leader_epoch <= known]
+        while old and was and old[0].base_offset < was[0].base_offset:
+            now, old = now[1:], old[1:]  # the deletion of a segment was not on the disk
         if now[: len(old)] != old:
             yield f"{folder}: what was written before a crash stands behind what was written since"
         starts = [batch.base_offset for batch in was]
