@@ -159,17 +159,13 @@ class TlsTransport(asyncio.Transport):
         """Encrypt what the socket takes now."""
         if self._object is None or self._going_on:
             return
-        left, write, encrypted = BYTES_A_TURN, self._object.write, self._outgoing.read
-        while self._backlog and not self._socket_full and left > 0:
-            records: list[bytes] = []
-            for _ in range(PIECES_AT_ONCE):
-                piece = self._next_piece()
-                write(piece)
-                records.append(encrypted())
-                left -= len(piece)
-                if not self._backlog:
-                    break
-            self._socket_side.writelines(records)
+        left = BYTES_A_TURN
+        try:
+            while self._backlog and not self._socket_full and left > 0:
+                left -= self._encrypt(self._object.write)
+        except ssl.SSLError:  # it has ended: what came was not TLS any more
+            self.abort()
+            return
         if self._backlog and not self._socket_full:
             self._going_on = True
             self._loop.call_soon(self._go_on)
@@ -177,6 +173,22 @@ class TlsTransport(asyncio.Transport):
             self._say_goodbye()
         else:
             self._look()
+
+    def _encrypt(self, write: Callable[[Buffer], int]) -> int:
+        """Some pieces of the backlog; returns how many bytes of it."""
+        records: list[bytes] = []
+        before = self._backlog_bytes
+        for _ in range(PIECES_AT_ONCE):
+            piece = self._next_piece()
+            size = write(piece)
+            records.append(self._outgoing.read())
+            if size < len(piece):
+                self._backlog.appendleft(memoryview(piece)[size:])
+                self._backlog_bytes += len(piece) - size
+            if not self._backlog:
+                break
+        self._socket_side.writelines(records)
+        return before - self._backlog_bytes
 
     def _go_on(self) -> None:
         self._going_on = False

@@ -2,6 +2,7 @@
 
 CASE …       only these cases           --short      the sizes of `make test`
 --kafka      Apache Kafka, not us       --no-write   print only
+--tls        over TLS; print only
 """
 
 import argparse
@@ -22,7 +23,11 @@ def options() -> argparse.Namespace:
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--kafka", action="store_true")
     parser.add_argument("--no-write", action="store_true")
+    parser.add_argument("--tls", action="store_true")
     chosen = parser.parse_args()
+    chosen.no_write |= chosen.tls
+    if chosen.tls and chosen.kafka:
+        parser.error("--tls is for our broker")
     if unknown := set(chosen.cases) - set(load_cases()):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(load_cases())}")
     return chosen
@@ -38,7 +43,7 @@ def attacked(name: str, chosen: argparse.Namespace) -> Outcome:
     case = load_cases()[name]
     folder = Path(tempfile.mkdtemp(prefix="tallystick-attack-"))
     try:
-        return Trial(case, case.short if chosen.short else case.long, folder, kafka=chosen.kafka).run()
+        return Trial(case, case.short if chosen.short else case.long, folder, kafka=chosen.kafka, tls=chosen.tls).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -8,6 +8,7 @@ not judged here.
 
 import fcntl
 import os
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -29,6 +30,7 @@ from tests.attacks.registry import Case
 from tests.attacks.wire import Hangup, Link
 from tests.chaos.forked_broker import Died, ForkedBroker
 from tests.harness.apache_kafka import ApacheKafka
+from tests.harness.certificates import Certificates
 
 SETTINGS = {
     "group.min.session.timeout.ms": "1000",
@@ -89,7 +91,14 @@ class Trial:
     """What an attack has in its hands: the broker, connections that are closed for it, and a place for remarks."""
 
     def __init__(
-        self, case: Case, sizes: Mapping[str, int], folder: Path, *, kafka: bool = False, quick: bool = False
+        self,
+        case: Case,
+        sizes: Mapping[str, int],
+        folder: Path,
+        *,
+        kafka: bool = False,
+        quick: bool = False,
+        tls: bool = False,
     ) -> None:
         self.case = case
         self.sizes = sizes
@@ -101,9 +110,17 @@ class Trial:
         self._links: list[Link] = []
         self._pipe: int | None = None
         self._log_read = self._tracebacks = 0
-        settings = SETTINGS | dict(case.settings)
+        settings = SETTINGS | dict(case.settings) | (self._encrypted() if tls else {})
         forked = quick and not case.descriptor_limit and not case.full_pipe
         self.broker = QuickBroker(folder, settings) if forked else self._make_broker(settings)
+
+    def _encrypted(self) -> dict[str, str]:
+        """The one listener speaks TLS, whatever its name, and everybody knows."""
+        certificates = Certificates(self.folder / "certificates")
+        authority = str(certificates.path("ca"))
+        os.environ[wire.AUTHORITY] = authority  # for the honest client, a process of its own
+        Link.encryption = ssl.create_default_context(cafile=authority)
+        return certificates.settings() | {"listener.security.protocol.map": "PLAINTEXT:SSL"}
 
     @property
     def bootstrap(self) -> str:

@@ -3,11 +3,13 @@ that most attacks begin with.
 """
 
 import contextlib
+import os
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from struct import pack, unpack, unpack_from
-from typing import Any
+from typing import Any, ClassVar
 
 from protocol.errors import ErrorCode
 from protocol.framing import read_response
@@ -51,8 +53,20 @@ class Hangup(Exception):
     """The broker closed the connection."""
 
 
+AUTHORITY = "TALLYSTICK_ATTACK_CA"
+"""Names the file of whom everybody trusts, attackers and the honest client, where the listener speaks TLS."""
+
+
+def _encryption() -> ssl.SSLContext | None:
+    path = os.environ.get(AUTHORITY)
+    return None if path is None else ssl.create_default_context(cafile=path)
+
+
 class Link:
     """One connection. Requests may be sent without reading what is answered."""
+
+    encryption: ClassVar[ssl.SSLContext | None] = _encryption()
+    """What the listener under attack is spoken to with, where it speaks TLS."""
 
     def __init__(self, bootstrap: str, *, receive_buffer: int | None = None, seconds: float = PATIENCE_S) -> None:
         host, _, port = bootstrap.split(",")[0].rpartition(":")
@@ -62,7 +76,15 @@ class Link:
         self.socket.settimeout(seconds)
         self.socket.connect((host, int(port)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if Link.encryption is not None:
+            self._shake_hands(Link.encryption)
         self._correlation = 0
+
+    def _shake_hands(self, encryption: ssl.SSLContext) -> None:
+        try:
+            self.socket = encryption.wrap_socket(self.socket, server_hostname="localhost")
+        except (ssl.SSLError, ConnectionError) as error:
+            raise Hangup(str(error)) from error
 
     def __enter__(self) -> "Link":
         return self
@@ -77,7 +99,7 @@ class Link:
         """Raises `Hangup` where the broker has closed the connection."""
         try:
             self.socket.sendall(data)
-        except (BrokenPipeError, ConnectionResetError) as error:
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError) as error:
             raise Hangup(str(error)) from error
 
     def send_if_open(self, data: bytes) -> None:

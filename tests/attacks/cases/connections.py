@@ -35,7 +35,7 @@ def idle_connections(trial: Trial, *, connections: int) -> None:
     for _ in range(connections):
         try:
             trial.connect(seconds=5)
-        except (TimeoutError, OSError):
+        except (TimeoutError, OSError, Hangup):
             refused += 1
     trial.note(f"{refused} not connected")
     for _ in range(5):

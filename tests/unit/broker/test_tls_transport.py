@@ -345,6 +345,20 @@ def test_an_end_is_an_end(certificates: Certificates, how: str) -> None:
     story(told)
 
 
+def test_what_came_before_garbage_is_applied_and_its_answer_has_nowhere_to_go(certificates: Certificates) -> None:
+    async def told() -> None:
+        host = TlsHost()
+        client = Client(host, certificates)
+        client.shake()
+        client.tls.write(request(1))
+        client.send_raw(client._outgoing.read() + b"\x17\x03\x03\x00\x40" + os.urandom(64))
+        assert host.dispatcher.applied == [1]
+        await turns()
+        assert client.socket.closed
+
+    story(told)
+
+
 def test_who_makes_openssl_talk_and_takes_nothing_is_sent_away() -> None:
     class Talks:
         def read(self, size: int, buffer: memoryview) -> int:
