@@ -173,7 +173,7 @@ def test_a_client_that_does_not_finish_is_closed(process: BrokerProcess, certifi
     silent, half = Wire(listener(process, 0)), Wire(listener(process, 0))
     half.send(b"\x16\x03\x01\x02\x00\x01\x00")
     assert silent.closed() and half.closed()
-    assert process.log.read_text().count("takes longer than tallystick.tls.handshake.timeout.ms") == 2
+    wait_until(lambda: process.log.read_text().count("takes longer than tallystick.tls.handshake.timeout.ms") == 2)
     assert served(encrypted(process, certificates))
 
 
@@ -182,9 +182,8 @@ def test_a_client_at_the_wrong_door_gets_one_line(process: BrokerProcess, certif
         Wire(listener(process, 1), tls=certificates.client_context())
     with pytest.raises((AssertionError, OSError)):
         served(Wire(listener(process, 0)))
-    log = process.log.read_text()
-    assert log.count("what it sent is TLS, and this listener speaks without") == 1
-    assert log.count("what it sent is not TLS") == 1
+    reasons = ("what it sent is TLS, and this listener speaks without", "what it sent is not TLS")
+    wait_until(lambda: [process.log.read_text().count(reason) for reason in reasons] == [1, 1])
 
 
 def test_a_certificate_that_has_run_out_lets_nobody_in(process: BrokerProcess, certificates: Certificates) -> None:
@@ -193,7 +192,7 @@ def test_a_certificate_that_has_run_out_lets_nobody_in(process: BrokerProcess, c
     with pytest.raises((ssl.SSLError, OSError, AssertionError)):
         wire = encrypted(process, certificates, "late")  # TLS 1.3: the client is done before it hears of it
         served(wire)
-    assert "certificate has expired" in process.log.read_text()
+    wait_until(lambda: "certificate has expired" in process.log.read_text())
 
 
 def test_who_goes_away_in_the_middle_leaves_nothing(process: BrokerProcess, certificates: Certificates) -> None:
