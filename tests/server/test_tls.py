@@ -247,3 +247,19 @@ def test_half_open_handshakes_are_bounded(tmp_path: Path, certificates: Certific
         assert served(encrypted(made, certificates)), "who can speak TLS comes in all the same"
     finally:
         made.close()
+
+
+def test_a_broker_whose_own_certificate_has_run_out_says_so(tmp_path: Path, certificates: Certificates) -> None:
+    """Clients that look refuse it; the broker serves, as Kafka does: there is no other way to put in a new one."""
+    certificates.issue("server", hosts=HOSTS, ended=True)
+    made = process_of(tmp_path, certificates)
+    try:
+        made.start()
+        assert "the certificate has run out, clients will refuse it" in made.log.read_text()
+        with pytest.raises(ssl.SSLCertVerificationError, match="certificate has expired"):
+            encrypted(made, certificates)
+        certificates.issue("server", hosts=HOSTS)
+        wait_until(lambda: made.log.read_text().count("certificate loaded") == 2)
+        assert served(encrypted(made, certificates))
+    finally:
+        made.close()
