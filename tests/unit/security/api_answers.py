@@ -49,6 +49,7 @@ IMPLY = {
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
 
+TRIES, PATIENCE_S = 1000, 20
 Answers = dict[str, dict[str, Any]]
 """Case → what the asker has → what counts of the answer."""
 
@@ -139,7 +140,9 @@ async def _prepared(door: Door) -> bytes:
         await _until_good(door, finding, 4, lambda answer: answer.coordinators[0])
     wanted = MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False)
     described = await _until_good(door, wanted, 12, lambda answer: answer.topics[0])
-    await _until_good(door, committing(9, bytes(16)), 9, lambda answer: answer.topics[0].partitions[0])
+    committed = committing(9, bytes(16))
+    committed.topics = [topic for topic in committed.topics if topic.name == "t"]
+    await _until_good(door, committed, 9, lambda answer: answer.topics[0].partitions[0])
     for transactional_id in ("x", "y"):
         init = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
         identity = await _until_good(door, init, 2, lambda answer: answer)
@@ -155,9 +158,12 @@ async def _prepared(door: Door) -> bytes:
 
 async def _until_good(door: Door, request: Any, version: int, part: Callable[[Any], Any]) -> Any:
     """The part of the answer that has an error code, once there is none in it: the broker has just begun."""
-    while (found := part(await door.ask(request, version, ROOT))).error_code:
+    for _ in range(TRIES):
+        found = part(await door.ask(request, version, ROOT))
+        if not found.error_code:
+            return found
         await asyncio.sleep(0.02)
-    return found
+    raise AssertionError(f"{request} is answered {found}")
 
 
 class KafkaDoor:
@@ -176,7 +182,7 @@ class KafkaDoor:
             done = await connection.ask(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0secret".encode()), 2)
             assert not done.error_code, done.error_message
             self._connections[who] = connection
-        return await connection.ask(request, version)
+        return await asyncio.wait_for(connection.ask(request, version), PATIENCE_S)
 
     async def replace_acls(self, acls: Iterable[Acl]) -> None:
         await self.ask(DeleteAclsRequest(filters=[EVERYTHING]), 3, ROOT)

@@ -12,7 +12,7 @@ from broker.api.api_families import load_handlers
 from broker.api.permissions.need import Need, Permissions
 from broker.api.services import Services
 from protocol.acls import Acl, Operation, ResourceType
-from tests.unit.security.api_answers import AUTHORIZATION, TOLD, Answers, answers, needs_of
+from tests.unit.security.api_answers import AUTHORIZATION, PATIENCE_S, TOLD, Answers, answers, needs_of
 from tests.unit.security.api_cases import CASES, Case
 from tests.unit.security.door_rig import ask, behind_the_door, grant, revoke
 
@@ -37,7 +37,7 @@ class OwnDoor:
         self._node = node
 
     async def ask(self, request: Any, version: int, who: str) -> Any:
-        return await asyncio.wait_for(ask(self._node, request, version, who), 20)
+        return await asyncio.wait_for(ask(self._node, request, version, who), PATIENCE_S)
 
     async def replace_acls(self, acls: Iterable[Acl]) -> None:
         await revoke(self._node)
