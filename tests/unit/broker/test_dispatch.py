@@ -11,7 +11,7 @@ from broker.api.dispatch import DECODED_FACTOR, ELEMENT_BYTES, REMEMBERED_BYTES,
 from protocol.codec import decode, encode_bytes
 from protocol.compile_decoder import MOST_ELEMENTS
 from protocol.errors import ProtocolError
-from protocol.framing import request_parts
+from protocol.framing import REQUESTS, RESPONSES, request_parts
 from protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -120,3 +120,8 @@ def test_every_request_has_the_client_id_it_came_with() -> None:
     for bad in (frame[:-1], frame[:-1] + b"\xff"):
         with pytest.raises(ProtocolError):
             dispatcher.read(connection, bad)
+
+
+def test_frames_of_every_api_can_be_read_and_written() -> None:
+    served = {(key, entry.request, entry.response) for key, entry in load_handlers().items()}
+    assert served == {(key, REQUESTS[key], RESPONSES[key]) for key in load_handlers()}

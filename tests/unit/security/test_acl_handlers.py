@@ -5,12 +5,27 @@ from typing import Any
 
 import pytest
 
+from broker.api.api_families import load_handlers
+from broker.api.context import ConnectionInfo
+from broker.api.dispatch import Dispatcher
 from broker.api.services import Services
 from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.acls import DescribeAclsRequest
+from protocol.framing import read_response
+from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from tests.harness.framing import request_frame
 from tests.unit.cluster.cluster_rig import with_node
-from tests.unit.security.door_rig import ALICE, HOST, allow, ask, behind_the_door, grant, revoke
+from tests.unit.security.door_rig import (
+    ALICE,
+    HOST,
+    allow,
+    ask,
+    behind_the_door,
+    creation,
+    filter_of,
+    grant,
+    revoke,
+)
 
 READ, WRITE = Operation.READ, Operation.WRITE
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
@@ -84,9 +99,6 @@ def test_filters_mean_what_they_say() -> None:
 def test_what_cannot_be_written(acl: Acl, problem: str) -> None:
     async def story(node: Services) -> None:
         good = allow(READ, TOPIC, "beside")
-        from protocol.messages.acls import CreateAclsRequest
-        from tests.unit.security.door_rig import creation
-
         answer = await ask(node, CreateAclsRequest(creations=[creation(acl), creation(good)]), 3)
         assert [result.error_code for result in answer.results] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
         assert answer.results[0].error_message.startswith(problem)
@@ -106,7 +118,7 @@ def test_a_code_that_nobody_knows_ends_the_connection() -> None:
 
 def test_an_acl_is_there_once_and_goes_once() -> None:
     async def story(node: Services) -> None:
-        one, other = allow(READ, TOPIC, "t"), allow(WRITE, TOPIC, "t")
+        one, other = allow(READ, TOPIC, "t"), allow(WRITE, TOPIC, "t", pattern=PREFIXED)
         end = node.cluster.partition.end_offset
         assert await grant(node, one, one) == [0, 0]
         assert await grant(node, one, other) == [0, 0]
@@ -148,3 +160,40 @@ def test_without_an_authorizer_all_three_are_disabled() -> None:
         assert await revoke(node) == [0]
 
     with_node(story)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_every_version_over_a_connection(version: int) -> None:
+    """Frames are written and read as a client and the broker do."""
+    acls = [allow(READ, TOPIC, "t"), allow(WRITE, GROUP, "g", pattern=PREFIXED, permission=Permission.DENY)]
+
+    async def story(node: Services) -> None:
+        made = await over_the_wire(node, CreateAclsRequest(creations=[creation(acl) for acl in acls]), version)
+        assert [result.error_code for result in made.results] == [0, 0]
+        filters = [filter_of(acl) for acl in acls]
+        wanted = filters[1]
+        request = DescribeAclsRequest(
+            resource_type_filter=wanted.resource_type_filter,
+            resource_name_filter=wanted.resource_name_filter,
+            pattern_type_filter=wanted.pattern_type_filter,
+            principal_filter=wanted.principal_filter,
+            host_filter=wanted.host_filter,
+            operation=wanted.operation,
+            permission_type=wanted.permission_type,
+        )
+        (found,) = (await over_the_wire(node, request, version)).resources
+        assert (found.resource_name, found.pattern_type, found.acls[0].permission_type) == ("g", PREFIXED, 2)
+        gone = await over_the_wire(node, DeleteAclsRequest(filters=filters), version)
+        assert [result.matching_acls[0].pattern_type for result in gone.filter_results] == [LITERAL, PREFIXED]
+        assert (await over_the_wire(node, request, version)).resources == []
+
+    behind_the_door(story)
+
+
+async def over_the_wire(node: Services, request: Any, version: int) -> Any:
+    dispatcher = Dispatcher(node, load_handlers())
+    connection = ConnectionInfo(1, "PLAINTEXT", HOST, 1, principal="User:root")
+    call = dispatcher.read(connection, memoryview(request_frame(request, version, 7))[4:])
+    answer = dispatcher.run(call)
+    parts = call.encode(await answer)
+    return read_response(call.entry.api_key, version, b"".join(bytes(part) for part in parts)[4:])[1]
