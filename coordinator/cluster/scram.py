@@ -19,6 +19,7 @@ from protocol.messages.sasl import (
 )
 from protocol.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism, credential
 
+TWICE = "A user credential cannot be altered twice in the same request"
 Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
@@ -75,7 +76,7 @@ def first_users(users: ScramUsers, wanted: Iterable[FirstUser]) -> list[UserScra
 
 @dataclass(frozen=True, slots=True)
 class AlteredUser:
-    """What a request wants of one user. It happens whole or not at all."""
+    """What a request wants of one user: one thing, or nothing is done."""
 
     name: str
     alterations: tuple[Alteration, ...]
@@ -97,19 +98,16 @@ def alter(
     for user in altered:
         result = AlterUserScramCredentialsResult(user=user.name)
         try:
-            _check_once(user)
-            decided.extend([_altered(users, one) for one in user.alterations])
+            record = _altered(users, user.alterations[0])
+            if len(user.alterations) > 1:
+                raise Refused(ErrorCode.DUPLICATE_RESOURCE, TWICE)
+            decided.append(record)
         except Refused as refused:
             result.error_code, result.error_message = refused.error, refused.message
         results.append(result)
         if spent():
             break
     return results
-
-
-def _check_once(user: AlteredUser) -> None:
-    if len({one.mechanism for one in user.alterations}) < len(user.alterations):
-        raise Refused(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 
 
 def _altered(users: ScramUsers, one: Alteration) -> UserScramCredentialRecord | RemoveUserScramCredentialRecord:
@@ -132,7 +130,7 @@ def _altered(users: ScramUsers, one: Alteration) -> UserScramCredentialRecord | 
 
 def described(users: ScramUsers, name: str, times_named: int) -> DescribeUserScramCredentialsResult:
     """One user, as it is named in a request, or as it is found."""
-    result = DescribeUserScramCredentialsResult(user=name, credential_infos=[])
+    result = DescribeUserScramCredentialsResult(user=name, error_message="", credential_infos=[])
     if times_named > 1:
         result.error_code = ErrorCode.DUPLICATE_RESOURCE
         result.error_message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"

@@ -23,6 +23,8 @@ from tallystick.client.client import Client
 from tallystick.client.errors import check
 from tallystick.client.sasl import salt_and_salted
 
+Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
+
 
 @click.command()
 @click.option("--describe", is_flag=True, help="Show users, with their mechanisms and iterations.")
@@ -52,10 +54,8 @@ def users(
         return
     if not name or not (add_config or delete_config):
         raise click.UsageError("--alter needs --entity-name, and --add-config or --delete-config")
-    request = AlterUserScramCredentialsRequest(
-        deletions=_deletions(name, delete_config or ""), upsertions=_upsertions(name, add_config or "")
-    )
-    asked(bootstrap, command_config, lambda client: altered(client, request))
+    wanted: list[Alteration] = [*_deletions(name, delete_config or ""), *_upsertions(name, add_config or "")]
+    asked(bootstrap, command_config, lambda client: altered(client, wanted))
     click.echo(f"Completed updating config for user {name}.")
 
 
@@ -67,18 +67,22 @@ async def described(client: Client, name: str | None) -> list[str]:
     lines = []
     for one in answer.results:
         check(one.error_code, one.error_message)
-        shown = ", ".join(
-            f"{ScramMechanism(info.mechanism).label}=iterations={info.iterations}" for info in one.credential_infos
-        )
+        infos = sorted(one.credential_infos, key=lambda info: info.mechanism)
+        shown = ", ".join(f"{ScramMechanism(info.mechanism).label}=iterations={info.iterations}" for info in infos)
         lines.append(f"SCRAM credential configs for user-principal '{one.user}' are {shown}")
     return lines
 
 
-async def altered(client: Client, request: AlterUserScramCredentialsRequest) -> None:
-    """Raises `KafkaError` for the first that was refused."""
-    answer: AlterUserScramCredentialsResponse = await client.ask(request)
-    for one in answer.results:
-        check(one.error_code, one.error_message)
+async def altered(client: Client, wanted: list[Alteration]) -> None:
+    """One after the other: a request names a user once. Raises `KafkaError` for the first that was refused."""
+    for one in wanted:
+        request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[])
+        if isinstance(one, ScramCredentialDeletion):
+            request.deletions.append(one)
+        else:
+            request.upsertions.append(one)
+        answer: AlterUserScramCredentialsResponse = await client.ask(request)
+        check(answer.results[0].error_code, answer.results[0].error_message)
 
 
 def _deletions(name: str, written: str) -> list[ScramCredentialDeletion]:

@@ -5,6 +5,7 @@ wrong with header and frame, and how the bytes reach the broker. A last ApiVersi
 been answered. What is checked of an answer: it belongs to a request of this connection, in order, and can be read.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
@@ -98,12 +99,14 @@ def _request(key: int, version: int, correlation: int, seed: int, world: World, 
     return Sent(key, version, correlation, header + body, tuple(lies))
 
 
-def deliver(plan: Plan, bootstrap: str) -> None:
-    """Send a case and check what comes back. Raises `AssertionError` where an answer is none."""
+def deliver(plan: Plan, bootstrap: str, greet: Callable[[Link], None] = lambda link: None) -> None:
+    """Send a case and check what comes back. Raises `AssertionError` where an answer is none. `greet` goes before."""
     draw = Random(f"{plan.seed}-delivery")
     data = b"".join(_with_length(sent.frame, plan.delivery, draw) for sent in plan.requests)
     data += request_frame(wire.versions(), 0, LAST)
-    with Link(bootstrap, receive_buffer=4096 if plan.delivery == "unread" else None, seconds=WAIT_S) as link:
+    with Link(bootstrap, receive_buffer=4096 if plan.delivery == "unread" else None) as link:
+        greet(link)
+        link.socket.settimeout(WAIT_S)
         if plan.delivery in ("half", "cut"):
             link.send_if_open(data[: draw.randrange(len(data))])
             return

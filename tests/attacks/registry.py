@@ -64,7 +64,16 @@ def case(
 
 def load_cases() -> dict[str, Case]:
     """All cases; their modules enter them when they are imported."""
-    from tests.attacks.cases import connections, coordinators, fuzzing, operators, records, requests, storage  # noqa: F401
+    from tests.attacks.cases import (  # noqa: F401
+        connections,
+        coordinators,
+        fuzzing,
+        operators,
+        records,
+        requests,
+        storage,
+        strangers,
+    )
 
     return CASES
 

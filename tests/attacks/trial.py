@@ -126,8 +126,16 @@ class Trial:
     def bootstrap(self) -> str:
         return self.broker.bootstrap
 
-    def connect(self, *, receive_buffer: int | None = None, seconds: float = wire.PATIENCE_S) -> Link:
-        link = Link(self.bootstrap, receive_buffer=receive_buffer, seconds=seconds)
+    @property
+    def guarded(self) -> str:
+        """The second listener, of a case that has one."""
+        return self.bootstrap.split(",")[1]
+
+    def connect(
+        self, *, receive_buffer: int | None = None, seconds: float = wire.PATIENCE_S, guarded: bool = False
+    ) -> Link:
+        where = self.guarded if guarded else self.bootstrap
+        link = Link(where, receive_buffer=receive_buffer, seconds=seconds)
         self._links.append(link)
         return link
 
@@ -187,7 +195,9 @@ class Trial:
     def _make_broker(self, settings: dict[str, str]) -> BrokerProcess:
         if self.kafka:
             return ApacheKafka(self.folder, settings=settings, heap="1g")
+        listeners = settings.pop("listeners", "")
         options = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+        options += ["--listeners", listeners] if listeners else []
         broker = AttackedBroker(self.folder, options=options)
         broker.descriptor_limit = self.case.descriptor_limit
         if self.case.full_pipe:

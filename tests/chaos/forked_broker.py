@@ -40,7 +40,9 @@ class ForkedBroker:
         assert not self.running
         self._ready.unlink(missing_ok=True)
         wanted = self._settings | {name.replace("__", "."): value for name, value in settings.items()}
-        arguments = ["--data-dir", str(self.data), "--port", "0", "--ready-file", str(self._ready)]
+        arguments = ["--data-dir", str(self.data), "--ready-file", str(self._ready)]
+        listeners = wanted.pop("listeners", "")
+        arguments += ["--listeners", listeners] if listeners else ["--port", "0"]
         arguments += [part for name, value in wanted.items() for part in ("--set", f"{name}={value}")]
         self._process = CONTEXT.Process(target=serve, args=(arguments, faults, str(self.log)), daemon=True)
         self._process.start()

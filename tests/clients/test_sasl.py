@@ -49,7 +49,17 @@ class AsyncTokens(AioTokens):
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    folder = tmp_path_factory.mktemp("sasl")
+    yield from started(tmp_path_factory.mktemp("sasl"), {})
+
+
+@pytest.fixture(scope="module")
+def of_short_sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    """Not all clients authenticate again; those are disconnected."""
+    settings = {"listener.name.secure.connections.max.reauth.ms": "1500"}
+    yield from started(tmp_path_factory.mktemp("sessions"), settings)
+
+
+def started(folder: Path, more: dict[str, str]) -> Iterator[SecureBroker]:
     keys = folder / "keys.json"
     keys.write_text(json.dumps({"keys": [{**KEY.as_dict(private=False), "kid": "k"}]}))
     tokens = "listener.name.secure.oauthbearer.sasl"
@@ -61,7 +71,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
             "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
         ),
         f"{tokens}.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
-        "listener.name.secure.connections.max.reauth.ms": "1500",
+        **more,
     }
     if KAFKA:
         allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys.as_uri()}"
@@ -106,9 +116,10 @@ def wait_for(what: Callable[[], Any], poll: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_confluent_kafka_in_a_session_that_ends_and_begins_anew(
-    broker: SecureBroker, topic: str, mechanism: str
+    of_short_sessions: SecureBroker, topic: str, mechanism: str
 ) -> None:
     """Records are sent for longer than a session lasts; the client authenticates again, and none is lost."""
+    broker = of_short_sessions
     errors: list[KafkaError] = []
     delivered: list[int] = []
     producer = Producer(confluent(broker, mechanism, error_cb=errors.append) | {"enable.idempotence": True})

@@ -29,13 +29,13 @@ class SecureBroker:
     def add_users(self, users: Mapping[str, str], mechanisms: Mapping[str, ScramMechanism] = SCRAM) -> None:
         """Users of SCRAM with their passwords, for each of the mechanisms."""
         admin = AdminClient({"bootstrap.servers": self.open_bootstrap})
-        wanted = [
-            UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, 4096), password.encode())
-            for name, password in users.items()
-            for mechanism in mechanisms.values()
-        ]
-        for done in admin.alter_user_scram_credentials(wanted).values():
-            done.result()
+        for mechanism in mechanisms.values():  # a request names a user once
+            wanted = [
+                UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, 4096), password.encode())
+                for name, password in users.items()
+            ]
+            for done in admin.alter_user_scram_credentials(wanted).values():
+                done.result()
 
 
 def plain_users(users: Mapping[str, str]) -> str:

@@ -60,7 +60,7 @@ async def sasl_authenticate(
     """
     connection = context.connection
     gate = connection.gate
-    if gate is None:
+    if gate is None or gate.is_known:
         return SaslAuthenticateResponse(
             error_code=ErrorCode.ILLEGAL_SASL_STATE,
             error_message="SaslAuthenticate request received after successful authentication",

@@ -40,7 +40,7 @@ async def describe_user_scram_credentials(
     users, time_slice = services.cluster.image.scram_users, services.environment.time_slice()
     times_named = Counter(one.name for one in request.users or ()) or Counter(users.names())
     results = await time_slice.each(lambda name: described(users, name, times_named[name]), list(times_named))
-    return DescribeUserScramCredentialsResponse(results=results)
+    return DescribeUserScramCredentialsResponse(error_message="", results=results)
 
 
 @handles(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, versions=range(0, 1), guard=ALTER_USERS)
@@ -49,8 +49,8 @@ async def alter_user_scram_credentials(
 ) -> AlterUserScramCredentialsResponse:
     """Make, change and remove credentials of users. Answered when that is durable; it holds for the next connection.
 
-    The client salts the password and iterates (KIP-554), the broker never sees it. Each user changes whole or not at
-    all.
+    The client salts the password and iterates (KIP-554), the broker never sees it. Each user stands for itself, and is
+    named once: two mechanisms are two requests.
     """
     altered = by_user((*request.deletions, *request.upsertions))
     if len(request.deletions) + len(request.upsertions) > MOST_RECORDS_PER_REQUEST:

@@ -188,6 +188,7 @@ def test_a_session_that_has_ended_closes_the_connection_with_the_next_request() 
         await caller.handshake()
         assert (await caller.say(RIGHT)).session_lifetime_ms == 1
         assert caller.connection.info.gate is not None
+        assert (await caller.say(RIGHT)).error_code == ErrorCode.ILLEGAL_SASL_STATE  # without a handshake
         caller.now_ms = 5000
         assert (await caller.handshake()).error_code == 0
         assert (await caller.say(RIGHT, 1)).session_lifetime_ms == 1
