@@ -20,7 +20,6 @@ from protocol.messages.topics import (
 
 CREATE_STRICT_SINCE, DELETE_STRICT_SINCE, GROW_STRICT_SINCE = 6, 5, 3
 """The versions whose clients know THROTTLING_QUOTA_EXCEEDED. Those of others are let through, and silenced."""
-_MESSAGE = "The throttling quota has been exceeded."
 
 T = TypeVar("T", CreatableTopic, DeleteTopicState, CreatePartitionsTopic)
 
@@ -42,10 +41,7 @@ async def creations_within_quota(
     names = {topic.name for topic in refused}
     return [topic for topic in topics if topic.name not in names], [
         CreatableTopicResult(
-            name=topic.name,
-            error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-            error_message=_MESSAGE,
-            configs=[],
+            name=topic.name, error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message=None, configs=[]
         )
         for topic in refused
     ]
@@ -61,9 +57,7 @@ async def growths_within_quota(
     refused = await _refused(services, context, planned, services.topics.rules(), partitions_added, strict=strict)
     names = {topic.name for topic in refused}
     return [topic for topic in topics if topic.name not in names], [
-        CreatePartitionsTopicResult(
-            name=topic.name, error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message=_MESSAGE
-        )
+        CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         for topic in refused
     ]
 
@@ -90,7 +84,6 @@ def _not_deleted(image: ClusterImage, state: DeleteTopicState) -> DeletableTopic
         name=state.name if topic is None else topic.name,
         topic_id=state.topic_id if topic is None else topic.topic_id,
         error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-        error_message=_MESSAGE,
     )
 
 

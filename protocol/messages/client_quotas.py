@@ -38,7 +38,7 @@ class DescribedQuotas:
 class DescribeClientQuotasResponse:
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
-    error_message: String | None = field(nullable_since=0, default=None)
+    error_message: String | None = field(nullable_since=0, default="")
     entries: list[DescribedQuotas] | None = field(nullable_since=0)
 
 
