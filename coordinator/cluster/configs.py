@@ -26,6 +26,7 @@ from coordinator.cluster.keys.config_keys import (
 )
 from coordinator.cluster.keys.config_types import ConfigKey, ConfigType, InvalidConfig, Scope, render
 from coordinator.cluster.keys.limit_keys import PER_ADDRESS, canonical_address, connections_by_address
+from coordinator.cluster.keys.listener_keys import LISTENER_PREFIX
 from coordinator.cluster.keys.tls_keys import ONLY_OF_A_LISTENER
 from coordinator.cluster.records import ConfigRecord
 from coordinator.cluster.topic_rules import Refused
@@ -247,7 +248,7 @@ def _check_broker_values(named: Mapping[str, str | None], before: Mapping[str, s
         if value is None:
             continue
         key = broker_key(name)
-        if key is None and is_ignored(name):
+        if key is None and is_ignored(name) and not name.startswith(LISTENER_PREFIX):
             continue
         if key is None:
             # Kafka stores it silently, for plug-ins. Here nothing could ever read it: a typing error, most likely.

@@ -137,3 +137,24 @@ def test_a_resource_named_twice_is_refused_twice() -> None:
     resource = AlteredResource(TOPIC, "t", (Alteration("retention.ms", "9"),))
     results = rig.ask(lambda machine, ticket: machine.alter_configs(ticket, [resource, resource], rig.rules))
     assert [result.error for result in results] == [42, 42] and configs(rig) == {"retention.ms": "5"}
+
+
+PATH = "ssl.keystore.location"
+OF_LISTENERS = [
+    ("1", f"listener.name.secure.{PATH}", 0, None),
+    ("", f"listener.name.secure.{PATH}", 42, "Cannot update these configs at default cluster level"),
+    ("1", PATH, 42, "These security configs can be dynamically updated only per-listener using the listener prefix"),
+    ("", PATH, 42, "These security configs can be dynamically updated only per-listener using the listener prefix"),
+    ("1", "listener.name.secure.ssl.principal.mapping.rules", 42, "Cannot update these configs dynamically"),
+    ("1", "listener.name.secure.ssl.nonsense", 40, "Unknown broker config name"),
+    ("1", "listener.name.secure.log.dirs", 40, "Unknown broker config name"),
+]
+
+
+@pytest.mark.parametrize(("broker", "name", "code", "sentence"), OF_LISTENERS)
+def test_settings_of_one_listener(broker: str, name: str, code: int, sentence: str | None) -> None:
+    rig = ClusterRig()
+    error, message = alter(rig, BROKER, broker, (name, SET, "/keys.p12"))
+    assert error == code
+    assert message is None if sentence is None else sentence in str(message)
+    assert rig.machine.image.broker_configs.get(broker, {}) == ({} if code else {name: "/keys.p12"})
