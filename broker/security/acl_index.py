@@ -16,7 +16,7 @@ from protocol.acls import ANYBODY, WILDCARD, Acl, Operation, PatternType, Permis
 MOST_REMEMBERED = 20_000
 """Answers, and views. Clients choose what names they ask for and what hosts they come from."""
 LONGEST_REMEMBERED = 256
-"""Characters of a name whose answer is remembered; topics have 249."""
+"""Characters of a name, or of a principal, that something is remembered of; topics have 249."""
 
 IMPLIED_BY: dict[int, tuple[int, ...]] = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
@@ -140,7 +140,7 @@ class AclIndex:
             known = self._decide(self._view(principal, host, operation, resource_type), resource_type, name)
             if len(self._answers) >= MOST_REMEMBERED:
                 self._answers.clear()
-            if len(name) <= LONGEST_REMEMBERED:
+            if len(name) <= LONGEST_REMEMBERED and len(principal) <= LONGEST_REMEMBERED:
                 self._answers[asked] = known
         return known
 
@@ -176,6 +176,8 @@ class AclIndex:
     def _view(self, principal: str, host: str, operation: int, resource_type: int) -> _View:
         asked = (principal, host, operation, resource_type)
         view = self._views.get(asked)
+        if view is None and len(principal) > LONGEST_REMEMBERED:
+            return self._look(*asked)
         if view is None:
             if len(self._views) >= MOST_REMEMBERED:
                 self._views.clear()

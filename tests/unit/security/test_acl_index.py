@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.security import acl_index
+from broker.security.acl_index import AclIndex
 from broker.security.authorizer import Authorizer
 from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
 from tests.unit.security.acl_model import AclModel
@@ -55,6 +57,24 @@ def test_every_answer_is_that_of_the_model(taken: list[object], allow_if_none: b
                 assert authorizer.may(*question) == model.may(*question), question
         asked = (principal, host, Operation.WRITE, ResourceType.TOPIC)
         assert authorizer.may_with_some(*asked) == model.may_with_some(*asked), asked
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acl_index, "MOST_REMEMBERED", 100)
+    index = AclIndex()
+    index.add(Acl(ResourceType.TOPIC, "t", PatternType.PREFIXED, "User:*", "*", Operation.WRITE, Permission.ALLOW))
+
+    def held() -> int:
+        return len(index._answers) + len(index._views)
+
+    for number in range(1000):
+        assert index.decide(f"User:{number}", f"10.0.0.{number}", Operation.WRITE, ResourceType.TOPIC, "t").allowed
+        assert index.decide("User:one", "10.0.0.1", Operation.WRITE, ResourceType.TOPIC, f"t{number}").allowed
+        assert held() <= 200
+    before = held()
+    assert index.decide("User:one", "10.0.0.1", Operation.WRITE, ResourceType.TOPIC, "t" * 1000).allowed
+    assert index.decide("User:" + "x" * 1000, "10.0.0.1", Operation.WRITE, ResourceType.TOPIC, "t").allowed
+    assert held() <= before
 
 
 @pytest.mark.parametrize("written", ["::1", "0:0:0:0:0:0:0:1", "0000::0001"])
