@@ -1,14 +1,12 @@
 """What each API answers whom: nobody's friend, who has wrong rights, who has one of the right ones, who has all.
 
 Played to a node of ours and to a real Apache Kafka, whose answers stand in `kafka_answers.json`
-(`python -m tests.unit.security.api_answers` asks it anew). Of an answer counts what permissions decide: error codes,
+(`kafka_door` asks it anew). Of an answer counts what permissions decide: error codes,
 which names are in it, and what is said to be allowed.
 """
 
 import asyncio
 import json
-import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,10 +15,8 @@ from broker.api.api_families import load_handlers
 from broker.api.permissions.need import Need
 from protocol.acls import CLUSTER_NAME, OPERATIONS, Acl, Operation, PatternType, Permission, ResourceType
 from protocol.errors import ErrorCode
-from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
 from protocol.messages.groups import FindCoordinatorRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
@@ -28,11 +24,9 @@ from protocol.messages.transactions import (
     InitProducerIdRequest,
 )
 from protocol.schema import fields_of
-from tallystick.client.connection import Connection
-from tests.harness.apache_kafka import ApacheKafka
 from tests.unit.security.api_cases import CASES, Case
 from tests.unit.security.api_requests import committing
-from tests.unit.security.door_rig import ALICE, EVERYTHING, ROOT, creation
+from tests.unit.security.door_rig import ALICE, ROOT
 
 RECORDED = Path(__file__).with_name("kafka_answers.json")
 NAMES = ("name", "topic", "group_id", "transactional_id", "key", "resource_name", "user")
@@ -49,7 +43,7 @@ IMPLY = {
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
 
-TRIES, PATIENCE_S = 1000, 20
+TRIES = 1000
 Answers = dict[str, dict[str, Any]]
 """Case → what the asker has → what counts of the answer."""
 
@@ -164,57 +158,3 @@ async def _until_good(door: Door, request: Any, version: int, part: Callable[[An
             return found
         await asyncio.sleep(0.02)
     raise AssertionError(f"{request} is answered {found}")
-
-
-class KafkaDoor:
-    """A real Apache Kafka with StandardAuthorizer and users that say their names with SASL PLAIN."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._connections: dict[str, Connection] = {}
-
-    async def ask(self, request: Any, version: int, who: str) -> Any:
-        connection = self._connections.get(who)
-        if connection is None:
-            connection = await Connection.connect("127.0.0.1", self._port, negotiate=False)
-            await connection.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-            user = who.removeprefix("User:")
-            done = await connection.ask(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0secret".encode()), 2)
-            assert not done.error_code, done.error_message
-            self._connections[who] = connection
-        return await asyncio.wait_for(connection.ask(request, version), PATIENCE_S)
-
-    async def replace_acls(self, acls: Iterable[Acl]) -> None:
-        await self.ask(DeleteAclsRequest(filters=[EVERYTHING]), 3, ROOT)
-        await self.ask(CreateAclsRequest(creations=[creation(acl) for acl in acls]), 3, ROOT)
-
-
-USERS = "".join(f' user_{name}="secret"' for name in ("root", "alice", "admin"))
-KAFKA = {
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
-    "sasl.enabled.mechanisms": "PLAIN",
-    "sasl.mechanism.inter.broker.protocol": "PLAIN",
-    "listener.name.plaintext.plain.sasl.jaas.config": (
-        f'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="secret"{USERS};'
-    ),
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:root;User:admin;User:ANONYMOUS",
-}
-
-
-def ask_kafka() -> Answers:
-    with tempfile.TemporaryDirectory() as folder:
-        kafka = ApacheKafka(Path(folder), settings=KAFKA, heap="512m")
-        kafka.start()
-        try:
-            # Who has said who it is does not say it again.
-            others = [case for case in CASES if not case.name.startswith("Sasl")]
-            return asyncio.run(answers(KafkaDoor(kafka.port), others))
-        finally:
-            kafka.kill()
-
-
-if __name__ == "__main__":
-    heard = ask_kafka()
-    RECORDED.write_text(json.dumps(heard, indent=1, sort_keys=True) + "\n")
-    sys.exit(0)

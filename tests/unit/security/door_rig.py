@@ -1,5 +1,6 @@
 """A node with an authorizer, and requests to it by name of who asks, through the dispatcher."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from tests.unit.cluster.cluster_rig import with_node
 
 T = TypeVar("T")
 ROOT, ALICE, HOST = "User:root", "User:alice", "10.0.0.1"
+PATIENCE_S = 20
 AUTHORIZER = {"authorizer.class.name": "StandardAuthorizer", "super.users": ROOT}
 
 EVERYTHING = DeleteAclsFilter(
@@ -100,3 +102,18 @@ def filter_of(acl: Acl) -> DeleteAclsFilter:
         operation=acl.operation,
         permission_type=acl.permission,
     )
+
+
+class OwnDoor:
+    """A node of ours, as `api_answers` asks a broker."""
+
+    def __init__(self, node: Services, host: str = HOST) -> None:
+        self._node = node
+        self._host = host
+
+    async def ask(self, request: Any, version: int, who: str) -> Any:
+        return await asyncio.wait_for(ask(self._node, request, version, who, host=self._host), PATIENCE_S)
+
+    async def replace_acls(self, acls: Iterable[Acl]) -> None:
+        await revoke(self._node)
+        assert not any(await grant(self._node, *acls))

@@ -2,19 +2,16 @@
 Kafka answers.
 """
 
-import asyncio
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pytest
 
 from broker.api.api_families import load_handlers
 from broker.api.permissions.need import Need, Permissions
-from broker.api.services import Services
-from protocol.acls import Acl, Operation, ResourceType
-from tests.unit.security.api_answers import AUTHORIZATION, PATIENCE_S, TOLD, Answers, answers, needs_of
+from protocol.acls import Operation, ResourceType
+from tests.unit.security.api_answers import AUTHORIZATION, TOLD, Answers, answers, needs_of
 from tests.unit.security.api_cases import CASES, Case
-from tests.unit.security.door_rig import ask, behind_the_door, grant, revoke
+from tests.unit.security.door_rig import OwnDoor, behind_the_door
 
 DENIED = {error.name for error in AUTHORIZATION}
 NOT_ASKED = "CreateTopics twice"
@@ -28,20 +25,6 @@ class Heard(NamedTuple):
 
     answers: Answers
     questions: dict[str, set[Question]]
-
-
-class OwnDoor:
-    """A node of ours."""
-
-    def __init__(self, node: Services) -> None:
-        self._node = node
-
-    async def ask(self, request: Any, version: int, who: str) -> Any:
-        return await asyncio.wait_for(ask(self._node, request, version, who), PATIENCE_S)
-
-    async def replace_acls(self, acls: Iterable[Acl]) -> None:
-        await revoke(self._node)
-        assert not any(await grant(self._node, *acls))
 
 
 @pytest.fixture(scope="module")
