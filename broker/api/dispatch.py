@@ -126,9 +126,10 @@ class Dispatcher:
 
     def read(self, connection: ConnectionInfo, frame: Buffer) -> Call:
         """Decode a request. Raises `ProtocolError`, or `UnsupportedApiVersions`."""
-        gate = connection.gate
-        if gate is not None and gate.expects_token:
-            return TokenCall(self._entries[SASL_AUTHENTICATE][0], connection, frame)
+        if (gate := connection.gate) is not None:
+            if gate.expects_token:
+                return TokenCall(self._entries[SASL_AUTHENTICATE][0], connection, frame)
+            gate.admit(int.from_bytes(frame[:2]))
         if len(frame) < _FIXED.size:
             raise ProtocolError(f"a request of {len(frame)} bytes is shorter than its header")
         key, version, correlation_id, client_id_length = _FIXED.unpack_from(frame)
@@ -136,8 +137,6 @@ class Dispatcher:
         if found is None:
             raise ProtocolError(f"unknown api key {key} (version {version})")
         entry, flexible_since = found
-        if gate is not None:
-            gate.admit(key)
         if version not in entry.versions:
             if key == API_VERSIONS:
                 raise UnsupportedApiVersions(_other_versions_answer(entry, correlation_id))

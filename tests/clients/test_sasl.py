@@ -19,8 +19,15 @@ from joserfc.jwk import RSAKey
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from protocol.messages.metadata import MetadataRequest
+from tallystick.client.client import TRANSACTION, Client
+from tallystick.client.connection import Security
+from tallystick.client.errors import ConnectionLost
+from tallystick.client.sasl import Credentials
 from tests.harness.broker import KAFKA
+from tests.harness.confluent import make_topic, read_all, values_of
 from tests.harness.secure_broker import MODULES, SCRAM, SecureBroker, sasl_settings, secure_broker
+from tests.harness.transactional import TransactionalProducer
 
 PASSWORDS = {"ute": "ute's, secret=1", "uwe": "uwe-secret"}
 MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER")
@@ -302,3 +309,35 @@ def test_a_password_that_is_not_on_the_command_line_is_asked_for(broker: SecureB
     assert done.returncode == 1 and "Too few iterations" in done.stderr
     for wrong in (["--add-config", "nonsense"], ["--delete-config", "SCRAM-SHA-1"], []):
         assert command(*where, "--alter", *wrong).returncode == 2
+
+
+def test_a_session_that_ends_in_the_middle_of_a_transaction(of_short_sessions: SecureBroker, topic: str) -> None:
+    """The connection is closed with the next request. The transaction stays open, and is committed from another one."""
+    make_topic(of_short_sessions.open_bootstrap, topic)
+    security = Security(credentials=Credentials("SCRAM-SHA-256", "ute", PASSWORDS["ute"]))
+
+    async def story() -> None:
+        client = await Client.connect(of_short_sessions.bootstrap, security=security)
+        producer = TransactionalProducer(client, topic)
+        # A session may end before as well: then it is tried anew.
+        while True:
+            try:
+                await producer.init()
+                producer.begin()
+                await producer.produce(topic, 0, [b"one"])
+                break
+            except ConnectionLost:
+                continue
+        connection = await client.coordinator(topic, TRANSACTION)
+        with pytest.raises(ConnectionLost):
+            while True:  # until the session ends
+                await connection.ask(MetadataRequest(topics=[]), 9)
+                await asyncio.sleep(0.05)
+        client.hang_up()
+        producer.client = await Client.connect(of_short_sessions.bootstrap, security=security)
+        assert (await producer.commit()).error_code == 0
+        await producer.client.close()
+
+    asyncio.run(story())
+    found = wait_for(lambda: values_of(read_all(of_short_sessions.open_bootstrap, topic)) or None, lambda: None)
+    assert found == [b"one"]

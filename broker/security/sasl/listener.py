@@ -129,6 +129,12 @@ class SaslListener:
                 raise ConfigError(
                     f"sasl.enabled.mechanisms: {where} cannot speak {mechanism}; it can speak {', '.join(SERVED)}."
                 )
+        idle_ms = self._config.get_int("connections.max.idle.ms")
+        if 0 <= idle_ms <= self.failure_delay_ms:
+            raise ConfigError(
+                f"connection.failed.authentication.delay.ms: {where} would close connections as idle "
+                "(connections.max.idle.ms) before they are answered."
+            )
         if PLAIN in self.enabled:
             text = self._said("sasl.jaas.config", PLAIN)
             if not isinstance(text, str) or read_jaas(text).name != PLAIN_MODULE:

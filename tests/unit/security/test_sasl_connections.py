@@ -242,6 +242,7 @@ def test_users_of_plain_change_while_the_broker_runs() -> None:
         ({"sasl.enabled.mechanisms": ""}, "would let nobody in"),
         ({"sasl.enabled.mechanisms": "GSSAPI"}, "cannot speak GSSAPI"),
         ({"sasl.enabled.mechanisms": "plain"}, "cannot speak plain"),
+        ({"connection.failed.authentication.delay.ms": "600000"}, "before they are answered"),
         ({"listener.name.outside.plain.sasl.jaas.config": f"{PLAIN_MODULE}.Other required;"}, "PLAIN needs its users"),
         ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "jwks.endpoint.url is not set"),
         (
