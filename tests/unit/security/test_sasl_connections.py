@@ -20,7 +20,13 @@ from broker.security.sasl.listener import PLAIN_MODULE, UNSECURED_VALIDATOR, sas
 from coordinator.cluster.keys.config_types import ConfigSource
 from protocol.errors import ErrorCode
 from protocol.framing import LENGTH, read_response, request_parts
-from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
 from protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
 from protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from protocol.schema import schema_of
@@ -216,7 +222,20 @@ def test_a_connection_that_goes_away_leaves_nothing_behind() -> None:
 def test_users_of_plain_change_while_the_broker_runs() -> None:
     async def tell(node: Services) -> None:
         key = "listener.name.outside.plain.sasl.jaas.config"
-        node.config.apply_dynamic(cluster_wide={}, own={key: f'{PLAIN_MODULE} required user_uwe="x";'})
+
+        async def set_to(line: str) -> Any:
+            config = IncrementalAlterConfigsRequestAlterableConfig(name=key, config_operation=0, value=line)
+            broker = IncrementalAlterConfigsRequestAlterConfigsResource(
+                resource_type=4, resource_name="1", configs=[config]
+            )
+            (answer,) = (
+                await handle(node, IncrementalAlterConfigsRequest(resources=[broker], validate_only=False), 1)
+            ).responses
+            assert "hunter2" not in (answer.error_message or "")
+            return answer.error_code
+
+        assert await set_to(f'{PLAIN_MODULE} required user_uwe="hunter2"') == ErrorCode.INVALID_REQUEST
+        assert await set_to(f'{PLAIN_MODULE} required user_uwe="x";') == 0
         for message, error in ((RIGHT, ErrorCode.SASL_AUTHENTICATION_FAILED), (b"\0uwe\0x", 0)):
             caller = Caller(node)
             await caller.handshake()
