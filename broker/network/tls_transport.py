@@ -97,6 +97,8 @@ class TlsTransport(asyncio.Transport):
                 if not got:
                     break
                 size += got
+                if not (self._incoming.pending or self._object.pending()):  # cheaper than to be told so
+                    return size, False
             else:
                 return size, True
         except ssl.SSLWantReadError:
