@@ -3,7 +3,7 @@ come (KIP-308, KIP-402, KIP-612).
 
 Rule 1. One too many is closed at once, and does not count. (Kafka lets it wait until another one goes.)
 Rule 2. `inter.broker.listener.name`, where there is another listener, is not held to the limits of all together: one
-that was silent for longest on the others makes room. It is how an operator comes in when clients have used them up.
+that was silent for longest on the others makes room. An operator comes in that way when clients have used them up.
 Rule 3. One that comes too fast waits, unread, or is closed later, so that its client does not come again at once.
 """
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from broker.security.quotas.client_quotas import Counted
 from broker.security.quotas.rates import Rate, Windows
 
-LONGEST_WAIT_MS = 10_000
-"""Who would wait longer for its turn is turned away at once: those who wait hold a descriptor."""
+LONGEST_WAIT_MS = 5_000
+"""Who would wait longer for its turn is turned away at once: those who wait hold a descriptor, and have yet to shake
+hands."""
 
 
 class Entrance(NamedTuple):
