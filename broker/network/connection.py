@@ -62,7 +62,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._resting = False  # it takes no more requests: the broker stops, or it is muted
         self._closing = self._stopping = False
-        self._muting = Muting(self._unmute)
+        self.muting = Muting(self._unmute)
         info.mute = self.mute
 
     # ------------------------------------------------------------------ callbacks of the transport
@@ -85,7 +85,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = self.info.is_lost = True
-        self._muting.forget()
+        self.muting.forget()
         self.info.mute = None
         self.info.gate = None
         host = self._host
@@ -336,13 +336,13 @@ class Connection(asyncio.BufferedProtocol):
     def stop_reading(self) -> None:
         """Take no more requests; those under way are answered."""
         self._stopping = self._resting = True
-        self._muting.forget()
+        self.muting.forget()
         asyncio.get_running_loop().call_soon(self._check_reading)
 
     def mute(self, milliseconds: int) -> None:
         """Take no requests for so long: the client used more than its quota (KIP-219), or came too fast. A transport
         that has just been made begins to read after this, so it is told to pause a moment later."""
-        if not (self._closing or self._stopping) and self._muting.begin(milliseconds):
+        if not (self._closing or self._stopping) and self.muting.begin(milliseconds):
             self._resting = True
             asyncio.get_running_loop().call_soon(self._check_reading)
 
@@ -357,7 +357,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         self._closing = self.info.is_lost = True
-        self._muting.forget()
+        self.muting.forget()
         if self._transport is not None:
             self._sender.flush()
             self._transport.close()
@@ -365,7 +365,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close without waiting for a client that does not read."""
         self._closing = self.info.is_lost = True
-        self._muting.forget()
+        self.muting.forget()
         if self._transport is not None:
             self._transport.abort()
 

@@ -1,11 +1,20 @@
 """The timer of a connection that is muted: at most one, for the longest of the times it was muted for.
 
 It is not served sooner when its quota is raised meanwhile. One that is muted for longer than it may be idle is closed,
-as Kafka's is.
+as Kafka's is. One that is muted for long and whose client has gone is closed sooner: nobody who reads from it would
+notice. For a few seconds it may stay, for what its client sent last without waiting for an answer (acks=0).
 """
 
 import asyncio
-from collections.abc import Callable
+import select
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from broker.api.context import ConnectionInfo
+
+LONG_S = 10.0
+GONE = getattr(select, "POLLRDHUP", 0)
+"""What tells of a client that has gone while nobody reads; not everywhere there is such a thing."""
 
 
 class Muting:
@@ -35,3 +44,31 @@ class Muting:
     def _end(self) -> None:
         self._timer = None
         self._ended()
+
+    def lasts_beyond(self, time_s: float) -> bool:
+        """Whether it is muted still at this time of its loop."""
+        return self._timer is not None and self._timer.when() > time_s
+
+
+class Muted(Protocol):
+    """A connection that may be muted."""
+
+    info: ConnectionInfo
+    muting: Muting
+
+    def expire(self, reason: str) -> None:
+        """Close it."""
+
+
+def close_those_gone(connections: Iterable[Muted]) -> None:
+    """Look once whether clients of connections that are muted for long are still there."""
+    then_s = asyncio.get_running_loop().time() + LONG_S
+    muted = {one.info.descriptor: one for one in connections if one.muting.lasts_beyond(then_s)}
+    muted.pop(-1, None)
+    if not (muted and GONE):
+        return
+    looking = select.poll()
+    for descriptor in muted:
+        looking.register(descriptor, GONE)
+    for descriptor, _ in looking.poll(0):
+        muted[descriptor].expire("its client has gone, and it was not to be read from for long")

@@ -24,6 +24,7 @@ from broker.network.connection import Connection
 from broker.network.frame_buffers import FrameBuffers
 from broker.network.handshakes import Handshake, Handshakes
 from broker.network.listeners import Bound
+from broker.network.muting import close_those_gone
 from broker.network.turns import Turns
 from broker.process.descriptor_limit import highest_for_connections
 from broker.process.eager import Finished
@@ -211,6 +212,7 @@ class Server:
             else:
                 connection.count_unsent()
         self._admission.close_excess()
+        close_those_gone(self._connections)
         self.handshakes.sweep(self.tick)
         self._may_log_refusal = True
         self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)

@@ -69,6 +69,7 @@ def load_cases() -> dict[str, Case]:
         coordinators,
         fuzzing,
         operators,
+        quotas,
         records,
         requests,
         storage,

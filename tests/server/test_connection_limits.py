@@ -1,5 +1,6 @@
 """Limits of connections over real sockets: who is turned away, and that nobody can shut themselves out."""
 
+import select
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +15,11 @@ from protocol.messages.client_quotas import (
     QuotaOperation,
 )
 from protocol.messages.metadata import ApiVersionsRequest
+from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tallystick import Broker
 from tallystick.process import BrokerProcess
+from tests.attacks.measures import descriptors
+from tests.harness.confluent import wait_until
 from tests.server.test_listeners import set_to
 from tests.server.wire import Wire
 
@@ -82,6 +86,30 @@ def test_an_address_that_connects_too_often_is_not_answered(listeners: tuple[Bro
     assert all(is_served(wire) for wire in (*wires, operator))
     for wire in (*wires, *late):
         wire.socket.close()
+
+
+@pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="this system does not tell")
+def test_a_muted_connection_whose_client_has_gone_is_closed(tmp_path: Path) -> None:
+    process = BrokerProcess(tmp_path, options=("--in-memory",)).start()
+    try:
+        broker = cast(Broker, SimpleNamespace(bootstrap=process.bootstrap))
+        operator = Wire(broker)
+        entity = [AlteredQuotaEntity(entity_type="client-id", entity_name="greedy")]
+        ops = [QuotaOperation(key="controller_mutation_rate", value=0.001)]
+        request = AlterClientQuotasRequest(entries=[QuotaAlterationEntry(entity=entity, ops=ops)], validate_only=False)
+        assert cast(Any, operator.ask(request, 1)).entries[0].error_code == 0
+        before = descriptors(process.pid)[1]
+        wire = Wire(broker)
+        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+        made: Any = wire.ask(
+            CreateTopicsRequest(topics=[topic], timeout_ms=1, validate_only=False), 5, client_id="greedy"
+        )
+        assert made.throttle_time_ms > 100_000
+        assert descriptors(process.pid)[1] == before + 1
+        wire.socket.close()
+        wait_until(lambda: descriptors(process.pid)[1] == before, "the connection closed")
+    finally:
+        process.close()
 
 
 def test_nobody_shuts_out_the_address_that_they_ask_from(listeners: tuple[Broker, Broker]) -> None:
