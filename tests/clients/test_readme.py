@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tallystick.process import BrokerProcess
 from tests.harness.proxy import free_port
 
@@ -28,11 +30,13 @@ def test_the_snippets_of_the_readme_run(bootstrap: str) -> None:
         assert done.returncode == 0, f"{snippet}\n{done.stderr}"
 
 
-def test_the_part_about_tls_runs(tmp_path: Path) -> None:
-    found = re.search(r"```sh\n(tallystick certs.*?)```.*?```py\n(.*?)```", README, re.DOTALL)
-    assert found is not None
-    here = {"certs": str(tmp_path / "certs"), "9093": str(free_port())}
-    commands, program = (re.sub("|".join(here), lambda one: here[one.group()], text) for text in found.groups())
+GUARDED = re.findall(r"```sh\n(tallystick certs.*?)```.*?```py\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.mark.parametrize(("commands", "program"), GUARDED, ids=["certificates", "passwords"])
+def test_the_parts_about_guarded_listeners_run(tmp_path: Path, commands: str, program: str) -> None:
+    here = {"certs": str(tmp_path / "certs"), "9093": str(free_port()), "9094": str(free_port())}
+    commands, program = (re.sub("|".join(here), lambda one: here[one.group()], text) for text in (commands, program))
     make, serve = (shlex.split(line) for line in commands.replace("\\\n", "").strip().splitlines())
     assert make[1] == here["certs"], "the command has the name of the folder"
     make[1] = "certs"

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tallystick.process import BrokerProcess
 from tests.harness.apache_kafka import ApacheKafka
-from tests.harness.broker import KAFKA, TEST_SETTINGS
+from tests.harness.broker import EXTERNAL, KAFKA, TEST_SETTINGS
 from tests.harness.proxy import free_port
 
 MODULES = "org.apache.kafka.common.security"
@@ -58,6 +59,8 @@ def secure_broker(
     folder: Path, settings: Mapping[str, str], protocol: str = "SASL_PLAINTEXT", *, kafka: bool = KAFKA
 ) -> SecureBroker:
     """Started; the guarded listener is called SECURE."""
+    if EXTERNAL:
+        pytest.skip("needs a broker of its own, TALLYSTICK_TEST_BOOTSTRAP names another")
     port, guarded = free_port(), free_port()
     listeners = f"PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{guarded}"
     protocols = f"PLAINTEXT:PLAINTEXT,SECURE:{protocol}"
