@@ -14,11 +14,14 @@ from protocol.messages.groups import (
     DescribeGroupsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    JoinGroupRequest,
     LeaveGroupResponse,
     ListGroupsRequest,
     ListGroupsResponse,
 )
 
+NO_PROTOCOL_SINCE = 7
+"""From here on JoinGroup can say that no protocol was chosen."""
 GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 READ = Need(Operation.READ, ResourceType.GROUP, GROUP_DENIED, "the group")
@@ -32,7 +35,16 @@ def _group_of(request: Any) -> str:
     return str(request.group_id)
 
 
-JOIN_GROUP = whole(READ, lambda request, error: join_refused(error, request.member_id), _group_of)
+def _join_group(call: Call, request: JoinGroupRequest) -> Any:
+    if call.permissions.have(READ, request.group_id):
+        return call.handled(request)
+    refused = join_refused(GROUP_DENIED, request.member_id)
+    if call.context.api_version < NO_PROTOCOL_SINCE:
+        refused.protocol_name = ""
+    return refused
+
+
+JOIN_GROUP = Guard((READ,), _join_group)
 SYNC_GROUP = whole(READ, lambda _, error: sync_refused(error), _group_of)
 HEARTBEAT = whole(READ, lambda _, error: heartbeat(error), _group_of)
 LEAVE_GROUP = whole(READ, lambda _, error: LeaveGroupResponse(error_code=error), _group_of)
