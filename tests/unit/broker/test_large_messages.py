@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from broker.api.catalogue import Deferred, Entry
+from broker.api.api_families import load_handlers
+from broker.api.catalogue import Deferred
 from broker.api.dispatch import AT_ONCE, Dispatcher
 from broker.process.time_slice import TimeSlice
 from protocol.compile_decoder import MOST_ELEMENTS
@@ -46,11 +48,11 @@ def echo(services: Any, context: Any, request: MetadataRequest) -> MetadataRespo
 
 def host(handler: Callable[..., Any] = echo) -> FakeHost:
     made = FakeHost()
-    entry = Entry(
-        METADATA, "Metadata", MetadataRequest, MetadataResponse, range(VERSION + 1), range(VERSION + 1), handler
-    )
+    entry = replace(load_handlers()[METADATA], versions=range(VERSION + 1), handler=handler)
     clock = WorkClock()
-    services: Any = SimpleNamespace(environment=SimpleNamespace(time_slice=lambda: TimeSlice(clock.now)))
+    services: Any = SimpleNamespace(
+        environment=SimpleNamespace(time_slice=lambda: TimeSlice(clock.now)), authorizer=None
+    )
     made.dispatcher = Dispatcher(services, {METADATA: entry})
     return made
 
