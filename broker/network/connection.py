@@ -60,8 +60,7 @@ class Connection(asyncio.BufferedProtocol):
         self._sender: AnswerSender
         self._due = False  # it waits for its turn
         self._reading = True
-        self._resting = False  # it takes no more requests: the broker stops, or it is muted
-        self._closing = self._stopping = False
+        self._closing = self._stopping = self._resting = False  # resting: stopping or muted, it takes no more requests
         self.muting = Muting(self._unmute)
         info.mute = self.mute
 
@@ -77,7 +76,11 @@ class Connection(asyncio.BufferedProtocol):
         self.info.sends_files = CAN_SEND_FILES and socket is not None and not encrypts
         self.info.descriptor = -1 if socket is None else socket.fileno()
         self.info.peer_host, self.info.peer_port = str(peer[0]), int(peer[1]) if len(peer) > 1 else 0
+        self._reading = False
         refusal = self._host.connection_made(self)
+        self._reading = True
+        if self._resting:  # the transport begins to read only after this
+            asyncio.get_running_loop().call_soon(self._check_reading)
         if refusal:
             self.refuse(refusal)
         elif refusal is not None:
@@ -337,14 +340,13 @@ class Connection(asyncio.BufferedProtocol):
         """Take no more requests; those under way are answered."""
         self._stopping = self._resting = True
         self.muting.forget()
-        asyncio.get_running_loop().call_soon(self._check_reading)
+        self._check_reading()
 
     def mute(self, milliseconds: int) -> None:
-        """Take no requests for so long: the client used more than its quota (KIP-219), or came too fast. A transport
-        that has just been made begins to read after this, so it is told to pause a moment later."""
+        """Take no requests for so long: the client used more than its quota (KIP-219), or came too fast."""
         if not (self._closing or self._stopping) and self.muting.begin(milliseconds):
             self._resting = True
-            asyncio.get_running_loop().call_soon(self._check_reading)
+            self._check_reading()
 
     def _unmute(self) -> None:
         self._resting = False
