@@ -237,3 +237,14 @@ def test_copiers_copy_each_message_once_when_the_broker_is_killed(
     copied = Counter(values_of(read_all(process.bootstrap, f"{name}-out")))
     assert sum(copied.values()) == len(copied) == count
     assert set(copied) == {str(number).encode() for number in range(count)}
+
+
+def test_kafka_configs_sets_quotas_and_describes_them(target: Target, tools: Tools, name: str) -> None:
+    configs = ("kafka.admin.ConfigCommand", "--bootstrap-server", target.bootstrap)
+    both = ("--entity-type", "users", "--entity-name", name, "--entity-type", "clients", "--entity-default")
+    wanted = "producer_byte_rate=1024,request_percentage=12.5,controller_mutation_rate=3"
+    tools.run(*configs, "--alter", *both, "--add-config", wanted)
+    described = tools.run(*configs, "--describe", *both)
+    assert f"Quota configs for user-principal '{name}', the default client-id are" in described
+    values = described.replace(",", " ").split()
+    assert {"producer_byte_rate=1024.0", "request_percentage=12.5", "controller_mutation_rate=3.0"} <= set(values)
