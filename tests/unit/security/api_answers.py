@@ -1,8 +1,7 @@
-"""What each API answers whom: nobody's friend, who has wrong rights, who has one of the right ones, who has all.
+"""What each API answers whom: who has no rights, who has wrong ones, who has one of the right ones, who has all.
 
-Played to a node of ours and to a real Apache Kafka, whose answers stand in `kafka_answers.json`
-(`kafka_door` asks it anew). Of an answer counts what permissions decide: error codes,
-which names are in it, and what is said to be allowed.
+Played to a node of ours; `kafka_door` plays it to a real Apache Kafka and writes its answers into `kafka_answers.json`.
+Of an answer counts what permissions decide: error codes, which names are in it, and what is said to be allowed.
 """
 
 import asyncio

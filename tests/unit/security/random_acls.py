@@ -1,5 +1,7 @@
-"""ACLs drawn by a seed, and what a broker then lets `User:alice` do: told to a node of ours and to Apache Kafka, whose
-decisions stand in `kafka_decisions.json` (written with those of `api_answers`).
+"""ACLs drawn by a seed, and what a broker then lets `User:alice` do.
+
+Told to a node of ours; `kafka_door` tells it to a real Apache Kafka and writes its decisions into
+`kafka_decisions.json`.
 """
 
 import asyncio

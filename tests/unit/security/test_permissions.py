@@ -1,6 +1,4 @@
-"""Each API asked without rights, with wrong ones, with each of the right ones, with all: as declared, and as Apache
-Kafka answers.
-"""
+"""Each API asked without rights, with wrong ones, with each of the right ones, with all: it answers as it declares."""
 
 from typing import Any, NamedTuple
 

@@ -1,0 +1,32 @@
+"""What our node answers those who may not do everything, beside what Apache Kafka 4.3.1 answered them.
+
+Skipped as long as it has not been asked: `python -m tests.unit.security.kafka_door` does that.
+"""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.security import api_answers, random_acls
+from tests.unit.security.door_rig import OwnDoor, behind_the_door
+
+RECORDED = api_answers.RECORDED.exists() and random_acls.RECORDED.exists()
+KAFKA_SAYS: dict[str, dict[str, Any]] = json.loads(api_answers.RECORDED.read_text()) if RECORDED else {}
+pytestmark = pytest.mark.skipif(not RECORDED, reason="Apache Kafka has not been asked: tests.unit.security.kafka_door")
+
+
+@pytest.fixture(scope="module")
+def heard() -> api_answers.Answers:
+    return behind_the_door(lambda node: api_answers.answers(OwnDoor(node)))
+
+
+@pytest.mark.parametrize("name", list(KAFKA_SAYS))
+def test_what_is_answered_is_what_kafka_answers(name: str, heard: api_answers.Answers) -> None:
+    for rights, said in KAFKA_SAYS[name].items():
+        assert heard[name][rights] == said, f"with {rights}"
+
+
+def test_random_acls_allow_what_kafka_allows() -> None:
+    said = json.loads(random_acls.RECORDED.read_text())
+    assert behind_the_door(lambda node: random_acls.all_decisions(OwnDoor(node, host="127.0.0.1"))) == said
