@@ -254,6 +254,11 @@ def _is_answered_for(owner: Transaction | None, entry: ProducerEntry, partition:
         return False
     if owner.state is TransactionState.ONGOING and owner.producer_epoch != entry.epoch:
         return False
+    # With the page cache, a power cut may have taken the next transaction from the coordinator's log and left its data.
+    # The marker of the decision before it does not end it (KIP-1228).
+    same_is_later = owner.client_version >= 2 and entry.epoch != LAST_EPOCH
+    if owner.state.preparing and entry.epoch + same_is_later > owner.producer_epoch:
+        return False
     return contains(owner.partitions, partition.topic, partition.topic_id, partition.index)
 
 

@@ -1,12 +1,13 @@
 """The handlers of transactions over a whole node without sockets: responses to clients of either protocol."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from broker.api.services import Services
 from broker.coordination.transaction_gate import ProduceBatch, admit_offset_commit, admit_produce
-from broker.coordination.transactions import reconcile
+from broker.coordination.transactions import _is_answered_for, reconcile
 from coordinator.machine import Marker
 from coordinator.transactions.states import TransactionState
 from protocol.errors import ErrorCode
@@ -266,6 +267,31 @@ def test_only_orphans_are_aborted_at_start(tmp_path: Any) -> None:
         assert partition.last_stable_offset == 2
         assert partitions_of(node)[0].last_stable_offset == 0
         assert await reconcile(node) == 0
+
+    in_a_node(story, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("decided_epoch", "client_version", "answers"), [(1, 2, True), (0, 2, False), (0, 0, True), (-1, 0, False)]
+)
+def test_a_decision_does_not_answer_for_the_next_transaction(
+    decided_epoch: int, client_version: int, answers: bool, tmp_path: Any
+) -> None:
+    """I50, KIP-1228: its marker would be refused where the data has its epoch, or a later one."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        await produce(node, identity, index=0)
+        partition, owner = partitions_of(node)[0], node.transactions.transaction_of("tx")
+        entry = partition.derived.producers.entry(identity.producer_id)
+        assert owner is not None and entry is not None and entry.epoch == 0
+        decided = replace(
+            owner,
+            state=TransactionState.PREPARE_COMMIT,
+            producer_epoch=decided_epoch,
+            client_version=client_version,
+        )
+        assert _is_answered_for(decided, entry, partition) == answers
 
     in_a_node(story, tmp_path)
 
