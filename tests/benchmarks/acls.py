@@ -8,7 +8,8 @@ from pathlib import Path
 
 from broker.security.authorizer import Authorizer
 from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
-from protocol.messages.acls import AclCreation, CreateAclsRequest
+from protocol.messages.acls import CreateAclsRequest
+from tallystick.client.acls import creation_of
 from tallystick.client.connection import Connection
 from tallystick.process import BrokerProcess
 from tests.benchmarks.footprint import Note
@@ -91,18 +92,7 @@ def _rate(target: Target, scale: float) -> float:
 async def _grant(port: int) -> None:
     anybody = Acl(ResourceType.TOPIC, "*", PatternType.LITERAL, "User:*", "*", Operation.ALL, Permission.ALLOW)
     connection = await Connection.connect("127.0.0.1", port)
-    creations = [
-        AclCreation(
-            resource_type=acl.resource_type,
-            resource_name=acl.resource_name,
-            resource_pattern_type=acl.pattern_type,
-            principal=acl.principal,
-            host=acl.host,
-            operation=acl.operation,
-            permission_type=acl.permission,
-        )
-        for acl in (anybody, *many_acls())
-    ]
+    creations = [creation_of(acl) for acl in (anybody, *many_acls())]
     for begin in range(0, len(creations), 1000):
         answer = await connection.ask(CreateAclsRequest(creations=creations[begin : begin + 1000]))
         assert not any(result.error_code for result in answer.results)

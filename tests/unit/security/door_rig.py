@@ -11,13 +11,13 @@ from broker.api.dispatch import Call, Dispatcher
 from broker.api.services import Services
 from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
 from protocol.messages.acls import (
-    AclCreation,
     CreateAclsRequest,
     CreateAclsResponse,
     DeleteAclsFilter,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
+from tallystick.client.acls import creation_of, filter_of
 from tests.unit.cluster.cluster_rig import with_node
 
 T = TypeVar("T")
@@ -69,20 +69,8 @@ def allow(
 
 async def grant(node: Services, *acls: Acl) -> list[int]:
     """The error codes of CreateAcls, asked by the super user."""
-    answer: CreateAclsResponse = await ask(node, CreateAclsRequest(creations=[creation(acl) for acl in acls]), 3)
+    answer: CreateAclsResponse = await ask(node, CreateAclsRequest(creations=[creation_of(acl) for acl in acls]), 3)
     return [result.error_code for result in answer.results]
-
-
-def creation(acl: Acl) -> AclCreation:
-    return AclCreation(
-        resource_type=acl.resource_type,
-        resource_name=acl.resource_name,
-        resource_pattern_type=acl.pattern_type,
-        principal=acl.principal,
-        host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission,
-    )
 
 
 async def revoke(node: Services, acls: Iterable[Acl] = ()) -> list[int]:
@@ -90,18 +78,6 @@ async def revoke(node: Services, acls: Iterable[Acl] = ()) -> list[int]:
     filters = [filter_of(acl) for acl in acls] or [EVERYTHING]
     answer: DeleteAclsResponse = await ask(node, DeleteAclsRequest(filters=filters), 3)
     return [len(result.matching_acls) for result in answer.filter_results]
-
-
-def filter_of(acl: Acl) -> DeleteAclsFilter:
-    return DeleteAclsFilter(
-        resource_type_filter=acl.resource_type,
-        resource_name_filter=acl.resource_name,
-        pattern_type_filter=acl.pattern_type,
-        principal_filter=acl.principal,
-        host_filter=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission,
-    )
 
 
 class OwnDoor:

@@ -13,11 +13,12 @@ from typing import Any
 from protocol.acls import Acl
 from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
 from protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from tallystick.client.acls import creation_of
 from tallystick.client.connection import Connection
 from tests.harness.apache_kafka import ApacheKafka
 from tests.unit.security import api_answers, random_acls
 from tests.unit.security.api_cases import CASES
-from tests.unit.security.door_rig import EVERYTHING, PATIENCE_S, ROOT, creation
+from tests.unit.security.door_rig import EVERYTHING, PATIENCE_S, ROOT
 
 
 class KafkaDoor:
@@ -40,7 +41,7 @@ class KafkaDoor:
 
     async def replace_acls(self, acls: Iterable[Acl]) -> None:
         await self.ask(DeleteAclsRequest(filters=[EVERYTHING]), 3, ROOT)
-        await self.ask(CreateAclsRequest(creations=[creation(acl) for acl in acls]), 3, ROOT)
+        await self.ask(CreateAclsRequest(creations=[creation_of(acl) for acl in acls]), 3, ROOT)
 
 
 USERS = "".join(f' user_{name}="secret"' for name in ("root", "alice", "admin"))

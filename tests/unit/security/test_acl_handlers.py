@@ -13,6 +13,7 @@ from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.framing import read_response
 from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from tallystick.client.acls import creation_of, filter_of
 from tests.harness.framing import request_frame
 from tests.unit.cluster.cluster_rig import with_node
 from tests.unit.security.door_rig import (
@@ -21,8 +22,6 @@ from tests.unit.security.door_rig import (
     allow,
     ask,
     behind_the_door,
-    creation,
-    filter_of,
     grant,
     revoke,
 )
@@ -99,7 +98,7 @@ def test_filters_mean_what_they_say() -> None:
 def test_what_cannot_be_written(acl: Acl, problem: str) -> None:
     async def story(node: Services) -> None:
         good = allow(READ, TOPIC, "beside")
-        answer = await ask(node, CreateAclsRequest(creations=[creation(acl), creation(good)]), 3)
+        answer = await ask(node, CreateAclsRequest(creations=[creation_of(acl), creation_of(good)]), 3)
         assert [result.error_code for result in answer.results] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
         assert answer.results[0].error_message.startswith(problem)
         assert await described(node) == {("beside", ALICE)}
@@ -168,7 +167,7 @@ def test_every_version_over_a_connection(version: int) -> None:
     acls = [allow(READ, TOPIC, "t"), allow(WRITE, GROUP, "g", pattern=PREFIXED, permission=Permission.DENY)]
 
     async def story(node: Services) -> None:
-        made = await over_the_wire(node, CreateAclsRequest(creations=[creation(acl) for acl in acls]), version)
+        made = await over_the_wire(node, CreateAclsRequest(creations=[creation_of(acl) for acl in acls]), version)
         assert [result.error_code for result in made.results] == [0, 0]
         filters = [filter_of(acl) for acl in acls]
         wanted = filters[1]
