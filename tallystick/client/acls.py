@@ -43,25 +43,42 @@ def filter_of(acl: Acl) -> DeleteAclsFilter:
     )
 
 
+def described_by(one: DeleteAclsFilter) -> DescribeAclsRequest:
+    """What asks which ACLs a filter means."""
+    return DescribeAclsRequest(
+        resource_type_filter=one.resource_type_filter,
+        resource_name_filter=one.resource_name_filter,
+        pattern_type_filter=one.pattern_type_filter,
+        principal_filter=one.principal_filter,
+        host_filter=one.host_filter,
+        operation=one.operation,
+        permission_type=one.permission_type,
+    )
+
+
+def acls_of(answer: DescribeAclsResponse) -> list[Acl]:
+    """What was answered. Raises `KafkaError`."""
+    check(answer.error_code, answer.error_message)
+    return [
+        Acl(
+            of.resource_type,
+            of.resource_name,
+            of.pattern_type,
+            acl.principal,
+            acl.host,
+            acl.operation,
+            acl.permission_type,
+        )
+        for of in answer.resources
+        for acl in of.acls
+    ]
+
+
 async def described(client: Client, filters: Iterable[DeleteAclsFilter]) -> list[Acl]:
     """What the filters mean, each ACL once."""
     found: dict[Acl, None] = {}
     for one in filters:
-        request = DescribeAclsRequest(
-            resource_type_filter=one.resource_type_filter,
-            resource_name_filter=one.resource_name_filter,
-            pattern_type_filter=one.pattern_type_filter,
-            principal_filter=one.principal_filter,
-            host_filter=one.host_filter,
-            operation=one.operation,
-            permission_type=one.permission_type,
-        )
-        answer: DescribeAclsResponse = await client.ask(request)
-        check(answer.error_code, answer.error_message)
-        for of in answer.resources:
-            for acl in of.acls:
-                named = of.resource_type, of.resource_name, of.pattern_type
-                found[Acl(*named, acl.principal, acl.host, acl.operation, acl.permission_type)] = None
+        found.update(dict.fromkeys(acls_of(await client.ask(described_by(one)))))
     return list(found)
 
 

@@ -69,6 +69,7 @@ class ApacheKafka(BrokerProcess):
         self._settings = DEFAULTS | dict(settings or {})
         self._features = dict(features or {})
         self._formatted = False
+        self.controller_port = 0
 
     def _command(self, ready: Path) -> list[str]:
         if not self._formatted:
@@ -78,7 +79,7 @@ class ApacheKafka(BrokerProcess):
         return [*java, logging, "-cp", self._class_path, "kafka.Kafka", str(self.folder / "server.properties")]
 
     def _format(self) -> None:
-        controller = free_port()
+        controller = self.controller_port = free_port()
         listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}"
         properties = {
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",

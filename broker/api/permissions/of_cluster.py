@@ -33,6 +33,7 @@ from protocol.messages.sasl import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
     DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
 )
 
 BROKER_LOGGER_RESOURCE = 8
@@ -77,9 +78,11 @@ DELETE_ACLS = whole_of_many(
     refused=lambda _, error: DeleteAclsFilterResult(error_code=error, error_message=CLUSTER_MESSAGE, matching_acls=[]),
     response=lambda results: DeleteAclsResponse(filter_results=results),
 )
-DESCRIBE_USERS = whole(
+DESCRIBE_USERS = whole_of_many(
     of_cluster(Operation.DESCRIBE),
-    lambda _, error: DescribeUserScramCredentialsResponse(error_code=error, error_message=CLUSTER_MESSAGE, results=[]),
+    elements=lambda request: request.users or (),
+    refused=lambda _, error: DescribeUserScramCredentialsResult(user="", error_code=error, credential_infos=[]),
+    response=lambda results: DescribeUserScramCredentialsResponse(error_code=CLUSTER_DENIED, results=results),
 )
 ALTER_USERS = whole_of_many(
     of_cluster(Operation.ALTER),
@@ -91,7 +94,7 @@ ALTER_USERS = whole_of_many(
 )
 DESCRIBE_QUOTAS = whole(
     of_cluster(Operation.DESCRIBE_CONFIGS),
-    lambda _, error: DescribeClientQuotasResponse(error_code=error, error_message=CLUSTER_MESSAGE, entries=None),
+    lambda _, error: DescribeClientQuotasResponse(error_code=error, error_message=None, entries=None),
 )
 ALTER_QUOTAS = whole_of_many(
     of_cluster(Operation.ALTER_CONFIGS),

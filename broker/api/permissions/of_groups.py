@@ -132,7 +132,7 @@ async def _find_coordinator(call: Call, request: FindCoordinatorRequest) -> Find
 
 
 MESSAGES = {
-    GROUP_DENIED: "Not authorized to access group: Group authorization failed.",
+    GROUP_DENIED: "Group authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
 FIND_COORDINATOR = Guard((FIND_GROUP, FIND_ID), _find_coordinator)

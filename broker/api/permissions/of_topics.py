@@ -49,6 +49,7 @@ CHOICE_SINCE = 4
 NAMES_UNTIL = 5
 """Until when a DeleteTopics request names topics only."""
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+MESSAGE = "Topic authorization failed."
 
 DESCRIBE = Need(Operation.DESCRIBE, ResourceType.TOPIC, DENIED, "each topic")
 CREATE = Need(Operation.CREATE, ResourceType.TOPIC, DENIED, "each topic")
@@ -91,7 +92,9 @@ DESCRIBE_PRODUCERS = each_topic(
     READ,
     TopicShape(
         TopicResponse,
-        lambda index, error: PartitionResponse(partition_index=index, error_code=error, active_producers=[]),
+        lambda index, error: PartitionResponse(
+            partition_index=index, error_code=error, error_message=MESSAGE, active_producers=[]
+        ),
         partitions="partition_indexes",
     ),
 )
@@ -116,13 +119,14 @@ async def _metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     if request.include_topic_authorized_operations:
 
         def with_operations(topic: MetadataResponseTopic) -> MetadataResponseTopic:
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_ID:
+                return topic
             told = copy(topic)  # it is that of other clients, too
             told.topic_authorized_operations = permissions.operations(ResourceType.TOPIC, topic.name or "")
             return told
 
-        response.topics = await time_slice.each(with_operations, [*response.topics, *refused])
-    else:
-        response.topics += refused
+        response.topics = await time_slice.each(with_operations, response.topics)
+    response.topics += refused
     if request.include_cluster_authorized_operations:
         allowed = permissions.have(DESCRIBE_CLUSTER)
         response.cluster_authorized_operations = permissions.operations(ResourceType.CLUSTER) if allowed else 0
@@ -246,7 +250,10 @@ async def _create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopi
             result.configs = []
         await time_slice.give_way()
     response.topics += await time_slice.each(
-        lambda topic: CreatableTopicResult(name=topic.name, error_code=DENIED, error_message=None, configs=[]), denied
+        lambda topic: CreatableTopicResult(
+            name=topic.name, error_code=DENIED, error_message="Authorization failed.", configs=[]
+        ),
+        denied,
     )
     return response
 
@@ -270,20 +277,19 @@ async def _delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopi
     def is_allowed(topic: DeleteTopicState) -> bool:
         name = topic.name
         if topic.topic_id != NO_ID:
-            known = None if name is not None else call.services.topics.by_id(topic.topic_id)
-            if known is None:  # nobody's, or a name beside it: the handler says so
+            named = None if name is not None else call.services.topics.by_id(topic.topic_id)
+            if named is None:  # nobody's, or a name beside it: the handler says so
                 return True
-            name = known.name
+            name = named.name
         if name is None:
             return True
         may_describe = permissions.have(DESCRIBE, name)
-        if may_describe and permissions.have(DELETE, name):
+        known = call.services.topics.by_name(name) if may_describe else None
+        if may_describe and (known is None or permissions.have(DELETE, name)):
             return True
-        by_name = topic.name is not None
-        told = name if by_name or may_describe else None
-        refused.append(
-            DeletableTopicResult(name=told, topic_id=NO_ID if by_name else topic.topic_id, error_code=DENIED)
-        )
+        told = name if topic.name is not None or may_describe else None
+        topic_id = topic.topic_id if known is None else known.topic_id
+        refused.append(DeletableTopicResult(name=told, topic_id=topic_id, error_code=DENIED, error_message=MESSAGE))
         return False
 
     allowed, _ = await sift(topics, is_allowed, time_slice)

@@ -6,6 +6,7 @@ Of an answer counts what permissions decide: error codes, which names are in it,
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -37,6 +38,9 @@ AUTHORIZATION = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
+NOT_ABOUT_PERMISSIONS = ("active_producers", "api_keys", "brokers", "configs", "finalized_features")
+DUMP = re.compile(r"Request Request\(.*\) needs [A-Z_]+ permission\.", re.DOTALL)
+"""Kafka tells who lacks a right of the cluster what its request looks like in its memory."""
 IMPLY = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
@@ -54,7 +58,7 @@ class Door(Protocol):
         """What this principal is answered."""
 
     async def replace_acls(self, acls: Iterable[Acl]) -> None:
-        """Take away all ACLs, and make these."""
+        """Take away all ACLs, and make these. They are in force on return."""
 
 
 def is_message(value: Any) -> bool:
@@ -71,11 +75,14 @@ def told(answer: Any) -> Any:
                 found[field.name] = ErrorCode(value).name
             elif (field.name in NAMES and value) or field.name in TOLD:
                 found[field.name] = value
-            elif isinstance(value, list) and field.name not in ("brokers", "api_keys", "configs", "active_producers"):
-                parts = [part for part in map(told, value) if part]
-                found[field.name] = sorted(parts, key=lambda part: json.dumps(part, sort_keys=True))
+            elif isinstance(value, list) and field.name not in NOT_ABOUT_PERMISSIONS:
+                parts = sorted(json.dumps(part, sort_keys=True) for part in map(told, value) if part)
+                if field.name == "partitions":  # that there are many of the same kind is not about permissions
+                    parts = sorted(set(parts))
+                found[field.name] = [json.loads(part) for part in parts]
         if found.get("error_code") in {error.name for error in AUTHORIZATION}:
-            found["message"] = getattr(answer, "error_message", None)
+            message = getattr(answer, "error_message", None)
+            found["message"] = message and DUMP.sub("Cluster authorization failed.", message)
         return found
     return None
 
@@ -115,8 +122,8 @@ def grants(case: Case) -> Iterator[tuple[str, list[Acl]]]:
 async def answers(door: Door, cases: Iterable[Case] = CASES) -> Answers:
     found: Answers = {}
     for case in cases:
-        topic_id = await _prepared(door)
         for name, acls in grants(case):
+            topic_id = await _prepared(door)
             await door.replace_acls(acls)
             answer = await door.ask(case.make(topic_id), case.version, ALICE)
             found.setdefault(case.name, {})[name] = told(answer)
@@ -128,9 +135,7 @@ async def _prepared(door: Door) -> bytes:
     the topic."""
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[])
     await door.ask(CreateTopicsRequest(topics=[topic]), 7, ROOT)
-    for kind, key in ((0, "g"), (1, "x")):
-        finding = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
-        await _until_good(door, finding, 4, lambda answer: answer.coordinators[0])
+    await find_coordinators(door, ((0, "g"), (1, "x")))
     wanted = MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False)
     described = await _until_good(door, wanted, 12, lambda answer: answer.topics[0])
     committed = committing(9, bytes(16))
@@ -147,6 +152,13 @@ async def _prepared(door: Door) -> bytes:
     )
     await door.ask(begin, 3, ROOT)
     return bytes(described.topic_id)
+
+
+async def find_coordinators(door: Door, keys: Iterable[tuple[int, str]]) -> None:
+    """Have these groups (0) and transactional ids (1) looked after by somebody."""
+    for kind, key in keys:
+        finding = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+        await _until_good(door, finding, 4, lambda answer: answer.coordinators[0])
 
 
 async def _until_good(door: Door, request: Any, version: int, part: Callable[[Any], Any]) -> Any:

@@ -10,6 +10,7 @@ from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.dispatch import Call, Dispatcher
 from broker.api.services import Services
 from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
+from protocol.framing import LENGTH, read_response, response_parts
 from protocol.messages.acls import (
     CreateAclsRequest,
     CreateAclsResponse,
@@ -17,6 +18,7 @@ from protocol.messages.acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
+from protocol.schema import schema_of
 from tallystick.client.acls import creation_of, filter_of
 from tests.unit.cluster.cluster_rig import with_node
 
@@ -88,7 +90,11 @@ class OwnDoor:
         self._host = host
 
     async def ask(self, request: Any, version: int, who: str) -> Any:
-        return await asyncio.wait_for(ask(self._node, request, version, who, host=self._host), PATIENCE_S)
+        """What of the answer comes over the wire."""
+        answer = await asyncio.wait_for(ask(self._node, request, version, who, host=self._host), PATIENCE_S)
+        api_key = schema_of(type(request)).api_key
+        frame = b"".join(response_parts(api_key, version, 1, answer))
+        return read_response(api_key, version, frame[LENGTH.size :])[1]
 
     async def replace_acls(self, acls: Iterable[Acl]) -> None:
         await revoke(self._node)

@@ -13,10 +13,11 @@ from typing import Any
 from protocol.acls import Acl
 from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
 from protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from tallystick.client.acls import creation_of
+from tallystick.client.acls import acls_of, creation_of, described_by
 from tallystick.client.connection import Connection
 from tests.harness.apache_kafka import ApacheKafka
 from tests.unit.security import api_answers, random_acls
+from tests.unit.security.api_answers import TRIES
 from tests.unit.security.api_cases import CASES
 from tests.unit.security.door_rig import EVERYTHING, PATIENCE_S, ROOT
 
@@ -24,24 +25,59 @@ from tests.unit.security.door_rig import EVERYTHING, PATIENCE_S, ROOT
 class KafkaDoor:
     """A real Apache Kafka with StandardAuthorizer and users that say their names with SASL PLAIN."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, kafka: ApacheKafka) -> None:
+        self._kafka = kafka
         self._connections: dict[str, Connection] = {}
+        self._controller: Connection | None = None
 
     async def ask(self, request: Any, version: int, who: str) -> Any:
-        connection = self._connections.get(who)
-        if connection is None:
-            connection = await Connection.connect("127.0.0.1", self._port, negotiate=False)
-            await connection.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-            user = who.removeprefix("User:")
-            done = await connection.ask(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0secret".encode()), 2)
-            assert not done.error_code, done.error_message
-            self._connections[who] = connection
-        return await asyncio.wait_for(connection.ask(request, version), PATIENCE_S)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                connection = self._connections.get(who)
+                if connection is None:
+                    connection = self._connections[who] = await self._connected(who)
+                return await connection.ask(request, version)
+        except TimeoutError:
+            raise AssertionError(f"{who} is not answered {request}\n{self._kafka.log_end()}") from None
 
     async def replace_acls(self, acls: Iterable[Acl]) -> None:
-        await self.ask(DeleteAclsRequest(filters=[EVERYTHING]), 3, ROOT)
-        await self.ask(CreateAclsRequest(creations=[creation_of(acl) for acl in acls]), 3, ROOT)
+        """Kafka answers when they are written; broker and controller apply them later, each for itself."""
+        wanted = list(acls)
+        deleted = await self.ask(DeleteAclsRequest(filters=[EVERYTHING]), 3, ROOT)
+        assert not any(result.error_code for result in deleted.filter_results)
+        made = await self.ask(CreateAclsRequest(creations=[creation_of(acl) for acl in wanted]), 3, ROOT)
+        assert not any(result.error_code for result in made.results)
+        for of_the_broker in (True, False):
+            for _ in range(TRIES):
+                if await self._acls(of_the_broker=of_the_broker) == set(wanted):
+                    break
+                await asyncio.sleep(0.005)
+            else:
+                raise AssertionError(f"these ACLs do not come into force: {wanted}")
+
+    async def close(self) -> None:
+        """Connections end before their event loop does."""
+        for connection in (*self._connections.values(), self._controller):
+            if connection is not None:
+                await connection.close()
+
+    async def _connected(self, who: str) -> Connection:
+        connection = await Connection.connect("127.0.0.1", self._kafka.port, negotiate=False)
+        await connection.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        user = who.removeprefix("User:")
+        done = await connection.ask(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0secret".encode()), 2)
+        assert not done.error_code, done.error_message
+        return connection
+
+    async def _acls(self, *, of_the_broker: bool) -> set[Acl]:
+        """Those that are in force."""
+        request = described_by(EVERYTHING)
+        if of_the_broker:
+            return set(acls_of(await self.ask(request, 3, ROOT)))
+        async with asyncio.timeout(PATIENCE_S):
+            if self._controller is None:
+                self._controller = await Connection.connect("127.0.0.1", self._kafka.controller_port, negotiate=False)
+            return set(acls_of(await self._controller.ask(request, 3)))
 
 
 USERS = "".join(f' user_{name}="secret"' for name in ("root", "alice", "admin"))
@@ -58,17 +94,24 @@ KAFKA = {
 
 
 def main() -> None:
-    # Who has said who it is does not say it again.
-    cases = [case for case in CASES if not case.name.startswith("Sasl")]
     with tempfile.TemporaryDirectory() as folder:
         kafka = ApacheKafka(Path(folder), settings=KAFKA, heap="512m")
         kafka.start()
         try:
-            heard = asyncio.run(api_answers.answers(KafkaDoor(kafka.port), cases))
-            _write(api_answers.RECORDED, heard)
-            _write(random_acls.RECORDED, asyncio.run(random_acls.all_decisions(KafkaDoor(kafka.port))))
+            asyncio.run(_ask_everything(kafka))
         finally:
             kafka.kill()
+
+
+async def _ask_everything(kafka: ApacheKafka) -> None:
+    # Who has said who it is does not say it again.
+    cases = [case for case in CASES if not case.name.startswith("Sasl")]
+    door = KafkaDoor(kafka)
+    try:
+        _write(api_answers.RECORDED, await api_answers.answers(door, cases))
+        _write(random_acls.RECORDED, await random_acls.all_decisions(door))
+    finally:
+        await door.close()
 
 
 def _write(path: Path, heard: dict[str, Any]) -> None:

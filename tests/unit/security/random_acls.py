@@ -14,7 +14,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroupsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.transactions import InitProducerIdRequest
-from tests.unit.security.api_answers import Door
+from tests.unit.security.api_answers import Door, find_coordinators
 from tests.unit.security.door_rig import ALICE
 
 RECORDED = Path(__file__).with_name("kafka_decisions.json")
@@ -66,4 +66,5 @@ async def decisions(door: Door, seed: int) -> dict[str, Any]:
 
 
 async def all_decisions(door: Door) -> dict[str, Any]:
+    await find_coordinators(door, ((0, name) for name in NAMES))
     return {str(seed): await decisions(door, seed) for seed in SEEDS}
