@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import json
 import subprocess
 import sys
 import time
@@ -14,8 +13,6 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as AioTokens
 from confluent_kafka import Consumer, KafkaError, Producer
-from joserfc import jws
-from joserfc.jwk import RSAKey
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
@@ -24,34 +21,28 @@ from tallystick.client.client import TRANSACTION, Client
 from tallystick.client.connection import Security
 from tallystick.client.errors import ConnectionLost
 from tallystick.client.sasl import Credentials
-from tests.harness.broker import KAFKA
 from tests.harness.confluent import make_topic, read_all, values_of
 from tests.harness.secure_broker import MODULES, SCRAM, SecureBroker, sasl_settings, secure_broker
+from tests.harness.token_issuer import TokenIssuer
 from tests.harness.transactional import TransactionalProducer
 
 PASSWORDS = {"ute": "ute's, secret=1", "uwe": "uwe-secret"}
 MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER")
-KEY = RSAKey.generate_key(2048)
+ISSUER = TokenIssuer()
 PATIENCE_S = 30
 _numbers = itertools.count()
-
-
-def token(name: str, lasts_s: int = 600) -> str:
-    now = int(time.time())
-    claims = {"sub": name, "iat": now, "exp": now + lasts_s, "aud": "kafka", "iss": "tests"}
-    return jws.serialize_compact({"alg": "RS256", "kid": "k"}, json.dumps(claims), KEY)
 
 
 class Tokens(AbstractTokenProvider):
     """For kafka-python."""
 
     def token(self) -> str:
-        return token("ute")
+        return ISSUER.token("ute")
 
 
 class AsyncTokens(AioTokens):
     async def token(self) -> str:
-        return token("ute")
+        return ISSUER.token("ute")
 
 
 @pytest.fixture(scope="module")
@@ -67,22 +58,7 @@ def of_short_sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secu
 
 
 def started(folder: Path, more: dict[str, str]) -> Iterator[SecureBroker]:
-    keys = folder / "keys.json"
-    keys.write_text(json.dumps({"keys": [{**KEY.as_dict(private=False), "kid": "k"}]}))
-    tokens = "listener.name.secure.oauthbearer.sasl"
-    settings = sasl_settings(PASSWORDS, "OAUTHBEARER") | {
-        f"{tokens}.oauthbearer.jwks.endpoint.url": keys.as_uri(),
-        f"{tokens}.oauthbearer.expected.audience": "kafka",
-        f"{tokens}.oauthbearer.expected.issuer": "tests",
-        f"{tokens}.server.callback.handler.class": (
-            "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
-        ),
-        f"{tokens}.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
-        **more,
-    }
-    if KAFKA:
-        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys.as_uri()}"
-        pytest.MonkeyPatch().setenv("JAVA_TOOL_OPTIONS", allowed)
+    settings = sasl_settings(PASSWORDS, "OAUTHBEARER") | ISSUER.settings(folder) | more
     made = secure_broker(folder / "broker", settings)
     made.add_users(PASSWORDS)
     yield made
@@ -105,7 +81,7 @@ def confluent(broker: SecureBroker, mechanism: str, password: str | None = None,
         "log_level": 0,
     }
     if mechanism == "OAUTHBEARER":
-        settings["oauth_cb"] = lambda _: (token("ute"), time.time() + 600)
+        settings["oauth_cb"] = lambda _: (ISSUER.token("ute"), time.time() + 600)
     else:
         settings |= {"sasl.username": "ute", "sasl.password": password or PASSWORDS["ute"]}
     return settings | more
@@ -241,11 +217,8 @@ def test_aiokafka_with_a_wrong_password(broker: SecureBroker, mechanism: str) ->
     asyncio.run(story())
 
 
-def test_a_token_of_another_issuer_lets_nobody_in(broker: SecureBroker, topic: str, tmp_path: Path) -> None:
-    other = RSAKey.generate_key(2048)
-    now = int(time.time())
-    claims = {"sub": "ute", "iat": now, "exp": now + 600, "aud": "kafka", "iss": "tests"}
-    forged = jws.serialize_compact({"alg": "RS256", "kid": "k"}, json.dumps(claims), other)
+def test_a_token_of_another_issuer_lets_nobody_in(broker: SecureBroker, topic: str) -> None:
+    forged = TokenIssuer().token("ute")
     errors: list[KafkaError] = []
     settings = confluent(broker, "OAUTHBEARER", error_cb=errors.append)
     producer = Producer(settings | {"oauth_cb": lambda _: (forged, time.time() + 600)})

@@ -1,4 +1,4 @@
-"""Real clients over TLS: with certificates of their own and without, also with a password on top."""
+"""Real clients over TLS: with certificates of their own and without. (Passwords on top: `test_least_rights`.)"""
 
 import asyncio
 import itertools
@@ -13,12 +13,10 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from tests.harness.certificates import Certificates
 from tests.harness.confluent import wait_until
-from tests.harness.secure_broker import SCRAM, SecureBroker, sasl_settings, secure_broker
+from tests.harness.secure_broker import SecureBroker, secure_broker
 
 SECONDS = 30.0
-PASSWORDS = {"ute": "ute-secret"}
-SSL_WAYS = ("SSL", "SSL with a certificate")
-SASL_WAYS = ("PLAIN", *SCRAM)
+WAYS = ("SSL", "SSL with a certificate")
 _numbers = itertools.count()
 
 
@@ -30,49 +28,39 @@ class Place:
     certificates: Certificates
 
 
-def _place(folder: Any, protocol: str, client_auth: str, more: dict[str, str]) -> Place:
+def _place(folder: Any, client_auth: str) -> Place:
     certificates = Certificates(folder / "certificates")
     certificates.issue("alice")
     certificates.issue("late", ended=True)
     prefix = "listener.name.secure."
     settings = certificates.settings(client_auth=client_auth, prefix=prefix)
     settings[f"{prefix}ssl.principal.mapping.rules"] = "RULE:^CN=([a-z]*),.*$/$1/,DEFAULT"
-    return Place(secure_broker(folder / "broker", settings | more, protocol), certificates)
+    return Place(secure_broker(folder / "broker", settings, "SSL"), certificates)
 
 
 @pytest.fixture(scope="module")
 def requested(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    place = _place(tmp_path_factory.mktemp("requested"), "SSL", "requested", {})
+    place = _place(tmp_path_factory.mktemp("requested"), "requested")
     yield place
     place.broker.process.close()
 
 
 @pytest.fixture(scope="module")
 def required(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    place = _place(tmp_path_factory.mktemp("required"), "SSL", "required", {})
+    place = _place(tmp_path_factory.mktemp("required"), "required")
     yield place
     place.broker.process.close()
 
 
-@pytest.fixture(scope="module")
-def with_password(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    place = _place(tmp_path_factory.mktemp("sasl"), "SASL_SSL", "none", sasl_settings(PASSWORDS))
-    place.broker.add_users(PASSWORDS)
-    yield place
-    place.broker.process.close()
-
-
-@pytest.fixture(params=[*SSL_WAYS, *SASL_WAYS])
+@pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest) -> str:
     """How a client is let in."""
     return str(request.param)
 
 
 @pytest.fixture
-def place(way: str, request: pytest.FixtureRequest) -> Place:
-    name = "requested" if way in SSL_WAYS else "with_password"
-    found: Place = request.getfixturevalue(name)
-    return found
+def place(requested: Place) -> Place:
+    return requested
 
 
 @pytest.fixture
@@ -83,28 +71,24 @@ def topic() -> str:
 def confluent(place: Place, way: str, *, shown: str = "alice", **more: Any) -> dict[str, Any]:
     settings = {
         "bootstrap.servers": place.broker.bootstrap,
-        "security.protocol": "SSL" if way in SSL_WAYS else "SASL_SSL",
+        "security.protocol": "SSL",
         "ssl.ca.location": str(place.certificates.path("ca")),
         "log_level": 0,
     }
     if way == "SSL with a certificate":
         mine = str(place.certificates.path(shown))
         settings |= {"ssl.certificate.location": mine, "ssl.key.location": mine}
-    elif way in SASL_WAYS:
-        settings |= {"sasl.mechanism": way, "sasl.username": "ute", "sasl.password": PASSWORDS["ute"]}
     return settings | more
 
 
 def kafka_python(place: Place, way: str, shown: str = "alice") -> dict[str, Any]:
     settings: dict[str, Any] = {
         "bootstrap_servers": place.broker.bootstrap,
-        "security_protocol": "SSL" if way in SSL_WAYS else "SASL_SSL",
+        "security_protocol": "SSL",
         "ssl_cafile": str(place.certificates.path("ca")),
     }
     if way == "SSL with a certificate":
         settings |= {"ssl_certfile": str(place.certificates.path(shown))}
-    elif way in SASL_WAYS:
-        settings |= {"sasl_mechanism": way, "sasl_plain_username": "ute", "sasl_plain_password": PASSWORDS["ute"]}
     return settings
 
 
@@ -193,6 +177,6 @@ def test_a_client_that_does_not_trust_the_broker_sends_it_nothing(required: Plac
     producer = Producer(confluent(required, "SSL with a certificate") | trusting)
     producer.produce(topic, b"never")
     wait_until(lambda: (producer.poll(0.1), errors)[1], "a refusal")
-    assert errors[0].code() == KafkaError._SSL
+    assert "certificate verify failed" in errors[0].str()  # librdkafka has one of two codes for it
     producer.purge()
     producer.flush(SECONDS)

@@ -76,6 +76,9 @@ class ApacheKafka(BrokerProcess):
             self._format()
         java = [str(jars.java()), f"-Xms{self._heap}", f"-Xmx{self._heap}", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
         logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
+        # Addresses of keys that its settings name are to be allowed once more.
+        keys = [url for name, url in self._settings.items() if name.endswith("sasl.oauthbearer.jwks.endpoint.url")]
+        java += [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}" for url in keys]
         return [*java, logging, "-cp", self._class_path, "kafka.Kafka", str(self.folder / "server.properties")]
 
     def _format(self) -> None:
