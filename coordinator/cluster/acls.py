@@ -89,6 +89,15 @@ class AclFilter(NamedTuple):
         return acl.resource_name == WILDCARD
 
 
+def unknown_in(wanted: AclFilter) -> str | None:
+    """What is wrong with a filter of words that nobody knows: it could mean more than was thought."""
+    if wanted.resource_type == ResourceType.UNKNOWN or wanted.pattern_type == PatternType.UNKNOWN:
+        return "Unknown patternFilter."
+    if wanted.operation == Operation.UNKNOWN or wanted.permission == Permission.UNKNOWN:
+        return "Unknown entryFilter."
+    return None
+
+
 def create_acls(
     table: AclTable,
     acls: Sequence[Acl],
@@ -159,12 +168,12 @@ def _problem(acl: Acl) -> str | None:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not acl.resource_name:
         return "Invalid empty resource name"
-    if acl.resource_type == ResourceType.ANY:
-        return "Invalid resourceType ANY"
+    if acl.resource_type in (ResourceType.ANY, ResourceType.UNKNOWN):
+        return f"Invalid resourceType {ResourceType(acl.resource_type).name}"
     if acl.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
         return f"Invalid patternType {PatternType(acl.pattern_type).name}"
-    if acl.operation == Operation.ANY:
-        return "Invalid operation ANY"
+    if acl.operation in (Operation.ANY, Operation.UNKNOWN):
+        return f"Invalid operation {Operation(acl.operation).name}"
     if acl.permission not in (Permission.DENY, Permission.ALLOW):
         return f"Invalid permissionType {Permission(acl.permission).name}"
     if ":" not in acl.principal:

@@ -13,7 +13,7 @@ from broker.api.services import WithCluster, WithEnvironment
 from broker.coordination.acls import FollowedAcls
 from broker.coordination.coordinators import CoordinatorError
 from broker.process.time_slice import TimeSlice
-from coordinator.cluster.acls import AclFilter
+from coordinator.cluster.acls import AclFilter, unknown_in
 from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST, TOO_LARGE, Refused
 from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
 from protocol.errors import ErrorCode, ProtocolError
@@ -53,7 +53,7 @@ async def describe_acls(
     """The ACLs that a filter means, by resource pattern. Answered when they are durable.
 
     v1 pattern types (KIP-290): MATCH asks for all that is about the resource of a name, ANY for a pattern of that name.
-    v2 flexible; v3 users as resources, of which there are none here.
+    v2 flexible; v3 users as resources, of which there are none here. A code that nobody knows means none.
     """
     if services.acls is None:
         return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=DISABLED, resources=[])
@@ -79,13 +79,15 @@ async def describe_acls(
         )
         resource.acls.append(description)
         await time_slice.give_way()
-    return DescribeAclsResponse(resources=list(resources.values()))
+    return DescribeAclsResponse(error_message="", resources=list(resources.values()))
 
 
 @handles(CreateAclsRequest, CreateAclsResponse, versions=range(1, 4), guard=CREATE_ACLS)
 async def create_acls(services: AclServices, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
     """Write ACLs, each on its own. Answered when they are durable and in force; one that is there already is as good
     as made. v1 pattern types (KIP-290); v2 flexible; v3 users as resources, which nothing here asks about.
+
+    What only a filter can hold (ANY, MATCH) is INVALID_REQUEST with a sentence; Kafka says UNKNOWN_SERVER_ERROR.
     """
     if services.acls is None:
         disabled = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=DISABLED)
@@ -112,12 +114,12 @@ async def create_acls(services: AclServices, context: RequestContext, request: C
 
 def _result(refused: Refused | None) -> AclCreationResult:
     if refused is None:
-        return AclCreationResult()
+        return AclCreationResult(error_message="")
     return AclCreationResult(error_code=refused.error, error_message=refused.message)
 
 
 def _acl(creation: AclCreation) -> Acl:
-    """Raises `ProtocolError` for a code that nobody knows: the connection closes, as Kafka's does."""
+    """Raises `ProtocolError` where one of the codes says that it is unknown."""
     return Acl(
         _known(ResourceType, creation.resource_type),
         creation.resource_name,
@@ -130,19 +132,22 @@ def _acl(creation: AclCreation) -> Acl:
 
 
 def _known(kind: type[Code], code: int) -> Code:
-    try:
-        known = kind(code)
-    except ValueError:
-        known = kind(0)
-    if known.value == 0:
+    """UNKNOWN for a code that nobody knows. The code of UNKNOWN itself closes the connection, as Kafka's."""
+    if code == 0:
         raise ProtocolError(f"{code} is no {kind.__name__}")
-    return known
+    try:
+        return kind(code)
+    except ValueError:
+        return kind(0)
 
 
 @handles(DeleteAclsRequest, DeleteAclsResponse, versions=range(1, 4), guard=DELETE_ACLS)
 async def delete_acls(services: AclServices, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
     """Take away all ACLs that one of the filters means. Answered when that is durable and in force, with what each
     filter took. v1 pattern types, as in DescribeAcls; v2 flexible; v3 users as resources.
+
+    An ACL that several filters mean is told once, with the first of them, which bounds the answer; Kafka tells it with
+    each.
     """
     if services.acls is None:
         disabled = DeleteAclsFilterResult(
@@ -154,8 +159,13 @@ async def delete_acls(services: AclServices, context: RequestContext, request: D
     for wanted in request.filters:
         result = DeleteAclsFilterResult(matching_acls=[])
         results.append(result)
+        meant = _filter(wanted)
+        result.error_message = unknown_in(meant)
+        if result.error_message is not None:
+            result.error_code = ErrorCode.INVALID_REQUEST
+            continue
         try:
-            result.matching_acls = await _delete(services, _filter(wanted), time_slice)
+            result.matching_acls = await _delete(services, meant, time_slice)
         except CoordinatorError as refused:
             result.error_code = refused.error
     await services.acls.wait_until_in_force()
@@ -186,7 +196,7 @@ def _matching(acl: Acl) -> DeleteAclsMatchingAcl:
 
 
 def _filter(wanted: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
-    """Raises `ProtocolError` for a code that nobody knows: the connection closes, as Kafka's does."""
+    """Raises `ProtocolError` where one of the codes says that it is unknown."""
     return AclFilter(
         _known(ResourceType, wanted.resource_type_filter),
         wanted.resource_name_filter,

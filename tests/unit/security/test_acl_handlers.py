@@ -10,10 +10,10 @@ from broker.api.context import ConnectionInfo
 from broker.api.dispatch import Dispatcher
 from broker.api.services import Services
 from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
-from protocol.errors import ErrorCode, ProtocolError
+from protocol.errors import ErrorCode
 from protocol.framing import read_response
 from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
-from tallystick.client.acls import creation_of, filter_of
+from tallystick.client.acls import creation_of, described_by, filter_of
 from tests.harness.framing import request_frame
 from tests.unit.cluster.cluster_rig import with_node
 from tests.unit.security.door_rig import (
@@ -106,15 +106,6 @@ def test_what_cannot_be_written(acl: Acl, problem: str) -> None:
     behind_the_door(story)
 
 
-def test_a_code_that_nobody_knows_ends_the_connection() -> None:
-    async def story(node: Services) -> None:
-        for operation in (0, 99):
-            with pytest.raises(ProtocolError):
-                await grant(node, Acl(TOPIC, "t", LITERAL, ALICE, "*", operation, 3))
-
-    behind_the_door(story)
-
-
 def test_an_acl_is_there_once_and_goes_once() -> None:
     async def story(node: Services) -> None:
         one, other = allow(READ, TOPIC, "t"), allow(WRITE, TOPIC, "t", pattern=PREFIXED)
@@ -170,16 +161,7 @@ def test_every_version_over_a_connection(version: int) -> None:
         made = await over_the_wire(node, CreateAclsRequest(creations=[creation_of(acl) for acl in acls]), version)
         assert [result.error_code for result in made.results] == [0, 0]
         filters = [filter_of(acl) for acl in acls]
-        wanted = filters[1]
-        request = DescribeAclsRequest(
-            resource_type_filter=wanted.resource_type_filter,
-            resource_name_filter=wanted.resource_name_filter,
-            pattern_type_filter=wanted.pattern_type_filter,
-            principal_filter=wanted.principal_filter,
-            host_filter=wanted.host_filter,
-            operation=wanted.operation,
-            permission_type=wanted.permission_type,
-        )
+        request = described_by(filters[1])
         (found,) = (await over_the_wire(node, request, version)).resources
         assert (found.resource_name, found.pattern_type, found.acls[0].permission_type) == ("g", PREFIXED, 2)
         gone = await over_the_wire(node, DeleteAclsRequest(filters=filters), version)

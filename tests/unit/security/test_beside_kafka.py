@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.security import api_answers, random_acls
+from tests.unit.security import acl_requests, api_answers, random_acls
 from tests.unit.security.door_rig import OwnDoor, behind_the_door
 
-RECORDED = api_answers.RECORDED.exists() and random_acls.RECORDED.exists()
+RECORDED = all(module.RECORDED.exists() for module in (acl_requests, api_answers, random_acls))
 KAFKA_SAYS: dict[str, dict[str, Any]] = json.loads(api_answers.RECORDED.read_text()) if RECORDED else {}
 DECLARED = {("Fetch of a replica", "CLUSTER_ACTION of CLUSTER"), ("Fetch of a replica", "all it needs")}
 """There are no replicas here: who may fetch as one reads what others read. Kafka knows none of this id."""
@@ -30,6 +30,17 @@ def test_what_is_answered_is_what_kafka_answers(name: str, heard: api_answers.An
             assert heard[name][rights] != said, f"with {rights}: no difference any more"
         else:
             assert heard[name][rights] == said, f"with {rights}"
+
+
+FILTERS_ONLY = ("operation ANY", "pattern_type ANY", "pattern_type MATCH", "permission ANY", "resource_type ANY")
+TOLD_OTHERWISE = {f"create {name}" for name in FILTERS_ONLY} | {"delete with filters that mean the same"}
+"""Handlers say why."""
+
+
+def test_acls_are_made_described_and_deleted_as_on_kafka() -> None:
+    said = json.loads(acl_requests.RECORDED.read_text())
+    heard = behind_the_door(lambda node: acl_requests.answers(OwnDoor(node)))
+    assert {name for name in said if heard[name] != said[name]} == TOLD_OTHERWISE
 
 
 def test_random_acls_allow_what_kafka_allows() -> None:
