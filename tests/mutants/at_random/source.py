@@ -21,17 +21,19 @@ ROOMS: dict[str, Sequence[str]] = {
         "broker/coordination/promises.py",
         "broker/coordination/producer_ids.py",
         "broker/api/handlers/transactions.py",
+        "broker/api/handlers/transaction_inspection.py",
+        "broker/api/handlers/transaction_markers.py",
     ),
     "partition state": ("broker/partitions", "storage/producers", "broker/disk/group_commit.py"),
-    "groups": ("coordinator/groups", "broker/coordination/groups.py", "broker/api/handlers/groups.py"),
-    "cluster": ("coordinator/cluster", "broker/coordination/topics.py", "broker/coordination/cluster.py"),
-    "runtime of coordinators": (
-        "coordinator/runtime.py",
-        "coordinator/machine.py",
-        "broker/coordination/coordinators.py",
-        "broker/coordination/key_partition.py",
+    "groups": (
+        "coordinator/groups",
+        "broker/coordination/groups.py",
+        "broker/coordination/forgotten_offsets.py",
+        "broker/api/handlers/groups.py",
+        "broker/api/handlers/group_administration.py",
+        "broker/api/handlers/group_offsets.py",
+        "broker/api/handlers/offset_fetch.py",
     ),
-    "log storage": ("storage/segments", "storage/cleaner"),
     "produce, fetch and offsets": (
         "broker/api/handlers/produce.py",
         "broker/api/handlers/produce_appends.py",
@@ -41,8 +43,22 @@ ROOMS: dict[str, Sequence[str]] = {
         "broker/api/fetch_sessions.py",
         "broker/api/waiting.py",
     ),
+    "the door": (
+        "broker/security",
+        "broker/api/permissions",
+        "broker/coordination/acls.py",
+        "broker/coordination/first_users.py",
+        "broker/coordination/followed_quotas.py",
+        "broker/api/handlers/acls.py",
+        "broker/api/handlers/client_quotas.py",
+        "broker/api/handlers/sasl.py",
+        "broker/api/handlers/scram.py",
+    ),
+    "cluster": ("coordinator/cluster", "broker/coordination/topics.py", "broker/coordination/cluster.py"),
+    "runtime of coordinators": ("coordinator", "broker/coordination"),
+    "log storage": ("storage",),
 }
-"""The groups of the score → files and folders."""
+"""The groups of the score → files and folders. A file is of the first room that has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +96,13 @@ class _Change:
 
 def files() -> Iterator[tuple[str, str]]:
     """(room, path)"""
+    known: set[Path] = set()
     for room, places in ROOMS.items():
         for place in places:
             whole = PROJECT / place
             for path in sorted(whole.rglob("*.py")) if whole.is_dir() else [whole]:
-                if path.name != "__init__.py":
+                if path.name != "__init__.py" and path not in known:
+                    known.add(path)
                     yield room, str(path.relative_to(PROJECT))
 
 

@@ -61,3 +61,15 @@ def test_interval() -> None:
     low, high = record.interval(570, 600)
     assert (round(low, 3), round(high, 3)) == (0.93, 0.965)
     assert record.interval(0, 0) == (0.0, 1.0)
+
+
+def test_every_room_named_has_files_and_no_file_two_rooms() -> None:
+    """What was moved to another folder is still drawn from."""
+    found = list(source.files())
+    assert {room for room, _ in found} == set(source.ROOMS)
+    assert len({path for _, path in found}) == len(found)
+    for folder in ("coordinator", "storage", "broker/coordination", "broker/partitions", "broker/security"):
+        of_folder = {str(path.relative_to(source.PROJECT)) for path in (source.PROJECT / folder).rglob("*.py")}
+        left_out = of_folder - {path for _, path in found}
+        assert all(path.endswith("__init__.py") for path in left_out)
+    assert all((source.PROJECT / place).exists() for places in source.ROOMS.values() for place in places)
