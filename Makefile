@@ -16,7 +16,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-spark mutants lint format bench bench-spark chaos simulate pipelines
-.PHONY: power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java docs lock clean
+.PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java docs lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ test: lint jars-tested ## Lint, then every short test; those of Spark where Java
 
 test-spark: jars ## Every case of the Spark tests, the long ones too (ARGS="tests/spark/test_eos_faults.py")
 	@TALLYSTICK_SPARK=whole $(BIN)/python -m pytest $(or $(ARGS),tests/spark)
+
+conformance: install jars-kafka ## Clients of other languages (Java, franz-go) where a JDK and Go are; what is missing is named (ARGS="-k java")
+	@TALLYSTICK_CONFORMANCE=whole $(BIN)/python -m pytest tests/conformance $(ARGS)
 
 fresh: install ## The two commands of the README on fresh machines: Debian 13 and testing (root and debootstrap needed)
 	@$(BIN)/python -m tests.fresh $(ARGS)
@@ -117,6 +120,11 @@ lock: install ## Compile the lock files anew from pyproject.toml
 	@$(COMPILE) --upgrade --extra security --extra test --extra mutants --constraint requirements/test.txt \
 		--output-file requirements/mutants.txt pyproject.toml requirements/build.in
 
+# In an environment of its own, which no lock knows: it looks at the locks from outside. What cannot be looked up is a failure, too.
+audit: $(VENV)/.audit ## Ask for known vulnerabilities of everything in the lock files (ARGS="--vulnerability-service osv")
+	@for lock in requirements/*.txt; do echo "$$lock"; \
+	$(VENV)/audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement $$lock $(ARGS); done
+
 clean: ## Remove what was made here; .jars stays
 	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -139,4 +147,10 @@ $(VENV)/.mutants: requirements/mutants.txt | $(VENV)/.installed
 $(VENV)/.spark: requirements/spark.txt | $(VENV)/.installed
 	@echo "installing PySpark from the lock into $(VENV) (about half a gigabyte)"
 	@$(PIP) install --require-hashes -r requirements/spark.txt
+	@touch $@
+
+$(VENV)/.audit: | $(VENV)/bin/python
+	@echo "installing pip-audit into $(VENV)/audit"
+	@$(BIN)/python -m venv $(VENV)/audit
+	@$(VENV)/audit/bin/python -m pip --disable-pip-version-check --quiet install 'pip-audit>=2.9'
 	@touch $@
