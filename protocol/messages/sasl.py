@@ -22,7 +22,7 @@ class SaslAuthenticateRequest:
 @message(kind=Kind.RESPONSE, api_key=36, versions=range(0, 3), flexible=2)
 class SaslAuthenticateResponse:
     error_code: Int16 = 0
-    error_message: String | None = field(nullable_since=0, default=None)
+    error_message: String | None = field(nullable_since=0, default="")
     auth_bytes: Bytes
     session_lifetime_ms: Int64 = field(since=1, default=0)
 

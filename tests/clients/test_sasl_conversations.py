@@ -5,13 +5,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from struct import pack
 from typing import Any
 
 import pytest
 
+from protocol.codec import decode
 from protocol.errors import ErrorCode
 from protocol.framing import LENGTH
-from protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
+from protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
 from protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from protocol.sasl.scram import client_final, client_final_without_proof, read_server_first
 from tallystick.client.connection import Connection
@@ -21,6 +23,7 @@ from tests.harness.secure_broker import SecureBroker, sasl_settings, secure_brok
 PASSWORDS = {"ute": "geheim", "uwe": "secret"}
 RIGHT, OTHER, WRONG = b"\0ute\0geheim", b"\0uwe\0secret", b"\0ute\0wrong"
 ENABLED = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
+API_VERSIONS = 18
 FIRST = b"n,,n=ute,r=fyko"
 Telling = Callable[["Caller"], Awaitable[None]]
 
@@ -30,6 +33,7 @@ class Caller:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.answered: asyncio.Future[bytes]
 
     async def ask(self, request: object, version: int) -> Any:
         """None where the connection is closed without an answer."""
@@ -46,6 +50,12 @@ class Caller:
 
     async def say(self, message: bytes, version: int = 2) -> Any:
         return await self.ask(SaslAuthenticateRequest(auth_bytes=message), version)
+
+    async def frame(self, frame: bytes) -> None:
+        """Say just this. What is answered is `answered`, without length and correlation id."""
+        self.answered = asyncio.get_running_loop().create_future()
+        self.connection._answer = lambda answer: self.answered.set_result(answer[4:])  # type: ignore[method-assign]
+        self.connection.send_bytes(LENGTH.pack(len(frame)) + frame)
 
     async def metadata(self) -> Any:
         return await self.ask(MetadataRequest(topics=[]), 12)
@@ -91,7 +101,7 @@ def test_a_client_is_let_in_and_then_sasl_is_out_of_place(broker: SecureBroker) 
         answer = await caller.say(RIGHT)
         assert (answer.error_code, answer.error_message, answer.auth_bytes, answer.session_lifetime_ms) == (
             0,
-            None,
+            "",
             b"",
             0,
         )
@@ -160,6 +170,41 @@ def test_versions_may_be_asked_again_if_they_were_not_known(broker: SecureBroker
     tell(broker, story)
 
 
+def test_versions_in_a_version_that_nobody_knows_may_be_asked_again(broker: SecureBroker) -> None:
+    async def story(caller: Caller) -> None:
+        await caller.frame(pack(">hhihb", API_VERSIONS, 99, 1, -1, 0))
+        answer = decode(ApiVersionsResponse, 0, await asyncio.wait_for(caller.answered, 30))[0]
+        assert (answer.error_code, [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys]) == (
+            ErrorCode.UNSUPPORTED_VERSION,
+            [(API_VERSIONS, 0, 4)],
+        )
+
+    tell(broker, story)
+
+
+FRAMES = {
+    "a version of SaslHandshake that nobody knows": pack(">hhih", 17, 9, 1, -1) + b"\0\5PLAIN",
+    "an API that nobody knows": pack(">hhih", 999, 0, 1, -1),
+    "no header": b"\0\x12",
+    "nothing": b"",
+    "a mechanism that ends outside": pack(">hhih", 17, 1, 1, -1) + b"\0\xffPLAIN",
+    "too large": bytes(600_000),
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize("shaken", [False, True])
+def test_a_frame_that_is_none_is_the_end(broker: SecureBroker, frame: bytes, shaken: bool) -> None:
+    async def story(caller: Caller) -> None:
+        if shaken:
+            await caller.handshake()
+        await caller.frame(frame)
+        assert await caller.is_closed()
+        assert not caller.answered.done()
+
+    tell(broker, story)
+
+
 def test_a_mechanism_that_is_not_enabled(broker: SecureBroker) -> None:
     async def story(caller: Caller) -> None:
         answer = await caller.handshake("GSSAPI")
@@ -181,7 +226,8 @@ def test_a_mechanism_that_is_not_enabled(broker: SecureBroker) -> None:
             [b"uwe" + RIGHT],
             "Authentication failed: Client requested an authorization id that is different from username",
         ),
-        ("PLAIN", [b"nonsense"], None),
+        ("PLAIN", [b"nonsense"], "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
+        ("PLAIN", [bytes(9)], "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
         ("SCRAM-SHA-256", [b"nonsense"], None),
         ("SCRAM-SHA-256", [FIRST, b"c=biws,r=fyko,p=AAAA"], None),
         ("SCRAM-SHA-512", [FIRST, b"nonsense"], None),
@@ -235,6 +281,34 @@ def test_a_session_is_not_begun_anew_by_somebody_else(of_sessions: SecureBroker)
         answer = await caller.say(OTHER)
         assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert answer.error_message == "Cannot change principals during re-authentication from User.ute: User.uwe"
+        assert await caller.is_closed()
+
+    tell(of_sessions, story)
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_session_that_is_begun_anew_with_a_wrong_password_is_the_end(of_sessions: SecureBroker, bare: bool) -> None:
+    async def story(caller: Caller) -> None:
+        await caller.handshake()
+        await caller.say(RIGHT)
+        assert (await caller.handshake(version=int(not bare))).error_code == 0
+        if bare:
+            await caller.frame(WRONG)
+        else:
+            answer = await caller.say(WRONG)
+            assert answer.error_message == "Authentication failed: Invalid username or password"
+        assert await caller.is_closed()
+
+    tell(of_sessions, story)
+
+
+def test_another_request_while_a_session_is_begun_anew_is_the_end(of_sessions: SecureBroker) -> None:
+    async def story(caller: Caller) -> None:
+        await caller.handshake()
+        await caller.say(RIGHT)
+        await caller.handshake()
+        answer = await caller.metadata()  # Kafka says ILLEGAL_SASL_STATE
+        assert answer is None or (answer.topics, answer.brokers) == ([], [])
         assert await caller.is_closed()
 
     tell(of_sessions, story)

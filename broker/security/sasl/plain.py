@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from broker.security.sasl.exchange import OTHER_AUTHORIZATION_ID, Authenticated, ExchangeFailed, Step
 
 INVALID = "Authentication failed: Invalid username or password"
+MOST_COUNTED = 4
+"""Of the parts of a message that has more than its three; Kafka stops there, too."""
 
 
 class PlainExchange:
@@ -16,9 +18,10 @@ class PlainExchange:
         self._passwords = passwords
 
     async def answer(self, message: bytes) -> Step:
-        parts = message.split(b"\0")
+        parts = message.split(b"\0", MOST_COUNTED)[:MOST_COUNTED]
         if len(parts) != 3:
-            raise ExchangeFailed("not a message of PLAIN")
+            told = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
+            raise ExchangeFailed("not a message of PLAIN", told)
         # As Java reads it: what is not UTF-8 is some letter that no password has.
         authorization_id, name, password = (part.decode(errors="replace") for part in parts)
         if not name:

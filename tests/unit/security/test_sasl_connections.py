@@ -99,7 +99,7 @@ def test_a_client_greets_authenticates_and_asks(version: int) -> None:
         answer = await caller.say(RIGHT, version)
         assert (answer.error_code, answer.error_message, answer.auth_bytes, answer.session_lifetime_ms) == (
             0,
-            None,
+            "",
             b"",
             0,
         )

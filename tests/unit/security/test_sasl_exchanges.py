@@ -57,6 +57,7 @@ PASSWORDS = {"tim": "tanstaaftanstaaf", "ute": "geheim, ü"}
 )
 def test_plain_lets_in_who_knows_the_password(message: bytes, name: str) -> None:
     assert answer(PlainExchange(PASSWORDS), message) == Authenticated(name)
+EXPECTED = "Invalid SASL/PLAIN response: expected 3 tokens, got"
 
 
 @pytest.mark.parametrize(
@@ -69,9 +70,10 @@ def test_plain_lets_in_who_knows_the_password(message: bytes, name: str) -> None
         (b"Ursel\0tim\0tanstaaftanstaaf", OTHER_AUTHORIZATION_ID),
         (b"\0\0tanstaaftanstaaf", "Authentication failed: username not specified"),
         (b"\0tim\0", "Authentication failed: password not specified"),
-        (b"tim\0tanstaaftanstaaf", None),
-        (b"\0tim\0tanstaaftanstaaf\0", None),
-        (b"", None),
+        (b"tim\0tanstaaftanstaaf", f"{EXPECTED} 2"),
+        (b"\0tim\0tanstaaftanstaaf\0", f"{EXPECTED} 4"),
+        (bytes(1000), f"{EXPECTED} 4"),
+        (b"", f"{EXPECTED} 1"),
     ],
 )
 def test_plain_keeps_out_everybody_else(message: bytes, told: str | None) -> None:
