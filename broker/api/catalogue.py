@@ -31,8 +31,8 @@ NO_ANSWER = NoAnswer()
 
 
 class CloseConnection(Exception):
-    """A handler's wish to close the connection, with a reason for the log (a failed acks=0 Produce), and perhaps an
-    answer that goes before."""
+    """A handler's wish to close the connection, with a reason for the log (a failed acks=0 Produce; empty: there is a
+    line already), and perhaps an answer that goes before."""
 
     def __init__(self, reason: str, answer: Any = None) -> None:
         super().__init__(reason)

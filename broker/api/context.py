@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from broker.process.logging import Passing
 from broker.security.quotas.charge import Charge
 from broker.security.sasl.gate import Gate
 
@@ -32,6 +33,11 @@ class ConnectionInfo:
     """Its client is gone; what is still done for it must leave nothing that waits for its close."""
     gate: Gate | None = None
     """What it may not pass before it is authenticated, or when its session ends; None where there is no such thing."""
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a line of the log says of it."""
+        return {"peer": Passing(f"{self.peer_host}:{self.peer_port}", self.peer_host), "listener": self.listener}
 
 
 class RequestContext(NamedTuple):

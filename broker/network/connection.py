@@ -354,7 +354,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def expire(self, reason: str) -> None:
         """Close a connection that is of no use any more, without waiting for it."""
-        _log.info("connection closed", **self._who(), reason=reason)
+        _log.info("connection closed", **self.info.told, reason=reason)
         self.abort()
 
     def close(self) -> None:
@@ -373,14 +373,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def refuse(self, reason: str) -> None:
         """Close a connection whose client did what it may not, and say why."""
-        _log.warning("connection closed", **self._who(), reason=reason)
+        _log.warning("connection closed", **self.info.told, reason=reason)
         self.close()
 
     def end(self, call: Call, last: CloseConnection) -> None:
         """Close it as a handler wishes, behind its last answer if it has one."""
         if last.answer is not None:
             self._sender.add(call.encode(last.answer))
-        self.refuse(str(last))
+        if reason := str(last):
+            self.refuse(reason)
+        else:
+            self.close()
 
     def storage_failed(self, error: StorageFailed) -> None:
         """A disk refused a write: the process is to end."""
@@ -389,12 +392,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def failed(self, call: Call, error: Exception) -> list[Buffer]:
         """A bug of ours: one traceback in the log; the client gets UNKNOWN_SERVER_ERROR, or is disconnected."""
-        _log.bug("request failed", error, **self._who(), api=call.entry.name)
+        _log.bug("request failed", error, **self.info.told, api=call.entry.name)
         parts = call.encode_failure()
         if parts is None:
             self.close()
         return parts or []
-
-    def _who(self) -> dict[str, Any]:
-        info = self.info
-        return {"peer": f"{info.peer_host}:{info.peer_port}", "listener": info.listener}

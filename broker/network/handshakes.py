@@ -4,9 +4,9 @@ Rule 1. Anybody may knock, so what is held for those who have not shown that the
 longer than `tallystick.tls.handshake.timeout.ms`, and of all listeners together no more than
 `tallystick.tls.handshakes.max` are under way. Beyond that the oldest goes: an honest client needs a few journeys, and
 is not kept out by those that stand still.
-Rule 2. A client that cannot be let in gets one line in the log, and TLS's own word for the reason: with TLS 1.3 it has
-sent its first request by then, and a close with that unread would be a reset that takes the word away. So it is left to
-close, for a moment.
+Rule 2. A client that cannot be let in gets one line in the log, however often it comes back (`log_writer`), and TLS's
+own word for the reason: with TLS 1.3 it has sent its first request by then, and a close with that unread would be a
+reset that takes the word away. So it is left to close, for a moment.
 Rule 3. Limits of connections hold from the moment of accepting: the connection is there before its handshake.
 """
 
@@ -185,9 +185,7 @@ class Handshake(asyncio.BufferedProtocol):
         self._connection.close()
 
     def _log(self, reason: str) -> None:
-        info = self._connection.info
-        peer = f"{info.peer_host}:{info.peer_port}"
-        _log.warning("handshake failed", peer=peer, listener=info.listener, reason=reason)
+        _log.warning("handshake failed", **self._connection.info.told, reason=reason)
 
 
 def _ignore(data: memoryview) -> None:

@@ -3,7 +3,8 @@
 Rule 1. The loop never waits for the stream. What does not fit into the queue is dropped and counted, and the count is
 written when there is room again.
 Rule 2. What repeats is counted, not written: a client can cause any number of events, and each kind of event gets so
-many lines in a window of time. The first line of each is written at once, the count when the window is over.
+many lines in a window of time. The first line of each is written at once, the count when the window is over. Fields are
+compared by their `repr` (`logging.Passing`).
 """
 
 import contextlib

@@ -9,6 +9,7 @@ Rule 3. A traceback means a bug of ours; it is written once, with the event that
 import json
 import logging
 import traceback
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +20,21 @@ FIELD_CHARACTERS = 1000
 """Of one field; a client chooses how long its names are."""
 TRACE_CHARACTERS = 16_000
 STANDARD_ERROR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """A field that is told as `text`, but does not make one line another: lines with the same `same` are repeats
+    (`log_writer`). A client comes with a new port each time."""
+
+    text: str
+    same: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.same
 
 
 class EventLog:

@@ -4,12 +4,11 @@ import asyncio
 from typing import Protocol
 
 from broker.api.catalogue import CloseConnection, handles
-from broker.api.context import RequestContext
+from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.permissions.of_cluster import AUTHENTICATION
 from broker.api.services import WithSasl
 from broker.security.sasl.exchange import ExchangeFailed
 from broker.security.sasl.gate import Handshake
-from broker.security.sasl.listener import SaslListener
 from protocol.errors import ErrorCode
 from protocol.messages.sasl import (
     SaslAuthenticateRequest,
@@ -43,7 +42,7 @@ async def sasl_handshake(
     answer = SaslHandshakeResponse(mechanisms=list(gate.enabled))
     if become is Handshake.UNKNOWN_MECHANISM:
         answer.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
-        raise await _refused(services.sasl[context.connection.listener], "a mechanism that is not enabled", answer)
+        raise await _refused(services, context.connection, "a mechanism that is not enabled", answer)
     return answer
 
 
@@ -75,7 +74,7 @@ async def sasl_authenticate(
         answer = SaslAuthenticateResponse(
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told, auth_bytes=b""
         )
-        raise await _refused(services.sasl[connection.listener], f"{gate.mechanism}, {failed.reason}", answer) from None
+        raise await _refused(services, connection, f"{gate.mechanism}, {failed.reason}", answer) from None
     if gate.is_known:
         connection.principal = f"User:{gate.name}"
         if not gate.is_needed:
@@ -83,8 +82,9 @@ async def sasl_authenticate(
     return SaslAuthenticateResponse(auth_bytes=reply.message, session_lifetime_ms=reply.session_ms)
 
 
-async def _refused(listener: SaslListener, reason: str, answer: object) -> CloseConnection:
+async def _refused(services: SaslServices, connection: ConnectionInfo, reason: str, answer: object) -> CloseConnection:
     """The end of a connection that failed, after a while: guessing takes its time."""
-    sentence = listener.failed(reason)
+    listener = services.sasl[connection.listener]
+    listener.failed(reason, connection.told)
     await asyncio.sleep(listener.failure_delay_ms / 1000)
-    return CloseConnection(sentence, answer)
+    return CloseConnection("", answer)

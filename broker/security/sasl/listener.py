@@ -7,10 +7,11 @@ Settings are read where they are used, `listener.name.LISTENER.MECHANISM.KEY` be
 from collections import Counter
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Any, Protocol
 
 from broker.config.broker_config import BrokerConfig, ConfigError
 from broker.config.security_protocols import SecurityProtocol
+from broker.process.logging import EventLog, Passing
 from broker.security.sasl.exchange import Exchange
 from broker.security.sasl.gate import Gate
 from broker.security.sasl.key_set import Beside, KeySet, fetcher
@@ -35,6 +36,8 @@ UNSECURED_VALIDATOR = (
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 )
 OAUTHBEARER_KEYS = "sasl.oauthbearer."
+
+_log = EventLog("sasl")
 
 
 class World(Beside, Protocol):
@@ -64,10 +67,10 @@ class SaslListener:
         """For one more connection."""
         return Gate(self, monotonic_ms=self._world.monotonic_ms, wall_ms=self._world.wall_ms)
 
-    def failed(self, reason: str) -> str:
-        """Count one more failure; what the log is to say of it."""
+    def failed(self, reason: str, told: Mapping[str, Any]) -> None:
+        """Count one more failure, of the connection that is `told` of in the log."""
         self.failures[reason] += 1
-        return f"authentication failed: {reason} ({self.failures[reason]} so far)"
+        _log.warning("authentication failed", **told, reason=reason, so_far=Passing(str(self.failures[reason])))
 
     @property
     def enabled(self) -> tuple[str, ...]:

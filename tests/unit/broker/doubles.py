@@ -22,8 +22,8 @@ PRODUCE, OTHER = 0, 7
 class FakeTransport(asyncio.Transport):
     """Keeps what is written; `clogged` bytes stay in the buffer until `drain`."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("10.0.0.1", 4711)})
+    def __init__(self, port: int = 4711) -> None:
+        super().__init__({"peername": ("10.0.0.1", port)})
         self.written = bytearray()
         self.reading = True
         self.closed = self.ended = False

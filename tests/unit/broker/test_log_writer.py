@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.process.log_writer import ERRORS_A_WINDOW, LINES_A_WINDOW, QUEUED_BYTES, WINDOW_S, LogWriter
-from broker.process.logging import FIELD_CHARACTERS, TRACE_CHARACTERS, EventLog, LineFormatter
+from broker.process.logging import FIELD_CHARACTERS, TRACE_CHARACTERS, EventLog, LineFormatter, Passing
 
 
 class Pipe:
@@ -33,15 +33,15 @@ class Pipe:
 
 
 class Rig:
-    """A log of its own, with a clock that stands."""
+    """What becomes of the lines of one part of the broker, with a clock that stands."""
 
-    def __init__(self) -> None:
+    def __init__(self, part: str = "test-log-writer") -> None:
         self.now = 0.0
         self.pipe = Pipe()
         self.writer = LogWriter(self.pipe, clock=lambda: self.now)
         self.writer.setFormatter(LineFormatter())
-        self.log = EventLog("test-log-writer")
-        self.logger = logging.getLogger("tallystick.test-log-writer")
+        self.log = EventLog(part)
+        self.logger = logging.getLogger(f"tallystick.{part}")
         self.logger.setLevel(logging.INFO)
         self.logger.propagate = False
         self.logger.handlers[:] = [self.writer]
@@ -51,14 +51,18 @@ class Rig:
         self.writer.finish(30)
         return [line.partition(" ")[2] for line in self.pipe.lines]
 
+    def close(self) -> None:
+        self.pipe.emptied.set()
+        self.writer.finish(30)
+        self.logger.handlers[:] = []
+        self.logger.propagate = True
+
 
 @pytest.fixture
 def rig() -> Iterator[Rig]:
     made = Rig()
     yield made
-    made.pipe.emptied.set()
-    made.writer.finish(30)
-    made.logger.handlers[:] = []
+    made.close()
 
 
 def test_a_line_is_there_when_the_call_returns(rig: Rig) -> None:
@@ -82,6 +86,17 @@ def test_the_same_line_is_written_once_and_counted(rig: Rig) -> None:
     assert rig.lines() == [
         'INFO test-log-writer connection closed reason="a bad frame"',
         'INFO test-log-writer connection closed reason="a bad frame" repeated=999',
+    ]
+
+
+def test_what_a_field_says_in_passing_makes_no_other_line(rig: Rig) -> None:
+    for port in range(1000):
+        rig.log.warning("connection closed", peer=Passing(f"10.0.0.1:{port}", "10.0.0.1"))
+    rig.log.warning("connection closed", peer=Passing("10.0.0.2:1", "10.0.0.2"))
+    assert rig.lines() == [
+        "WARNING test-log-writer connection closed peer=10.0.0.1:0",
+        "WARNING test-log-writer connection closed peer=10.0.0.2:1",
+        "WARNING test-log-writer connection closed peer=10.0.0.1:0 repeated=999",
     ]
 
 

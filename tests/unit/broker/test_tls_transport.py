@@ -46,13 +46,15 @@ class TlsHost(FakeHost):
 class Client:
     """Both ends of one connection, in one process: its broker's side is real but for the socket."""
 
-    def __init__(self, host: TlsHost, certificates: Certificates, name: str | None = None, **settings: str) -> None:
+    def __init__(
+        self, host: TlsHost, certificates: Certificates, name: str | None = None, port: int = 4711, **settings: str
+    ) -> None:
         said = certificates.settings(client_auth="requested")
         said |= {key.replace("_", "."): value for key, value in settings.items()}
         config = BrokerConfig({"listeners": "SSL://127.0.0.1:0", **said})
         self.connection = Connection(host, ConnectionInfo(1, "SSL", "", 0))
         self.handshake = Handshake(host, load_tls(tls_settings(config, "SSL")), self.connection)
-        self.socket = FakeTransport()
+        self.socket = FakeTransport(port)
         self.socket.protocol = self.handshake
         self.taken = 0
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -31,6 +31,7 @@ from protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
 from protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from protocol.schema import schema_of
 from tests.unit.broker.doubles import FakeHost, FakeTransport, deliver
+from tests.unit.broker.test_log_writer import Rig
 from tests.unit.cluster.cluster_rig import handle, with_node
 
 LISTENER = {
@@ -47,13 +48,13 @@ RIGHT, WRONG = b"\0ute\0geheim", b"\0ute\0wrong"
 class Caller:
     """One client and its connection."""
 
-    def __init__(self, node: Services) -> None:
+    def __init__(self, node: Services, port: int = 4711) -> None:
         self.host = FakeHost()
         self.host.dispatcher = Dispatcher(node, load_handlers())
         self.now_ms = 0
         gate = Gate(node.sasl["OUTSIDE"], monotonic_ms=lambda: self.now_ms, wall_ms=node.environment.wall_ms)
         self.connection = Connection(self.host, ConnectionInfo(1, "OUTSIDE", "", 0, gate=gate))
-        self.transport = FakeTransport()
+        self.transport = FakeTransport(port)
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
 
@@ -158,6 +159,27 @@ def test_a_failure_is_answered_late_and_closes_the_connection() -> None:
         }
 
     story(tell)
+
+
+def test_who_goes_on_guessing_is_counted() -> None:
+    rig, other = Rig("sasl"), Rig("connection")
+
+    async def tell(node: Services) -> None:
+        for port in range(50):
+            caller = Caller(node, port)
+            await caller.handshake()
+            assert (await caller.say(b"\0ute\0%d" % port)).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+    try:
+        story(tell)
+        first, again = rig.lines()
+        assert other.lines() == [], "once is enough"
+    finally:
+        rig.close()
+        other.close()
+    told = 'peer=10.0.0.1:0 listener=OUTSIDE reason="PLAIN, wrong username or password" so_far=1'
+    assert first == f"WARNING sasl authentication failed {told}"
+    assert again == f"{first} repeated=49"
 
 
 @pytest.mark.parametrize("version", [0, 4])

@@ -57,6 +57,8 @@ PASSWORDS = {"tim": "tanstaaftanstaaf", "ute": "geheim, ü"}
 )
 def test_plain_lets_in_who_knows_the_password(message: bytes, name: str) -> None:
     assert answer(PlainExchange(PASSWORDS), message) == Authenticated(name)
+
+
 EXPECTED = "Invalid SASL/PLAIN response: expected 3 tokens, got"
 
 
