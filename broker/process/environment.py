@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import NewType, Protocol, TypeVar
 
-from broker.process.sync_threads import SyncThreads
+from broker.process.sync_threads import SyncThreads, run_far
 from broker.process.time_slice import SliceQueue, TimeSlice
 from storage.files import Files
 
@@ -43,6 +43,10 @@ class Environment(Protocol):
 
     def run_beside(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """Run something that takes long and computes (opening a log) off the loop; no sync waits for it."""
+
+    def run_far(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """Run something that waits for another machine off the loop; no disk and no log waits for it. Fails with
+        `OSError` where it cannot be begun."""
 
     def boot_id(self) -> str:
         """Changes when the machine has rebooted, that is when the page cache may have been lost."""
@@ -79,6 +83,9 @@ class RealEnvironment:
 
     def run_beside(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         return self._beside.run(work)
+
+    def run_far(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        return run_far(work)
 
     def boot_id(self) -> str:
         try:

@@ -10,6 +10,7 @@ later; where there is none, it is done at once, on the loop: everybody waits for
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -83,6 +84,33 @@ class SyncThreads:
         for thread in self._threads:
             thread.join()
         self._threads.clear()
+
+
+def run_far(work: Callable[[], T]) -> "asyncio.Future[T]":
+    """A future of what `work` returns or raises, which waits for another machine: in a thread of its own, that neither
+    other work nor the end of the process waits for. Where the system makes no thread, an `OSError`: the loop waits for
+    nobody's machine."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def serve() -> None:
+        result, error = _outcome(work)
+        with suppress(RuntimeError):  # the loop is closed: no caller waits any more
+            loop.call_soon_threadsafe(settle, result, error)
+
+    try:
+        threading.Thread(target=serve, name="far", daemon=True).start()
+    except (RuntimeError, MemoryError) as error:
+        future.set_exception(OSError(f"no thread can be made ({error})"))
+    return future
 
 
 def _outcome(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:

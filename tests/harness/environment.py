@@ -169,6 +169,12 @@ class SimulatedEnvironment:
         self._openings = [answer for answer in (*self._openings, opening.answer) if not answer.done()]
         return opening.answer
 
+    def run_far(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """There is no other machine."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        answer.set_exception(OSError("no route"))
+        return answer
+
     def _watched(self, work: Callable[[], T]) -> T:
         self._disk.before(OPENING, "")
         opened = work()

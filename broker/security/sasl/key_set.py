@@ -1,6 +1,7 @@
 """The keys of an issuer of tokens: a JSON Web Key Set (RFC 7517), from a file or an https address.
 
-Rule 1. It is fetched off the loop, one fetch at a time, whoever waits for it.
+Rule 1. It is fetched off the loop, one fetch at a time, whoever waits for it; nothing else waits for the issuer's
+machine: not the logs that are being opened, nor the end of the process.
 Rule 2. Old keys hold until newer ones are there: an issuer that is away lets known keys in. (Kafka's rule, too.)
 Rule 3. A token that names a key which is not there has it fetched anew, not more often than `least_ms`: tokens are made
 up by whoever likes.
@@ -20,7 +21,10 @@ from broker.process.logging import EventLog
 T = TypeVar("T")
 
 MOST_BYTES = 1 << 20
+PIECE_BYTES = 64 << 10
 FETCH_S = 10.0
+"""How long the issuer's machine may be silent."""
+WHOLE_FETCH_S = 30
 LEAST_MS = 10_000
 FAMILIES = {"RS": "RSA", "PS": "RSA", "ES": "EC"}
 """The type of key of a signature, by how its name begins."""
@@ -38,10 +42,10 @@ class SigningKey:
     key: Any
 
 
-class Beside(Protocol):
+class Far(Protocol):
     """What it needs of the world."""
 
-    def run_beside(self, work: Callable[[], T]) -> "asyncio.Future[T]": ...
+    def run_far(self, work: Callable[[], T]) -> "asyncio.Future[T]": ...
 
     def monotonic_ms(self) -> int: ...
 
@@ -49,7 +53,7 @@ class Beside(Protocol):
 class KeySet:
     """See the head of this file. `fetch` may block."""
 
-    def __init__(self, fetch: Callable[[], bytes], world: Beside, *, refresh_ms: int, least_ms: int = LEAST_MS) -> None:
+    def __init__(self, fetch: Callable[[], bytes], world: Far, *, refresh_ms: int, least_ms: int = LEAST_MS) -> None:
         self._fetch = fetch
         self._world = world
         self._refresh_ms = refresh_ms
@@ -83,7 +87,7 @@ class KeySet:
 
     def _begin(self, now_ms: int) -> None:
         self._tried_ms = now_ms
-        self._fetching = self._world.run_beside(lambda: read_keys(self._fetch()))
+        self._fetching = self._world.run_far(lambda: read_keys(self._fetch()))
         self._fetching.add_done_callback(self._done)
 
     def _done(self, fetched: "asyncio.Future[list[SigningKey]]") -> None:
@@ -126,7 +130,7 @@ def read_keys(text: bytes) -> list[SigningKey]:
     return keys
 
 
-def fetcher(url: str) -> Callable[[], bytes]:
+def fetcher(url: str, monotonic_ms: Callable[[], int]) -> Callable[[], bytes]:
     """What fetches a `file:` or `https:` address; a redirection is an error. Raises `ValueError` for any other."""
     if not url.startswith(("https://", "file:/")):
         raise ValueError("keys come from an https: or a file: address")
@@ -140,10 +144,15 @@ def fetcher(url: str) -> Callable[[], bytes]:
         opener.add_handler(handler)
 
     def fetch() -> bytes:
+        ends_ms = monotonic_ms() + WHOLE_FETCH_S * 1000
+        text = bytearray()
         with opener.open(url, timeout=FETCH_S) as answer:
-            text: bytes = answer.read(MOST_BYTES + 1)
-        if len(text) > MOST_BYTES:
-            raise ValueError(f"a JSON Web Key Set of more than {MOST_BYTES} bytes")
-        return text
+            while piece := answer.read1(PIECE_BYTES):
+                text += piece
+                if len(text) > MOST_BYTES:
+                    raise ValueError(f"a JSON Web Key Set of more than {MOST_BYTES} bytes")
+                if monotonic_ms() > ends_ms:
+                    raise TimeoutError(f"a JSON Web Key Set that takes longer than {WHOLE_FETCH_S} s")
+        return bytes(text)
 
     return fetch

@@ -14,7 +14,7 @@ from broker.config.security_protocols import SecurityProtocol
 from broker.process.logging import EventLog, Passing
 from broker.security.sasl.exchange import Exchange
 from broker.security.sasl.gate import Gate
-from broker.security.sasl.key_set import Beside, KeySet, fetcher
+from broker.security.sasl.key_set import Far, KeySet, fetcher
 from broker.security.sasl.oauthbearer import OAuthBearerExchange
 from broker.security.sasl.plain import PlainExchange
 from broker.security.sasl.scram import NONCE_BYTES, CredentialOf, MadeUpCredentials, ScramExchange
@@ -40,7 +40,7 @@ OAUTHBEARER_KEYS = "sasl.oauthbearer."
 _log = EventLog("sasl")
 
 
-class World(Beside, Protocol):
+class World(Far, Protocol):
     """What exchanges need of it."""
 
     def wall_ms(self) -> int: ...
@@ -163,7 +163,7 @@ class SaslListener:
                 "OAUTHBEARER with signed tokens needs the extra `security`: pip install tallystick[security]."
             )
         try:
-            fetch = fetcher(url)
+            fetch = fetcher(url, self._world.monotonic_ms)
         except ValueError as problem:
             raise ConfigError(f"{OAUTHBEARER_KEYS}jwks.endpoint.url: {problem}.") from None
         refresh_ms = self._number(f"{OAUTHBEARER_KEYS}jwks.endpoint.refresh.ms", OAUTHBEARER)

@@ -3,7 +3,9 @@
 import asyncio
 import base64
 import hmac
+import itertools
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import ECKey, RSAKey
 
+from broker.process.environment import BESIDE_THREADS, RealEnvironment
 from broker.security.sasl.key_set import KeySet, fetcher, read_keys
 from broker.security.sasl.tokens import SignedTokens, Token, TokenRefused, TokenRules, Tokens, UnsecuredTokens
 
@@ -50,7 +53,7 @@ class World:
     def monotonic_ms(self) -> int:
         return self.now_ms
 
-    def run_beside(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
+    def run_far(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
         async def run() -> Any:
             await asyncio.sleep(0)
             return work()
@@ -242,14 +245,60 @@ def test_private_parts_of_keys_are_left_where_they_are() -> None:
 
 
 def test_keys_come_from_a_file_or_over_tls(tmp_path: Path) -> None:
-    path = tmp_path / "keys.json"
+    path, world = tmp_path / "keys.json", World()
     path.write_bytes(KEYS)
-    assert fetcher(path.as_uri())() == KEYS
+    assert fetcher(path.as_uri(), world.monotonic_ms)() == KEYS
     path.write_bytes(b" " * ((1 << 20) + 1))
     with pytest.raises(ValueError, match="more than"):
-        fetcher(path.as_uri())()
+        fetcher(path.as_uri(), world.monotonic_ms)()
     with pytest.raises(OSError):
-        fetcher((tmp_path / "other").as_uri())()
+        fetcher((tmp_path / "other").as_uri(), world.monotonic_ms)()
     for url in ("http://issuer/keys", "ftp://issuer/keys", "keys.json", "data:,x"):
         with pytest.raises(ValueError, match="https"):
-            fetcher(url)
+            fetcher(url, world.monotonic_ms)
+
+
+def test_an_issuer_that_tells_its_keys_bit_by_bit_is_given_up(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_bytes(b" " * 500_000 + KEYS)
+    passes = itertools.count(0, 20_000)
+    with pytest.raises(TimeoutError, match="longer than 30 s"):
+        fetcher(path.as_uri(), lambda: next(passes))()
+
+
+def test_an_issuer_that_is_silent_holds_up_neither_logs_nor_the_end() -> None:
+    """As many fetches as threads that open logs, and more."""
+    told = threading.Event()
+    environment = RealEnvironment(None)
+
+    async def story() -> None:
+        sets = [
+            KeySet(lambda: KEYS if told.wait() else b"", environment, refresh_ms=1000)
+            for _ in range(2 * BESIDE_THREADS)
+        ]
+        waiting = [asyncio.ensure_future(keys.fitting("RS256", "one")) for keys in sets]
+        assert await environment.run_beside(lambda: "opened") == "opened"
+        environment.close()
+        assert not any(one.done() for one in waiting)
+        told.set()
+        assert all(await asyncio.gather(*waiting))
+
+    asyncio.run(story())
+
+
+def test_where_no_thread_can_be_made_keys_are_not_fetched_on_the_loop(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    world = World()
+
+    async def story() -> list[Any]:
+        return list(await KeySet(world.fetch, RealEnvironment(None), refresh_ms=1000).fitting("RS256", "one"))
+
+    assert asyncio.run(story()) == [] and world.fetches == 0
+    assert [record.getMessage() for record in caplog.records] == [
+        "the keys of the issuer of tokens could not be fetched"
+    ]
