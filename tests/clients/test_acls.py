@@ -1,4 +1,4 @@
-"""Real clients that may not do everything: confluent-kafka behind SASL, `tallystick acls` and `kafka-acls`."""
+"""Real clients that may not do everything: confluent-kafka behind SASL, and `tallystick acls`."""
 
 import itertools
 from collections.abc import Iterator
@@ -11,7 +11,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tallystick.cli.acls import acls
-from tests.clients.test_kafka_tools import Tools
 from tests.harness.secure_broker import SecureBroker, sasl_settings, secure_broker
 
 SETTINGS = {
@@ -149,15 +148,3 @@ def test_the_command_says_what_kafka_acls_says(broker: SecureBroker, topic: str,
     options = ["--bootstrap-server", broker.bootstrap, "--command-config", str(settings), "--list"]
     refused = CliRunner().invoke(acls, options)
     assert refused.exit_code == 1 and "CLUSTER_AUTHORIZATION_FAILED" in refused.output
-
-
-def test_kafka_acls_unmodified(broker: SecureBroker, topic: str, tmp_path: Path) -> None:
-    tools = Tools(tmp_path)
-    where = ("--bootstrap-server", broker.open_bootstrap)
-    tool = "AclCommand"
-    tools.run(tool, *where, "--add", "--allow-principal", "User:bob", "--producer", "--topic", topic)
-    listed = tools.run(tool, *where, "--list", "--topic", topic)
-    assert "principal=User:bob, host=*, operation=WRITE, permissionType=ALLOW" in listed
-    assert "operation=WRITE" in command(broker, "--list", "--topic", topic)
-    tools.run(tool, *where, "--remove", "--force", "--topic", topic)
-    assert "User:bob" not in command(broker, "--list")

@@ -52,11 +52,20 @@ class Tools:
 
     def run(self, tool: str, *arguments: str) -> str:
         """What it prints; it has to end with status 0."""
-        done = subprocess.run(
-            self.command(tool, *arguments), capture_output=True, text=True, timeout=SECONDS, check=False
-        )
+        done = self._done(tool, *arguments)
         assert done.returncode == 0, f"{tool}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
         return done.stdout
+
+    def fail(self, tool: str, *arguments: str) -> str:
+        """All that it prints; it must not end with status 0."""
+        done = self._done(tool, *arguments)
+        assert done.returncode != 0, f"{tool}: {done.stdout[-2000:]}"
+        return done.stdout + done.stderr
+
+    def _done(self, tool: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            self.command(tool, *arguments), capture_output=True, text=True, timeout=SECONDS, check=False
+        )
 
     def start(self, label: str, tool: str, *arguments: str) -> "subprocess.Popen[str]":
         """In the background; its output goes to a file."""
