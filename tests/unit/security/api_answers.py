@@ -137,13 +137,13 @@ async def _prepared(door: Door) -> bytes:
     await door.ask(CreateTopicsRequest(topics=[topic]), 7, ROOT)
     await find_coordinators(door, ((0, "g"), (1, "x")))
     wanted = MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False)
-    described = await _until_good(door, wanted, 12, lambda answer: answer.topics[0])
+    described = await until_good(door, wanted, 12, lambda answer: answer.topics[0])
     committed = committing(9, bytes(16))
     committed.topics = [topic for topic in committed.topics if topic.name == "t"]
-    await _until_good(door, committed, 9, lambda answer: answer.topics[0].partitions[0])
+    await until_good(door, committed, 9, lambda answer: answer.topics[0].partitions[0])
     for transactional_id in ("x", "y"):
         init = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
-        identity = await _until_good(door, init, 2, lambda answer: answer)
+        identity = await until_good(door, init, 2, lambda answer: answer)
     begin = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="y",
         v3_and_below_producer_id=identity.producer_id,
@@ -158,13 +158,13 @@ async def find_coordinators(door: Door, keys: Iterable[tuple[int, str]]) -> None
     """Have these groups (0) and transactional ids (1) looked after by somebody."""
     for kind, key in keys:
         finding = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
-        await _until_good(door, finding, 4, lambda answer: answer.coordinators[0])
+        await until_good(door, finding, 4, lambda answer: answer.coordinators[0])
 
 
-async def _until_good(door: Door, request: Any, version: int, part: Callable[[Any], Any]) -> Any:
+async def until_good(door: Door, request: Any, version: int, part: Callable[[Any], Any], who: str = ROOT) -> Any:
     """The part of the answer that has an error code, once there is none in it: the broker has just begun."""
     for _ in range(TRIES):
-        found = part(await door.ask(request, version, ROOT))
+        found = part(await door.ask(request, version, who))
         if not found.error_code:
             return found
         await asyncio.sleep(0.02)

@@ -1,6 +1,6 @@
 """What our node answers those who may not do everything, beside what Apache Kafka 4.3.1 answered them.
 
-Skipped as long as it has not been asked: `python -m tests.unit.security.kafka_door` does that.
+Its answers are kept beside this file; `python -m tests.unit.security.kafka_door` asks it anew.
 """
 
 import json
@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.security import acl_requests, api_answers, random_acls
+from tests.unit.security import acl_requests, api_answers, random_acls, revoked_rights
 from tests.unit.security.door_rig import OwnDoor, behind_the_door
 
-RECORDED = all(module.RECORDED.exists() for module in (acl_requests, api_answers, random_acls))
-KAFKA_SAYS: dict[str, dict[str, Any]] = json.loads(api_answers.RECORDED.read_text()) if RECORDED else {}
+KAFKA_SAYS: dict[str, dict[str, Any]] = json.loads(api_answers.RECORDED.read_text())
 DECLARED = {("Fetch of a replica", "CLUSTER_ACTION of CLUSTER"), ("Fetch of a replica", "all it needs")}
 """There are no replicas here: who may fetch as one reads what others read. Kafka knows none of this id."""
-pytestmark = pytest.mark.skipif(not RECORDED, reason="Apache Kafka has not been asked: tests.unit.security.kafka_door")
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +39,14 @@ def test_acls_are_made_described_and_deleted_as_on_kafka() -> None:
     said = json.loads(acl_requests.RECORDED.read_text())
     heard = behind_the_door(lambda node: acl_requests.answers(OwnDoor(node)))
     assert {name for name in said if heard[name] != said[name]} == TOLD_OTHERWISE
+
+
+def test_rights_that_are_taken_away_are_missed_where_kafka_misses_them() -> None:
+    said = json.loads(revoked_rights.RECORDED.read_text())
+    heard = behind_the_door(lambda node: revoked_rights.answers(OwnDoor(node)))
+    for name, story in said.items():
+        assert heard[name] == story, name
+    assert heard.keys() == said.keys()
 
 
 def test_random_acls_allow_what_kafka_allows() -> None:
