@@ -8,6 +8,7 @@ takes effect; a parsed value is remembered until the next change.
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from broker.config.listeners import Endpoint
+from broker.config.login_file import login_settings
 from broker.config.security_protocols import (
     SecurityProtocol,
     check_advertised,
@@ -15,7 +16,7 @@ from broker.config.security_protocols import (
     read_endpoints,
     read_protocol_map,
 )
-from broker.config.sources import ConfigError, read_environment, read_file, read_settings
+from broker.config.sources import ConfigError, read_environment, read_file, read_login_file, read_settings
 from broker.config.topic_config import RecordChecks, TopicConfig
 from coordinator.cluster.keys.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, Resolved, broker_key, is_ignored
 from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigValue, InvalidConfig, Scope
@@ -62,8 +63,11 @@ class BrokerConfig:
         if properties is not None:
             values |= read_file(properties, where=properties_path)
         values |= read_environment(environment or {})
-        values |= read_settings(settings)
-        return cls(values | dict(flags or {}))
+        values |= read_settings(settings) | dict(flags or {})
+        config = cls(values)
+        guarded = [one.listener for one in config.listeners if config.security_protocol(one.listener).has_sasl]
+        login_file = read_login_file(environment or {}) if guarded else None
+        return config if login_file is None else cls(login_settings(login_file, guarded) | values)
 
     # -- reading ---------------------------------------------------------------------------------------------
 

@@ -26,6 +26,10 @@ class SecurityProtocol(StrEnum):
     def encrypts(self) -> bool:
         return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
+    @property
+    def has_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
 
 def read_endpoints(key: str, texts: Iterable[str]) -> tuple[Endpoint, ...]:
     """Read a list of endpoints, naming the key in what is wrong with it. Raises `ConfigError`."""

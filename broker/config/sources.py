@@ -1,9 +1,10 @@
 """Where a broker's settings come from: a `server.properties` file, `KAFKA_*` variables, `--set key=value`.
 
 Each source is read into a plain table of texts; `broker_config` lays them over each other and checks them.
-Nothing here reads the environment, and no file but those that hold a password: the texts are handed in.
+Nothing here reads the environment, and no file but those that hold passwords: the texts are handed in.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 
 from coordinator.cluster.keys.config_keys import broker_key, is_ignored
@@ -33,6 +34,8 @@ NOT_SETTINGS = frozenset(
     )
 )
 """Variables of the official image that are about the Java process, not about the broker."""
+LOGIN_FILE = re.compile(r"(?:^|\s)-Djava\.security\.auth\.login\.config==?(?:file:(?://)?)?(\S+)")
+"""In `KAFKA_OPTS`, the one thing that is about the broker: where its users are, as the official image has it."""
 
 
 def read_file(text: str, *, where: str) -> dict[str, str]:
@@ -53,8 +56,9 @@ PASSWORD_VARIABLES = {
     "KAFKA_SSL_KEY_CREDENTIALS": "ssl.key.password",
     "KAFKA_SSL_KEYSTORE_CREDENTIALS": "ssl.keystore.password",
     "KAFKA_SSL_TRUSTSTORE_CREDENTIALS": "ssl.truststore.password",
+    "KAFKA_TALLYSTICK_ADD_SCRAM_CREDENTIALS": "tallystick.add.scram",
 }
-"""Its variables that name files in that folder: stores, and texts with a password."""
+"""Its variables that name files in that folder: stores, and texts with a password. The last is ours."""
 
 
 def read_environment(environment: Mapping[str, str], *, secrets: str = SECRETS_FOLDER) -> dict[str, str]:
@@ -65,7 +69,7 @@ def read_environment(environment: Mapping[str, str], *, secrets: str = SECRETS_F
         if variable in STORE_VARIABLES:
             values[STORE_VARIABLES[variable]] = f"{secrets}/{environment[variable]}"
         elif variable in PASSWORD_VARIABLES:
-            values[PASSWORD_VARIABLES[variable]] = _password(variable, f"{secrets}/{environment[variable]}")
+            values[PASSWORD_VARIABLES[variable]] = _text_of(variable, f"{secrets}/{environment[variable]}").rstrip("\n")
         elif variable.startswith("KAFKA_") and variable not in NOT_SETTINGS:
             values[key_of_variable(variable)] = environment[variable]
     if "CLUSTER_ID" in environment:
@@ -73,10 +77,16 @@ def read_environment(environment: Mapping[str, str], *, secrets: str = SECRETS_F
     return values
 
 
-def _password(variable: str, path: str) -> str:
+def read_login_file(environment: Mapping[str, str]) -> str | None:
+    """The text of the JAAS file that `KAFKA_OPTS` names, if it names one. Raises `ConfigError`."""
+    named = LOGIN_FILE.search(environment.get("KAFKA_OPTS", ""))
+    return None if named is None else _text_of("KAFKA_OPTS", named[1])
+
+
+def _text_of(variable: str, path: str) -> str:
     try:
         with open(path, encoding="utf-8") as source:
-            return source.read().rstrip("\n")
+            return source.read()
     except (OSError, UnicodeDecodeError):
         raise ConfigError(f"{variable}: {path} cannot be read.") from None
 

@@ -1,4 +1,5 @@
 """JAAS lines as Kafka takes them in `sasl.jaas.config`: `Module required name="value" other="value";`
+And files of them, as Java's `java.security.auth.login.config` names one: `Section { Module required ...; ... };`
 
 Words are letters, digits and `_ - $ .`; a name or a value that holds anything else is written in quotes, with Java's
 escapes. Comments are Java's. No error holds a value: they are passwords.
@@ -12,7 +13,7 @@ _TOKEN = re.compile(
     r"""(?P<skipped>\s+|//[^\r\n]*|/\*.*?\*/)"""
     r"""|(?P<word>[A-Za-z0-9_$.\-\u00a0-\uffff]+)"""
     r"""|"(?P<double>(?:[^"\\\r\n]|\\.)*)"|'(?P<single>(?:[^'\\\r\n]|\\.)*)'"""
-    r"""|(?P<sign>[=;])""",
+    r"""|(?P<sign>[=;{}])""",
     re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
@@ -31,6 +32,12 @@ class LoginModule:
     flag: str
     options: dict[str, str] = field(repr=False)
 
+    @property
+    def line(self) -> str:
+        """How it is written, every name and value in quotes."""
+        said = "".join(f" {_quoted(name)}={_quoted(value)}" for name, value in self.options.items())
+        return f"{_quoted(self.name)} {self.flag}{said};"
+
 
 def read_jaas(text: str) -> LoginModule:
     """The one module of a line. Raises `BadJaas`."""
@@ -45,6 +52,29 @@ def read_jaas(text: str) -> LoginModule:
     if len(modules) != 1:
         raise BadJaas(f"there are {len(modules)} login modules in it, and there should be one")
     return modules[0]
+
+
+def read_login_file(text: str) -> dict[str, list[LoginModule]]:
+    """The modules of each section. Raises `BadJaas`."""
+    tokens = _tokens(text)
+    sections: dict[str, list[LoginModule]] = {}
+    position = 0
+    while position < len(tokens):
+        name, is_sign = tokens[position]
+        where = f"section {len(sections) + 1}"
+        if is_sign or tokens[position + 1 : position + 2] != [("{", True)]:
+            raise BadJaas(f"{where} does not begin with a name and {{")
+        if name in sections:
+            raise BadJaas(f"{where} has the name of an earlier one")
+        position += 2
+        modules = sections[name] = []
+        while position < len(tokens) and tokens[position] != ("}", True):
+            module, position = _module(tokens, position)
+            modules.append(module)
+        if tokens[position : position + 2] != [("}", True), (";", True)]:
+            raise BadJaas(f"{where} does not end with }} and a semicolon")
+        position += 2
+    return sections
 
 
 def _module(tokens: list[tuple[str, bool]], position: int) -> tuple[LoginModule, int]:
@@ -81,6 +111,12 @@ def _tokens(text: str) -> list[tuple[str, bool]]:
         elif kind != "skipped":
             found.append((match.group(), kind == "sign"))
     return found
+
+
+def _quoted(text: str) -> str:
+    for plain, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(plain, written)
+    return f'"{text}"'
 
 
 def _escaped(match: "re.Match[str]") -> str:

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 from broker.config.broker_config import BrokerConfig, ConfigError
-from broker.config.security_protocols import SecurityProtocol
 from broker.process.logging import EventLog, Passing
 from broker.security.sasl.exchange import Exchange
 from broker.security.sasl.gate import Gate
@@ -197,5 +196,5 @@ def sasl_listeners(config: BrokerConfig, world: World, credential_of: Credential
     return {
         endpoint.listener: SaslListener(config, endpoint.listener, world, credential_of)
         for endpoint in config.listeners
-        if config.security_protocol(endpoint.listener) in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+        if config.security_protocol(endpoint.listener).has_sasl
     }

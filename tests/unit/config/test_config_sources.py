@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.config.broker_config import BrokerConfig, ConfigError
-from broker.config.sources import key_of_variable, read_environment, read_file, read_settings
+from broker.config.sources import key_of_variable, read_environment, read_file, read_login_file, read_settings
+from broker.security.sasl.first_users import read_first_users
 from coordinator.cluster.keys.config_types import ConfigSource
 
 
@@ -57,6 +58,11 @@ def test_what_is_escaped_as_java_escapes_comes_back(values: dict[str, str]) -> N
         ("KAFKA_A__B", "a_b"),
         ("KAFKA_A___B", "a-b"),
         ("KAFKA_A_B__C___D", "a.b_c-d"),
+        ("KAFKA_LISTENER_NAME_SASL__SSL_PLAIN_SASL_JAAS_CONFIG", "listener.name.sasl_ssl.plain.sasl.jaas.config"),
+        (
+            "KAFKA_LISTENER_NAME_OUTSIDE_SCRAM___SHA___512_CONNECTIONS_MAX_REAUTH_MS",
+            "listener.name.outside.scram-sha-512.connections.max.reauth.ms",
+        ),
     ],
 )
 def test_variables_are_named_by_the_official_image_s_rules(variable: str, key: str) -> None:
@@ -110,3 +116,31 @@ def test_key_stores_and_passwords_lie_where_the_official_image_has_them(tmp_path
     with pytest.raises(ConfigError, match="missing cannot be read") as refused:
         read_environment({"KAFKA_SSL_KEY_CREDENTIALS": "missing"}, secrets=str(tmp_path))
     assert "geheim" not in str(refused.value)
+
+
+def test_first_users_may_lie_beside_them(tmp_path: Path) -> None:
+    users = "SCRAM-SHA-256=[name=ute,password=geheim]\nSCRAM-SHA-512=[name=uwe,password=auch]"
+    (tmp_path / "first-users").write_text(users + "\n")
+    read = read_environment({"KAFKA_TALLYSTICK_ADD_SCRAM_CREDENTIALS": "first-users"}, secrets=str(tmp_path))
+    assert read == {"tallystick.add.scram": users}
+    assert [one.name for one in read_first_users(users)] == ["ute", "uwe"]
+
+
+LOGIN_FILE = "-Djava.security.auth.login.config="
+
+
+@pytest.mark.parametrize("before", ["", "-Xmx1g ", "-Dother=1\t"])
+@pytest.mark.parametrize("named", ["", "=", "file:", "file://"])
+def test_a_file_of_users_is_named_among_the_options_of_java(tmp_path: Path, before: str, named: str) -> None:
+    path = tmp_path / "users.jaas"
+    environment = {"KAFKA_OPTS": f"{before}{LOGIN_FILE}{named}{path} -Dafter=1"}
+    with pytest.raises(ConfigError, match=r"KAFKA_OPTS: .*users\.jaas cannot be read"):
+        read_login_file(environment)
+    path.write_text("KafkaServer {};")
+    assert read_login_file(environment) == "KafkaServer {};"
+    assert read_environment(environment) == {}
+
+
+def test_other_options_of_java_name_no_file_of_users() -> None:
+    assert read_login_file({}) is None
+    assert read_login_file({"KAFKA_OPTS": f"-Xmx1g -Dx{LOGIN_FILE}/nowhere"}) is None

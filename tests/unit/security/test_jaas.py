@@ -1,8 +1,10 @@
 """JAAS lines, read as Kafka reads them."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from protocol.sasl.jaas import BadJaas, read_jaas
+from protocol.sasl.jaas import BadJaas, LoginModule, read_jaas, read_login_file
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -53,3 +55,58 @@ def test_what_is_wrong_with_a_line_is_told_without_what_is_in_it(text: str) -> N
 
 def test_a_module_is_shown_without_its_options() -> None:
     assert "hunter2" not in repr(read_jaas(f'{PLAIN} required password="hunter2";'))
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=9), st.text(max_size=9), max_size=3))
+def test_a_module_is_written_as_it_is_read(options: dict[str, str]) -> None:
+    module = LoginModule(PLAIN, "required", options)
+    assert read_jaas(module.line) == module
+
+
+FILE = f"""
+// Of all listeners.
+KafkaServer {{
+    {PLAIN} required username=admin
+        user_ute="geheim;}}";
+    other.Module optional;
+}};
+outside.KafkaServer {{ {PLAIN} required user_uwe=auch; }};
+"nobody's" {{}};
+"""
+
+
+def test_a_file_is_sections_of_modules() -> None:
+    assert read_login_file(FILE) == {
+        "KafkaServer": [
+            LoginModule(PLAIN, "required", {"username": "admin", "user_ute": "geheim;}"}),
+            LoginModule("other.Module", "optional", {}),
+        ],
+        "outside.KafkaServer": [LoginModule(PLAIN, "required", {"user_uwe": "auch"})],
+        "nobody's": [],
+    }
+    assert read_login_file(" /* nothing */ ") == {}
+
+
+@pytest.mark.parametrize("length", range(FILE.index("KafkaServer") + 1, FILE.index("outside") - 1))
+def test_a_file_that_is_cut_off_is_refused(length: int) -> None:
+    with pytest.raises(BadJaas) as problem:
+        read_login_file(FILE[:length])
+    assert "geheim" not in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{ };", "section 1 does not begin"),
+        ("a {}; b = {};", "section 2 does not begin"),
+        ("a {}; a {};", "section 2 has the name"),
+        ("a { m required; }", "section 1 does not end"),
+        ("a { m required; } b {};", "section 1 does not end"),
+        ("a { m required x={; };", "option 1"),
+        ("a { { };", "none of required"),
+        ("a { m required };", "option 1"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told(text: str, told: str) -> None:
+    with pytest.raises(BadJaas, match=told):
+        read_login_file(text)
