@@ -5,7 +5,7 @@ Rule 1. Names are kept by principal, host, operation, permission and type of res
         which it has to look at, and which of them there are is remembered for the next one (`_View`).
 Rule 2. Of prefixes only those count that do not begin with another one. Of these at most one can be that of a name:
         the last one before it, in order.
-Rule 3. Answers are remembered until an ACL comes or goes.
+Rule 3. Answers are remembered with their view, and both until an ACL comes or goes.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -41,15 +41,15 @@ ALLOWED_BY_DEFAULT = Decision(allowed=True, rule="the resource has no ACL")
 class _Patterns:
     """Resource patterns, each as often as it was added."""
 
-    __slots__ = ("_prefixes", "_shortest", "counts", "names")
+    __slots__ = ("_prefixes", "counts", "names", "shortest")
 
     def __init__(self) -> None:
         self.counts: dict[tuple[int, str], int] = {}
         self.names: set[str] = set()
+        self.shortest: list[str] | None = None
+        """Prefixes that do not begin with another one, in order; None where that is to be found out."""
         self._prefixes: list[str] = []
         """In order."""
-        self._shortest: list[str] | None = None
-        """Those that do not begin with another one; None where that is to be found out."""
 
     def add(self, pattern_type: int, name: str) -> None:
         before = self.counts.get((pattern_type, name), 0)
@@ -58,7 +58,7 @@ class _Patterns:
             return
         if pattern_type == PatternType.PREFIXED:
             insort(self._prefixes, name)
-            self._shortest = None
+            self.shortest = None
         else:
             self.names.add(name)
 
@@ -70,31 +70,48 @@ class _Patterns:
         del self.counts[pattern_type, name]
         if pattern_type == PatternType.PREFIXED:
             del self._prefixes[bisect_left(self._prefixes, name)]
-            self._shortest = None
+            self.shortest = None
         else:
             self.names.discard(name)
 
-    def cover(self, name: str) -> bool:
-        """Whether a literal pattern, the wildcard or a prefix is of this name."""
-        return name in self.names or WILDCARD in self.names or (bool(self._prefixes) and self.prefix_of(name))
-
     def prefix_of(self, name: str) -> bool:
         """Whether the name begins with one of the prefixes."""
-        shortest = self._shortest
-        if shortest is None:
-            shortest = self._shortest = []
-            for prefix in self._prefixes:
-                if not shortest or not prefix.startswith(shortest[-1]):
-                    shortest.append(prefix)
+        shortest = self.shortest if self.shortest is not None else self.find_shortest()
         place = bisect_right(shortest, name)
         return place > 0 and name.startswith(shortest[place - 1])
 
+    def find_shortest(self) -> list[str]:
+        shortest = self.shortest = []
+        for prefix in self._prefixes:
+            if not shortest or not prefix.startswith(shortest[-1]):
+                shortest.append(prefix)
+        return shortest
 
-class _View(NamedTuple):
-    """What a question of one principal, host, operation and type of resource has to look at."""
 
-    denied: tuple[_Patterns, ...]
-    allowed: tuple[_Patterns, ...]
+def _one_covers(some: tuple[_Patterns, ...], name: str) -> bool:
+    """Whether a literal pattern, the wildcard or a prefix is of this name. In one go, without calls: it is asked for
+    each name that is new."""
+    for patterns in some:
+        names = patterns.names
+        if names and (name in names or WILDCARD in names):
+            return True
+        shortest = patterns.shortest
+        if shortest is None:
+            shortest = patterns.find_shortest()
+        if shortest and (place := bisect_right(shortest, name)) and name.startswith(shortest[place - 1]):
+            return True
+    return False
+
+
+class _View:
+    """What a question of one principal, host, operation and type of resource has to look at, and answers by name."""
+
+    __slots__ = ("allowed", "answers", "denied")
+
+    def __init__(self, denied: tuple[_Patterns, ...], allowed: tuple[_Patterns, ...]) -> None:
+        self.denied = denied
+        self.allowed = allowed
+        self.answers: dict[str, Decision] = {}
 
 
 _Place = tuple[int, str, str, int, int]
@@ -110,50 +127,51 @@ class AclIndex:
         self._with_any: dict[int, _Patterns] = {}
         """Resources that have an ACL, by their type."""
         self._views: dict[tuple[str, str, int, int], _View] = {}
-        self._answers: dict[tuple[str, str, int, int, str], Decision] = {}
+        self._remembered = 0
+        """Views, and answers in them."""
 
     def add(self, acl: Acl) -> None:
-        place = _place(acl)
-        self._answers.clear()
-        patterns = self._patterns.get(place)
-        if patterns is None:
-            patterns = self._patterns[place] = _Patterns()
-            self._views.clear()
-        patterns.add(acl.pattern_type, acl.resource_name)
+        self._forget()
+        self._patterns.setdefault(_place(acl), _Patterns()).add(acl.pattern_type, acl.resource_name)
         self._with_any.setdefault(acl.resource_type, _Patterns()).add(acl.pattern_type, acl.resource_name)
 
     def remove(self, acl: Acl) -> None:
+        self._forget()
         place = _place(acl)
-        self._answers.clear()
         patterns = self._patterns[place]
         patterns.remove(acl.pattern_type, acl.resource_name)
         if not patterns.counts:
             del self._patterns[place]
-            self._views.clear()
         self._with_any[acl.resource_type].remove(acl.pattern_type, acl.resource_name)
 
     def decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Decision:
         """Deny before allow; what nothing speaks of is denied."""
-        asked = (principal, host, operation, resource_type, name)
-        known = self._answers.get(asked)
+        view = self._views.get((principal, host, operation, resource_type))
+        if view is None:
+            view = self._view(principal, host, operation, resource_type)
+        known = view.answers.get(name)
         if known is None:
-            known = self._decide(self._view(principal, host, operation, resource_type), resource_type, name)
-            if len(self._answers) >= MOST_REMEMBERED:
-                self._answers.clear()
-            if len(name) <= LONGEST_REMEMBERED and len(principal) <= LONGEST_REMEMBERED:
-                self._answers[asked] = known
+            known = self._decide(view, resource_type, name)
+            if len(name) <= LONGEST_REMEMBERED:
+                if self._remembered >= MOST_REMEMBERED:
+                    self._forget()
+                else:
+                    view.answers[name] = known
+                    self._remembered += 1
         return known
 
+    def _forget(self) -> None:
+        self._views.clear()
+        self._remembered = 0
+
     def _decide(self, view: _View, resource_type: int, name: str) -> Decision:
-        for patterns in view.denied:
-            if patterns.cover(name):
-                return DENIED_BY_ACL
-        for patterns in view.allowed:
-            if patterns.cover(name):
-                return ALLOWED_BY_ACL
+        if _one_covers(view.denied, name):
+            return DENIED_BY_ACL
+        if _one_covers(view.allowed, name):
+            return ALLOWED_BY_ACL
         if self._allow_if_none:
             with_any = self._with_any.get(resource_type)
-            if with_any is None or not with_any.cover(name):
+            if with_any is None or not _one_covers((with_any,), name):
                 return ALLOWED_BY_DEFAULT
         return DENIED_BY_DEFAULT
 
@@ -176,12 +194,13 @@ class AclIndex:
     def _view(self, principal: str, host: str, operation: int, resource_type: int) -> _View:
         asked = (principal, host, operation, resource_type)
         view = self._views.get(asked)
-        if view is None and len(principal) > LONGEST_REMEMBERED:
-            return self._look(*asked)
         if view is None:
-            if len(self._views) >= MOST_REMEMBERED:
-                self._views.clear()
-            view = self._views[asked] = self._look(*asked)
+            view = self._look(*asked)
+            if len(principal) <= LONGEST_REMEMBERED:
+                if self._remembered >= MOST_REMEMBERED:
+                    self._forget()
+                self._views[asked] = view
+                self._remembered += 1
         return view
 
     def _look(self, principal: str, host: str, operation: int, resource_type: int) -> _View:
