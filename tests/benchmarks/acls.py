@@ -65,7 +65,7 @@ def producing(rounds: int, scale: float, folder: Path, note: Note) -> None:
     """In turns on a broker with ACLs and on one without."""
     without, with_acls = (_started(folder / name, settings) for name, settings in (("open", {}), ("acls", SWITCHED_ON)))
     try:
-        asyncio.run(_grant(with_acls.process.port))
+        asyncio.run(grant(with_acls.process.port))
         for number in range(-1, rounds):
             rates = [_rate(target, scale) for target in (without, with_acls)]
             if number >= 0:
@@ -89,7 +89,8 @@ def _rate(target: Target, scale: float) -> float:
     return figures["MB/s"]
 
 
-async def _grant(port: int) -> None:
+async def grant(port: int) -> None:
+    """Those, and that anybody may do everything with topics."""
     anybody = Acl(ResourceType.TOPIC, "*", PatternType.LITERAL, "User:*", "*", Operation.ALL, Permission.ALLOW)
     connection = await Connection.connect("127.0.0.1", port)
     creations = [creation_of(acl) for acl in (anybody, *many_acls())]

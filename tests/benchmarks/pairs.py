@@ -5,6 +5,7 @@ in turns; what counts is the processor time of each broker's process, threads in
 the ratios of each pair. That is steady where times are not, on a machine that does other things.
 
 --rounds 5   pairs of each row     --requests 2000   in a round     --rows "1 KB;fetch"   only rows with these words
+--acls       this tree's broker has an authorizer and ten thousand ACLs; with OTHER this tree, too: what they cost
 """
 
 import argparse
@@ -13,7 +14,7 @@ import statistics
 import sys
 import tempfile
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from protocol.errors import ErrorCode
@@ -27,6 +28,7 @@ from protocol.records import compression
 from protocol.records.record import NewRecord, build_batch
 from tallystick.client.connection import Connection
 from tallystick.process import PACKAGES, BrokerProcess
+from tests.benchmarks import acls
 
 PRODUCE, PRODUCE_IN_TRANSACTION, FETCH = 11, 12, 12
 STAMP_MS = 1_700_000_000_000
@@ -37,8 +39,9 @@ WRITTEN_MB = 8
 class Broker(BrokerProcess):
     """The broker of one work tree, with that tree's interpreter."""
 
-    def __init__(self, folder: Path, tree: Path, durability: str) -> None:
-        super().__init__(folder, options=["--durability", durability], start_seconds=120)
+    def __init__(self, folder: Path, tree: Path, settings: Mapping[str, str], durability: str) -> None:
+        chosen = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+        super().__init__(folder, options=["--durability", durability, *chosen], start_seconds=120)
         self.tree = tree
         self.environment = {"PYTHONPATH": str(tree)}
 
@@ -211,9 +214,9 @@ async def measure(pairs: dict[str, list[Broker]], rows: list[str], rounds: int, 
         taken: list[list[float]] = []
         for number in range(-1, rounds):
             order = pairs[mode] if number % 2 else pairs[mode][::-1]
-            of_broker = {broker.tree: await load(broker, requests // (4 if number < 0 else 1)) for broker in order}
+            of_broker = {broker: await load(broker, requests // (4 if number < 0 else 1)) for broker in order}
             if number >= 0:
-                taken.append([of_broker[broker.tree] / 1000 for broker in pairs[mode]])
+                taken.append([of_broker[broker] / 1000 for broker in pairs[mode]])
         ours, theirs = (statistics.median(side) for side in zip(*taken, strict=True))
         ratios = sorted(here / there for here, there in taken)
         print(
@@ -229,18 +232,23 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--rows", default="")
+    parser.add_argument("--acls", action="store_true")
     chosen = parser.parse_args()
     rows = [row for row in ROWS if any(part in row for part in chosen.rows.split(";"))]
     with tempfile.TemporaryDirectory(prefix="tallystick-pairs-") as folder:
-        trees = [PACKAGES, chosen.other.resolve()]
+        sides = [(PACKAGES, acls.SWITCHED_ON if chosen.acls else {}), (chosen.other.resolve(), {})]
         modes = sorted({ROWS[row][0] for row in rows})
         pairs = {
-            mode: [Broker(Path(folder, mode, str(at)), tree, mode) for at, tree in enumerate(trees)] for mode in modes
+            mode: [Broker(Path(folder, mode, str(at)), *side_of, mode) for at, side_of in enumerate(sides)]
+            for mode in modes
         }
         brokers = [broker for pair in pairs.values() for broker in pair]
         try:
             for broker in brokers:
                 broker.start()
+            if chosen.acls:
+                for with_acls, _ in pairs.values():
+                    asyncio.run(acls.grant(with_acls.port))
             asyncio.run(measure(pairs, rows, chosen.rounds, chosen.requests))
         finally:
             for broker in brokers:
