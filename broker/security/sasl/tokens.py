@@ -80,7 +80,7 @@ class SignedTokens:
     async def check(self, token: str) -> Token:
         header = _object(_parts(token)[0])
         algorithm, key_id = header.get("alg"), header.get("kid")
-        if algorithm not in SIGNATURES or not isinstance(key_id, str | None):
+        if not isinstance(algorithm, str) or algorithm not in SIGNATURES or not isinstance(key_id, str | None):
             raise TokenRefused("a token that is not signed as it should be")
         fitting = await self._keys.fitting(algorithm, key_id)
         if not fitting:
@@ -144,7 +144,7 @@ def _words(value: object, *, split: bool = False) -> frozenset[str]:
 
 
 def _parts(token: str) -> tuple[bytes, bytes, bytes]:
-    written = token.split(".")
+    written = token.split(".", 3)
     if len(written) != 3:
         raise TokenRefused("not a token of three parts")
     try:

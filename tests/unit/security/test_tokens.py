@@ -111,6 +111,12 @@ def without(name: str) -> dict[str, Any]:
     return {key: value for key, value in CLAIMS.items() if key != name}
 
 
+def with_header(header: dict[str, Any]) -> str:
+    """A signed token whose header is replaced."""
+    _, *rest = signed(CLAIMS).split(".")
+    return ".".join([base64.urlsafe_b64encode(json.dumps(header).encode()).decode().rstrip("="), *rest])
+
+
 FORGED = {
     "another key": signed(CLAIMS, OTHER_RSA),
     "another key, without an id": signed(CLAIMS, OTHER_RSA, kid=None),
@@ -126,10 +132,9 @@ FORGED = {
     "no base64": "ä.b.c",
     "no JSON": "YQ.YQ.YQ",
     "a list": signed(b"[]"),
-    "a name of a key that is none": signed(CLAIMS).replace(
-        signed(CLAIMS).split(".")[0],
-        base64.urlsafe_b64encode(b'{"alg":"RS256","kid":["one"]}').decode().rstrip("="),
-    ),
+    "a name of a key that is none": with_header({"alg": "RS256", "kid": ["one"]}),
+    "a list of signatures": with_header({"alg": ["RS256"], "kid": "one"}),
+    "an object where the name of a signature should stand": with_header({"alg": {}, "kid": "one"}),
     "an abyss": signed(b"[" * 100_000),
 }
 
