@@ -19,6 +19,9 @@ from protocol.errors import ProtocolError
 
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
 LEAST_BETWEEN_SESSIONS_MS = 1000
+LONGEST_MESSAGE_BYTES = 64 << 10
+"""Of a mechanism. A frame may be longer, as in Kafka; half a megabyte of JSON or of extensions, from one who is not
+known, would keep the loop for a tenth of a second. Tokens take some KB."""
 
 
 class Mechanisms(Protocol):
@@ -186,6 +189,8 @@ class Gate:
             told = "SASL mechanism requested by client is not supported for re-authentication of mechanism"
             told = f"{told} '{self._mechanism}'"
             raise ExchangeFailed("another mechanism than before", told)
+        if len(message) > LONGEST_MESSAGE_BYTES:
+            raise ExchangeFailed("a message longer than any")
         step = await self._exchange.answer(message)
         if not isinstance(step, Authenticated):
             self._state = State.EXCHANGE

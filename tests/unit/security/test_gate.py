@@ -6,7 +6,15 @@ from collections.abc import Sequence
 import pytest
 
 from broker.security.sasl.exchange import Authenticated, Challenge, ExchangeFailed, Step
-from broker.security.sasl.gate import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE, Gate, Handshake, Reply
+from broker.security.sasl.gate import (
+    API_VERSIONS,
+    LONGEST_MESSAGE_BYTES,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    Gate,
+    Handshake,
+    Reply,
+)
 from protocol.errors import ProtocolError
 
 METADATA, PRODUCE = 3, 0
@@ -117,6 +125,19 @@ def test_a_failure_shuts_the_gate_for_good() -> None:
     assert other.gate.handshake("GSSAPI", 1) is Handshake.UNKNOWN_MECHANISM
     with pytest.raises(ProtocolError):
         other.gate.admit(SASL_HANDSHAKE)
+
+
+def test_a_message_longer_than_any_is_not_read() -> None:
+    """Half a megabyte of JSON, or of extensions, keeps the loop for a tenth of a second."""
+    for length, is_read in ((LONGEST_MESSAGE_BYTES, True), (LONGEST_MESSAGE_BYTES + 1, False)):
+        one = Set()
+        assert one.gate.handshake("PLAIN", 1) is Handshake.BEGUN
+        if is_read:
+            one.say(bytes(length))
+        else:
+            with pytest.raises(ExchangeFailed, match="longer than any"):
+                one.say(bytes(length))
+        assert one.gate.is_known is is_read
 
 
 def test_messages_without_anything_around_them_follow_version_0() -> None:
