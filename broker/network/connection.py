@@ -23,7 +23,7 @@ from broker.network.connection_host import ConnectionHost
 from broker.network.frame_buffers import FrameLease
 from broker.network.frame_reader import FrameReader
 from broker.network.muting import Muting
-from broker.network.outcomes import as_future, result_of
+from broker.network.outcomes import as_future, failed, result_of
 from broker.network.pending_answer import AnswersInOrder, PendingAnswer
 from broker.process.eager import Finished
 from broker.process.logging import EventLog
@@ -49,9 +49,11 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active = host.tick
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(host.receive_buffer, host.frame_buffers, host.max_request_bytes)
+        self.requests = host.requests if info.gate is None else host.strangers
+        """The budget that its requests count in."""
         if (gate := info.gate) is not None:
             self._reader.admit(min(host.max_request_bytes, gate.max_frame_bytes))
-            gate.opens = lambda: self._reader.admit(host.max_request_bytes)
+            gate.opens = self._become_known
         self._queued_bytes = self._serial_bytes = self._held_bytes = 0
         self._order = AnswersInOrder()
         self._serial: PendingAnswer | None = None
@@ -91,15 +93,20 @@ class Connection(asyncio.BufferedProtocol):
         self.muting.forget()
         self.info.mute = None
         self.info.gate = None
-        host = self._host
         if self._serial_wait is not None and not isinstance(self._serial_wait, asyncio.Task):
             self._serial_wait.cancel()
-        host.requests.leave(self)
+        self.requests.leave(self)
         self._held_bytes = 0
         self._sender.drop()
         self._reader.drop()
         self._order.waiting.clear()
-        host.connection_lost(self)
+        self._host.connection_lost(self)
+
+    def _become_known(self) -> None:
+        """It is authenticated: its requests may be long, and count with those of others who are."""
+        self.requests.leave(self)
+        self.requests, self._held_bytes = self._host.requests, 0
+        self._reader.admit(self._host.max_request_bytes)
 
     def eof_received(self) -> None:
         """A client that has finished sending is gone, as for Kafka; returning None closes."""
@@ -179,12 +186,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _account(self, held: int) -> None:
         """What waits here counts against the budget of all; what was applied at once never did."""
-        requests, more = self._host.requests, held - self._held_bytes
-        self._held_bytes = held
+        more, self._held_bytes = held - self._held_bytes, held
         if more > 0:
-            requests.take(self, more)
+            self.requests.take(self, more)
         else:
-            requests.give_back(self, -more)
+            self.requests.give_back(self, -more)
 
     def _apply(self, frame: Buffer) -> None:
         try:
@@ -225,7 +231,7 @@ class Connection(asyncio.BufferedProtocol):
         except StorageFailed as error:
             self.storage_failed(error)
         except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
-            if parts := self.failed(call, error):
+            if parts := failed(self, call, error):
                 self._answer_in_turn(call, parts)
         else:
             self._begin_answer(PendingAnswer(call), result, call.weight(size_bytes))
@@ -307,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
             not (self._sender.blocked or self._resting)
             and len(self._reader.frames) < QUEUED_REQUESTS
             and self._queued_bytes < QUEUED_BYTES
-            and (not self._held_bytes or self._host.requests.may_read(self, self._advance))
+            and (not self._held_bytes or self.requests.may_read(self, self._advance))
         )
         if wanted and not self._reading:
             self._reading = True
@@ -389,11 +395,3 @@ class Connection(asyncio.BufferedProtocol):
         """A disk refused a write: the process is to end."""
         self._host.storage_failed(error)
         self.close()
-
-    def failed(self, call: Call, error: Exception) -> list[Buffer]:
-        """A bug of ours: one traceback in the log; the client gets UNKNOWN_SERVER_ERROR, or is disconnected."""
-        _log.bug("request failed", error, **self.info.told, api=call.entry.name)
-        parts = call.encode_failure()
-        if parts is None:
-            self.close()
-        return parts or []

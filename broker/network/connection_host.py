@@ -20,6 +20,8 @@ class ConnectionHost(Protocol):
 
     dispatcher: Dispatcher
     requests: MemoryBudget
+    strangers: MemoryBudget
+    """Of requests of those who are not authenticated yet."""
     answers: AnswerBudget
     turns: Turns
     answer_bytes: int

@@ -8,13 +8,17 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any, Protocol, cast
 
 from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred
+from broker.api.context import ConnectionInfo
 from broker.api.dispatch import Call, Decoded, Dispatcher, Encoded
 from broker.network.pending_answer import PendingAnswer
 from broker.process.eager import Finished
+from broker.process.logging import EventLog
 from protocol.compile_encoder import LargeMessage
 from protocol.errors import ProtocolError
 from protocol.schema import Buffer
 from storage.log import StorageFailed
+
+_log = EventLog("connection")
 
 
 class Begins(Protocol):
@@ -27,6 +31,8 @@ class Begins(Protocol):
 class Answering(Protocol):
     """The connection that is owed an answer."""
 
+    info: ConnectionInfo
+
     def refuse(self, reason: str) -> None:
         """Close it, and say why."""
 
@@ -36,8 +42,8 @@ class Answering(Protocol):
     def storage_failed(self, error: StorageFailed) -> None:
         """A disk refused a write: the process is to end."""
 
-    def failed(self, call: Call, error: Exception) -> list[Buffer]:
-        """A bug of ours; returns what the client gets."""
+    def close(self) -> None:
+        """When its client has its answers."""
 
 
 def as_future(host: Begins, awaitable: Awaitable[Any]) -> "asyncio.Future[Any]":
@@ -79,7 +85,16 @@ def result_of(connection: Answering, dispatcher: Dispatcher, answer: PendingAnsw
     except StorageFailed as error:
         connection.storage_failed(error)
     except Exception as error:  # noqa: BLE001  a bug in one handler is not to end the others
-        answer.parts = connection.failed(answer.call, error)
+        answer.parts = failed(connection, answer.call, error)
     else:
         return result
     return None
+
+
+def failed(connection: Answering, call: Call, error: Exception) -> list[Buffer]:
+    """A bug of ours: one traceback in the log; the client gets UNKNOWN_SERVER_ERROR, or is disconnected."""
+    _log.bug("request failed", error, **connection.info.told, api=call.entry.name)
+    parts = call.encode_failure()
+    if parts is None:
+        connection.close()
+    return parts or []

@@ -8,7 +8,7 @@ many were refused is counted, and logged once a second at most.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -40,6 +40,9 @@ LEAST_BACKLOG = 1024
 """One loop accepts and serves: more clients than Kafka's 50 may knock while it does something else."""
 SWEEP_S = 1.0
 STUCK_FRAME_S = 10
+STRANGERS = 8
+"""What part of the memory for requests those may have, all together, who are not authenticated. They do not take any of
+the others': it would cost no account to have a million half requests wait here."""
 DRAIN_S = 5.0
 
 _log = EventLog("server")
@@ -53,6 +56,10 @@ class OwnerOfTasks(Protocol):
 def backlog(config: BrokerConfig) -> int:
     """How many connections may wait to be accepted."""
     return max(LEAST_BACKLOG, config.get_int("socket.listen.backlog.size"))
+
+
+def _later(seconds: float, call: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(seconds, call)
 
 
 class Server:
@@ -86,7 +93,8 @@ class Server:
         self.dispatcher: Dispatcher = plain
         services.client_quotas.on_change(lambda has_any: self._dispatch_by(charging if has_any else plain))
         limit = limit if limit > 0 else config.get_int("tallystick.request.memory.bytes")
-        self.requests = MemoryBudget(limit, lambda seconds, call: asyncio.get_running_loop().call_later(seconds, call))
+        self.requests = MemoryBudget(limit, _later)
+        self.strangers = MemoryBudget(ceil(limit / STRANGERS), _later)
         self.answers = services.answer_budget
         self.answer_bytes = config.get_int("tallystick.connection.answer.bytes")
         self.turns = Turns(services.environment.time_slice().clock)
@@ -207,7 +215,7 @@ class Server:
                 connection.expire("idle for longer than connections.max.idle.ms")
             elif (gate := connection.info.gate) is not None and gate.is_overdue:
                 connection.expire("not authenticated within tallystick.authentication.timeout.ms")
-            elif active < stuck and connection.stalls and self.requests.exhausted:
+            elif active < stuck and connection.stalls and connection.requests.exhausted:
                 connection.expire("a request that does not get on while memory is short")
             else:
                 connection.count_unsent()

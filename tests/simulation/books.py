@@ -16,15 +16,16 @@ from tests.simulation.world import World
 
 def wrong_books(node: Node, server: Server) -> Iterator[str]:
     """Sentences about sums that are not what they should be."""
-    requests, answers = server.requests, server.answers
-    yield from _compared("bytes of requests", requests.used_bytes, sum(requests._held.values()))
+    answers = server.answers
+    for requests in (server.requests, server.strangers):
+        yield from _compared("bytes of requests", requests.used_bytes, sum(requests._held.values()))
     yield from _compared("bytes of answers", answers.held_bytes, sum(answers._held.values()))
     let_in = server._admission
     yield from _compared("connections by address", sum(let_in._per_address.values()), len(let_in._counted))
     yield from _compared("connections by listener", sum(let_in._per_listener.values()), len(let_in._counted))
     yield from _compared("connections", len(let_in._counted), len(server._connections))
     for connection in server._connections:
-        yield from _of_connection(connection, requests._held.get(connection, 0))
+        yield from _of_connection(connection, connection.requests._held.get(connection, 0))
     free = server.frame_buffers
     yield from _compared("bytes of free buffers", free.free_bytes, sum(map(len, free._free)))
     yield from _of_fetch_sessions(node.services.fetch_sessions)

@@ -32,11 +32,12 @@ def left_over(world: World, broker: BrokerProcess) -> Iterator[str]:
 
 
 def _of_connections(world: World, node: Node, server: Server) -> Iterator[str]:
-    requests, answers = server.requests, server.answers
-    if requests.used_bytes or answers.held_bytes:
-        yield f"{requests.used_bytes} + {answers.held_bytes} bytes were not given back"
-    if requests._held or requests._waiting or requests._overdraft or answers._held:
-        yield "connections hold memory, or wait for it"
+    answers = server.answers
+    for requests in (server.requests, server.strangers):
+        if requests.used_bytes or answers.held_bytes:
+            yield f"{requests.used_bytes} + {answers.held_bytes} bytes were not given back"
+        if requests._held or requests._waiting or requests._overdraft or answers._held:
+            yield "connections hold memory, or wait for it"
     open_ones = sum(not end.is_client for end in world.network.ends)
     if len(server._connections) > open_ones:
         yield f"{len(server._connections)} connections are remembered, and {open_ones} are open"

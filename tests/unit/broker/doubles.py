@@ -131,6 +131,7 @@ class FakeHost:
         self.due: list[Callable[[], None]] = []
         """What the budget of requests asked to be called back for; nobody calls it by itself."""
         self.requests = MemoryBudget(budget_bytes, lambda seconds, call: self.due.append(call))
+        self.strangers = MemoryBudget(budget_bytes, lambda seconds, call: self.due.append(call))
         self.answers = AnswerBudget(1 << 30)
         self.answer_bytes = 256 << 10
         self.turns = Turns(clock)

@@ -48,8 +48,8 @@ RIGHT, WRONG = b"\0ute\0geheim", b"\0ute\0wrong"
 class Caller:
     """One client and its connection."""
 
-    def __init__(self, node: Services, port: int = 4711) -> None:
-        self.host = FakeHost()
+    def __init__(self, node: Services, port: int = 4711, host: FakeHost | None = None) -> None:
+        self.host = host or FakeHost()
         self.host.dispatcher = Dispatcher(node, load_handlers())
         self.now_ms = 0
         gate = Gate(node.sasl["OUTSIDE"], monotonic_ms=lambda: self.now_ms, wall_ms=node.environment.wall_ms)
@@ -208,6 +208,42 @@ def test_frames_are_small_until_it_is_known() -> None:
         assert await caller.send(large) != b""
 
     story(tell, **{"listener.name.outside.sasl.server.max.receive.size": "500"})
+
+
+def test_who_is_not_known_takes_no_memory_from_those_who_are() -> None:
+    """Half requests are kept until their sender is given up; without an account anybody may send any number."""
+
+    async def tell(node: Services) -> None:
+        host = FakeHost(budget_bytes=10_000)
+        half = pack(">i", 20_000) + bytes(11_000)
+        strangers = [Caller(node, host=host) for _ in range(3)]
+        await strangers[0].send(half)
+        assert host.strangers.exhausted and not host.requests.used_bytes
+        known = Caller(node, host=host)
+        await known.handshake()
+        await known.say(RIGHT)
+        await known.send(half[:9_000])
+        assert host.requests.used_bytes == 9_000 - 4 and known.transport.reading
+        for one in strangers:
+            one.connection.connection_lost(None)
+        assert not host.strangers.used_bytes
+        known.connection.connection_lost(None)
+        assert not host.requests.used_bytes
+
+    story(tell)
+
+
+def test_what_a_connection_holds_goes_with_it_when_it_is_known() -> None:
+    """Its next request may have begun to come with the message that it is known by."""
+
+    async def tell(node: Services) -> None:
+        caller = Caller(node, host=(host := FakeHost()))
+        await caller.handshake()
+        login = b"".join(request_parts(SaslAuthenticateRequest(auth_bytes=RIGHT), 2, 7, None))
+        await caller.send(login + pack(">i", 20_000) + bytes(11_000))
+        assert (host.strangers.used_bytes, host.requests.used_bytes) == (0, 11_000)
+
+    story(tell)
 
 
 def test_a_session_that_has_ended_closes_the_connection_with_the_next_request() -> None:
