@@ -19,6 +19,7 @@ from protocol.messages import (
     acls,
     client_quotas,
     configs,
+    delegation_tokens,
     features,
     fetch,
     group_offsets,
@@ -38,8 +39,8 @@ LENGTH = struct.Struct(">i")
 _KEY_AND_VERSION = struct.Struct(">hh")
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
 _MODULES = (
-    *(acls, client_quotas, configs, features, fetch, group_offsets, groups, metadata, offsets, produce),
-    *(sasl, topics, transactions),
+    *(acls, client_quotas, configs, delegation_tokens, features, fetch, group_offsets, groups, metadata, offsets),
+    *(produce, sasl, topics, transactions),
 )
 
 

@@ -15,16 +15,16 @@ from broker.api.handlers import (
     offset_fetch,
     offsets,
     produce,
-    sasl,
-    scram,
     topics,
     transaction_inspection,
     transaction_markers,
     transactions,
 )
+from broker.api.handlers.identity import delegation_tokens, sasl, scram
 
 HANDLERS = (
-    *(produce, fetch, offsets, metadata, topics, configs, client_quotas, features, sasl, scram, acls),
+    *(produce, fetch, offsets, metadata, topics, configs, client_quotas, features, acls),
+    *(sasl, scram, delegation_tokens),
     *(transactions, transaction_inspection, transaction_markers),
     *(find_coordinator, groups, group_administration, group_offsets, offset_fetch),
 )

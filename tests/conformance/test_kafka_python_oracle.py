@@ -18,6 +18,8 @@ TOO_YOUNG = {
     ("DeleteGroups", 3),
 }
 """Versions of Kafka's trunk that kafka-python 3.0 does not have yet."""
+NOT_THERE = {f"{verb}DelegationToken" for verb in ("Create", "Renew", "Expire", "Describe")}
+"""APIs that it does not have; `test_kio_oracle` has them."""
 RENAMED = {
     "enable_2pc": "enable2_pc",
     "generation_id_or_member_epoch": "generation_id",
@@ -30,13 +32,13 @@ SAMPLES = 8
 
 def is_too_young(pair: tuple[type, int]) -> bool:
     name = pair[0].__name__.removesuffix("Request").removesuffix("Response")
-    return (name, pair[1]) in TOO_YOUNG
+    return (name, pair[1]) in TOO_YOUNG or name in NOT_THERE
 
 
 def witness(cls: type) -> Any:
-    """The class of the same name over there."""
+    """The class of the same name over there; None where there is none."""
     homes = (admin, consumer, metadata, producer, sasl)
-    return next(getattr(home, cls.__name__) for home in homes if hasattr(home, cls.__name__))
+    return next((getattr(home, cls.__name__) for home in homes if hasattr(home, cls.__name__)), None)
 
 
 def plain(value: Any) -> Any:
@@ -102,4 +104,5 @@ def test_kafka_python_and_we_read_each_others_writes(pair: tuple[type, int]) -> 
 def test_the_versions_left_out_are_really_too_young() -> None:
     """When kafka-python learns them, they are to be checked like the others."""
     for cls, version in filter(is_too_young, messages()):
-        assert version > witness(cls).max_version
+        found = witness(cls)
+        assert found is None or version > found.max_version

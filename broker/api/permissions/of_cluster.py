@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from broker.api.permissions.need import Call, Guard, Need, open_to_all, sift, whole, whole_of_many
+from broker.api.permissions.need import Call, Guard, Need, asks_itself, open_to_all, sift, whole, whole_of_many
 from coordinator.cluster.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from protocol.acls import CLUSTER_NAME, Operation, ResourceType
 from protocol.errors import ErrorCode
@@ -84,6 +84,14 @@ DESCRIBE_USERS = whole_of_many(
     refused=lambda _, error: DescribeUserScramCredentialsResult(user="", error_code=error, credential_infos=[]),
     response=lambda results: DescribeUserScramCredentialsResponse(error_code=CLUSTER_DENIED, results=results),
 )
+CREATE_TOKEN_OF_ANOTHER = Need(
+    Operation.CREATE_TOKENS,
+    ResourceType.USER,
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    "another owner",
+)
+CREATE_TOKEN = asks_itself(CREATE_TOKEN_OF_ANOTHER, also="There are no delegation tokens; who may ask is told so.")
+TOKENS = open_to_all("There are no delegation tokens.")
 ALTER_USERS = whole_of_many(
     of_cluster(Operation.ALTER),
     elements=lambda request: dict.fromkeys(one.name for one in (*request.deletions, *request.upsertions)),

@@ -9,6 +9,7 @@ from protocol.messages import (
     acls,
     client_quotas,
     configs,
+    delegation_tokens,
     features,
     group_offsets,
     groups,
@@ -321,6 +322,25 @@ def of_access() -> Iterator[Case]:
     )
 
 
+def of_tokens() -> Iterator[Case]:
+    yield Case(
+        "CreateDelegationToken",
+        3,
+        lambda _: delegation_tokens.CreateDelegationTokenRequest(
+            owner_principal_type="User", owner_principal_name="another", renewers=[], max_lifetime_ms=-1
+        ),
+    )
+    yield Case(
+        "RenewDelegationToken", 2, lambda _: delegation_tokens.RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=1)
+    )
+    yield Case(
+        "ExpireDelegationToken",
+        2,
+        lambda _: delegation_tokens.ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=1),
+    )
+    yield Case("DescribeDelegationToken", 3, lambda _: delegation_tokens.DescribeDelegationTokenRequest(owners=None))
+
+
 def of_authentication() -> Iterator[Case]:
     yield Case("SaslHandshake", 1, lambda _: sasl.SaslHandshakeRequest(mechanism="PLAIN"))
     yield Case("SaslAuthenticate", 2, lambda _: sasl.SaslAuthenticateRequest(auth_bytes=b""))
@@ -352,4 +372,5 @@ CASES = (
     *of_access(),
     *of_quotas(),
     *of_authentication(),
+    *of_tokens(),
 )

@@ -44,11 +44,13 @@ def behind_the_door(
     return with_node(story, settings=AUTHORIZER | (settings or {}), **more)
 
 
-async def ask(node: Services, request: Any, version: int, who: str = ROOT, *, host: str = HOST) -> Any:
+async def ask(
+    node: Services, request: Any, version: int, who: str = ROOT, *, host: str = HOST, listener: str = "PLAINTEXT"
+) -> Any:
     """What this principal is answered."""
     entry = next(one for one in load_handlers().values() if one.request is type(request))
     assert version in entry.versions
-    connection = ConnectionInfo(connection_id=1, listener="PLAINTEXT", peer_host=host, peer_port=1, principal=who)
+    connection = ConnectionInfo(connection_id=1, listener=listener, peer_host=host, peer_port=1, principal=who)
     context = RequestContext(connection, entry.api_key, version, 1, "test")
     answer = Dispatcher(node, load_handlers()).run(Call(entry, context, request, 0))
     if hasattr(answer, "__await__"):
@@ -83,7 +85,7 @@ async def revoke(node: Services, acls: Iterable[Acl] = ()) -> list[int]:
 
 
 class OwnDoor:
-    """A node of ours, as `api_answers` asks a broker."""
+    """A node of ours, as `api_answers` asks a broker: on a listener that knows who asks."""
 
     def __init__(self, node: Services, host: str = HOST) -> None:
         self._node = node
@@ -91,7 +93,9 @@ class OwnDoor:
 
     async def ask(self, request: Any, version: int, who: str) -> Any:
         """What of the answer comes over the wire."""
-        answer = await asyncio.wait_for(ask(self._node, request, version, who, host=self._host), PATIENCE_S)
+        answer = await asyncio.wait_for(
+            ask(self._node, request, version, who, host=self._host, listener="OUTSIDE"), PATIENCE_S
+        )
         api_key = schema_of(type(request)).api_key
         frame = b"".join(response_parts(api_key, version, 1, answer))
         return read_response(api_key, version, frame[LENGTH.size :])[1]

@@ -1,0 +1,1 @@
+"""Who a client is: how it says so, and what is kept of users."""
