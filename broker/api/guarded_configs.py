@@ -44,16 +44,14 @@ async def refused_by_guards(
     return refused
 
 
-def say_again(services: GuardedServices, results: Sequence[AlterationResult]) -> None:
-    """Tell the parts of the broker of settings that were set to what they are."""
-    names = {
-        one.name
-        for result in results
-        if result.error is ErrorCode.NONE and _concerns(services, result.resource)
-        for one in result.resource.alterations
-    }
-    if names:
-        services.config.said_again(frozenset(names))
+async def put_in_force(services: GuardedServices, results: Sequence[AlterationResult]) -> None:
+    """Tell the parts of the broker of settings that were set to what they are, and wait until what was changed holds:
+    whoever takes an authority out of a trust store may rely on the answer."""
+    made = [one.resource for one in results if one.error is ErrorCode.NONE and _concerns(services, one.resource)]
+    if names := frozenset(one.name for resource in made for one in resource.alterations):
+        services.config.said_again(names)
+    for settled in services.config.settling if made else ():
+        await settled()
 
 
 def _concerns(services: GuardedServices, resource: AlteredResource) -> bool:

@@ -29,6 +29,8 @@ Listener = Callable[[frozenset[str]], None]
 """Called with the names of the keys that changed."""
 Guard = Callable[["BrokerConfig"], Awaitable[None]]
 """Tries out settings before they are made. Raises `BadTls`."""
+Settling = Callable[[], Awaitable[None]]
+"""Returns when settings that were changed are in force."""
 
 
 class BrokerConfig:
@@ -43,6 +45,7 @@ class BrokerConfig:
         self._own: dict[str, str] = {}
         self._listeners: list[Listener] = []
         self.guards: list[Guard] = []
+        self.settling: list[Settling] = []
         self._parsed: dict[str, ConfigValue | None] = {}
         self._topic_defaults: dict[str, ConfigValue] = {}
         self._rebuild()
@@ -200,9 +203,10 @@ class BrokerConfig:
         """Be called after each change with the names of the keys that changed."""
         self._listeners.append(listener)
 
-    def guard(self, guard: Guard) -> None:
-        """Have a part of the broker look at settings of listeners before they change."""
+    def guard(self, guard: Guard, settling: Settling) -> None:
+        """Have a part of the broker look at settings of listeners before they change, and be waited for after."""
         self.guards.append(guard)
+        self.settling.append(settling)
 
     def with_own(self, own: Mapping[str, str]) -> "BrokerConfig":
         """What these would be if this was said of this broker while it runs."""

@@ -28,6 +28,7 @@ from tests.server.wire import Wire, make_topic, produce
 
 BROKER, SET, DELETE = 4, 0, 1
 KEYSTORE = "listener.name.ssl.ssl.keystore.location"
+TRUSTSTORE = "listener.name.ssl.ssl.truststore.location"
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ def test_a_certificate_that_is_set_anew_is_shown_at_once(process: BrokerProcess,
     before = serial(process, certificates)
     certificates.issue("next", hosts=HOSTS, common_name="server")
     assert alter(process, (KEYSTORE, str(certificates.path("next")))).error_code == 0
-    wait_until(lambda: serial(process, certificates) != before)
+    assert serial(process, certificates) != before
     assert served(old), "a connection keeps what it began with"
     process.stop()
     certificates.path("server").unlink()
@@ -138,6 +139,20 @@ def test_a_certificate_that_is_set_anew_is_shown_at_once(process: BrokerProcess,
     assert serial(process, certificates) != before, "what was set while it ran holds for the next start"
     certificates.issue("server", hosts=HOSTS)
     assert alter(process, (KEYSTORE, None)).error_code == 0
+
+
+def test_an_authority_that_is_not_trusted_any_more_lets_nobody_in_from_the_answer_on(
+    process: BrokerProcess, certificates: Certificates, tmp_path: Path
+) -> None:
+    certificates.issue("alice")
+    other = Certificates(tmp_path / "other")
+    for trusted, is_let_in in ((other, False), (certificates, True)) * 3:
+        assert alter(process, (TRUSTSTORE, str(trusted.path("ca")))).error_code == 0
+        if is_let_in:
+            assert served(encrypted(process, certificates, "alice"))
+        else:
+            with pytest.raises(OSError):
+                served(encrypted(process, certificates, "alice"))
 
 
 @pytest.mark.parametrize(

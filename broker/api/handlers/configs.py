@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.guarded_configs import refused_by_guards, say_again
+from broker.api.guarded_configs import put_in_force, refused_by_guards
 from broker.api.permissions.of_cluster import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
@@ -266,7 +266,7 @@ async def _alter(
     except CoordinatorError as problem:
         return [AlterationResult(resource, problem.error) for resource in resources]
     if not validate_only:
-        say_again(services, results)
+        await put_in_force(services, results)
     if not refused:
         return results
     asked = iter(results)

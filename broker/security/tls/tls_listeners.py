@@ -35,8 +35,9 @@ class TlsListeners:
         self._refused: dict[str, tuple[TlsSettings, tuple[Stamp, ...]]] = {}
         """What could not be loaded, so that it is said once."""
         self._changed = asyncio.Event()
+        self._looking = asyncio.Lock()
         config.subscribe(self._settings_changed)
-        config.guard(self.check)
+        config.guard(self.check, self.settled)
 
     def of(self, listener: str) -> LoadedTls:
         """What a client that comes now is met with."""
@@ -64,6 +65,15 @@ class TlsListeners:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._changed.wait()
+            await self._look_at_all()
+
+    async def settled(self) -> None:
+        """Returns when settings that were changed before are in force, or found to be of no use."""
+        if self._changed.is_set() or self._looking.locked():
+            await self._look_at_all()
+
+    async def _look_at_all(self) -> None:
+        async with self._looking:
             self._changed.clear()
             for listener in self._listeners:
                 await self._look(listener)
