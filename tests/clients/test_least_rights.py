@@ -29,7 +29,17 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.structs import OffsetAndMetadata
 
 from tests.harness.confluent import wait_until
-from tests.harness.guarded_place import CERTIFICATE, INVOICES, ORDERS, PASSWORD, USER, WAYS, GuardedPlace, guarded_place
+from tests.harness.guarded_place import (
+    INVOICES,
+    ORDERS,
+    PASSWORD,
+    USER,
+    WAYS,
+    GuardedPlace,
+    GuardedPlaces,
+    mechanism_of,
+    shown_by,
+)
 
 SECONDS = 30.0
 READING: dict[str, Any] = {
@@ -41,13 +51,10 @@ READING: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def with_passwords(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedPlace]:
-    yield from guarded_place(tmp_path_factory.mktemp("passwords"), "SASL_SSL")
-
-
-@pytest.fixture(scope="module")
-def with_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedPlace]:
-    yield from guarded_place(tmp_path_factory.mktemp("certificates"), "SSL")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedPlaces]:
+    made = GuardedPlaces(tmp_path_factory.mktemp("places"))
+    yield made
+    made.close()
 
 
 @pytest.fixture(params=WAYS)
@@ -56,30 +63,30 @@ def way(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def place(way: str, request: pytest.FixtureRequest) -> GuardedPlace:
-    found: GuardedPlace = request.getfixturevalue("with_certificates" if way == CERTIFICATE else "with_passwords")
-    return found
+def place(places: GuardedPlaces, way: str) -> GuardedPlace:
+    return places.of(way)
 
 
 # ------------------------------------------------------------------------------------------------- confluent-kafka
 
 
 def confluent(place: GuardedPlace, way: str, **more: Any) -> dict[str, Any]:
+    mechanism, shown = mechanism_of(way), shown_by(way)
     settings = {
         "bootstrap.servers": place.broker.bootstrap,
-        "security.protocol": "SSL" if way == CERTIFICATE else "SASL_SSL",
+        "security.protocol": "SASL_SSL" if mechanism else "SSL",
         "ssl.ca.location": str(place.certificates.path("ca")),
         "log_level": 0,
     }
-    if way == CERTIFICATE:
-        mine = str(place.certificates.path(USER))
+    if shown:
+        mine = str(place.certificates.path(shown))
         settings |= {"ssl.certificate.location": mine, "ssl.key.location": mine}
-    elif way == "OAUTHBEARER":
+    if mechanism:
+        settings["sasl.mechanism"] = mechanism
+    if mechanism == "OAUTHBEARER":
         settings["oauth_cb"] = lambda _: (place.issuer.token(USER), time.time() + 600)
-    else:
+    elif mechanism:
         settings |= {"sasl.username": USER, "sasl.password": PASSWORD}
-    if way != CERTIFICATE:
-        settings["sasl.mechanism"] = way
     return settings | {name.replace("__", "."): value for name, value in more.items()}
 
 
@@ -160,17 +167,21 @@ class Tokens(AbstractTokenProvider):
 
 
 def kafka_python(place: GuardedPlace, way: str) -> dict[str, Any]:
+    mechanism, shown = mechanism_of(way), shown_by(way)
     settings: dict[str, Any] = {
         "bootstrap_servers": place.broker.bootstrap,
-        "security_protocol": "SSL" if way == CERTIFICATE else "SASL_SSL",
+        "security_protocol": "SASL_SSL" if mechanism else "SSL",
         "ssl_cafile": str(place.certificates.path("ca")),
     }
-    if way == CERTIFICATE:
-        return settings | {"ssl_certfile": str(place.certificates.path(USER))}
-    settings["sasl_mechanism"] = way
-    if way == "OAUTHBEARER":
-        return settings | {"sasl_oauth_token_provider": Tokens(place)}
-    return settings | {"sasl_plain_username": USER, "sasl_plain_password": PASSWORD}
+    if shown:
+        settings["ssl_certfile"] = str(place.certificates.path(shown))
+    if mechanism:
+        settings["sasl_mechanism"] = mechanism
+    if mechanism == "OAUTHBEARER":
+        settings["sasl_oauth_token_provider"] = Tokens(place)
+    elif mechanism:
+        settings |= {"sasl_plain_username": USER, "sasl_plain_password": PASSWORD}
+    return settings
 
 
 def python_reader(place: GuardedPlace, way: str, group: str, topic: str) -> KafkaConsumer:
@@ -238,7 +249,7 @@ def aiokafka(place: GuardedPlace, way: str) -> dict[str, Any]:
     settings = kafka_python(place, way)
     files = {"ssl_cafile", "ssl_certfile"}
     settings = {name: value for name, value in settings.items() if name not in files}
-    settings["ssl_context"] = place.certificates.client_context(USER if way == CERTIFICATE else None)
+    settings["ssl_context"] = place.certificates.client_context(shown_by(way))
     return settings | ({"sasl_oauth_token_provider": AsyncTokens(place)} if way == "OAUTHBEARER" else {})
 
 

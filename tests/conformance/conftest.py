@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.guarded_place import CERTIFICATE, GuardedPlace, guarded_place
+from tests.harness.guarded_place import GuardedPlace, GuardedPlaces
 
 WHOLE = os.environ.get("TALLYSTICK_CONFORMANCE", "") == "whole"
 
@@ -24,17 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def with_passwords(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedPlace]:
-    yield from guarded_place(tmp_path_factory.mktemp("passwords"), "SASL_SSL")
-
-
-@pytest.fixture(scope="session")
-def with_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedPlace]:
-    yield from guarded_place(tmp_path_factory.mktemp("certificates"), "SSL")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedPlaces]:
+    made = GuardedPlaces(tmp_path_factory.mktemp("places"))
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def place(way: str, request: pytest.FixtureRequest) -> GuardedPlace:
-    """Where somebody is let in in this way."""
-    found: GuardedPlace = request.getfixturevalue("with_certificates" if way == CERTIFICATE else "with_passwords")
-    return found
+def place(places: GuardedPlaces, way: str) -> GuardedPlace:
+    return places.of(way)

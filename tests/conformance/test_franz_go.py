@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.guarded_programs import do_job
-from tests.harness.guarded_place import CERTIFICATE, PASSWORD, USER, WAYS, GuardedPlace
+from tests.harness.guarded_place import PASSWORD, USER, WAYS, GuardedPlace, mechanism_of, shown_by
 
 pytestmark = pytest.mark.other_languages
 SOURCES = Path(__file__).resolve().parents[1] / "go"
@@ -42,12 +42,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("way", WAYS)
 def test_franz_go(program: Path, place: GuardedPlace, way: str, tmp_path: Path) -> None:
     job = place.job()
-    shown = str(place.certificates.path(USER))
+    shown = shown_by(way)
     settings = {
         "bootstrap": place.broker.bootstrap,
         "authority": str(place.certificates.path("ca")),
-        "certificate": shown if way == CERTIFICATE else "",
-        "mechanism": "" if way == CERTIFICATE else way,
+        "certificate": str(place.certificates.path(shown)) if shown else "",
+        "mechanism": mechanism_of(way) or "",
         "user": USER,
         "password": PASSWORD,
         "token": place.issuer.token(USER),

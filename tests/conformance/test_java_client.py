@@ -13,12 +13,11 @@ from cryptography.x509 import load_pem_x509_certificate
 from tests.chaos.drivers import java
 from tests.conformance.guarded_programs import do_job
 from tests.harness import jars
-from tests.harness.certificates import Certificates
-from tests.harness.guarded_place import CERTIFICATE, PASSWORD, USER, GuardedPlace
+from tests.harness.certificates import STORE_PASSWORD, Certificates
+from tests.harness.guarded_place import BOTH, CERTIFICATE, PASSWORD, USER, GuardedPlace, mechanism_of, shown_by
 from tests.harness.secure_broker import MODULES, SCRAM
 
 pytestmark = pytest.mark.other_languages
-STORE_PASSWORD = "store-secret"
 LOGIN = {
     "PLAIN": "plain.PlainLoginModule",
     **dict.fromkeys(SCRAM, "scram.ScramLoginModule"),
@@ -30,6 +29,7 @@ CASES = [
     ("SCRAM-SHA-512", "JKS"),
     ("OAUTHBEARER", "PEM"),
     *((CERTIFICATE, kind) for kind in ("PEM", "PKCS12", "JKS")),
+    (BOTH, "PKCS12"),
 ]
 """How it is let in, and the type of its stores."""
 
@@ -67,9 +67,9 @@ def trust_store(certificates: Certificates, folder: Path, kind: str) -> dict[str
     }
 
 
-def key_store(certificates: Certificates, folder: Path, kind: str) -> dict[str, str]:
+def key_store(certificates: Certificates, name: str, folder: Path, kind: str) -> dict[str, str]:
     """The settings for it."""
-    mine = certificates.path(USER)
+    mine = certificates.path(name)
     if kind == "PEM":
         return {"ssl.keystore.type": kind, "ssl.keystore.location": str(mine)}
     key, certificate = load_pem_private_key(mine.read_bytes(), None), load_pem_x509_certificate(mine.read_bytes())
@@ -89,15 +89,15 @@ def key_store(certificates: Certificates, folder: Path, kind: str) -> dict[str, 
     }
 
 
-def login(way: str, token: Path) -> dict[str, str]:
+def login(mechanism: str, token: Path) -> dict[str, str]:
     """The settings of a mechanism."""
-    said = {"sasl.mechanism": way, "security.protocol": "SASL_SSL"}
+    said = {"sasl.mechanism": mechanism, "security.protocol": "SASL_SSL"}
     who = f'username="{USER}" password="{PASSWORD}"'
-    if way == "OAUTHBEARER":
+    if mechanism == "OAUTHBEARER":
         who = ""
         said["sasl.login.callback.handler.class"] = f"{MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
         said["sasl.oauthbearer.token.endpoint.url"] = token.as_uri()
-    return said | {"sasl.jaas.config": f"{MODULES}.{LOGIN[way]} required {who};"}
+    return said | {"sasl.jaas.config": f"{MODULES}.{LOGIN[mechanism]} required {who};"}
 
 
 @pytest.mark.parametrize(("way", "stores"), CASES)
@@ -109,7 +109,10 @@ def test_the_java_client(
     token.write_text(place.issuer.token(USER))
     settings = {"bootstrap.servers": place.broker.bootstrap, "security.protocol": "SSL"}
     settings |= trust_store(place.certificates, tmp_path, stores)
-    settings |= key_store(place.certificates, tmp_path, stores) if way == CERTIFICATE else login(way, token)
+    if (name := shown_by(way)) is not None:
+        settings |= key_store(place.certificates, name, tmp_path, stores)
+    if (mechanism := mechanism_of(way)) is not None:
+        settings |= login(mechanism, token)
     client = tmp_path / "client.properties"
     client.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     arguments = [str(client), job.name, job.orders, job.invoices, job.forbidden]

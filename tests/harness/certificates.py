@@ -4,11 +4,15 @@ import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
+from cryptography.x509 import load_pem_x509_certificate
 from cryptography.x509.oid import NameOID
 
 from tallystick.certificates import Authority
 
 HOSTS = ("localhost", "127.0.0.1")
+STORE_PASSWORD = "store-secret"
 
 
 class Certificates:
@@ -47,6 +51,21 @@ class Certificates:
             "ssl.truststore.location": str(self.path("ca")),
             "ssl.client.auth": client_auth,
         }
+        return {prefix + name: value for name, value in said.items()}
+
+    def pkcs12_settings(self, *, client_auth: str, prefix: str) -> dict[str, str]:
+        """The same, with stores as Java has them."""
+        authority, server = self.authority.issued.certificate, self.path("server").read_bytes()
+        key, certificate = load_pem_private_key(server, None), load_pem_x509_certificate(server)
+        locked = BestAvailableEncryption(STORE_PASSWORD.encode())
+        keys, trusted = self.folder / "server.p12", self.folder / "trusted.p12"
+        assert isinstance(key, EllipticCurvePrivateKey)
+        keys.write_bytes(pkcs12.serialize_key_and_certificates(b"server", key, certificate, [authority], locked))
+        trusted.write_bytes(pkcs12.serialize_java_truststore([pkcs12.PKCS12Certificate(authority, b"ca")], locked))
+        said = {"ssl.client.auth": client_auth, "ssl.key.password": STORE_PASSWORD}
+        for store, path in (("keystore", keys), ("truststore", trusted)):
+            said |= {f"ssl.{store}.type": "PKCS12", f"ssl.{store}.location": str(path)}
+            said[f"ssl.{store}.password"] = STORE_PASSWORD
         return {prefix + name: value for name, value in said.items()}
 
     def client_context(self, name: str | None = None) -> ssl.SSLContext:

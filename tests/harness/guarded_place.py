@@ -1,12 +1,12 @@
 """A broker behind TLS where somebody may do one job and nothing else: for clients of any language.
 
-One broker has a SASL_SSL listener with every mechanism, another one an SSL listener that wants certificates. Whoever
-gets in is `User:ute`, however it was. A job has two topics that may be written and read, a group and a transactional
-id; a third topic, another group and another transactional id are there for being refused.
+One broker has a SASL_SSL listener with every mechanism, another one an SSL listener that wants certificates, a third
+one both (KIP-684): there the certificate is of somebody who may do nothing. Whoever gets in is `User:ute`, however it
+was. A job has two topics that may be written and read, a group and a transactional id; a third topic, another group and
+another transactional id are there for being refused.
 """
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +29,10 @@ ORDERS = [b"%d" % number for number in range(10)]
 INVOICES = [b"invoice " + order for order in ORDERS]
 """What is written in a job that is done."""
 USER, PASSWORD = "ute", "ute's, secret=1"
-CERTIFICATE = "certificate"
+SOMEBODY = "somebody"
+CERTIFICATE, BOTH = "certificate", "certificate and SCRAM-SHA-512"
 MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER")
-WAYS = (*MECHANISMS, CERTIFICATE)
+WAYS = (*MECHANISMS, CERTIFICATE, BOTH)
 """How somebody is let in."""
 _RIGHTS = {
     ResourceType.TOPIC: (AclOperation.READ, AclOperation.WRITE),
@@ -90,27 +91,54 @@ class GuardedPlace:
         return job
 
 
-def guarded_place(folder: Path, protocol: str) -> Iterator[GuardedPlace]:
-    """SASL_SSL or SSL; the broker ends with the fixture that this is for."""
+def mechanism_of(way: str) -> str | None:
+    """Of SASL."""
+    return {CERTIFICATE: None, BOTH: "SCRAM-SHA-512"}.get(way, way)
+
+
+def shown_by(way: str) -> str | None:
+    """Whose certificate is shown."""
+    return {CERTIFICATE: USER, BOTH: SOMEBODY}.get(way)
+
+
+class GuardedPlaces:
+    """Those that were asked for, for as long as this is open."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._places: dict[str, GuardedPlace] = {}
+
+    def of(self, way: str) -> GuardedPlace:
+        """Where somebody is let in in this way."""
+        kind = way if way in (CERTIFICATE, BOTH) else "passwords"
+        if kind not in self._places:
+            place = self._places[kind] = _guarded_place(self._folder / kind.split()[-1], kind)
+            if kind != CERTIFICATE:
+                place.broker.add_users({USER: PASSWORD})
+        return self._places[kind]
+
+    def close(self) -> None:
+        for place in self._places.values():
+            place.broker.process.close()
+
+
+def _guarded_place(folder: Path, kind: str) -> GuardedPlace:
     certificates = Certificates(folder / "certificates")
     certificates.issue(USER)
+    certificates.issue(SOMEBODY)
     issuer = TokenIssuer()
     prefix = "listener.name.secure."
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",  # on the open listener: whoever sets the stage
         "auto.create.topics.enable": "false",
+        f"{prefix}ssl.principal.mapping.rules": "RULE:^CN=([a-z]*),.*$/$1/,DEFAULT",
     }
-    if protocol == "SSL":
-        settings |= certificates.settings(client_auth="required", prefix=prefix)
-        settings[f"{prefix}ssl.principal.mapping.rules"] = "RULE:^CN=([a-z]*),.*$/$1/,DEFAULT"
+    if kind == BOTH:
+        settings |= certificates.pkcs12_settings(client_auth="required", prefix=prefix)
     else:
-        settings |= certificates.settings(prefix=prefix)
+        settings |= certificates.settings(client_auth="required" if kind == CERTIFICATE else "none", prefix=prefix)
+    if kind != CERTIFICATE:
         settings |= sasl_settings({USER: PASSWORD}, "OAUTHBEARER") | issuer.settings(folder)
-    broker = secure_broker(folder / "broker", settings, protocol)
-    try:
-        if protocol == "SASL_SSL":
-            broker.add_users({USER: PASSWORD})
-        yield GuardedPlace(broker, certificates, issuer)
-    finally:
-        broker.process.close()
+    protocol = "SSL" if kind == CERTIFICATE else "SASL_SSL"
+    return GuardedPlace(secure_broker(folder / "broker", settings, protocol), certificates, issuer)
