@@ -41,6 +41,7 @@ _log = EventLog("fetch")
 READ_COMMITTED = 1
 ISOLATION_LEVELS = (0, READ_COMMITTED)
 NO_TOPIC_ID = bytes(16)
+IDS_SINCE = 13
 LEADER_ERRORS = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 AT_ONCE = 500
 """Partitions that are looked at in one turn; a fetch of more takes turns with others."""
@@ -179,6 +180,8 @@ class _Attempt:
             partition = topics.partition_by_id(wanted.topic_id, wanted.index)
             if partition is None and topics.by_id(wanted.topic_id) is None:
                 return None, ErrorCode.UNKNOWN_TOPIC_ID
+        elif self._context.api_version >= IDS_SINCE:
+            return None, ErrorCode.UNKNOWN_TOPIC_ID
         else:
             partition = topics.partition(wanted.topic, wanted.index)
         if partition is not None and partition.refusal:
@@ -186,11 +189,10 @@ class _Attempt:
         return partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _may_read(self, readable: Readable, wanted: Wanted) -> bool:
-        """An id that is nobody's is known to be one."""
-        if wanted.topic_id == NO_TOPIC_ID:
+        if wanted.topic_id == NO_TOPIC_ID and self._context.api_version < IDS_SINCE:
             return readable.includes(wanted.topic)
         topic = self._services.topics.by_id(wanted.topic_id)
-        return topic is None or readable.includes(topic.name)
+        return readable.includes(None if topic is None else topic.name)
 
     def _read_one(self, reading: _Reading, wanted: Wanted, partition: Partition, room: int) -> None:
         if self._isolation_level not in ISOLATION_LEVELS:

@@ -118,7 +118,7 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
         nameless = nameless or one.name is None
         await time_slice.give_way()
     if (by_id or nameless) and context.api_version < IDS_SINCE:
-        refused = await time_slice.each(lambda one: _refused_whole(request, one), request.topics)
+        refused = await time_slice.each(_refused_whole, request.topics)
         return MetadataResponse(brokers=[], topics=refused)
     # Who asks by ids is told of these alone, as in Kafka.
     wanted = [one for one in named.values() if one.topic_id != NO_ID or not by_id]
@@ -177,7 +177,7 @@ async def _look_up(
             )
         return await _described(services, topic_of_id, request, time_slice)
     if name is None:
-        return _refused(request, ErrorCode.INVALID_REQUEST, None)
+        return _refused_whole(wanted)
     topic = services.topics.by_name(name)
     if topic is not None:
         return await _described(services, topic, request, time_slice)
@@ -187,17 +187,17 @@ async def _look_up(
     return _refused(request, error, name)
 
 
-def _refused_whole(request: MetadataRequest, topic: MetadataRequestTopic) -> MetadataResponseTopic:
-    return _refused(request, ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id)
+def _refused_whole(topic: MetadataRequestTopic) -> MetadataResponseTopic:
+    """Nothing is looked up, and nothing is said of what may be done."""
+    return MetadataResponseTopic(
+        error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id, partitions=[]
+    )
 
 
-def _refused(
-    request: MetadataRequest, error: ErrorCode, name: str | None, topic_id: bytes = NO_ID
-) -> MetadataResponseTopic:
+def _refused(request: MetadataRequest, error: ErrorCode, name: str | None) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=error,
         name=name,
-        topic_id=topic_id,
         is_internal=name in INTERNAL_TOPICS,
         partitions=[],
         topic_authorized_operations=_topic_operations(request),

@@ -59,7 +59,10 @@ class Readable:
         self._permissions = permissions
         self._known: dict[str, bool] = {}
 
-    def includes(self, topic: str) -> bool:
+    def includes(self, topic: str | None) -> bool:
+        """None stands for an id that is nobody's: it is known to be one."""
+        if topic is None:
+            return True
         known = self._known.get(topic)
         if known is None:
             known = self._known[topic] = self._permissions.have(READ, topic)
@@ -69,7 +72,7 @@ class Readable:
 class _NothingReadable(Readable):
     """Who gives a replica id without being let in as a broker reads nothing."""
 
-    def includes(self, topic: str) -> bool:
+    def includes(self, topic: str | None) -> bool:
         return False
 
 

@@ -49,6 +49,8 @@ CHOICE_SINCE = 4
 NAMES_UNTIL = 5
 """Until when a DeleteTopics request names topics only."""
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+NAMELESS = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INVALID_REQUEST)
+"""What Metadata answers without looking for a topic."""
 MESSAGE = "Topic authorization failed."
 
 DESCRIBE = Need(Operation.DESCRIBE, ResourceType.TOPIC, DENIED, "each topic")
@@ -119,7 +121,7 @@ async def _metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     if request.include_topic_authorized_operations:
 
         def with_operations(topic: MetadataResponseTopic) -> MetadataResponseTopic:
-            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_ID:
+            if topic.error_code in NAMELESS:
                 return topic
             told = copy(topic)  # it is that of other clients, too
             told.topic_authorized_operations = permissions.operations(ResourceType.TOPIC, topic.name or "")

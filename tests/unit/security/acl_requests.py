@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from protocol.acls import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
-from protocol.errors import ErrorCode, ProtocolError
+from protocol.errors import ErrorCode
 from protocol.messages.acls import CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
 from tallystick.client.acls import creation_of, described_by, filter_of
-from tallystick.client.errors import ConnectionLost
 from tests.unit.security.api_answers import Door
-from tests.unit.security.door_rig import ALICE, EVERYTHING, ROOT
+from tests.unit.security.door_rig import ALICE, CLOSED, EVERYTHING, ROOT
 
 RECORDED = Path(__file__).with_name("kafka_acl_requests.json")
 GOOD = Acl(ResourceType.TOPIC, "t", PatternType.LITERAL, ALICE, "*", Operation.READ, Permission.ALLOW)
@@ -75,7 +74,7 @@ OF_MANY: dict[str, tuple[DeleteAclsFilter, ...]] = {
 async def _heard(door: Door, request: Any) -> Any:
     try:
         answer = await door.ask(request, 3, ROOT)
-    except (ConnectionLost, ProtocolError):
+    except CLOSED:
         return "closed"
     if isinstance(request, CreateAclsRequest):
         return [_error(result) for result in answer.results]

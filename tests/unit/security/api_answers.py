@@ -38,7 +38,9 @@ AUTHORIZATION = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-NOT_ABOUT_PERMISSIONS = ("active_producers", "api_keys", "brokers", "configs", "finalized_features")
+NOT_ABOUT_PERMISSIONS = (
+    "active_producers", "api_keys", "brokers", "configs", "finalized_features", "supported_features",
+)  # fmt: skip
 DUMP = re.compile(r"Request Request\(.*\) needs [A-Z_]+ permission\.", re.DOTALL)
 """Kafka tells who lacks a right of the cluster what its request looks like in its memory."""
 IMPLY = {
@@ -123,14 +125,14 @@ async def answers(door: Door, cases: Iterable[Case] = CASES) -> Answers:
     found: Answers = {}
     for case in cases:
         for name, acls in grants(case):
-            topic_id = await _prepared(door)
+            topic_id = await prepared(door)
             await door.replace_acls(acls)
             answer = await door.ask(case.make(topic_id), case.version, ALICE)
             found.setdefault(case.name, {})[name] = told(answer)
     return found
 
 
-async def _prepared(door: Door) -> bytes:
+async def prepared(door: Door) -> bytes:
     """The topic, an offset of the group, the transactional id `x`, and `y` with an open transaction. Returns the id of
     the topic."""
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[])

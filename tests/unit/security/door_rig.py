@@ -5,12 +5,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from broker.api.api_families import load_handlers
-from broker.api.catalogue import Deferred
+from broker.api.catalogue import CloseConnection, Deferred
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.dispatch import Call, Dispatcher
 from broker.api.services import Services
 from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
-from protocol.framing import LENGTH, read_response, response_parts
+from protocol.errors import ProtocolError
+from protocol.framing import LENGTH, read_response
 from protocol.messages.acls import (
     CreateAclsRequest,
     CreateAclsResponse,
@@ -18,8 +19,9 @@ from protocol.messages.acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from protocol.schema import schema_of
 from tallystick.client.acls import creation_of, filter_of
+from tallystick.client.errors import ConnectionLost
+from tests.harness.framing import request_frame
 from tests.unit.cluster.cluster_rig import with_node
 
 T = TypeVar("T")
@@ -27,6 +29,8 @@ ROOT, ALICE, HOST = "User:root", "User:alice", "10.0.0.1"
 PATIENCE_S = 20
 AUTHORIZER = {"authorizer.class.name": "StandardAuthorizer", "super.users": ROOT}
 
+CLOSED = (CloseConnection, ConnectionLost, ProtocolError)
+"""What a connection ends with instead of an answer, here and with a client."""
 EVERYTHING = DeleteAclsFilter(
     resource_type_filter=ResourceType.ANY,
     resource_name_filter=None,
@@ -44,13 +48,11 @@ def behind_the_door(
     return with_node(story, settings=AUTHORIZER | (settings or {}), **more)
 
 
-async def ask(
-    node: Services, request: Any, version: int, who: str = ROOT, *, host: str = HOST, listener: str = "PLAINTEXT"
-) -> Any:
+async def ask(node: Services, request: Any, version: int, who: str = ROOT, *, host: str = HOST) -> Any:
     """What this principal is answered."""
     entry = next(one for one in load_handlers().values() if one.request is type(request))
     assert version in entry.versions
-    connection = ConnectionInfo(connection_id=1, listener=listener, peer_host=host, peer_port=1, principal=who)
+    connection = ConnectionInfo(connection_id=1, listener="PLAINTEXT", peer_host=host, peer_port=1, principal=who)
     context = RequestContext(connection, entry.api_key, version, 1, "test")
     answer = Dispatcher(node, load_handlers()).run(Call(entry, context, request, 0))
     if hasattr(answer, "__await__"):
@@ -92,13 +94,16 @@ class OwnDoor:
         self._host = host
 
     async def ask(self, request: Any, version: int, who: str) -> Any:
-        """What of the answer comes over the wire."""
-        answer = await asyncio.wait_for(
-            ask(self._node, request, version, who, host=self._host, listener="OUTSIDE"), PATIENCE_S
-        )
-        api_key = schema_of(type(request)).api_key
-        frame = b"".join(response_parts(api_key, version, 1, answer))
-        return read_response(api_key, version, frame[LENGTH.size :])[1]
+        """What comes over the wire for what goes over the wire."""
+        connection = ConnectionInfo(1, "OUTSIDE", self._host, 1, principal=who)
+        dispatcher = Dispatcher(self._node, load_handlers())
+        call = dispatcher.read(connection, memoryview(request_frame(request, version, 7))[LENGTH.size :])
+        async with asyncio.timeout(PATIENCE_S):
+            answer = dispatcher.run(call)
+            answer = await answer if hasattr(answer, "__await__") else answer
+            answer = await answer.answer if isinstance(answer, Deferred) else answer
+        frame = b"".join(call.encode(answer))
+        return read_response(call.entry.api_key, version, frame[LENGTH.size :])[1]
 
     async def replace_acls(self, acls: Iterable[Acl]) -> None:
         await revoke(self._node)

@@ -1,4 +1,5 @@
-"""A real Apache Kafka with ACLs, asked what `api_answers`, `acl_requests`, `revoked_rights` and `random_acls` ask.
+"""A real Apache Kafka with ACLs, asked what `api_answers`, `every_version`, `acl_requests`, `revoked_rights` and
+`random_acls` ask.
 
 `python -m tests.unit.security.kafka_door` writes its answers beside them.
 """
@@ -16,7 +17,7 @@ from protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from tallystick.client.acls import acls_of, creation_of, described_by
 from tallystick.client.connection import Connection
 from tests.harness.apache_kafka import ApacheKafka
-from tests.unit.security import acl_requests, api_answers, random_acls, revoked_rights
+from tests.unit.security import acl_requests, api_answers, every_version, random_acls, revoked_rights
 from tests.unit.security.api_answers import TRIES
 from tests.unit.security.api_cases import CASES
 from tests.unit.security.door_rig import EVERYTHING, PATIENCE_S, ROOT
@@ -109,6 +110,7 @@ async def _ask_everything(kafka: ApacheKafka) -> None:
     door = KafkaDoor(kafka)
     try:
         _write(api_answers.RECORDED, await api_answers.answers(door, cases))
+        _write(every_version.RECORDED, await every_version.answers(door, cases))
         _write(acl_requests.RECORDED, await acl_requests.answers(door))
         _write(revoked_rights.RECORDED, await revoked_rights.answers(door))
         _write(random_acls.RECORDED, await random_acls.all_decisions(door))

@@ -164,6 +164,21 @@ def test_a_topic_is_made_by_who_asks_for_it_only_where_that_may_be() -> None:
     behind_the_door(story)
 
 
+def test_of_what_is_not_looked_up_no_operations_are_told() -> None:
+    """Neither a name nor an id; and ids in a version that has none."""
+
+    async def story(node: Services) -> None:
+        for version, topic in (
+            (12, MetadataRequestTopic(name=None)),
+            (10, MetadataRequestTopic(name="t", topic_id=b"1" * 16)),
+        ):
+            request = MetadataRequest(topics=[topic], include_topic_authorized_operations=True)
+            (found,) = (await ask(node, request, version, ALICE)).topics
+            assert (found.error_code, found.topic_authorized_operations) == (ErrorCode.INVALID_REQUEST, -(1 << 31))
+
+    behind_the_door(story)
+
+
 def test_how_a_topic_was_made_is_told_to_who_may_know() -> None:
     async def story(node: Services) -> None:
         await grant(node, allow(CREATE, TOPIC, "*"), allow(Operation.DESCRIBE_CONFIGS, TOPIC, "open"))
