@@ -122,6 +122,7 @@ def _write(path: Path, heard: dict[str, Any]) -> None:
     """A line for each case: what changed is seen in a difference."""
     lines = [f"{json.dumps(name)}: {json.dumps(heard[name], sort_keys=True)}" for name in sorted(heard)]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    print(f"{path.name}: {len(lines)} lines", flush=True)
 
 
 if __name__ == "__main__":
