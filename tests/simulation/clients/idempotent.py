@@ -8,7 +8,7 @@ from protocol.messages.transactions import InitProducerIdRequest
 from tests.simulation.clients.keys import keyed
 from tests.simulation.clients.sending import Batch, Refused, Sender, encode_batch, now_ms
 from tests.simulation.clients.session import NoAnswer, Session
-from tests.simulation.shape import ClientPlan
+from tests.simulation.shape import ClientPlan, Plan
 from tests.simulation.world import World
 
 
@@ -43,8 +43,9 @@ async def run(world: World, plan: ClientPlan) -> None:
             await sender.send(batches)
         except Refused as refused:
             # A producer that was forgotten may be refused: a repeated batch was taken for its first.
+            breaks = world.history.ends + world.history.serves
             if world.history.forgets_producers_ms is None and overtaken(
-                refused.batch, batches, world.history.ends + world.history.serves
+                refused.batch, batches, breaks, lossy=_loses_requests(world.plan)
             ):
                 for write in refused.batch.writes:
                     write.overtaken = True
@@ -59,23 +60,28 @@ async def run(world: World, plan: ClientPlan) -> None:
         await asyncio.sleep(random.choice((0.0, 0.002, 0.02, 0.1)))
 
 
-def overtaken(refused: Batch, batches: list[Batch], breaks: list[int]) -> bool:
+def overtaken(refused: Batch, batches: list[Batch], breaks: list[int], *, lossy: bool = False) -> bool:
     """Whether one that was on the way behind the producer's first batch for a partition was let in before it: a
     partition that knows nothing of a producer takes any sequence. Kafka's does too; only where there are transactions
     is the first one waited for (KAFKA-14920, KAFKA-18202).
 
-    The first got a retriable error; or the broker ended before the first was in the log, or did not serve when it was
-    sent, or a power cut took all of them from the disk, unacknowledged, and a late copy of the other, from the network,
-    was there before the client. `breaks` are the times when the broker ended and when it served again.
+    The first got a retriable error; or it was lost on its way, or the broker ended before it was in the log, or did not
+    serve when it was sent, or a power cut took all of them from the disk, unacknowledged, and a late copy of the other,
+    from the network, was there before the client. `breaks` are the times when the broker ended and when it served
+    again; `lossy`: requests may be lost without that.
     """
     if refused.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or refused.writes[0].sequence:
         return False
     behind = [batch for batch in batches if batch.place == refused.place and batch is not refused and batch.attempts]
-    interrupted = any(time > refused.writes[0].sent_at for time in breaks)
+    interrupted = any(time > refused.writes[0].sent_at for time in breaks) or (lossy and refused.attempts > 1)
     if interrupted and any(batch.writes[0].sends > batch.attempts for batch in behind):
         return True
     # Acknowledged, or nobody knows.
     return refused.turned_away and any(batch.code == ErrorCode.NONE for batch in behind)
+
+
+def _loses_requests(plan: Plan) -> bool:
+    return plan.network.cut > 0 or any(fault.operation.startswith("request.Produce=drop") for fault in plan.faults)
 
 
 async def _identity(session: Session) -> tuple[int, int]:

@@ -121,8 +121,7 @@ class Sender:
         deadline = self.session.world.scheduler.now + self.give_up_s
         pause = 0.005
         while todo or flying:
-            # Behind a batch that did not even get off, nothing may be sent.
-            while todo and len(flying) < self.in_flight and not (flying and flying[-1][1] is None):
+            while todo and len(flying) < self.in_flight and not (flying and self._is_cut_off(flying[-1][1])):
                 batch = todo.popleft()
                 flying.append((batch, await self._begin(batch)))
             batch, answer = flying.popleft()
@@ -141,6 +140,11 @@ class Sender:
             todo.extendleft(reversed(again))
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.1)
+
+    def _is_cut_off(self, last: "asyncio.Future[Any] | None") -> bool:
+        """Whether the last batch did not even get off, or its connection is gone: nothing may be sent behind it, for
+        over a new connection it would be there first."""
+        return last is None or not self.session.is_connected
 
     async def _begin(self, batch: Batch) -> "asyncio.Future[Any] | None":
         topic, partition = batch.place

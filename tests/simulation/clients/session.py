@@ -59,6 +59,11 @@ class Session:
             self._repeat(request, version, answer, repeated)
         return answer
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether what is sent next goes the way of what was sent last."""
+        return self._connection is not None and not self._connection.is_lost
+
     async def _connected(self) -> HeardConnection:
         connection = self._connection
         if connection is None or connection.is_lost:
