@@ -2,7 +2,7 @@
 
 CASE …       only these cases           --short      the sizes of `make test`
 --kafka      Apache Kafka, not us       --no-write   print only
---tls        over TLS; print only
+--tls        over TLS; print only            --sasl       by clients that say who they are; print only
 """
 
 import argparse
@@ -24,12 +24,15 @@ def options() -> argparse.Namespace:
     parser.add_argument("--kafka", action="store_true")
     parser.add_argument("--no-write", action="store_true")
     parser.add_argument("--tls", action="store_true")
+    parser.add_argument("--sasl", action="store_true")
     chosen = parser.parse_args()
-    chosen.no_write |= chosen.tls
-    if chosen.tls and chosen.kafka:
-        parser.error("--tls is for our broker")
+    chosen.no_write |= chosen.tls or chosen.sasl
+    if (chosen.tls or chosen.sasl) and chosen.kafka:
+        parser.error("--tls and --sasl are for our broker")
     if unknown := set(chosen.cases) - set(load_cases()):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(load_cases())}")
+    if chosen.sasl:  # some have a listener with SASL of their own
+        chosen.cases = [name for name in chosen.cases if "listeners" not in load_cases()[name].settings]
     return chosen
 
 
@@ -43,7 +46,8 @@ def attacked(name: str, chosen: argparse.Namespace) -> Outcome:
     case = load_cases()[name]
     folder = Path(tempfile.mkdtemp(prefix="tallystick-attack-"))
     try:
-        return Trial(case, case.short if chosen.short else case.long, folder, kafka=chosen.kafka, tls=chosen.tls).run()
+        sizes = case.short if chosen.short else case.long
+        return Trial(case, sizes, folder, kafka=chosen.kafka, tls=chosen.tls, sasl=chosen.sasl).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

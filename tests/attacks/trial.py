@@ -31,6 +31,7 @@ from tests.attacks.wire import Hangup, Link
 from tests.chaos.forked_broker import Died, ForkedBroker
 from tests.harness.apache_kafka import ApacheKafka
 from tests.harness.certificates import Certificates
+from tests.harness.secure_broker import plain_users
 
 SETTINGS = {
     "group.min.session.timeout.ms": "1000",
@@ -99,6 +100,7 @@ class Trial:
         kafka: bool = False,
         quick: bool = False,
         tls: bool = False,
+        sasl: bool = False,
     ) -> None:
         self.case = case
         self.sizes = sizes
@@ -110,17 +112,33 @@ class Trial:
         self._links: list[Link] = []
         self._pipe: int | None = None
         self._log_read = self._tracebacks = 0
-        settings = SETTINGS | dict(case.settings) | (self._encrypted() if tls else {})
+        settings = SETTINGS | dict(case.settings)
+        protocols = settings.get("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT")
+        if sasl:
+            settings |= self._guarded()
+            protocols = protocols.replace(":PLAINTEXT", ":SASL_PLAINTEXT")
+        if tls:
+            settings |= self._encrypted()
+            protocols = protocols.replace(":PLAINTEXT", ":SSL").replace(":SASL_PLAINTEXT", ":SASL_SSL")
+        if sasl or tls:
+            settings["listener.security.protocol.map"] = protocols
         forked = quick and not case.descriptor_limit and not case.full_pipe
         self.broker = QuickBroker(folder, settings) if forked else self._make_broker(settings)
 
     def _encrypted(self) -> dict[str, str]:
-        """The one listener speaks TLS, whatever its name, and everybody knows."""
+        """Listeners speak TLS, whatever their names, and everybody knows."""
         certificates = Certificates(self.folder / "certificates")
         authority = str(certificates.path("ca"))
         os.environ[wire.AUTHORITY] = authority  # for the honest client, a process of its own
         Link.encryption = ssl.create_default_context(cafile=authority)
-        return certificates.settings() | {"listener.security.protocol.map": "PLAINTEXT:SSL"}
+        return certificates.settings()
+
+    def _guarded(self) -> dict[str, str]:
+        """The one listener wants to hear who its clients are, whatever its name, and everybody says it at first."""
+        Link.says = name, password = "ute", "secret"
+        os.environ[wire.SAYS] = f"{name} {password}"
+        users = plain_users({name: password})
+        return {"sasl.enabled.mechanisms": "PLAIN", "listener.name.plaintext.plain.sasl.jaas.config": users}
 
     @property
     def bootstrap(self) -> str:

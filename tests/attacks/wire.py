@@ -18,6 +18,7 @@ from protocol.messages.groups import FindCoordinatorRequest
 from protocol.messages.metadata import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
 from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
@@ -55,6 +56,8 @@ class Hangup(Exception):
 
 AUTHORITY = "TALLYSTICK_ATTACK_CA"
 """Names the file of whom everybody trusts, attackers and the honest client, where the listener speaks TLS."""
+SAYS = "TALLYSTICK_ATTACK_SAYS"
+"""What everybody says of themselves with SASL PLAIN, name and password, where the listener wants to hear it."""
 
 
 def _encryption() -> ssl.SSLContext | None:
@@ -62,11 +65,18 @@ def _encryption() -> ssl.SSLContext | None:
     return None if path is None else ssl.create_default_context(cafile=path)
 
 
+def _said() -> tuple[str, str] | None:
+    name, found, password = os.environ.get(SAYS, "").partition(" ")
+    return (name, password) if found else None
+
+
 class Link:
     """One connection. Requests may be sent without reading what is answered."""
 
     encryption: ClassVar[ssl.SSLContext | None] = _encryption()
     """What the listener under attack is spoken to with, where it speaks TLS."""
+    says: ClassVar[tuple[str, str] | None] = _said()
+    """Name and password, where it wants to hear them."""
 
     def __init__(self, bootstrap: str, *, receive_buffer: int | None = None, seconds: float = PATIENCE_S) -> None:
         host, _, port = bootstrap.split(",")[0].rpartition(":")
@@ -79,12 +89,20 @@ class Link:
         if Link.encryption is not None:
             self._shake_hands(Link.encryption)
         self._correlation = 0
+        if Link.says is not None:
+            self._say_who(*Link.says)
 
     def _shake_hands(self, encryption: ssl.SSLContext) -> None:
         try:
             self.socket = encryption.wrap_socket(self.socket, server_hostname="localhost")
         except (ssl.SSLError, ConnectionError) as error:
             raise Hangup(str(error)) from error
+
+    def _say_who(self, name: str, password: str) -> None:
+        assert self.request(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.NONE
+        message = f"\0{name}\0{password}".encode()
+        assert self.request(SaslAuthenticateRequest(auth_bytes=message), 2).error_code == ErrorCode.NONE
+        self._correlation = 0
 
     def __enter__(self) -> "Link":
         return self
@@ -99,7 +117,7 @@ class Link:
         """Raises `Hangup` where the broker has closed the connection."""
         try:
             self.socket.sendall(data)
-        except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError) as error:
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLError) as error:
             raise Hangup(str(error)) from error
 
     def send_if_open(self, data: bytes) -> None:
