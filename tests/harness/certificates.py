@@ -13,6 +13,7 @@ from tallystick.certificates import Authority
 
 HOSTS = ("localhost", "127.0.0.1")
 STORE_PASSWORD = "store-secret"
+MONTH = timedelta(days=30)
 
 
 class Certificates:
@@ -29,11 +30,17 @@ class Certificates:
         return self.folder / f"{name}.pem"
 
     def issue(
-        self, name: str, *, hosts: tuple[str, ...] = (), common_name: str | None = None, ended: bool = False
+        self,
+        name: str,
+        *,
+        hosts: tuple[str, ...] = (),
+        common_name: str | None = None,
+        ended: bool = False,
+        lasts: timedelta = MONTH,
     ) -> Path:
         """Key and certificate in one file; `ended`: it ran out yesterday."""
         begins = datetime.now(UTC) - timedelta(days=2) if ended else None
-        lasts = timedelta(days=1) if ended else timedelta(days=30)
+        lasts = timedelta(days=1) if ended else lasts
         subject = [(NameOID.ORGANIZATION_NAME, "tests"), (NameOID.COMMON_NAME, common_name or name)]
         issued = self.authority.issue(subject, hosts=hosts, begins=begins, lasts=lasts)
         path = self.path(name)
