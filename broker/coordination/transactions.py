@@ -18,10 +18,10 @@ from broker.partitions.topic import largest_batch
 from broker.process.environment import Environment
 from coordinator.machine import A, Marker, Outcome, Ticket
 from coordinator.ports import ProducerIds
-from coordinator.runtime import Shard
+from coordinator.runtime import Shard, ShardState
 from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.transactions.markers import MarkerDriver
-from coordinator.transactions.states import Transaction, TransactionState, contains
+from coordinator.transactions.states import NO_PRODUCER_ID, Transaction, TransactionState, contains
 from protocol.errors import ErrorCode
 from protocol.internal_topics import TRANSACTION_STATE
 from protocol.records.batch import LAST_EPOCH
@@ -134,6 +134,14 @@ class TransactionShards(Shards[TransactionCoordinator]):
         """What is known of an id right now, durable or not; for checks that must not wait."""
         shard = self.shard_of(transactional_id)
         return None if shard is None else shard.machine.transactions.get(transactional_id)
+
+    def whose(self, transactional_id: str) -> set[int] | None:
+        """The producer ids that an id has right now, durable or not. None while its log is not there, or loads."""
+        shard = self.shard_of(transactional_id)
+        if shard is None or shard.state is not ShardState.ACTIVE:
+            return None
+        transaction = shard.machine.transactions.get(transactional_id)
+        return {NO_PRODUCER_ID} if transaction is None else transaction.producer_ids
 
     def owner_of(self, producer_id: int) -> tuple[str, Transaction] | None:
         """The id in whose open or decided transaction this producer is."""

@@ -106,6 +106,11 @@ class Transaction:
     client_version: int = 0
     partitions: tuple[TopicPartitions, ...] = ()
 
+    @property
+    def producer_ids(self) -> set[int]:
+        """All that its client may write with: a new one while the transaction before it completes; -1 is nobody's."""
+        return {self.producer_id, self.previous_producer_id, self.next_producer_id, NO_PRODUCER_ID}
+
 
 def each_partition(partitions: Iterable[TopicPartitions]) -> Iterator[tuple[str, bytes, int]]:
     """(topic, topic id, partition), in a fixed order."""

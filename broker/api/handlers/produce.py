@@ -162,6 +162,7 @@ def _admit(
     if transactional:
         if error := _whole_request_error(request, transactional):
             return refuse_all(request, writes, error, answer)
+        _refuse_those_of_another(services, request.transactional_id, transactional)
         batches = _to_be_admitted(transactional)
         if batches and admitted_at_once(
             services, request.transactional_id, context.api_version, [batch for _, batch in batches]
@@ -226,6 +227,7 @@ async def _produce_in_slices(
     transactional = [write for write in writes if write.header is not None and write.header.attributes & TRANSACTIONAL]
     if transactional and (error := _whole_request_error(request, transactional)):
         return refuse_all(request, writes, error, answer)
+    _refuse_those_of_another(services, request.transactional_id, transactional)
     batches: list[tuple[Write, ProduceBatch]] = []
     for begin in range(0, len(transactional), AT_ONCE):
         batches += _to_be_admitted(transactional[begin : begin + AT_ONCE])
@@ -299,6 +301,26 @@ def _whole_request_error(request: ProduceRequest, transactional: list[Write]) ->
     return ErrorCode.NONE
 
 
+def _refuse_those_of_another(
+    services: ProduceServices, transactional_id: str | None, transactional: list[Write]
+) -> None:
+    """Where clients are told apart: batches whose producer is not that of the id that they come under.
+
+    Kafka asks whose a producer is with its first batch in a partition alone: who may write there, under an id of its
+    own, goes on with the transaction of somebody else whose producer id it guesses, and the next record of that one is
+    taken for a repeat.
+    """
+    if services.authorizer is None or transactional_id is None:
+        return
+    own = services.transactions.whose(transactional_id)
+    if own is not None and _producer_of(transactional[0])[0] in own:
+        return
+    # As a producer is told where the gate cannot ask.
+    error = ErrorCode.NOT_ENOUGH_REPLICAS if own is None else ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    for write in transactional:
+        write.admission = Admission(error=error)
+
+
 def _producer_of(write: Write) -> tuple[int, int]:
     assert write.header is not None
     return write.header.producer_id, write.header.producer_epoch
@@ -309,6 +331,8 @@ def _to_be_admitted(transactional: list[Write]) -> list[tuple[Write, ProduceBatc
     found: list[tuple[Write, ProduceBatch]] = []
     for write in transactional:
         assert write.partition is not None
+        if write.admission is not None:
+            continue  # refused already
         try:
             header = write.partition.needs_verification(write.records)
         except AppendError:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred, NoAnswer
 from broker.api.context import RequestContext
+from broker.api.permissions.need import WithAuthorizer
 from broker.api.services import WithEnvironment
 from broker.coordination.transaction_gate import Admission, GateServices
 from broker.disk.group_commit import GroupCommit
@@ -32,7 +33,7 @@ NOT_IN_TRANSACTION = "The partition is not in the producer's open transaction."
 MANY_PRODUCERS = "The request holds transactional batches of more than one producer."
 
 
-class ProduceServices(GateServices, WithEnvironment, Protocol):
+class ProduceServices(GateServices, WithAuthorizer, WithEnvironment, Protocol):
     """What these handlers use of the node."""
 
     @property

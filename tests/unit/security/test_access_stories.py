@@ -26,6 +26,7 @@ from tests.unit.transactions.node_rig import batch
 
 READ, WRITE, DESCRIBE, CREATE = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.CREATE
 TOPIC, ID, CLUSTER = ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID, ResourceType.CLUSTER
+BOB, BOBS = "User:bob", ((ID, "b"), (TOPIC, "t"))
 TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 ID_DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
@@ -69,6 +70,44 @@ def test_of_several_topics_those_are_written_that_may_be() -> None:
     behind_the_door(story)
 
 
+async def begin(node: Services, name: str, who: str) -> Any:
+    """A transaction in partition 0 of topic t; whose it is."""
+    finding = FindCoordinatorRequest(key_type=1, coordinator_keys=[name])
+    assert (await ask(node, finding, 4, who)).coordinators[0].error_code == ErrorCode.NONE
+    await node.transactions.wait_until_loaded()
+    identity = await ask(node, InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4, who)
+    adding = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=name,
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+    )
+    added = (await ask(node, adding, 3, who)).results_by_topic_v3_and_below[0].results_by_partition[0]
+    assert added.partition_error_code == ErrorCode.NONE
+    return identity
+
+
+def test_nobody_goes_on_with_the_transaction_of_somebody_else() -> None:
+    """Bob may write to the topic, too, and under an id of his own. What he guesses is a small number."""
+
+    async def story(node: Services) -> None:
+        many = [f"t{number}" for number in range(70)]
+        await make(node, "t", *many)
+        await grant(node, allow(WRITE, ID, "x"), allow(WRITE, TOPIC, "t"))
+        await grant(node, *(allow(WRITE, kind, name, BOB, pattern=PatternType.PREFIXED) for kind, name in BOBS))
+        alices, bobs = await begin(node, "x", ALICE), await begin(node, "bob", BOB)
+        assert await produce(node, "t", records=batch(alices), name="x") == {"t": ErrorCode.NONE}
+        for name in ("bob", "bobs other"):
+            for others in ([], many):
+                anothers = await produce(node, "t", *others, records=batch(alices, 1), name=name, who=BOB)
+                assert set(anothers.values()) == {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+        assert await produce(node, "t", records=batch(bobs), name="bob", who=BOB) == {"t": ErrorCode.NONE}
+        assert await produce(node, "t", records=batch(alices, 1), name="x") == {"t": ErrorCode.NONE}
+        assert node.topics.partition("t", 0).end_offset == 3  # type: ignore[union-attr]
+
+    behind_the_door(story)
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_an_acl_that_is_taken_away_in_the_middle_of_a_transaction(kept: bool) -> None:
     """Of the topic: nothing more is written, and the transaction can be ended. Of the transactional id: it cannot, and
@@ -78,19 +117,7 @@ def test_an_acl_that_is_taken_away_in_the_middle_of_a_transaction(kept: bool) ->
         await make(node, "t")
         write_id, write = allow(WRITE, ID, "x"), allow(WRITE, TOPIC, "t")
         await grant(node, write_id, write)
-        init = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
-        finding = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
-        assert (await ask(node, finding, 4, ALICE)).coordinators[0].error_code == ErrorCode.NONE
-        await node.transactions.wait_until_loaded()
-        identity = await ask(node, init, 4, ALICE)
-        adding = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id="x",
-            v3_and_below_producer_id=identity.producer_id,
-            v3_and_below_producer_epoch=identity.producer_epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
-        )
-        added = (await ask(node, adding, 3, ALICE)).results_by_topic_v3_and_below[0].results_by_partition[0]
-        assert added.partition_error_code == ErrorCode.NONE
+        identity = await begin(node, "x", ALICE)
         assert await produce(node, "t", records=batch(identity), name="x") == {"t": ErrorCode.NONE}
         await revoke(node, [write if kept else write_id])
         refused = await produce(node, "t", records=batch(identity, 1), name="x")
