@@ -12,6 +12,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -20,8 +21,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.harness.broker import KAFKA
 from tests.harness.certificates import Certificates
-from tests.harness.confluent import read_all, values_of
+from tests.harness.confluent import read_all, values_of, wait_until
 from tests.harness.secure_broker import SCRAM, SecureBroker, sasl_settings, secure_broker
 from tests.harness.token_issuer import TokenIssuer
 
@@ -39,6 +41,9 @@ _RIGHTS = {
     ResourceType.GROUP: (AclOperation.READ,),
     ResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE,),
 }
+_ALL_ACLS = AclBindingFilter(
+    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+)
 _SECONDS = 30.0
 _numbers = itertools.count()
 
@@ -76,18 +81,16 @@ class GuardedPlace:
             ResourceType.GROUP: (name,),
             ResourceType.TRANSACTIONAL_ID: (name,),
         }
-        acls = admin.create_acls(
-            [
-                AclBinding(
-                    kind, of, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation, AclPermissionType.ALLOW
-                )
-                for kind, operations in _RIGHTS.items()
-                for of in named[kind]
-                for operation in operations
-            ]
-        )
-        for done in (*made.values(), *acls.values()):
+        acls = [
+            AclBinding(kind, of, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation, AclPermissionType.ALLOW)
+            for kind, operations in _RIGHTS.items()
+            for of in named[kind]
+            for operation in operations
+        ]
+        for done in (*made.values(), *admin.create_acls(acls).values()):
             done.result(_SECONDS)
+        if KAFKA:  # There they are in force a moment after the answer.
+            wait_until(lambda: set(acls) <= set(admin.describe_acls(_ALL_ACLS).result(_SECONDS)), "ACLs")
         return job
 
 
