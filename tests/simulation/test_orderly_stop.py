@@ -1,4 +1,4 @@
-"""An orderly stop that fails is reported as such, and the run goes on to its end."""
+"""An orderly stop: one that fails is reported as such, and the run goes on to its end; what is asked meanwhile."""
 
 import asyncio
 
@@ -8,6 +8,7 @@ from broker.api.services import Services
 from broker.network.server import Server
 from broker.node import Node
 from tests.harness.network import NetworkFaults
+from tests.simulation.plan import draw
 from tests.simulation.shape import ClientPlan, FaultPlan, Plan
 from tests.simulation.simulation import run
 
@@ -86,3 +87,8 @@ def test_a_connection_that_a_stopping_broker_takes_is_noticed(monkeypatch: pytes
     assert run(plan).violations == []
     monkeypatch.setattr(Server, "stop_accepting", _close_the_port_only)
     assert any("one flush at a time" in violation for violation in run(plan).violations)
+
+
+def test_a_fetch_that_is_asked_of_a_broker_that_is_stopping() -> None:
+    """It is answered at once, with nothing; the run that showed that the reader has to know."""
+    assert run(draw(72001433)).violations == []
