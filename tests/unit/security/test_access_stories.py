@@ -1,5 +1,6 @@
 """What somebody may do who may not do everything: stories of several requests."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -169,6 +170,32 @@ def test_a_fetch_session_is_asked_about_anew_each_time() -> None:
         assert await fetch() == {"t": (TOPIC_DENIED, False), "u": (0, True)}
         await grant(node, allow(READ, TOPIC, "t"))
         assert (await fetch())["t"] == (0, True)
+
+    behind_the_door(story)
+
+
+def test_a_fetch_that_waits_is_answered_by_the_acls_that_it_came_under() -> None:
+    """As on Kafka: it was let in. The next one is not."""
+
+    async def story(node: Services) -> None:
+        await make(node, "t")
+        await grant(node, allow(READ, TOPIC, "t"))
+
+        async def fetch() -> tuple[int, bool]:
+            wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=99)
+            request = FetchRequest(
+                max_wait_ms=600_000, min_bytes=1, topics=[FetchTopic(topic="t", partitions=[wanted])]
+            )
+            found = (await ask(node, request, 12, ALICE)).responses[0].partitions[0]
+            return found.error_code, bool(found.records)
+
+        fetching = asyncio.ensure_future(fetch())
+        await asyncio.sleep(0)
+        await revoke(node)
+        assert not fetching.done()
+        await produce(node, "t", who=ROOT)
+        assert await fetching == (0, True)
+        assert await fetch() == (TOPIC_DENIED, False)
 
     behind_the_door(story)
 
