@@ -16,6 +16,10 @@ from enum import IntEnum
 
 MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
 """Kafka's bounds of what a credential may ask of its client."""
+SALT_BITS = 130
+SALT_DRAWN_BYTES = 17
+"""What `written_salt` wants to be given."""
+DIGITS = b"0123456789abcdefghijklmnopqrstuvwxyz"
 TOKEN_AUTHENTICATED = "tokenauth"  # noqa: S105  the name of an attribute
 """The extension of a client that authenticates with a delegation token (KIP-48)."""
 
@@ -57,6 +61,16 @@ class ScramCredential:
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
     """PBKDF2 of a password; some milliseconds for thousands of iterations."""
     return hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
+
+
+def written_salt(drawn: bytes) -> bytes:
+    """A salt of random bytes, as Kafka's tools write theirs: a number of 130 bits to base 36. Anybody may ask for
+    anybody's salt, so that a salt of another kind would say who made it."""
+    number, digits = int.from_bytes(drawn[:SALT_DRAWN_BYTES]) >> (8 * SALT_DRAWN_BYTES - SALT_BITS), bytearray()
+    while number or not digits:
+        number, digit = divmod(number, len(DIGITS))
+        digits.append(DIGITS[digit])
+    return bytes(reversed(digits))
 
 
 def client_key(mechanism: ScramMechanism, salted: bytes) -> bytes:

@@ -15,6 +15,7 @@ from protocol.messages.sasl import (
 )
 from protocol.sasl.scram import (
     MIN_ITERATIONS,
+    SALT_DRAWN_BYTES,
     SCRAM_BY_LABEL,
     MalformedScram,
     ScramMechanism,
@@ -28,12 +29,13 @@ from protocol.sasl.scram import (
     salted_password,
     server_final,
     server_signature,
+    written_salt,
 )
 from tallystick.client.errors import NotAuthenticated, check
 
-SALT_BYTES = 20
 MOST_ITERATIONS = 1 << 20
-"""A server that asks for more is not given them: they are computed here."""
+"""A server that asks for more is not given them, and a person who does hears from the server that these are too many:
+they are computed here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ class Credentials:
 
 def salt_and_salted(mechanism: ScramMechanism, password: str, iterations: int) -> tuple[bytes, bytes]:
     """A fresh salt, and the password salted with it: what AlterUserScramCredentials takes."""
-    salt = os.urandom(SALT_BYTES)
-    return salt, salted_password(mechanism, password, salt, max(1, iterations))
+    salt = written_salt(os.urandom(SALT_DRAWN_BYTES))
+    return salt, salted_password(mechanism, password, salt, min(max(1, iterations), MOST_ITERATIONS))
 
 
 class Asks(Protocol):

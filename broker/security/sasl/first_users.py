@@ -12,14 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from broker.config.sources import ConfigError
-from broker.security.sasl.scram import SALT_BYTES
 from coordinator.cluster.scram import FirstUser
 from protocol.sasl.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
+    SALT_DRAWN_BYTES,
     ScramMechanism,
     credential,
     salted_password,
+    written_salt,
 )
 from protocol.sasl.written_users import BadUser, read_users
 
@@ -40,7 +41,7 @@ class WantedUser:
 
     def made(self, random_bytes: Callable[[int], bytes]) -> FirstUser:
         """What is kept of it; some milliseconds."""
-        salt = random_bytes(SALT_BYTES) if self.salt is None else self.salt
+        salt = written_salt(random_bytes(SALT_DRAWN_BYTES)) if self.salt is None else self.salt
         salted = self.salted
         if salted is None:
             assert self.password is not None

@@ -1,8 +1,8 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 from the server's side.
 
-A user that does not exist gets a salt, too, the same each time, and fails where a wrong password does. Kafka says it in
-the first step. (Salts of made-up users change with a start of the broker, and their iterations are the least there may
-be; who watches both for long may learn which users there are.)
+A user that does not exist gets a salt, too, the same each time and like those of Kafka's tools and ours, and fails
+where a wrong password does. Kafka says it in the first step. (Salts of made-up users change with a start of the broker,
+and their iterations are the least there may be: who has more, or a salt of another tool, can be told from them.)
 """
 
 import base64
@@ -25,11 +25,10 @@ from protocol.sasl.scram import (
     server_final,
     server_first,
     server_signature,
+    written_salt,
 )
 
 NONCE_BYTES = 18
-SALT_BYTES = 20
-"""As many as Kafka's tools draw."""
 
 CredentialOf = Callable[[ScramMechanism, str], ScramCredential | None]
 """What is kept of a user's password, if there is such a user."""
@@ -44,7 +43,7 @@ class MadeUpCredentials:
     def of(self, mechanism: ScramMechanism, name: str) -> ScramCredential:
         drawn = hmac.digest(self._secret, f"{mechanism.label} {name}".encode(), "sha512")
         key = hashlib.new(mechanism.digest, drawn + self._secret).digest()
-        return ScramCredential(drawn[:SALT_BYTES], key, key, MIN_ITERATIONS)
+        return ScramCredential(written_salt(drawn), key, key, MIN_ITERATIONS)
 
 
 class ScramExchange:

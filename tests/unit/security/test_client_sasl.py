@@ -25,9 +25,10 @@ from protocol.sasl.scram import (
     server_signature,
 )
 from tallystick.cli.connecting import BadSettings, security_of
+from tallystick.client import sasl
 from tallystick.client.connection import Security
 from tallystick.client.errors import KafkaError, NotAuthenticated
-from tallystick.client.sasl import Credentials, authenticate
+from tallystick.client.sasl import MOST_ITERATIONS, Credentials, authenticate, salt_and_salted
 
 UTE = Credentials("SCRAM-SHA-256", "ute", "geheim")
 
@@ -118,3 +119,17 @@ def test_settings_of_commands_are_those_of_kafkas_tools(tmp_path: Path) -> None:
 def test_settings_that_cannot_be_used(settings: dict[str, str], why: str) -> None:
     with pytest.raises(BadSettings, match=why):
         security_of(settings)
+
+
+def test_who_asks_for_far_too_many_iterations_does_not_wait_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server says that they are too many; a hundred millions would take minutes here."""
+    computed: list[int] = []
+
+    def salted(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+        computed.append(iterations)
+        return b""
+
+    monkeypatch.setattr(sasl, "salted_password", salted)
+    for iterations in (0, 8192, 100_000_000):
+        salt_and_salted(ScramMechanism.SHA_256, "geheim", iterations)
+    assert computed == [1, 8192, MOST_ITERATIONS]

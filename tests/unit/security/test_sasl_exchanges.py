@@ -2,11 +2,14 @@
 
 import asyncio
 import base64
+import os
+import re
 from typing import Any
 
 import pytest
 
 from broker.security.sasl.exchange import OTHER_AUTHORIZATION_ID, Authenticated, Challenge, Exchange, ExchangeFailed
+from broker.security.sasl.first_users import read_first_users
 from broker.security.sasl.oauthbearer import INVALID_TOKEN, OAuthBearerExchange
 from broker.security.sasl.plain import INVALID, PlainExchange
 from broker.security.sasl.scram import MadeUpCredentials, ScramExchange
@@ -28,6 +31,7 @@ from protocol.sasl.scram import (
     server_final,
     server_signature,
 )
+from tallystick.client.sasl import salt_and_salted
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
 
@@ -163,7 +167,7 @@ def test_a_wrong_password_and_a_user_that_does_not_exist_are_told_apart_by_nothi
         user, exchange = User(SHA_256, name, password), server()
         challenge = answer(exchange, b"n,," + user.bare)
         _, salt, iterations = read_server_first(challenge.message)
-        assert len(salt) in (4, 20) and iterations == 4096
+        assert (salt == b"salt") == (name == "ute") and iterations == 4096
         failures.append(failure(exchange, user.final(challenge.message)))
     assert failures == [("wrong username or password", None)] * 3
 
@@ -172,6 +176,19 @@ def test_a_user_that_does_not_exist_has_the_same_salt_each_time() -> None:
     salts = {read_server_first(answer(server(), b"n,,n=nobody,r=x").message)[1] for _ in range(2)}
     others = {read_server_first(answer(server(), b"n,,n=nobody2,r=x").message)[1]}
     assert len(salts) == 1 and salts != others
+
+
+KAFKAS = rb"[0-9a-z]{20,26}"
+"""What kafka-configs 4.3.1 drew: ti70jiaetj90qgpqp65qcfny0"""
+
+
+def test_salts_that_are_made_up_look_like_those_that_tools_draw() -> None:
+    """Anybody may ask for the salt of a name."""
+    made_up = [read_server_first(answer(server(), b"n,,n=nobody%d,r=x" % one).message)[1] for one in range(100)]
+    drawn = [salt_and_salted(SHA_256, "x", 1)[0] for _ in range(100)]
+    first = [read_first_users("SCRAM-SHA-256=[name=ute,password=x]")[0].made(os.urandom).kept.salt for _ in range(3)]
+    assert all(re.fullmatch(KAFKAS, salt) for salt in (*made_up, *drawn, *first))
+    assert max(map(len, made_up)) == max(map(len, drawn)) == 26
 
 
 class KnownPassword(MadeUpCredentials):
