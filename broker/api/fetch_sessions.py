@@ -66,11 +66,21 @@ class Wanted:
 class Session:
     """What one client reads."""
 
-    __slots__ = ("by_topic_id", "connection_id", "counted", "epoch", "last_used_ms", "session_id", "wanted")
+    __slots__ = (
+        "by_topic_id",
+        "connection_id",
+        "counted",
+        "epoch",
+        "last_used_ms",
+        "principal",
+        "session_id",
+        "wanted",
+    )
 
-    def __init__(self, session_id: int, *, connection_id: int, by_topic_id: bool, now_ms: int) -> None:
+    def __init__(self, session_id: int, *, connection_id: int, principal: str, by_topic_id: bool, now_ms: int) -> None:
         self.session_id = session_id
         self.connection_id = connection_id
+        self.principal = principal
         self.by_topic_id = by_topic_id
         self.epoch = 1
         self.last_used_ms = now_ms
@@ -123,14 +133,20 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def view(self, request: FetchRequest, version: int, now_ms: int, connection_id: int = 0) -> FetchView:
+    def view(
+        self, request: FetchRequest, version: int, now_ms: int, connection_id: int = 0, principal: str = ""
+    ) -> FetchView:
         """Resolve the session of a request, and move it on."""
-        return finish(self.viewing(request, version, now_ms, connection_id, never))
+        return finish(self.viewing(request, version, now_ms, connection_id, never, principal))
 
     def viewing(
-        self, request: FetchRequest, version: int, now_ms: int, connection_id: int, spent: Spent
+        self, request: FetchRequest, version: int, now_ms: int, connection_id: int, spent: Spent, principal: str = ""
     ) -> Steps[FetchView]:
-        """The same in steps, for a request that names many partitions."""
+        """The same in steps, for a request that names many partitions.
+
+        A session is its principal's alone, on whatever connection: its id is a number that can be guessed, and what it
+        is answered names topics. (Kafka has anybody go on with it.)
+        """
         by_topic_id = version >= TOPIC_IDS_SINCE
         requested: dict[PartitionKey, Wanted] = {}
         for key, wanted in _partitions_of(request, by_topic_id):
@@ -138,12 +154,15 @@ class FetchSessions:
             if spent():
                 yield None
         if request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
-            self._drop(request.session_id)
+            if self._of(principal, request.session_id) is not None:
+                self._drop(request.session_id)
             session = None
             if request.session_epoch == FIRST_EPOCH and self._make_room(len(requested), now_ms):
-                session = self._create(requested, connection_id=connection_id, by_topic_id=by_topic_id, now_ms=now_ms)
+                session = self._create(connection_id, principal, by_topic_id=by_topic_id, now_ms=now_ms)
+                session.wanted = requested
+                self._count(session)
             return FetchView(list(requested.values()), session)
-        found = self._find(request, by_topic_id)
+        found = self._find(request, by_topic_id, principal)
         if isinstance(found, ErrorCode):
             return FetchView([], error=found)
         self._move_on(found, connection_id, now_ms)
@@ -169,8 +188,12 @@ class FetchSessions:
             self._drop(view.session.session_id)
             view.session = None
 
-    def _find(self, request: FetchRequest, by_topic_id: bool) -> Session | ErrorCode:
-        session = self._sessions.get(request.session_id)
+    def _of(self, principal: str, session_id: int) -> Session | None:
+        session = self._sessions.get(session_id)
+        return None if session is None or session.principal != principal else session
+
+    def _find(self, request: FetchRequest, by_topic_id: bool, principal: str) -> Session | ErrorCode:
+        session = self._of(principal, request.session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != request.session_epoch:
@@ -199,17 +222,15 @@ class FetchSessions:
         self.partitions += len(session.wanted) - session.counted
         session.counted = len(session.wanted)
 
-    def _create(
-        self, wanted: dict[PartitionKey, Wanted], *, connection_id: int, by_topic_id: bool, now_ms: int
-    ) -> Session:
+    def _create(self, connection_id: int, principal: str, *, by_topic_id: bool, now_ms: int) -> Session:
         session_id = self._draw_id()
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._draw_id()
-        session = Session(session_id, connection_id=connection_id, by_topic_id=by_topic_id, now_ms=now_ms)
-        session.wanted = wanted
+        session = Session(
+            session_id, connection_id=connection_id, principal=principal, by_topic_id=by_topic_id, now_ms=now_ms
+        )
         self._sessions[session_id] = session
         self._of_connection.setdefault(connection_id, set()).add(session_id)
-        self._count(session)
         return session
 
     def _drop(self, session_id: int) -> None:

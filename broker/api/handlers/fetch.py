@@ -98,9 +98,8 @@ def fetch(
     """
     if services.topics.to_open.any_left or _names_many(request):
         return _begin_large(services, context, request, None)
-    view = services.fetch_sessions.view(
-        request, context.api_version, services.environment.monotonic_ms(), context.connection.connection_id
-    )
+    who, now_ms = context.connection, services.environment.monotonic_ms()
+    view = services.fetch_sessions.view(request, context.api_version, now_ms, who.connection_id, who.principal)
     if view.error:
         return FetchResponse(error_code=view.error, session_id=0, responses=[])
     if len(view.wanted) > AT_ONCE:
@@ -315,14 +314,10 @@ async def _large(
     slice_, now_ms = services.environment.time_slice(), services.environment.monotonic_ms
     deadline_ms = now_ms() + request.max_wait_ms
     if view is None:
-        sessions, version, connection_id = (
-            services.fetch_sessions,
-            context.api_version,
-            context.connection.connection_id,
-        )
+        sessions, version, who = services.fetch_sessions, context.api_version, context.connection
         view = await run_steps(
             services.environment,
-            lambda spent: sessions.viewing(request, version, now_ms(), connection_id, spent),
+            lambda spent: sessions.viewing(request, version, now_ms(), who.connection_id, spent, who.principal),
             slice_=slice_,
         )
     if view.error:

@@ -26,6 +26,7 @@ class Client:
             most_partitions=lambda: most_partitions,
         )
         self.connection_id = 1
+        self.principal = "User:alice"
         self.now_ms = 0
         self.version = version
 
@@ -33,14 +34,16 @@ class Client:
         self, session_id: int, epoch: int, offsets: dict[int, int], forgotten: tuple[int, ...] = (), version: int = 0
     ) -> FetchView:
         request = self.request(session_id, epoch, offsets, forgotten)
-        return self.sessions.view(request, version or self.version, self.now_ms, self.connection_id)
+        return self.sessions.view(request, version or self.version, self.now_ms, self.connection_id, self.principal)
 
     def steps(
         self, session_id: int, epoch: int, offsets: dict[int, int], forgotten: tuple[int, ...] = ()
     ) -> Steps[FetchView]:
         """The same one change at a time."""
         request = self.request(session_id, epoch, offsets, forgotten)
-        return self.sessions.viewing(request, self.version, self.now_ms, self.connection_id, lambda: True)
+        return self.sessions.viewing(
+            request, self.version, self.now_ms, self.connection_id, lambda: True, self.principal
+        )
 
     @staticmethod
     def request(session_id: int, epoch: int, offsets: dict[int, int], forgotten: tuple[int, ...] = ()) -> FetchRequest:
@@ -82,6 +85,19 @@ def test_a_fetch_without_session_leaves_nothing_behind() -> None:
 
 def test_an_unknown_session_is_an_error_of_the_whole_fetch() -> None:
     assert Client().fetch(77, 1, {}).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("connection_id", [1, 2])
+def test_a_session_is_that_of_its_principal_on_any_connection(connection_id: int) -> None:
+    """Its id can be guessed; what is answered in it names topics."""
+    client = Client()
+    session_id = client.fetch(0, 0, {0: 10}).session_id
+    client.connection_id, client.principal = connection_id, "User:bob"
+    assert client.fetch(session_id, 1, {}).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert client.fetch(session_id, -1, {}).error is ErrorCode.NONE
+    assert client.fetch(session_id, 0, {0: 10}).session_id != session_id
+    client.principal = "User:alice"
+    assert offsets(client.fetch(session_id, 1, {})) == {0: 10}
 
 
 def test_a_wrong_epoch_fails_and_keeps_the_session() -> None:
