@@ -119,7 +119,8 @@ class Reader:
 
     def _check_limits(self, request: FetchRequest, answer: FetchResponse, sent_at: int) -> None:
         history = self.world.history
-        began = min([sent_at, *history.serves[-1:]])  # what is asked of a broker that is stopping, it answers at once
+        # What is asked of a broker that is stopping already, it answers at once: all of its life counts.
+        began = min(sent_at, history.serves[-1] if history.serves else 0)
         ended = any(event[0] in ("stopping", "broker ended") for event in history.events[began:])
         for sentence in self._limits.wrong(request, answer, ended):
             history.violation(f"{self.reading.reader}: {sentence}")
