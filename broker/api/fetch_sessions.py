@@ -67,15 +67,8 @@ class Session:
     """What one client reads."""
 
     __slots__ = (
-        "by_topic_id",
-        "connection_id",
-        "counted",
-        "epoch",
-        "last_used_ms",
-        "principal",
-        "session_id",
-        "wanted",
-    )
+        "by_topic_id", "connection_id", "counted", "epoch", "last_used_ms", "principal", "session_id", "wanted",
+    )  # fmt: skip
 
     def __init__(self, session_id: int, *, connection_id: int, principal: str, by_topic_id: bool, now_ms: int) -> None:
         self.session_id = session_id

@@ -9,6 +9,7 @@ Rule 3. One that comes too fast waits, unread, or is closed later, so that its c
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
 from typing import Protocol
 
 from broker.api.context import ConnectionInfo
@@ -102,12 +103,16 @@ class Admission:
             if not self._per_address[address]:
                 del self._per_address[address]
 
-    def close_excess(self) -> None:
-        """After `max.connections` was lowered: those that were silent for longest go, as in Kafka."""
+    def close_excess(self) -> Iterator[None]:
+        """After `max.connections` was lowered: those that were silent for longest go, as in Kafka.
+
+        Yields behind each."""
         excess = len(self._counted) - self._config.get_int("max.connections")
         if excess > 0:
             for guest in self._silent_for_longest(excess):
-                guest.expire("max.connections was lowered")
+                if guest in self._counted:
+                    guest.expire("max.connections was lowered")
+                yield
 
     def _silent_for_longest(self, count: int) -> list[Guest]:
         others = (guest for guest in self._counted if guest.info.listener != self._protected)

@@ -12,7 +12,7 @@ Rule 3. Limits of connections hold from the moment of accepting: the connection 
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol, cast
 
 from broker.network.connection import Connection
@@ -57,13 +57,15 @@ class Handshakes:
         self._begun.pop(one, None)
         self._leaving.pop(one, None)
 
-    def sweep(self, tick: int) -> None:
-        """Give up those that take too long."""
+    def sweep(self, tick: int) -> Iterator[None]:
+        """Give up those that take too long; yields behind each."""
         for group, longest in ((self._leaving, LEAVING_TICKS), (self._begun, self._longest_ticks)):
             for one, began in list(group.items()):
                 if tick - began <= longest:
                     break
-                one.give_up("the handshake takes longer than tallystick.tls.handshake.timeout.ms")
+                if one in group:
+                    one.give_up("the handshake takes longer than tallystick.tls.handshake.timeout.ms")
+                yield
 
 
 class TlsHost(Protocol):

@@ -7,7 +7,7 @@ notice. For a few seconds it may stay, for what its client sent last without wai
 
 import asyncio
 import select
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from broker.api.context import ConnectionInfo
@@ -60,8 +60,9 @@ class Muted(Protocol):
         """Close it."""
 
 
-def close_those_gone(connections: Iterable[Muted]) -> None:
-    """Look once whether clients of connections that are muted for long are still there."""
+def close_those_gone(connections: Iterable[Muted]) -> Iterator[None]:
+    """Look once whether clients of connections that are muted for long are still there; yields behind each that is
+    not."""
     then_s = asyncio.get_running_loop().time() + LONG_S
     muted = {one.info.descriptor: one for one in connections if one.muting.lasts_beyond(then_s)}
     muted.pop(-1, None)
@@ -71,4 +72,6 @@ def close_those_gone(connections: Iterable[Muted]) -> None:
     for descriptor in muted:
         looking.register(descriptor, GONE)
     for descriptor, _ in looking.poll(0):
-        muted[descriptor].expire("its client has gone, and it was not to be read from for long")
+        if not muted[descriptor].info.is_lost:
+            muted[descriptor].expire("its client has gone, and it was not to be read from for long")
+        yield

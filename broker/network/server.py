@@ -8,8 +8,7 @@ many were refused is counted, and logged once a second at most.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,7 +25,7 @@ from broker.network.frame_buffers import FrameBuffers
 from broker.network.handshakes import Handshake, Handshakes
 from broker.network.listeners import Bound
 from broker.network.muting import close_those_gone
-from broker.network.sweeping import look_at_all
+from broker.network.sweeping import in_slices
 from broker.network.turns import Turns
 from broker.process.descriptor_limit import highest_for_connections
 from broker.process.eager import Finished
@@ -208,27 +207,31 @@ class Server:
         """Once a second: close connections that are idle too long, not authenticated in time, or hold memory while it
         is short; count what clients have not taken."""
         self.tick += 1
-        look = partial(self._look_at, self._services.config.get_int("connections.max.idle.ms"))
-        look_at_all(list(self._connections), look, self._services.environment.time_slice, self._swept)
+        in_slices(self._all_looks(), self._services.environment.time_slice(), self._swept)
+
+    def _all_looks(self) -> Iterator[None]:
+        idle_ms = self._services.config.get_int("connections.max.idle.ms")
+        for connection in list(self._connections):
+            if connection in self._connections:  # it may have gone since the sweep began
+                self._look_at(idle_ms, connection)
+            yield
+        yield from self._admission.close_excess()
+        yield from close_those_gone(self._connections)
+        yield from self.handshakes.sweep(self.tick)
 
     def _look_at(self, idle_ms: int, connection: Connection) -> None:
-        if connection not in self._connections:
-            return  # it has gone since the sweep began
         active = connection.last_active
         # A connection that sent at a tick may have done so just before the next.
         if 0 <= idle_ms < (self.tick - 1 - active) * SWEEP_S * 1000 and not connection.working:
             connection.expire("idle for longer than connections.max.idle.ms")
         elif (gate := connection.info.gate) is not None and gate.is_overdue:
             connection.expire("not authenticated within tallystick.authentication.timeout.ms")
-        elif active < self.tick - STUCK_FRAME_S / SWEEP_S and connection.stalls and self.requests.exhausted:
+        elif active < self.tick - STUCK_FRAME_S / SWEEP_S and connection.stalls and connection.requests.exhausted:
             connection.expire("a request that does not get on while memory is short")
         else:
             connection.count_unsent()
 
     def _swept(self) -> None:
-        self._admission.close_excess()
-        close_those_gone(self._connections)
-        self.handshakes.sweep(self.tick)
         self._may_log_refusal = True
         if self._sweeping is not None:
             self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)

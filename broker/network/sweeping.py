@@ -1,26 +1,17 @@
-"""A look at every connection, a slice at a time: all of them may have to be closed at once."""
+"""Work of any length on the loop's side of the sockets, a slice at a time: all connections may have to go at once."""
 
-import asyncio
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
 
 from broker.process.time_slice import TimeSlice
 
-T = TypeVar("T")
 
-
-def look_at_all(
-    them: Iterable[T], look: Callable[[T], None], new_slice: Callable[[], TimeSlice], then: Callable[[], None]
-) -> None:
-    """Look at each of them; others have turns in between. `then` is called when all have been looked at."""
-    rest = iter(them)
+def in_slices(work: Iterator[None], time_slice: TimeSlice, then: Callable[[], None]) -> None:
+    """Do some work that yields behind each of its steps; others have turns in between. `then` is called at its end."""
 
     def go_on() -> None:
-        time_slice = new_slice()
-        for one in rest:
-            look(one)
+        for _ in work:
             if time_slice.spent():
-                asyncio.get_running_loop().call_soon(go_on)
+                time_slice.call_in_turn(go_on)
                 return
         then()
 

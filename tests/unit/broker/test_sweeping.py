@@ -2,7 +2,7 @@
 
 import asyncio
 
-from broker.network.sweeping import look_at_all
+from broker.network.sweeping import in_slices
 from broker.process.time_slice import SLICE_S, TimeSlice
 
 LOOK_S = 0.001
@@ -22,7 +22,7 @@ def test_a_sweep_gives_way_after_its_slice_and_comes_to_its_end() -> None:
 
     async def story() -> None:
         done = asyncio.Event()
-        look_at_all(range(MANY), look, lambda: TimeSlice(lambda: now_s), done.set)
+        in_slices(map(look, range(MANY)), TimeSlice(lambda: now_s), done.set)
         while not done.is_set():
             turns.append(0)
             await asyncio.sleep(0)

@@ -164,9 +164,9 @@ def test_who_is_not_let_in_gets_one_line(
             with suppress(ssl.SSLError):
                 client.read()
             assert client.socket.ended and not client.socket.closed, "its client is told, and may close"
-            host.handshakes.sweep(1)
+            list(host.handshakes.sweep(1))
             assert not client.socket.closed
-            host.handshakes.sweep(2)
+            list(host.handshakes.sweep(2))
         assert client.socket.closed and len(host.handshakes) == 0
         client.send_raw(request(1))
         assert host.dispatcher.applied == []
@@ -230,7 +230,7 @@ def test_a_handshake_has_a_time(certificates: Certificates) -> None:
         host.tick = 2
         late = Client(host, certificates)
         for tick, closed in ((3, False), (4, True), (5, True)):
-            host.handshakes.sweep(tick)
+            list(host.handshakes.sweep(tick))
             assert early.socket.closed is closed
         assert not done.socket.closed and not late.socket.closed
 

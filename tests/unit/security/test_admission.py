@@ -116,10 +116,10 @@ def test_a_lower_limit_closes_those_who_were_silent_for_longest() -> None:
     protected = Guest(listener="INSIDE")
     for guest in (*guests, protected):
         door.enter(guest)
-    door.admission.close_excess()
+    list(door.admission.close_excess())
     assert not any(guest.ended for guest in guests)
     door.change(max_connections="3")
-    door.admission.close_excess()
+    list(door.admission.close_excess())
     assert [bool(guest.ended) for guest in guests] == [False, True, False, True]
     assert not protected.ended
 
