@@ -330,8 +330,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def stalls(self) -> bool:
-        """Whether it is the client's turn: it owes us the rest of a frame, and we read."""
-        return self._reader.begun and self._reading
+        """Whether it is the client's turn while memory is short: it owes us the rest of a frame, and we read."""
+        return self._reader.begun and self._reading and self.requests.exhausted
 
     def count_unsent(self) -> None:
         """Say how much of its answers the client has yet to take."""

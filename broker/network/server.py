@@ -226,7 +226,7 @@ class Server:
             connection.expire("idle for longer than connections.max.idle.ms")
         elif (gate := connection.info.gate) is not None and gate.is_overdue:
             connection.expire("not authenticated within tallystick.authentication.timeout.ms")
-        elif active < self.tick - STUCK_FRAME_S / SWEEP_S and connection.stalls and connection.requests.exhausted:
+        elif active < self.tick - STUCK_FRAME_S / SWEEP_S and connection.stalls:
             connection.expire("a request that does not get on while memory is short")
         else:
             connection.count_unsent()

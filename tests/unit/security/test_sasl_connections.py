@@ -219,11 +219,13 @@ def test_who_is_not_known_takes_no_memory_from_those_who_are() -> None:
         strangers = [Caller(node, host=host) for _ in range(3)]
         await strangers[0].send(half)
         assert host.strangers.exhausted and not host.requests.used_bytes
+        assert strangers[0].connection.stalls, "it is closed when it does not get on"
         known = Caller(node, host=host)
         await known.handshake()
         await known.say(RIGHT)
         await known.send(half[:9_000])
         assert host.requests.used_bytes == 9_000 - 4 and known.transport.reading
+        assert not known.connection.stalls, "its memory is not short"
         for one in strangers:
             one.connection.connection_lost(None)
         assert not host.strangers.used_bytes
