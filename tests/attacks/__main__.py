@@ -2,7 +2,7 @@
 
 CASE …       only these cases           --short      the sizes of `make test`
 --kafka      Apache Kafka, not us       --no-write   print only
---tls        over TLS; print only            --sasl       by clients that say who they are; print only
+--tls        over TLS                        --sasl       by clients that say who they are
 """
 
 import argparse
@@ -26,7 +26,6 @@ def options() -> argparse.Namespace:
     parser.add_argument("--tls", action="store_true")
     parser.add_argument("--sasl", action="store_true")
     chosen = parser.parse_args()
-    chosen.no_write |= chosen.tls or chosen.sasl
     if (chosen.tls or chosen.sasl) and chosen.kafka:
         parser.error("--tls and --sasl are for our broker")
     if unknown := set(chosen.cases) - set(load_cases()):
@@ -34,6 +33,11 @@ def options() -> argparse.Namespace:
     if chosen.sasl:  # some have a listener with SASL of their own
         chosen.cases = [name for name in chosen.cases if "listeners" not in load_cases()[name].settings]
     return chosen
+
+
+def attacked_broker(chosen: argparse.Namespace) -> str:
+    """The table of docs/attacks.md that the figures are for."""
+    return report.KAFKA if chosen.kafka else report.GUARDED.get((chosen.tls, chosen.sasl), report.OURS)
 
 
 def described(outcome: Outcome) -> str:
@@ -61,21 +65,21 @@ def main() -> int:
                 outcomes.append(attacked(name, chosen))
                 print(described(outcomes[-1]), flush=True)
                 if not chosen.no_write and not chosen.short:
-                    report.save("kafka" if chosen.kafka else "tallystick", outcomes[-1:])
+                    report.save(attacked_broker(chosen), outcomes[-1:])
     except JarsMissing as reason:
         print(f"Apache Kafka cannot be had ({reason})", file=sys.stderr)
         return 1
     if chosen.kafka:
         return 0
-    stalls = [] if chosen.short else stalls_beside_control(outcomes)
+    stalls = [] if chosen.short else stalls_beside_control(attacked_broker(chosen), outcomes)
     for name in stalls:
         print(f"{name}: more turns over 100 ms than in the control run")
     return int(any(not outcome.held for outcome in outcomes) or bool(stalls))
 
 
-def stalls_beside_control(outcomes: list[Outcome]) -> list[str]:
+def stalls_beside_control(broker: str, outcomes: list[Outcome]) -> list[str]:
     """On an idle machine there are none in the control run, and so none is allowed."""
-    known = report.load().get(report.CONTROL, {}).get(report.OURS, {})
+    known = report.load().get(report.CONTROL, {}).get(broker, {})
     control = known.get("figures", {})
     return [outcome.case for outcome in outcomes if report.stalled(outcome, control)]
 

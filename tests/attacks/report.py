@@ -14,9 +14,15 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 JSON, PAGE = DOCS / "attacks.json", DOCS / "attacks.md"
 CONTROL = "nothing"
 OURS, KAFKA = "tallystick", "kafka"
-TITLES = {OURS: "Tallystick", KAFKA: "Apache Kafka 4.3.1"}
+GUARDED = {(True, False): "SSL", (False, True): "SASL_PLAINTEXT", (True, True): "SASL_SSL"}
+"""The protocol of a listener with TLS, with SASL, with both"""
+TITLES = {
+    OURS: "Tallystick",
+    **{protocol: f"Tallystick, {protocol}" for protocol in GUARDED.values()},
+    KAFKA: "Apache Kafka 4.3.1",
+}
 Known = dict[str, dict[str, Any]]
-"""case → broker → {"figures", "problems", "notes", "about"}"""
+"""case → broker, or protocol of our listener → {"figures", "problems", "notes", "about"}"""
 
 HEAD = """# Attacks
 
@@ -33,8 +39,9 @@ long form, on a broker of its own, with an honest client beside it in a process 
 - *held*: the process lived, the honest client was never refused, memory and sockets went back, no traceback was
   logged, and after a restart everything acknowledged was there and worked.
 
-The line `nothing` is the control run. Waits and turns depend on the machine and on what else it does; the line of the
-run says what it was."""
+The line `nothing` is the control run. Where a protocol is named, all clients, the attacker included, speak it; cases
+with a guarded listener of their own are run without SASL only. Waits and turns depend on the machine and on what else
+it does; the line of the run says what it was."""
 
 
 def load() -> Known:
@@ -78,7 +85,7 @@ def _runs(rows: dict[str, Any]) -> str:
 
 
 def _table(broker: str, rows: dict[str, Any]) -> list[str]:
-    turns = broker == OURS
+    turns = broker != KAFKA
     heads = ["attack", "s", *(["turns > 20, > 100, worst ms"] if turns else [])]
     heads += ["honest: Metadata, anything, worst ms", "memory MB", "descriptors", "verdict"]
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
