@@ -14,18 +14,23 @@ Measured = dict[str, dict[str, dict[str, list[float]]]]
 """row title → target → figure → the values of all rounds"""
 
 
-def load() -> dict[str, object]:
-    return json.loads(JSON.read_text()) if JSON.exists() else {"rows": {}}
+About = dict[str, dict[str, object]]
+"""row title → the facts of the run that measured it last"""
+
+
+def load() -> tuple[Measured, About]:
+    known = json.loads(JSON.read_text()) if JSON.exists() else {}
+    return known.get("rows", {}), known.get("about", {})
 
 
 def save(measured: Measured, about: dict[str, object]) -> None:
     """Merge into what is there: a run may have measured a few rows only."""
-    known = load()
-    rows: Measured = known["rows"]  # type: ignore[assignment]
+    rows, known = load()
     for title, targets in measured.items():
         rows.setdefault(title, {}).update(targets)
-    JSON.write_text(json.dumps({"about": about, "rows": rows}, indent=1, sort_keys=True) + "\n")
-    PAGE.write_text(page(rows, about))
+        known[title] = about
+    JSON.write_text(json.dumps({"about": known, "rows": rows}, indent=1, sort_keys=True) + "\n")
+    PAGE.write_text(page(rows, known))
 
 
 def _median(rows: Measured, title: str, target: str, figure: str) -> float | None:
@@ -96,12 +101,21 @@ not counted. Medians over the rounds; ratios are what counts, absolutes depend o
 `benchmarks.json`."""
 
 
-def page(rows: Measured, about: dict[str, object]) -> str:
-    facts = ", ".join(f"{key} {value}" for key, value in about.items())
+def _runs(about: About) -> list[str]:
+    """Each with its rows, by name but for the run that measured most."""
+    runs: dict[str, list[str]] = {}
+    for title in sorted(about, key=_place):
+        runs.setdefault(", ".join(f"{key} {value}" for key, value in about[title].items()), []).append(title)
+    largest = max(runs, key=lambda facts: len(runs[facts]), default="")
+    return [f"- {facts}: {'all other rows' if facts == largest else '; '.join(runs[facts])}" for facts in runs]
+
+
+def page(rows: Measured, about: About) -> str:
     notes = NOTES.read_text() if NOTES.exists() else ""
     parts = [
         HEAD,
-        f"Last run: {facts}.",
+        "Runs:",
+        "\n".join(_runs(about)),
         "## Figures",
         "\n".join(_table(rows)),
         "## Goals",
