@@ -9,6 +9,7 @@ from broker.faults.points import ANSWER, POINTS, REQUEST, Action
 from protocol.errors import ErrorCode
 from tests.simulation.plan_faults import APIS, OPERATIONS, START_MOMENTS
 from tests.simulation.rot import WAYS
+from tests.simulation.silence import SILENT
 
 RARE = ("make_folder",)
 """What topics are made with: there are few of them."""
@@ -56,6 +57,7 @@ EXPECTED = (
     *(f"admin.transaction.version={level}" for level in (0, 1, 2)),
     *(f"produce.acks={acks}" for acks in (-1, 0, 1)),
     "offsets.committed",
+    *(f"silence.{what}" for what in SILENT),
     "log.rolled",
     "log.compacted",
     "log.cut-at-recovery",

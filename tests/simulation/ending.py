@@ -31,11 +31,11 @@ OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 async def look(world: World, broker: BrokerProcess, faults: Faults) -> None:
     """See the head of this file."""
     session = Session(world, "last")
-    await _until_no_transaction_is_open(world, broker, session)
+    await wait_until_no_transaction_is_open(world, broker, session)
     if world.plan.final:
         await faults.finally_end(world.plan.final)
         session.drop()
-        await _until_no_transaction_is_open(world, broker, session)
+        await wait_until_no_transaction_is_open(world, broker, session)
     places = [(topic, index) for topic in TOPICS for index in range(world.plan.partitions)]
     for place in places:
         world.history.final[place] = await _read(world, session, place)
@@ -43,10 +43,15 @@ async def look(world: World, broker: BrokerProcess, faults: Faults) -> None:
         final = world.history.final.get(place)
         if final is not None and place[0] not in world.history.compacted and final.log_start_offset <= base:
             world.history.violation(f"of {place} a spoilt segment is gone, from {base}; it starts at {final}")
+    await read_offsets(world, session)
+    await _check_memory(world, broker)
+
+
+async def read_offsets(world: World, session: Session) -> None:
+    """Those of every group that committed any."""
     groups = {group for one in world.history.transactions for group, _, _ in one.offsets}
     for group in sorted(groups | {group for group, _, _ in world.history.commits}):
         await _read_offsets(world, session, group)
-    await _check_memory(world, broker)
 
 
 async def find_coordinator(session: Session, kind: int, key: str = "x") -> None:
@@ -68,7 +73,7 @@ async def exists(world: World, topic: str) -> bool:
         session.drop()
 
 
-async def _until_no_transaction_is_open(world: World, broker: BrokerProcess, session: Session) -> None:
+async def wait_until_no_transaction_is_open(world: World, broker: BrokerProcess, session: Session) -> None:
     deadline = world.scheduler.now + SETTLE_S
     while True:
         answer = await session.insist(ListTransactionsRequest(state_filters=[], producer_id_filters=[]), 0)

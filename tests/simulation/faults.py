@@ -43,6 +43,9 @@ class Faults:
         self._ended = asyncio.Event()
         self._serving = asyncio.Event()
         self._serving.set()
+        self._orderly = True
+        self.lives: list[tuple[bool, int]] = []
+        """Of each time it served again: whether it had ended in order, and the broker's clock."""
         self._points = Points(world, broker, self._die) if world.plan.has_points else None
         if self._points is not None:
             self._points.put_in()
@@ -59,10 +62,9 @@ class Faults:
     def end(self) -> None:
         """No fault strikes any more."""
         self._over = True
-        self._armed.clear()
+        self.disarm()
         if self._points is not None:
             self._points.end()
-        self._broker.watch_disk(None, None)
         self._broker.disk.room_bytes = None
         self._broker.slow_disk = 0.0
 
@@ -74,6 +76,20 @@ class Faults:
         if self._broker.alive and node is not None and node.has_started:
             history.violations += [f"spoilt: {sentence}" for sentence in wrong_patients(node, self._sick)]
         await self.finally_end("kill")
+
+    async def end_in_silence(self, fault: FaultPlan) -> None:
+        """After `end`: the broker ends at once and comes back, or it will at a later operation of the disk."""
+        await self.wait_until_serving()
+        if fault.operation:
+            self._armed.append((fault, [max(1, fault.count)]))
+            self._broker.watch_disk(self._disk, self._look)
+        else:
+            await self.finally_end(fault.kind)
+
+    def disarm(self) -> None:
+        """What has not struck does not."""
+        self._armed.clear()
+        self._broker.watch_disk(None, None)
 
     async def wait_until_serving(self) -> None:
         await self._serving.wait()
@@ -232,6 +248,7 @@ class Faults:
             for shard in node.services.transactions.all():
                 for transaction in shard.machine.transactions.values():
                     self._world.hit(f"crash.{transaction.state.wire_name}")
+        self._orderly = how == "stop"
         self._world.history.ends.append(time)
         if how != "stop":
             self._world.history.crashes.append(time)
@@ -284,6 +301,7 @@ class Faults:
             if serving.done() and not self._ended.is_set():  # it may have died in the very moment
                 self._world.loop.create_task(self._check_prefixes())
                 self._world.history.serves.append(self._world.history.note("broker serves"))
+                self.lives.append((self._orderly, self._broker.clock.now_ms()))
                 self._world.hit("broker.restarted")
                 self._serving.set()
             ended.cancel()

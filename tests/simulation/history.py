@@ -202,7 +202,8 @@ class History:
         self.forgets_offsets = False
         """See `Plan`."""
         self.steps_ahead: list[int] = []
-        """When the clock was set so far forward that the broker looks at once for groups that nobody needs."""
+        """When the clock was set so far forward that the broker looks at once for groups that nobody needs, or when so
+        much time was over."""
         self.vanished: list[tuple[Place, int]] = []
         """Segments that the disk had spoilt, by their first offset, and that are gone."""
         self.final: dict[Place, FinalPartition] = {}

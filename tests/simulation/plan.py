@@ -11,6 +11,7 @@ from tests.harness.environment import NO_THREAD, ONE_THREAD
 from tests.harness.network import NetworkFaults
 from tests.simulation.plan_clients import draw_clients
 from tests.simulation.plan_faults import draw_faults, draw_outages, draw_starts
+from tests.simulation.plan_silence import draw_silence
 from tests.simulation.rot import draw_rot
 from tests.simulation.shape import LONG_MS, ClientPlan, FaultPlan, Plan
 from tests.simulation.sick import draw_sick
@@ -50,6 +51,7 @@ def draw(seed: int) -> Plan:
             *(draw_outages(Random(f"outages {seed}"), duration_s) if page_cache else ()),
         ),
         settings=(*_settings(random), *_snapshots(Random(f"snapshots {seed}"))),
+        silence=draw_silence(Random(f"silence {seed}"), page_cache),
     )
 
 

@@ -155,6 +155,8 @@ def describe(plan: Plan, result: Result) -> str:
         f"fault {one.kind} at {one.at_s:.3f} {one.operation} x{one.count} {one.amount:g} down {one.down_s}"
         for one in plan.faults
     ]
+    if plan.silence is not None:
+        lines.append(f"{plan.silence}")
     events = result.history.events
     lines += [f"  ... {max(0, len(events) - SHOWN_EVENTS)} events before"]
     lines += [f"  {event!r}"[:240] for event in events[-SHOWN_EVENTS:]]

@@ -38,6 +38,24 @@ class FaultPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SilencePlan:
+    """A silence behind all else, in which everything grows older than the broker remembers it; see `silence`."""
+
+    seed: int
+    span_s: float
+    first: str
+    """How the broker ends before it, and comes back with `settings`: "stop", "kill" or "power"."""
+    settings: tuple[tuple[str, str], ...]
+    ends: tuple[FaultPlan, ...] = ()
+    """More ends of the broker, by their time in the silence."""
+    looks_s: tuple[float, ...] = ()
+    """When it is asked what it remembers."""
+
+    def without_end(self, index: int) -> "SilencePlan":
+        return replace(self, ends=self.ends[:index] + self.ends[index + 1 :])
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """See the head of this file. What has a default is calm weather."""
 
@@ -65,6 +83,7 @@ class Plan:
     clients: tuple[ClientPlan, ...] = ()
     faults: tuple[FaultPlan, ...] = ()
     settings: tuple[tuple[str, str], ...] = field(default=())
+    silence: SilencePlan | None = None
 
     def without_client(self, index: int) -> "Plan":
         return replace(self, clients=self.clients[:index] + self.clients[index + 1 :])
@@ -93,12 +112,13 @@ class Plan:
     def circumstances(self) -> Circumstances:
         """For the second opinion."""
         moved = self.clock_rate != 1 or any(fault.kind in ("clock", "drift", "point") for fault in self.faults)
+        silent = self.silence is not None
         return Circumstances(
             restarts=True,
-            forgets_producers=self.forgets_producers_ms is not None,
-            forgets_ids="transactional.id.expiration.ms" in dict(self.settings),
-            forgets_offsets=self.forgets_offsets,
-            forgets_groups=self.forgets_offsets or any(fault.kind == "clock" for fault in self.faults),
+            forgets_producers=silent or self.forgets_producers_ms is not None,
+            forgets_ids=silent or "transactional.id.expiration.ms" in dict(self.settings),
+            forgets_offsets=silent or self.forgets_offsets,
+            forgets_groups=silent or self.forgets_offsets or any(fault.kind == "clock" for fault in self.faults),
             damages_records=self.spoils,
             transactions_time_out=moved,
             offsets_partitions=self.internal_partitions,

@@ -38,6 +38,9 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         yield plan.without_client(index)
     for index in reversed(range(len(plan.faults))):
         yield plan.without_fault(index)
+    for index in reversed(range(len(plan.silence.ends) if plan.silence else 0)):
+        assert plan.silence is not None
+        yield replace(plan, silence=plan.silence.without_end(index))
     if plan.duration_s > 0.25:
         yield replace(plan, duration_s=plan.duration_s / 2)
     if plan.final:
@@ -46,6 +49,7 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         replace(plan, record_bytes=0),
         replace(plan, twins=0.0),
         replace(plan, threads=0),
+        replace(plan, silence=None),
         replace(plan, repeat=0.0),
     )
     yield from (one for one in calmer if one != plan)

@@ -20,7 +20,7 @@ from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, Creat
 from tests.harness.environment import WallClock
 from tests.harness.loop import ProcessDied, Scheduler, Stuck, new_process, run_on
 from tests.harness.network import Network, NetworkFaults
-from tests.simulation import ending
+from tests.simulation import ending, silence
 from tests.simulation.broker_process import BrokerProcess, BugLog
 from tests.simulation.checkers import CHECKERS
 from tests.simulation.clients import admin, committer, idempotent, plain, reader, transactional, worker
@@ -85,6 +85,7 @@ async def live(world: World, broker: BrokerProcess) -> None:
     for task in clients:
         if task not in late and not task.cancelled() and (error := task.exception()) is not None:
             raise error
+    await silence.keep(world, broker, faults)
     await ending.look(world, broker, faults)
 
 

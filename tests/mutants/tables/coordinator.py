@@ -9,6 +9,7 @@ COORDINATION = "broker.coordination"
 GATE = f"{COORDINATION}.transaction_gate"
 RUNTIME = "coordinator.runtime"
 TABLES = "unit/transactions/test_tables.py"
+SILENCES = "simulation/test_silence.py::test_each_thing_is_forgotten_in_its_time_and_not_before"
 AGES = "unit/transactions/test_transaction_ages.py"
 STORIES = "unit/transactions/test_transaction_stories.py"
 IN_A_NODE = "unit/transactions/test_transactions_in_a_node.py"
@@ -159,6 +160,18 @@ MUTANTS = (
             ),
         ),
         (f"{AGES}::test_what_is_open_or_decided_is_never_forgotten",),
+    ),
+    Mutant(
+        "an id that was only claimed stays for ever",
+        "KAFKA-14880",
+        (
+            Change(
+                "coordinator.transactions.expiry:_is_idle_since",
+                "and transaction.state in IDLE ",
+                'and transaction.state in IDLE and transaction.state.wire_name != "Empty" ',
+            ),
+        ),
+        (SILENCES,),
     ),
     Mutant(
         "a coordinator answers before it is durable",

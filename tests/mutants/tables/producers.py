@@ -8,6 +8,7 @@ VERIFICATION = "broker.partitions.verification:Verifications"
 RULES = "unit/partition/test_producer_rules.py"
 IN_A_PARTITION = "unit/partition/test_transactions_in_a_partition.py"
 CHECKS = "unit/partition/test_append_checks.py"
+SILENCES = "simulation/test_silence.py::test_each_thing_is_forgotten_in_its_time_and_not_before"
 
 MUTANTS = (
     Mutant(
@@ -145,6 +146,42 @@ MUTANTS = (
         "KAFKA-9144: nobody can end it any more",
         (Change(f"{STATE}:_is_expired", "head[4] == NO_OFFSET and ", ""),),
         (f"{RULES}::test_idle_producers_expire_and_those_with_a_transaction_never",),
+    ),
+    Mutant(
+        "a producer is young again after every start",
+        "I33: a broker that is started often remembers everybody for ever",
+        (
+            Change(
+                f"{STATE}:ProducerState.restore",
+                "producer_id: packed\n",
+                "producer_id: ProducerEntry.unpack(packed)._replace(seen_ms=now_ms).pack()\n",
+            ),
+        ),
+        (SILENCES,),
+    ),
+    Mutant(
+        "an orderly end writes no ages down",
+        "I33: who is read from the log counts as seen just now",
+        (
+            Change(
+                "broker.partitions.derived:DerivedState._is_worth_a_snapshot",
+                "return self.producers.offset > self._log.start_offset or len(self.producers) > 0",
+                "return False",
+            ),
+        ),
+        (SILENCES,),
+    ),
+    Mutant(
+        "a snapshot forgets producers at half their time",
+        "I33: a repeated batch is written once more after a restart",
+        (
+            Change(
+                f"{STATE}:ProducerState.restore",
+                "_is_expired(packed, now_ms, expiration_ms)",
+                "_is_expired(packed, now_ms, expiration_ms // 2)",
+            ),
+        ),
+        (SILENCES,),
     ),
     Mutant(
         "the bound on producers takes one with an open transaction",

@@ -24,7 +24,7 @@ async def run(world: World, plan: ClientPlan) -> None:
     sequences: dict[int, int] = {}
     while not world.closing:
         if producer is None:
-            producer = await _identity(session)
+            producer = await new_identity(session)
             sequences.clear()
         batches = []
         for _ in range(random.choice((1, 3, 5, 8))):
@@ -84,7 +84,8 @@ def _loses_requests(plan: Plan) -> bool:
     return plan.network.cut > 0 or any(fault.operation.startswith("request.Produce=drop") for fault in plan.faults)
 
 
-async def _identity(session: Session) -> tuple[int, int]:
+async def new_identity(session: Session) -> tuple[int, int]:
+    """InitProducerId without a transactional id, until it is answered."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
     while True:
         try:

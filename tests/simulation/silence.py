@@ -1,0 +1,62 @@
+"""A long silence behind all else, in the runs that have one: what nobody uses grows old and is forgotten, however often
+the broker ends meanwhile, and nothing is forgotten before its time (I18, I33, I40).
+
+The broker comes back once with settings under which ages are reached in a minute or so. Some clients
+(`tests.simulation.clients.silent`) use something once more, are silent, and come back. Meanwhile the broker is asked
+what it remembers, by requests that make nothing younger. All ages are measured by its own clock, which is right by now.
+"""
+
+import asyncio
+from random import Random
+
+from tests.simulation import ending
+from tests.simulation.broker_process import BrokerProcess
+from tests.simulation.clients.session import Session
+from tests.simulation.clients.silent import KINDS, Silence
+from tests.simulation.faults import Faults
+from tests.simulation.shape import FaultPlan
+from tests.simulation.world import World
+
+SILENT = ("forgot-offsets", "forgot-producer", "forgot-id", "kept-offsets", "kept-producer", "kept-id", "kept-open")
+"""What a run of some hundred seeds is to have seen."""
+
+
+async def keep(world: World, broker: BrokerProcess, faults: Faults) -> None:
+    """Everything that happens in the silence of a plan, if it has one."""
+    plan = world.plan.silence
+    if plan is None:
+        return
+    session = Session(world, "last")
+    await ending.wait_until_no_transaction_is_open(world, broker, session)
+    await ending.read_offsets(world, session)  # some of them are about to be forgotten
+    session.drop()
+    broker.clock.heal()
+    broker.settings.update(plan.settings)
+    await faults.finally_end(plan.first)
+    silence = Silence(world, broker.clock, faults.lives, broker.settings)
+    random = Random(plan.seed)
+    clients = [make(silence, Random(random.random())) for make in KINDS if random.random() < 0.75]
+    for client in clients:
+        await client.begin()
+    world.history.note("silence")
+    began_s = world.scheduler.now
+    for at_s, end in _in_order(plan.ends, (*plan.looks_s, plan.span_s)):
+        await asyncio.sleep(max(0.0, began_s + at_s - world.scheduler.now))
+        if end is not None:
+            await faults.end_in_silence(end)
+            continue
+        for client in clients:
+            await client.look()
+    faults.disarm()
+    await faults.wait_until_serving()
+    world.history.steps_ahead.append(world.history.note("silence is over"))
+    for client in clients:
+        await client.come_back()
+        client.session.drop()
+
+
+def _in_order(ends: tuple[FaultPlan, ...], looks_s: tuple[float, ...]) -> list[tuple[float, FaultPlan | None]]:
+    """Ends of the broker and, as None, looks, by their times."""
+    events: list[tuple[float, FaultPlan | None]] = [(end.at_s, end) for end in ends]
+    events += [(at_s, None) for at_s in looks_s]
+    return sorted(events, key=lambda event: event[0])
