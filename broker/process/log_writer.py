@@ -5,6 +5,8 @@ written when there is room again.
 Rule 2. What repeats is counted, not written: a client can cause any number of events, and each kind of event gets so
 many lines in a window of time. The first line of each is written at once, the count when the window is over. Fields are
 compared by their `repr` (`logging.Passing`).
+Rule 3. Who logs something never fails of it. Where the system makes no thread, each line takes along what was queued
+before it, as far as the stream takes it without waiting.
 """
 
 import contextlib
@@ -152,6 +154,8 @@ class LogWriter(logging.Handler):
             self._count(float("inf"))
             self._ending = True
             self._changed.notify_all()
+            if self._lines:
+                self._begin()
         if self._thread is not None:
             self._thread.join(timeout_s)
 
@@ -170,10 +174,27 @@ class LogWriter(logging.Handler):
 
     def _begin(self) -> None:
         """There is something for the thread: lines, or a count to be written later."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="log", daemon=True)
-            self._thread.start()
+        if self._thread is None and not self._make_thread():
+            self._write_what_fits()
         self._changed.notify_all()
+
+    def _make_thread(self) -> bool:
+        thread = threading.Thread(target=self._serve, name="log", daemon=True)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError):  # the next line tries again
+            return False
+        self._thread = thread
+        return True
+
+    def _write_what_fits(self) -> None:
+        """As much of what is queued as the stream takes without waiting."""
+        while self._lines and self._stream.ready():
+            line = self._lines.popleft()
+            self._write(line[: select.PIPE_BUF])
+            if rest := line[select.PIPE_BUF :]:
+                self._lines.appendleft(rest)
+            self.queued_bytes -= len(line) - len(rest)
 
     def _count(self, now: float) -> None:
         for record, count, same in self._repeats.over(now):

@@ -1,6 +1,7 @@
 """The log: a stream nobody reads stops nothing, repeats are counted, what a client causes is bounded."""
 
 import logging
+import select
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -156,6 +157,32 @@ def test_the_end_does_not_wait_for_an_unread_pipe(rig: Rig) -> None:
     rig.log.info("last words")
     rig.writer.finish(0)
     assert rig.pipe.lines == []
+
+
+def test_where_no_thread_can_be_made_nobody_fails_of_a_line(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as scarce:
+        scarce.setattr(threading.Thread, "start", refused)
+        rig.log.error("no thread can be made")
+        rig.log.error("no thread can be made")  # is counted, and the count is written later
+        rig.pipe.emptied.clear()
+        rig.log.error("nobody reads", text="x" * 3 * select.PIPE_BUF)
+        rig.pipe.emptied.set()
+        rig.log.error("somebody reads again")
+        assert len(rig.pipe.lines) == 3
+        assert rig.writer.queued_bytes == 0
+        rig.pipe.emptied.clear()
+        rig.log.error("nobody reads until the end")
+        rig.pipe.emptied.set()
+    assert [line.partition("test-log-writer ")[2].split(" text=")[0] for line in rig.lines()] == [
+        "no thread can be made",
+        "nobody reads",
+        "somebody reads again",
+        "nobody reads until the end",
+        "no thread can be made repeated=1",
+    ]
 
 
 def test_nobody_reads_any_more(rig: Rig) -> None:
