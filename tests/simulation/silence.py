@@ -7,16 +7,24 @@ what it remembers, by requests that make nothing younger. All ages are measured 
 """
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 
 from tests.simulation import ending
 from tests.simulation.broker_process import BrokerProcess
 from tests.simulation.clients.session import Session
-from tests.simulation.clients.silent import KINDS, Silence
+from tests.simulation.clients.silent import Silence, SilentClient, SilentOffsets, SilentProducer
+from tests.simulation.clients.silent_transactions import SilentId, SilentTransaction
 from tests.simulation.faults import Faults
 from tests.simulation.shape import FaultPlan
 from tests.simulation.world import World
 
+KINDS: tuple[Callable[[Silence, Random], SilentClient], ...] = (
+    SilentOffsets,
+    SilentProducer,
+    SilentId,
+    SilentTransaction,
+)
 SILENT = ("forgot-offsets", "forgot-producer", "forgot-id", "kept-offsets", "kept-producer", "kept-id", "kept-open")
 """What a run of some hundred seeds is to have seen."""
 
