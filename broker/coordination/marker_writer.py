@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from broker.coordination.coordinators import FutureTicket, Shards
+from broker.coordination.releases import Releases
 from broker.coordination.topics import TopicDirectory
 from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
@@ -44,7 +45,9 @@ class LocalMarkerWriter:
         self._publish = publish
         self._of_coordinator = of_coordinator
         """Whether the markers are those of the coordinator in this node, and there is none beside it."""
-        self._uncommitted = UncommittedMarkers()
+        self._releases = Releases(environment.time_slice())
+        """One sync may be that of thousands of markers, each of which calls for a COMPLETE: some in each turn."""
+        self._uncommitted = UncommittedMarkers(self._releases)
 
     def write(self, topic: str, partition: int, topic_id: bytes | None, marker: Marker, done: Done) -> None:
         """A topic whose id is gone answers UNKNOWN_TOPIC_ID; one without an id in the record (TV0) goes by its name. A
@@ -88,7 +91,7 @@ class LocalMarkerWriter:
         if shard is None:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
-        ticket = _MarkerTicket(done)
+        ticket = _MarkerTicket(self._releases, done)
         try:
             shard.submit(lambda machine, now_ms: machine.write_marker(marker, ticket, now_ms), ticket)
         except NotReady:
@@ -110,11 +113,13 @@ def _not_fenced(partition: Partition | None, marker: Marker) -> Marker:
 class UncommittedMarkers:
     """Markers that are appended and not yet durable, by partition.
 
-    Watches instead of awaiting: COMPLETE is then appended in the very turn in which the markers became durable, and the
-    same cycle of syncs takes it along. A partition that is deleted meanwhile wakes its watchers for the last time.
+    Watches instead of awaiting: COMPLETE is then appended in the very turn in which the markers became durable, unless
+    they are very many, and the same cycle of syncs takes it along. A partition that is deleted meanwhile wakes its
+    watchers for the last time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, releases: Releases) -> None:
+        self._releases = releases
         self._waiting: dict[Partition, deque[tuple[int, Done]]] = {}
         self._watchers: dict[Partition, Callable[[], None]] = {}
 
@@ -137,7 +142,8 @@ class UncommittedMarkers:
         if not waiting:
             self._forget(partition)
         for end_offset, done in ready:
-            done(ErrorCode.NONE if end_offset <= partition.high_watermark else ErrorCode.UNKNOWN_TOPIC_ID)
+            committed = end_offset <= partition.high_watermark
+            self._releases.put(done, ErrorCode.NONE if committed else ErrorCode.UNKNOWN_TOPIC_ID)
 
     def _forget(self, partition: Partition) -> None:
         del self._waiting[partition]
@@ -145,11 +151,12 @@ class UncommittedMarkers:
 
 
 class _MarkerTicket:
-    def __init__(self, done: Done) -> None:
+    def __init__(self, releases: Releases, done: Done) -> None:
+        self._releases = releases
         self._done = done
 
     def release(self, answer: ErrorCode) -> None:
-        self._done(ErrorCode.NONE)
+        self._releases.put(self._done, ErrorCode.NONE)
 
     def refuse(self, error: ErrorCode) -> None:
         self._done(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _NOT_NOW else error)

@@ -1,4 +1,4 @@
-"""Answers of a shard on their way to waiting requests: some in each turn of the loop.
+"""Answers of a shard on their way to waiting requests, and markers that are durable: some in each turn of the loop.
 
 One operation may answer thousands (a generation of a large group). Each answer wakes a handler, which then writes its
 response: together that would be one long turn. So answers beyond the first few go in lots, in the order in which the
@@ -20,7 +20,7 @@ TURNS_OF_A_LOT = 3
 
 
 class Releases:
-    """The answers of one shard."""
+    """The answers of one shard, or what waits for markers."""
 
     def __init__(self, time_slice: TimeSlice) -> None:
         self._slice = time_slice
@@ -54,10 +54,12 @@ class Releases:
 
     def _deliver_lot(self) -> None:
         began = self._slice.clock()
-        for _ in range(min(self._lot, len(self._waiting))):
-            deliver, answer = self._waiting.popleft()
-            deliver(answer)
-        self._look_later(began, TURNS_OF_A_LOT)
+        try:
+            for _ in range(min(self._lot, len(self._waiting))):
+                deliver, answer = self._waiting.popleft()
+                deliver(answer)
+        finally:  # an answer that cannot be delivered keeps no other from it
+            self._look_later(began, TURNS_OF_A_LOT)
 
     def _look_later(self, began: float, turns: int) -> None:
         look = self._lot_is_done if turns == 1 else self._look_later

@@ -112,8 +112,8 @@ MUTANTS = (
         (
             Change(
                 f"{WRITER}._write_to_group_shard",
-                "ticket = _MarkerTicket(done)",
-                "done(ErrorCode.NONE); ticket = _MarkerTicket(lambda error: None)",
+                "ticket = _MarkerTicket(self._releases, done)",
+                "done(ErrorCode.NONE); ticket = _MarkerTicket(self._releases, lambda error: None)",
             ),
         ),
         (f"{MARKER_WRITER}::test_a_group_marker_counts_once_its_offsets_are_durable",),

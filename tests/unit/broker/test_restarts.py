@@ -10,6 +10,7 @@ import pytest
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.marker_writer import UncommittedMarkers
+from broker.coordination.releases import Releases
 from broker.node import Node
 from broker.partitions.errors import PartitionError
 from broker.partitions.partition import Partition
@@ -277,7 +278,7 @@ def test_waits_for_a_deleted_partition_end_at_once() -> None:
         waiting = append(partition, b"v")
         assert waiting is not None
         results: list[ErrorCode] = []
-        markers = UncommittedMarkers()
+        markers = UncommittedMarkers(Releases(node.environment.time_slice()))
         markers.wait(partition, 1, results.append)
         partition.discard()
         assert results == [ErrorCode.UNKNOWN_TOPIC_ID]
@@ -294,7 +295,7 @@ def test_deleting_a_topic_with_pending_markers_completes_the_transaction() -> No
     async def story(node: Node) -> None:
         partition = await opened(node)
         results: list[Any] = []
-        markers = UncommittedMarkers()
+        markers = UncommittedMarkers(Releases(node.environment.time_slice()))
         markers.wait(partition, partition.end_offset + 1, results.append)
         await node.services.topics.delete([DeleteTopicState(name="t", topic_id=bytes(16))])
         assert results == [ErrorCode.UNKNOWN_TOPIC_ID]
