@@ -37,6 +37,8 @@ _log = EventLog("cluster")
 
 PASSED_OVER = 1 << 40
 LOAD_READ_BYTES = 1 << 20
+DECIDED_AT_ONCE = 500
+"""Entries of one request: to write down and take over what was decided of one may be a hundred calls."""
 _TOPIC = schema_of(TopicRecord).api_key
 METADATA_CONFIG = TopicConfig(
     log=LogConfig(retention_ms=-1, segment_ms=(1 << 63) - 1), max_message_bytes=1 << 30, flush_messages=1
@@ -202,7 +204,8 @@ class Cluster:
     ) -> list[R]:
         """Run an operation on a request of many entries, each a matter of its own: it answers a list of one result for
         each entry it had the time for, and is run again on the rest. Entries that are too large for that are asked for
-        by themselves."""
+        by themselves. The time is that of deciding: what was decided is written and taken over as a whole, which may
+        take ten times as long."""
         time_slice = self._environment.time_slice()
         results: list[R] = []
         apart = deque(number for number, one in enumerate(entries) if large is not None and large.holds(one))
@@ -215,7 +218,7 @@ class Cluster:
             else:
                 end = apart[0] if apart else len(entries)
             if len(results) < end or not entries:
-                rest = entries[len(results) : end]
+                rest = entries[len(results) : min(end, len(results) + DECIDED_AT_ONCE)]
                 results += await self._ask_for(rest, operation, time_slice.spent)
             if len(results) >= len(entries):
                 return results

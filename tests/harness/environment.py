@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from broker.process.environment import MonotonicMs, WallMs
 from broker.process.time_slice import SliceQueue, TimeSlice
 from tests.harness.disk import SimulatedDisk
-from tests.harness.loop import Scheduler
-from tests.harness.work_clock import WorkClock
+from tests.harness.loop import ProcessLoop, Scheduler
 
 T = TypeVar("T")
 
@@ -50,7 +49,7 @@ class Sync:
     """Work that blocks: it is done at one moment, and heard of at a later one."""
 
     def __init__(self, work: Callable[[], object], after_s: float) -> None:
-        self.loop = asyncio.get_running_loop()
+        self.loop = cast(ProcessLoop, asyncio.get_running_loop())
         self.answer: asyncio.Future[Any] = self.loop.create_future()
         self._work = work
         self._after_s = after_s
@@ -59,7 +58,7 @@ class Sync:
     def reach_the_disk(self) -> None:
         if self._outcome is None:
             try:
-                self._outcome = _finish, self._work()
+                self._outcome = _finish, self.loop.scheduler.off_the_loop(self._work)
             except Exception as error:  # the waiting caller gets it
                 self._outcome = _fail, error
 
@@ -105,7 +104,7 @@ class SimulatedEnvironment:
         more (`broker.process.sync_threads`)."""
         self._busy_until = 0.0
         self.gate = SyncGate()
-        self._work_clock = WorkClock()
+        self._slice_clock = scheduler.slice_clock()
         self._slices = SliceQueue()
         self._beside = Random(random.getstate()[1][0])
         """Draws of its own, so that a sync takes as long however many logs were opened before it."""
@@ -125,7 +124,7 @@ class SimulatedEnvironment:
         return self._random.randbytes(count)
 
     def time_slice(self) -> TimeSlice:
-        return TimeSlice(self._work_clock.now, self._slices)
+        return TimeSlice(self._slice_clock, self._slices)
 
     def boot_id(self) -> str:
         return self._boot_id

@@ -15,6 +15,8 @@ from contextvars import Context, copy_context
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tests.harness.work_clock import WorkClock
+
 if TYPE_CHECKING:
     from tests.harness.network import Network
 
@@ -93,7 +95,7 @@ class Scheduler:
                             loop.held.append(entry)
                         continue
                     if loop is not running:
-                        events._set_running_loop(loop)
+                        self._switch_to(loop)
                         running = loop
                     self.now += CALLBACK_S
                     try:
@@ -105,6 +107,19 @@ class Scheduler:
         finally:
             events._set_running_loop(None)
         return future.result()
+
+    def _switch_to(self, loop: "ProcessLoop") -> None:
+        """What is called next is of another process than what was called last."""
+        events._set_running_loop(loop)
+
+    def off_the_loop(self, work: Callable[[], T]) -> T:
+        """Do what a thread does in a real process."""
+        return work()
+
+    def slice_clock(self) -> Callable[[], float]:
+        """Seconds for the slices of a process. They pass with each look, so that slices end where there is little to
+        do, too."""
+        return WorkClock().now
 
     def _begin_turn(self) -> int:
         """How much is to be called in a turn, as asyncio makes them: what was ready at its begin, then the timers that

@@ -20,6 +20,7 @@ from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, Creat
 from tests.harness.environment import WallClock
 from tests.harness.loop import ProcessDied, Scheduler, Stuck, new_process, run_on
 from tests.harness.network import Network, NetworkFaults
+from tests.harness.turn_work import CountingScheduler
 from tests.simulation import ending, silence
 from tests.simulation.broker_process import BrokerProcess, BugLog
 from tests.simulation.checkers import CHECKERS
@@ -40,6 +41,7 @@ CLIENTS: dict[str, Callable[[World, ClientPlan], Awaitable[None]]] = {
     "committer": committer.run,
     "admin": admin.run,
 }
+COUNTED_EVERY = 25
 FINISH_S = 60.0
 """How long clients may take to finish once all is well."""
 
@@ -89,9 +91,15 @@ async def live(world: World, broker: BrokerProcess) -> None:
     await ending.look(world, broker, faults)
 
 
-def run(plan: Plan, life: Callable[[World, BrokerProcess], Coroutine[Any, Any, None]] = live) -> Result:
-    """Run a plan to its end and check what happened. `life` is what is done with the broker."""
-    scheduler = Scheduler()
+def run(
+    plan: Plan,
+    life: Callable[[World, BrokerProcess], Coroutine[Any, Any, None]] = live,
+    scheduler: Scheduler | None = None,
+) -> Result:
+    """Run a plan to its end and check what happened. `life` is what is done with the broker; in a run of one seed in
+    `COUNTED_EVERY` its work is counted."""
+    if scheduler is None:
+        scheduler = Scheduler() if plan.seed % COUNTED_EVERY else CountingScheduler()
     random = Random(plan.seed)
     network = Network(scheduler, random, plan.network)
     loop = new_process(scheduler, "clients")
