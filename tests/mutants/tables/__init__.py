@@ -15,6 +15,7 @@ from tests.mutants.tables import (
     producers,
     reading,
     simulated,
+    turns,
 )
 
 MUTANTS: dict[str, Mutant] = {}
@@ -31,6 +32,7 @@ for _mutant in (
     *answers.MUTANTS,
     *reading.MUTANTS,
     *counted.MUTANTS,
+    *turns.MUTANTS,
     *simulated.MUTANTS,
 ):
     assert _mutant.name not in MUTANTS, f"two mutants are called {_mutant.name!r}"
