@@ -30,6 +30,7 @@ from protocol.sasl.scram import (
     salted_password,
     server_final,
     server_signature,
+    written_salt,
 )
 from tallystick.client.sasl import salt_and_salted
 
@@ -315,3 +316,10 @@ def test_a_token_of_somebody_else_than_the_authorization_id() -> None:
     reason, told = failure(OAuthBearerExchange(OneToken()), RFC_7628.replace(b"a=ute", b"a=u=2Cwe"))
     assert reason == "another authorization id"
     assert told is not None and "(u,we)" in told and "(ute)" in told
+
+
+@pytest.mark.parametrize("drawn", [bytes(17), b"\xff" * 17, bytes(range(1, 18)), b"\x00" * 16 + b"\xff"])
+def test_salts_are_numbers_of_130_bits_to_base_36(drawn: bytes) -> None:
+    """As Kafka's tools draw theirs: one of another kind would say that nobody has the name."""
+    salt = written_salt(drawn + b"more")
+    assert int(salt, 36) == int.from_bytes(drawn) >> 6 and salt == salt.lower()

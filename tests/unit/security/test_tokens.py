@@ -271,6 +271,7 @@ def test_an_issuer_that_tells_its_keys_bit_by_bit_is_given_up(tmp_path: Path) ->
         fetcher(path.as_uri(), lambda: next(passes))()
 
 
+@pytest.mark.timeout(60)
 def test_an_issuer_that_is_silent_holds_up_neither_logs_nor_the_end() -> None:
     """As many fetches as threads that open logs, and more."""
     told = threading.Event()
@@ -291,6 +292,7 @@ def test_an_issuer_that_is_silent_holds_up_neither_logs_nor_the_end() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.timeout(60)
 def test_where_no_thread_can_be_made_keys_are_not_fetched_on_the_loop(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
