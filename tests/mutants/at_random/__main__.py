@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.mutants.at_random.draw import drawn
 from tests.mutants.at_random.reach import HERE, Map, fingerprint, measured
-from tests.mutants.at_random.record import Verdict, note, read, report, survivors, why_equivalent
+from tests.mutants.at_random.record import UNFINISHED, Verdict, note, read, report, survivors, why_equivalent
 from tests.mutants.at_random.source import Defect
 from tests.mutants.at_random.trial import tried
 from tests.mutants.catchers import warm_up
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--part", default="", help="only files with this in their path; the page stays as it is")
     parser.add_argument("--jobs", type=int, default=max(1, os.cpu_count() or 2))
     parser.add_argument("--goal", type=float, default=0.95)
+    parser.add_argument("--quick", action="store_true", help="without the thousand seeds; the page stays as it is")
     options = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     try:
@@ -38,25 +39,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     defects = drawn(seed, options.count, options.part)
     path = HERE / f"{seed}-{fingerprint()}.jsonl"
-    known = read(path)
+    known = [verdict for verdict in read(path) if options.quick or verdict.said != UNFINISHED]
     verdicts = [next((one for one in known if one.is_about(defect)), None) for defect in defects]
     print(f"seed {seed}: {len(defects)} drawn, {len(defects) - verdicts.count(None)} of them done before", flush=True)
     open_ones = [defect for defect, verdict in zip(defects, verdicts, strict=True) if verdict is None]
     done = [verdict for verdict in verdicts if verdict is not None]
-    for verdict in _tried(open_ones, reach, options.jobs):
+    for verdict in _tried(open_ones, reach, options.jobs, quick=options.quick):
         note(path, verdict)
         done.append(verdict)
         print(f"{len(done)}/{len(defects)} {_line(verdict)}", flush=True)
     text = report(seed, done)
     print(text)
-    if not options.part:
+    if not options.part and not options.quick:
         SCORE.write_text(text, encoding="utf-8")
         rewrite_score()
     counted = sum(bool(verdict.by) or not why_equivalent(verdict) for verdict in done)
     return 0 if len(survivors(done)) <= (1 - options.goal) * counted else 1
 
 
-def _tried(defects: Sequence[Defect], reach: Map, jobs: int) -> Iterator[Verdict]:
+def _tried(defects: Sequence[Defect], reach: Map, jobs: int, *, quick: bool) -> Iterator[Verdict]:
     """In the order in which they are done. Each job is a process that never plants anything itself."""
     warm_up()
     reached = [reach.of(defect) for defect in defects]
@@ -70,7 +71,7 @@ def _tried(defects: Sequence[Defect], reach: Map, jobs: int) -> Iterator[Verdict
                 at, left.value = left.value, left.value + 1
             if at >= len(defects):
                 return
-            done.put(tried(defects[at], reached[at]))
+            done.put(tried(defects[at], reached[at], quick=quick))
 
     workers = [forks.Process(target=work, daemon=True) for _ in range(jobs)]
     for worker in workers:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.mutants.at_random.source import ROOMS, Defect
 
+UNFINISHED = "the thousand seeds were not asked"
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
 
 
