@@ -126,6 +126,20 @@ def test_all_is_released_after_members_leave_and_offsets_expire() -> None:
     assert held_bytes(story) == 0
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["with its id", "without its id"])
+def test_a_static_member_comes_back_where_memory_is_short(named: bool) -> None:
+    """It takes the place of itself, whether it still knows its id or not (KIP-345)."""
+    story = small()
+    large = (("range", bytes(300_000)),)
+    story.join(group="grows", instance="i", protocols=large, version=5)
+    story.tick()
+    member = story.describe("grows").members[0].member_id
+    assert MOST_BYTES - held_bytes(story) < 300_000
+    back = story.join(member if named else "", group="grows", instance="i", protocols=large, version=5)
+    story.tick()
+    assert joined(back).error_code == ErrorCode.NONE
+
+
 def test_a_group_of_a_refused_member_is_not_there() -> None:
     story = small()
     for number in range(100):
