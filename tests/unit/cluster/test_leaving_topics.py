@@ -103,6 +103,7 @@ def test_folders_are_moved_and_deleted_on_other_threads(tmp_path: Path, monkeypa
         while (deletion := store.sweep()) is not None:
             await services.environment.run_blocking(deletion)
         assert not list(tmp_path.glob("wide-*"))
+        assert not any(due_ms for due_ms, _ in store._doomed), "what is gone is forgotten"
         assert all(used.values()) and not any(get_ident() in threads for threads in used.values())
 
     with_node(story, folder=tmp_path, settings={"log.segment.delete.delay.ms": "0"})

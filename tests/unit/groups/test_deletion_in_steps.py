@@ -2,6 +2,9 @@
 
 from typing import Any, cast
 
+import pytest
+
+from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.groups import delete_group, delete_offsets
 from coordinator.groups.coordinator import DeletedOffsets
 from protocol.errors import ErrorCode
@@ -15,7 +18,10 @@ class OneAtATime:
         self._answers = list(answers)
 
     async def ask(self, *_: object) -> Any:
-        return self._answers.pop(0)
+        answer = self._answers.pop(0)
+        if isinstance(answer, CoordinatorError):
+            raise answer
+        return answer
 
 
 def without_time_passing(work: Any) -> Any:
@@ -31,6 +37,18 @@ def test_offsets_are_deleted_without_a_pause() -> None:
     shards = cast(Any, OneAtATime(one, one, one))
     deleted = without_time_passing(delete_offsets(shards, "g", [("t", 0), ("t", 1), ("t", 2)]))
     assert deleted == DeletedOffsets(ErrorCode.NONE, [ErrorCode.NONE] * 3)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [CoordinatorError(ErrorCode.NOT_COORDINATOR), DeletedOffsets(ErrorCode.NOT_COORDINATOR, [])],
+    ids=["its shard is gone", "it has become another"],
+)
+def test_offsets_that_are_not_reached_have_an_error_each(refused: CoordinatorError | DeletedOffsets) -> None:
+    """Those that are gone are gone."""
+    shards = cast(Any, OneAtATime(DeletedOffsets(ErrorCode.NONE, [ErrorCode.NONE]), refused))
+    deleted = without_time_passing(delete_offsets(shards, "g", [("t", 0), ("t", 1), ("t", 2)]))
+    assert deleted == DeletedOffsets(ErrorCode.NONE, [ErrorCode.NONE, *[ErrorCode.NOT_COORDINATOR] * 2])
 
 
 def test_a_group_is_deleted_without_a_pause() -> None:

@@ -11,7 +11,7 @@ from broker.api.services import Services
 from protocol.acls import Operation, PatternType, Permission, ResourceType
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.groups import FindCoordinatorRequest
+from protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
@@ -266,6 +266,7 @@ def test_decisions_are_in_a_log_of_their_own(caplog: pytest.LogCaptureFixture) -
         caplog.clear()
         await produce(node, "t", "u")
         await ask(node, MetadataRequest(topics=None), 12, ALICE)
+        await ask(node, ListGroupsRequest(), 4, ALICE)  # whatever it may see, it asked for nothing by name
 
     with caplog.at_level(logging.DEBUG, "tallystick.authorizer"):
         behind_the_door(story)

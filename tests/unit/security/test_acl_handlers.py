@@ -9,6 +9,7 @@ from broker.api.api_families import load_handlers
 from broker.api.context import ConnectionInfo
 from broker.api.dispatch import Dispatcher
 from broker.api.services import Services
+from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST, TOO_LARGE
 from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
 from protocol.errors import ErrorCode
 from protocol.framing import read_response
@@ -178,3 +179,14 @@ async def over_the_wire(node: Services, request: Any, version: int) -> Any:
     answer = dispatcher.run(call)
     parts = call.encode(await answer)
     return read_response(call.entry.api_key, version, b"".join(bytes(part) for part in parts)[4:])[1]
+
+
+def test_more_than_one_request_may_make() -> None:
+    async def story(node: Services) -> None:
+        creations = [creation_of(allow(READ, TOPIC, "t"))] * (MOST_RECORDS_PER_REQUEST + 1)
+        results = (await ask(node, CreateAclsRequest(creations=creations), 3)).results
+        assert len(results) == len(creations)
+        assert {(one.error_code, one.error_message) for one in results} == {(ErrorCode.POLICY_VIOLATION, TOO_LARGE)}
+        assert await described(node) == set()
+
+    behind_the_door(story)

@@ -142,3 +142,11 @@ def test_due_files_are_not_unlinked_during_a_flush() -> None:
     log.finish_flush(flush)
     enforce_retention(log, 2_000_000, 0)
     assert len(log.disposal) == 0
+
+
+def test_without_a_delay_files_go_at_once() -> None:
+    files = SimulatedFiles()
+    log = open_log(files, 14, retention_ms=100, file_delete_delay_ms=0)
+    enforce_retention(log, 104, 14)
+    assert log.start_offset == 4
+    assert not [name for name in files.list("t-0") if name.startswith("0" * 20) or name.endswith(".deleted")]

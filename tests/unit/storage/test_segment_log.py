@@ -8,6 +8,7 @@ from protocol.records.batch import read_header
 from storage.log import LogClosed, LogConfig, OffsetOutOfRange, StorageFailed
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
+from storage.segments.segment import INDEX_BEHIND_BYTES
 from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.storage.batches import batch, batches_of
@@ -275,3 +276,43 @@ def test_a_deleted_log_leaves_no_open_business() -> None:
     files.rename("t-0", "t-0.0123-delete")
     files.delete_folder("t-0.0123-delete")
     assert files.list("") == []
+
+
+@pytest.mark.parametrize("name", [".index", ".timeindex"])
+def test_records_are_read_though_their_index_found_no_room(name: str) -> None:
+    """The log takes no more; what was acknowledged before is still served, wherever a reader begins."""
+    files = SimulatedFiles()
+    log = open_log(files)
+
+    def full(operation: str, path: str) -> None:
+        if operation == "append" and path.endswith(name):
+            raise OSError(errno.ENOSPC, "no room")
+
+    files.watcher = full
+    with pytest.raises(StorageFailed):
+        for index in range(50):
+            log.append(batch(index), leader_epoch=0)
+    kept = log.end_offset
+    assert kept > 3
+    for offset in range(kept):
+        (first, *_) = log.read(offset, 1 << 20, end_offset=kept)
+        assert read_header(first).base_offset == offset
+
+
+def test_an_index_is_written_now_and_then() -> None:
+    """What is behind is made anew at a start: it must not be much, and each time costs a call of the system."""
+    files = SimulatedFiles()
+    log = open_log(files, LogConfig(index_interval_bytes=100))
+    written: list[str] = []
+
+    def watch(_: str, path: str) -> None:
+        if path.endswith(".index"):
+            written.append(path)
+
+    files.watcher = watch
+    for index in range(100):
+        log.append(batch(index), leader_epoch=0)
+    assert written == []
+    log.append(batch(1, value=bytes(INDEX_BEHIND_BYTES)), leader_epoch=0)
+    assert written
+
