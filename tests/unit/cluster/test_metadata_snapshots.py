@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from broker.coordination.cluster import Beginning
 from broker.node import Node
+from coordinator.cluster.coordinator import Registration
 from coordinator.cluster.image import ClusterImage
+from coordinator.cluster.records import PartitionRecord
 from coordinator.cluster.snapshot import freeze, snapshot_batches, thaw
 from coordinator.machine import Record
+from protocol.codec import decode, read_metadata_frame
 from protocol.messages.topics import DeleteTopicState
 from protocol.records.batch import headers_in
 from storage.metadata_snapshots import SnapshotFolder, SnapshotId, checked
@@ -316,3 +319,15 @@ def test_kafka_reads_a_snapshot(tmp_path: Path) -> None:
     assert f"Snapshot end offset: {one.end_offset}, epoch: 3" in done.stdout
     assert "SnapshotHeader" in done.stdout and "SnapshotFooter" in done.stdout
     assert "isvalid: false" not in done.stdout and "Could not" not in done.stdout + done.stderr
+
+
+def test_partitions_in_a_snapshot_are_in_the_folder_of_their_broker() -> None:
+    """KIP-858."""
+    rig = ClusterRig()
+    folder = bytes(range(16))
+    rig.ask(lambda machine, ticket: machine.register(ticket, Registration(1, bytes(16), 1, "r1", directory=folder)))
+    do(rig, ("create", "t", 2))
+    values = [one.value for one in snapshot_of(rig.machine.image).entries() if one.value is not None]
+    heads = [(read_metadata_frame(frame), frame) for frame in values]
+    found = [decode(PartitionRecord, head[1], frame, head[-1])[0] for head, frame in heads if head[0] == 3]
+    assert [one.directories for one in found] == [[folder]] * 2

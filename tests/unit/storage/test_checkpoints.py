@@ -1,9 +1,12 @@
 """The small files: Kafka's formats to the byte, and what a start makes of them."""
 
+import os
+from pathlib import Path
 from random import Random
 
 import pytest
 
+from broker.disk.local_files import LocalFiles
 from storage import data_folder
 from storage.checkpoints import (
     LOG_START_OFFSETS,
@@ -14,6 +17,7 @@ from storage.checkpoints import (
     read_offsets,
     read_partition_metadata,
     read_text,
+    replace_unsynced,
     write_clean_shutdown,
     write_meta_properties,
     write_offsets,
@@ -209,3 +213,13 @@ def test_a_data_folder_of_kafka_is_refused_untouched() -> None:
         with pytest.raises(UnreadableDataFolder, match="Apache Kafka's own"):
             DataFolder(files, boot_id="b")
         assert files.list("") == [".kafka_cleanshutdown", "__cluster_metadata-0"]
+
+
+def test_small_files_that_are_replaced_leave_no_descriptor_open(tmp_path: Path) -> None:
+    files = LocalFiles(str(tmp_path))
+    replace_unsynced(files, "small", b"1")
+    before = len(os.listdir("/dev/fd"))
+    kept = [replace_unsynced(files, "small", b"%d" % number) for number in range(20)]
+    assert len(kept) == 20 and len(os.listdir("/dev/fd")) == before
+    assert read_text(files, "small") == "19"
+    files.close()

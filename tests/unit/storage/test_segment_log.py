@@ -316,3 +316,20 @@ def test_an_index_is_written_now_and_then() -> None:
     log.append(batch(1, value=bytes(INDEX_BEHIND_BYTES)), leader_epoch=0)
     assert written
 
+
+@pytest.mark.parametrize("window", [28, 61, 100, 150])
+def test_what_is_sent_from_the_file_ends_where_what_is_read_does(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headers are looked at in windows, whose ends lie anywhere within one."""
+    monkeypatch.setattr("storage.segments.segment_reading.LEFT_IN_FILE_BYTES", 1)
+    monkeypatch.setattr("storage.segments.segment_reading.LOCATE_BYTES", window)
+    log = open_log(SimulatedFiles(), LogConfig(index_interval_bytes=1 << 20))
+    for index in range(12):
+        log.append(batch(*[1] * (index % 3 + 1), value=b"v" * (7 * index)), leader_epoch=0)
+    for offset in range(log.end_offset):
+        for max_bytes in range(1, 700, 23):
+            for end_offset in (log.end_offset, log.end_offset - 2):
+                read, sent = (
+                    log.read_slice(offset, max_bytes, end_offset=end_offset, to_send=to_send)
+                    for to_send in (False, True)
+                )
+                assert sent.next_offset == read.next_offset
