@@ -110,7 +110,7 @@ def _calls(innermost: FrameType | None) -> Look:
         code = innermost.f_code
         if code.co_filename.startswith(OURS):
             module = code.co_filename.rpartition("/")[2].removesuffix(".py")
-            calls.append((f"{module}.{code.co_name}", innermost.f_lineno))
+            calls.append((f"{module}.{code.co_name}", innermost.f_lineno or 0))
         innermost = innermost.f_back
     return calls[::-1]
 
