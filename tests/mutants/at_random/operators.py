@@ -88,6 +88,8 @@ def _argument_gone(node: cst.Call) -> Iterator[cst.CSTNode]:
 
 def _arguments_swapped(node: cst.Call) -> Iterator[cst.CSTNode]:
     """Two that stand side by side, by position."""
+    if m.matches(node.func, m.Name("min") | m.Name("max")):
+        return
     for at, (one, other) in enumerate(zip(node.args, node.args[1:], strict=False)):
         if one.keyword is None and other.keyword is None and not (one.star or other.star):
             swapped = [one.with_changes(value=other.value), other.with_changes(value=one.value)]
@@ -99,8 +101,23 @@ def _statements_swapped(node: cst.IndentedBlock) -> Iterator[cst.CSTNode]:
     for at, (one, other) in enumerate(zip(node.body, node.body[1:], strict=False)):
         if all(isinstance(line, cst.SimpleStatementLine) and _does_something(line.body[0]) for line in (one, other)):
             jumps = m.Return() | m.Raise() | m.Break() | m.Continue()
-            if not m.matches(cast(cst.SimpleStatementLine, other).body[0], jumps):
+            pair = [cast(cst.SimpleStatementLine, line).body[0] for line in (one, other)]
+            if not m.matches(pair[1], jumps) and not _is_any_order(*pair):
                 yield node.with_changes(body=[*node.body[:at], other, one, *node.body[at + 2 :]])
+
+
+def _is_any_order(one: cst.BaseSmallStatement, other: cst.BaseSmallStatement) -> bool:
+    """Two assignments that call nothing and share no name but the owner of what is assigned; or a turn for others."""
+    if any(m.matches(line, _GIVES_WAY) for line in (one, other)):
+        return True
+    assigns = m.Assign(targets=[m.AssignTarget(target=m.Attribute(value=m.Name()))])
+    if not all(m.matches(line, assigns) and not m.findall(line, m.Call()) for line in (one, other)):
+        return False
+    written = [cast(cst.Attribute, cast(cst.Assign, line).targets[0].target) for line in (one, other)]
+    return not any(
+        m.findall(cast(cst.Assign, line).value, m.Attribute(attr=m.Name(target.attr.value)))
+        for line, target in zip((one, other), reversed(written), strict=True)
+    ) and (written[0].attr.value != written[1].attr.value)
 
 
 def _does_something(statement: cst.BaseSmallStatement) -> bool:
@@ -122,6 +139,7 @@ def _is_pass(body: cst.BaseSuite) -> bool:
 
 
 _PASS = cst.SimpleStatementLine([cst.Pass()])
+_GIVES_WAY = m.Expr(m.Await(m.Call(m.Attribute(attr=m.Name("give_way") | m.Name("wait_for_turn")))))
 
 KINDS: dict[str, Sequence[tuple[type[cst.CSTNode], Operator]]] = {
     "number": ((cst.Integer, mutators.operator_number), (cst.Integer, _number_less)),

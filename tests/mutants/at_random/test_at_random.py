@@ -4,9 +4,12 @@ import pytest
 
 pytest.importorskip("mutmut", reason="`make mutants-at-random` installs mutmut")
 
+import libcst as cst
+
 from tests.mutants.asking import ask
 from tests.mutants.at_random import record, source
 from tests.mutants.at_random.draw import code_with, drawn
+from tests.mutants.at_random.operators import changes
 from tests.mutants.at_random.reach import Reach
 from tests.mutants.at_random.trial import tried
 from tests.mutants.mutant import function_at
@@ -45,6 +48,24 @@ def test_a_defect_is_noticed_only_by_tests_that_reach_it() -> None:
     assert verdict.by == "test"
     assert unit in verdict.said
     assert ask([unit], None)[0] == 0, "the process of the tests itself has no defect"
+
+
+@pytest.mark.parametrize(
+    ("lines", "swapped"),
+    [
+        (["self.a = b", "self.c = self.b"], False),
+        (["self.a = b", "self.c = self.a"], True),
+        (["self.a = self.c", "self.c = b"], True),
+        (["self.a = 1", "self.a = 2"], True),
+        (["self.a = b", "self.c = made()"], True),
+        (["self.a()", "self.b()"], True),
+        (["self.a()", "await time_slice.give_way()"], False),
+    ],
+)
+def test_statements_whose_order_nobody_can_see_are_left_as_they_are(lines: list[str], swapped: bool) -> None:
+    function = cst.parse_statement("async def f():\n    " + "\n    ".join(lines) + "\n")
+    assert isinstance(function, cst.FunctionDef)
+    assert ("order" in dict(changes(function.body))) is swapped
 
 
 def test_score_and_survivors(monkeypatch: pytest.MonkeyPatch) -> None:
