@@ -241,6 +241,23 @@ def test_a_large_compressed_batch_is_opened_beside_the_loop() -> None:
     life(SimulatedFiles(), story, stop=False)
 
 
+@pytest.mark.parametrize("large", [0, 1])
+def test_a_large_compressed_batch_beside_a_small_one_is_opened_beside_the_loop(large: int) -> None:
+    async def story(node: Node) -> None:
+        await opened(node)
+        await node.group_commit.wait_until_idle()
+        disk = HeldSyncs(node)
+        batches = [compressed(bytes(1 << 20) if index == large else b"v") for index in range(2)]
+        waiting = node.begin(produce(node, *batches, acks=1))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert isinstance(waiting, asyncio.Task) and not waiting.done()
+        disk.let_go()
+        assert errors_of(await waiting) == [ErrorCode.NONE] * 2
+
+    life(SimulatedFiles(), story, num_partitions="2")
+
+
 def test_only_so_many_large_batches_are_open_at_a_time() -> None:
     """Each may come to `tallystick.decompression.max.bytes`."""
 

@@ -71,6 +71,20 @@ def test_of_several_topics_those_are_written_that_may_be() -> None:
     behind_the_door(story)
 
 
+def test_a_topic_that_is_named_by_its_id_is_judged_by_its_name() -> None:
+    async def story(node: Services) -> None:
+        made = {topic.name: topic.topic_id for topic in await make(node, "mine", "theirs")}
+        await grant(node, allow(WRITE, TOPIC, "mine"))
+        data = [PartitionProduceData(index=0, records=memoryview(build_batch([NewRecord(b"v", timestamp_ms=1)])))]
+        for name, error in (("mine", ErrorCode.NONE), ("theirs", TOPIC_DENIED)):
+            wanted = [TopicProduceData(topic_id=made[name], partition_data=data)]
+            request = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=1000, topic_data=wanted)
+            answer = await ask(node, request, 13, ALICE)
+            assert [one.error_code for one in answer.responses[0].partition_responses] == [error]
+
+    behind_the_door(story)
+
+
 async def begin(node: Services, name: str, who: str) -> Any:
     """A transaction in partition 0 of topic t; whose it is."""
     finding = FindCoordinatorRequest(key_type=1, coordinator_keys=[name])
