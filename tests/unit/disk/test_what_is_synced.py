@@ -10,7 +10,7 @@ import pytest
 
 from broker.disk.local_files import LocalFiles
 from broker.partitions.partition_store import FolderStore
-from storage.checkpoints import write_partition_metadata
+from storage.checkpoints import take_clean_shutdown, write_clean_shutdown, write_partition_metadata
 from storage.log import LogConfig
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
@@ -142,6 +142,14 @@ file.sync()
 files.write_whole("b", b"two")
 files.sync_folder("")
 """
+
+
+def test_the_mark_of_an_orderly_end_is_gone_for_good(files: LocalFiles, recorded: RecordingOs) -> None:
+    """Before anything is changed: after a power cut the logs would be taken for whole."""
+    write_clean_shutdown(files)
+    assert take_clean_shutdown(files)
+    assert not recorded.unsynced_names
+    assert not take_clean_shutdown(files)
 
 
 def story_by_strace(folder: Path) -> list[str]:

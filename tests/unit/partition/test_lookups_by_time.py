@@ -119,6 +119,28 @@ def test_rubbish_in_one_partition_holds_up_no_other() -> None:
     life(SimulatedFiles(), story, num_partitions="2")
 
 
+def test_a_disk_that_cannot_be_read_is_an_error_of_its_partition_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(node: Node) -> None:
+        broken, sound = await opened(node), await opened(node, "sound")
+        for partition in (broken, sound):
+            append(partition, b"v")
+        await node.group_commit.wait_until_idle()
+
+        def lookup(*_: Any, **__: Any) -> Any:
+            raise OSError(5, "Input/output error")
+
+        broken.log.offset_for_timestamp = lookup  # type: ignore[method-assign]
+        wanted = [ListOffsetsPartition(partition_index=0, timestamp=0)]
+        topics = [ListOffsetsTopic(name=name, partitions=wanted) for name in ("t", "sound")]
+        answer = await handle(node.services, ListOffsetsRequest(replica_id=-1, topics=topics), 5)
+        results = [topic.partitions[0] for topic in answer.topics]
+        assert [(one.error_code, one.offset) for one in results] == [(ErrorCode.KAFKA_STORAGE_ERROR, -1), (0, 0)]
+        (line,) = [one for one in caplog.records if one.msg == "a partition cannot be read"]
+        assert "Input/output error" in str(line.__dict__["fields"]["reason"])
+
+    life(SimulatedFiles(), story)
+
+
 def test_records_that_are_not_durable_yet_can_be_deleted() -> None:
     """A client that got its acks=1 may delete what it wrote: the answer waits for the cycle."""
 

@@ -9,6 +9,7 @@ from protocol.records.batch import read_header
 from storage.log import LogConfig, StorageFailed
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
+from storage.segments.segment import Segment
 from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.storage.batches import batch, batches_of
@@ -137,6 +138,21 @@ def test_a_reboot_reads_nothing_before_the_recovery_point() -> None:
     again = open_log(found, Recovery(recovery_point=point))
     assert again.end_offset == 130
     assert again.epoch_end(0) == (0, 100)
+
+
+def test_sound_indexes_are_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each segment has one, although no batch is as large as their interval."""
+    files = SimulatedFiles()
+    log = open_log(files, REBOOTED)
+    for index in range(100):
+        log.append(batch(index, index), leader_epoch=0)
+    log.close()
+    made: list[str] = []
+    monkeypatch.setattr(Segment, "rebuild_indexes", lambda segment: made.append(segment.path))
+    again = open_log(files.kill(), CLEAN)
+    assert_indexed(again)
+    assert len(again.segments) > 2 and all(len(one.offset_index) for one in again.segments[:-1])
+    assert not made
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
