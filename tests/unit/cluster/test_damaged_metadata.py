@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from broker.node import Node
-from storage.checkpoints import UnreadableDataFolder
+from protocol.records.batch import headers_in
+from storage.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, UnreadableDataFolder
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.broker.test_restarts import life
 from tests.unit.cluster.test_metadata_snapshots import (
@@ -108,6 +109,29 @@ def test_a_damaged_snapshot_is_passed_over(caplog: pytest.LogCaptureFixture) -> 
             caplog.clear()
             life(files, knows_all)
         assert len([one for one in caplog.records if "snapshot of the metadata is damaged" in one.msg]) == number
+
+
+def test_a_damaged_snapshot_that_tells_of_more_than_the_log_is_not_passed_over() -> None:
+    """The log begins at 0 and would do, if its tail were not lost, and with it what is known of its length."""
+    files = SimulatedFiles()
+
+    async def two(node: Node) -> None:
+        await ten_topics(node)
+        await snapshot(node)
+
+    async def unreachable(node: Node) -> None:
+        raise AssertionError("it started")
+
+    life(files, two)
+    (one,) = ids(files)
+    files.damage(f"{FOLDER}/{one.file_name}", 300)
+    log = files.open(f"{FOLDER}/{0:020d}.log")
+    *_, (position, _) = headers_in(log.read(0, log.size()))
+    log.truncate(position)
+    for name in (RECOVERY_POINTS, CLEAN_SHUTDOWN, f"{FOLDER}/{one.end_offset:020d}.log"):
+        files.lose(name)
+    with pytest.raises(UnreadableDataFolder, match=one.file_name):
+        life(files, unreachable)
 
 
 def spoil(files: SimulatedFiles, path: str, how: str) -> None:

@@ -82,6 +82,7 @@ def test_levels_change_while_running_and_the_epoch_only_grows() -> None:
             epoch, found = await finalized(node)
             assert found == level
             epochs.append(epoch)
+            assert epoch == node.cluster.partition.high_watermark - 1, "the offset of the last record, as in Kafka"
         assert epochs == sorted(epochs) and epochs[0] < epochs[1] < epochs[2] == epochs[3] < epochs[4]
         assert (await update(node, to(2, SAFE))).error_code == 0
         refused = await update(node, to(0, SAFE), validate_only=True)

@@ -201,7 +201,8 @@ def test_requests_for_an_opening_log_wait_briefly(
     async def story(node: Services) -> None:
         await gate.wait_until_met()
         monkeypatch.setattr(broker.coordination.opening_logs, "MOMENT_S", 0.0)
-        assert error_of(await handle(node, request_, version)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert error_of(refused := await handle(node, request_, version)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not isinstance(request_, ProduceRequest) or "t-0 is still being opened" in str(refused)
         monkeypatch.setattr(broker.coordination.opening_logs, "MOMENT_S", PATIENCE_S)
         waiting = asyncio.ensure_future(handle(node, request_, version))
         await asyncio.sleep(0)

@@ -26,7 +26,7 @@ def built(rig: ClusterRig, name: str, count: int) -> WideBatch:
         made = topic(name, count, configs={"retention.ms": "5"})
         topic_id, indexes = rig.fresh_id(), range(count)
         head = topic_records(name, topic_id, decide_creation(rig.machine.image, made, rig.rules)[1])
-    steps = building(head, topic_id, partition_records(topic_id, indexes, rig.rules), indexes, 5)
+    steps = building(head, topic_id, partition_records(topic_id, indexes, rig.rules), indexes, 5 + count)
     while True:
         try:
             next(steps)

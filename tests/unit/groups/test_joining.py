@@ -6,7 +6,7 @@ from coordinator.groups.joining import PENDING_MOST
 from coordinator.groups.membership import Membership
 from protocol.errors import ErrorCode
 from tests.harness.group_settings import FixedGroupSettings
-from tests.unit.groups.story import GROUP, Story, joined, subscription
+from tests.unit.groups.story import GROUP, SESSION_MS, Story, joined, subscription
 
 PROTOCOLS = (("range", subscription("t")),)
 """What members of `Story.stable` bring."""
@@ -53,6 +53,10 @@ def test_a_rebalance_waits_for_an_id_that_was_handed_out() -> None:
     assert story.state == "PreparingRebalance"
     ticket = story.join(pending)
     assert joined(ticket).generation_id == 2
+    for _ in range(2):
+        story.time.advance(SESSION_MS - 1)
+        story.heartbeat(leader, 2)
+    assert story.heartbeat(pending, 2) == ErrorCode.UNKNOWN_MEMBER_ID, "its session counts from the end of its join"
 
 
 def test_only_the_leader_gets_the_member_list() -> None:
