@@ -76,6 +76,7 @@ EXPECTED = (
 STRUCK = (
     *(f"struck.{name}" for name in POINTS),
     *(f"fault.{operation}" for operation in RARE),
+    "wide.made",
     *(f"{what}.error-{ErrorCode.FENCED_INSTANCE_ID.value}" for what in ("join", "heartbeat", "TxnOffsetCommit")),
 )
 STRUCK_FROM = 5_000

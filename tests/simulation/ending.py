@@ -37,6 +37,7 @@ async def look(world: World, broker: BrokerProcess, faults: Faults) -> None:
         session.drop()
         await wait_until_no_transaction_is_open(world, broker, session)
     places = [(topic, index) for topic in TOPICS for index in range(world.plan.partitions)]
+    places += world.plan.wide.places if world.plan.wide is not None else []
     for place in places:
         world.history.final[place] = await _read(world, session, place)
     for place, base in world.history.vanished:

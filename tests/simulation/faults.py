@@ -217,7 +217,7 @@ class Faults:
         assert loop is not None
         self._stopping = True
         done = asyncio.Event()
-        self._world.history.note("stopping")
+        self._world.history.ended_at = self._world.history.note("stopping")
 
         async def stop() -> None:
             try:
@@ -250,6 +250,7 @@ class Faults:
                     self._world.hit(f"crash.{transaction.state.wire_name}")
         self._orderly = how == "stop"
         self._world.history.ends.append(time)
+        self._world.history.ended_at = time
         if how != "stop":
             self._world.history.crashes.append(time)
         if node is not None and node.failure is not None and not self._world.plan.disk_fails:

@@ -187,6 +187,8 @@ class History:
         self.compacted: set[str] = set()
         self.ends: list[int] = []
         """When the broker ended, in order or not."""
+        self.ended_at = 0
+        """When it last did, or began to in order."""
         self.serves: list[int] = []
         """When it served again after that."""
         self.crashes: list[int] = []

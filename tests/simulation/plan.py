@@ -12,6 +12,7 @@ from tests.harness.network import NetworkFaults
 from tests.simulation.plan_clients import draw_clients
 from tests.simulation.plan_faults import draw_faults, draw_outages, draw_starts
 from tests.simulation.plan_silence import draw_silence
+from tests.simulation.plan_wide import draw_wide
 from tests.simulation.rot import draw_rot
 from tests.simulation.shape import LONG_MS, ClientPlan, FaultPlan, Plan
 from tests.simulation.sick import draw_sick
@@ -21,6 +22,10 @@ __all__ = ["ClientPlan", "FaultPlan", "Plan", "draw"]
 
 def draw(seed: int) -> Plan:
     """The plan of a seed."""
+    return draw_wide(Random(f"wide {seed}"), _usual(seed))
+
+
+def _usual(seed: int) -> Plan:
     random = Random(seed)
     page_cache = random.random() < 0.25
     duration_s = random.choice((0.5, 1.0, 2.0))

@@ -13,8 +13,12 @@ CHURNED = "k"
 """The same, with keys and compacted, and one after the other: under the hands of transactions and of the cleaner."""
 
 
-class _Clients:
-    """Those drawn so far."""
+WIDE = "w"
+"""The first letter of the topics with many partitions."""
+
+
+class Clients:
+    """Those drawn so far. Each has a seed of its own."""
 
     def __init__(self, random: Random, duration_s: float) -> None:
         self.random = random
@@ -29,7 +33,7 @@ class _Clients:
 
 def draw_clients(random: Random, duration_s: float, seed: int) -> tuple[ClientPlan, ...]:
     """Writers, workers, readers and an administrator, each with its own seed."""
-    clients = _Clients(random, duration_s)
+    clients = Clients(random, duration_s)
     _writers(random, clients)
     _transactional(random, clients)
     if random.random() < 0.35:
@@ -50,7 +54,7 @@ def draw_clients(random: Random, duration_s: float, seed: int) -> tuple[ClientPl
     return tuple(clients.made)
 
 
-def _churn(random: Random, clients: _Clients) -> None:
+def _churn(random: Random, clients: Clients) -> None:
     clients.random = random
     clients.add("admin", chores="churn")
     for number in range(random.choice((1, 2))):
@@ -66,7 +70,7 @@ def _churn(random: Random, clients: _Clients) -> None:
     clients.add("reader", committed=random.random() < 0.7, sessions=random.random() < 0.6, topic=CHURNED)
 
 
-def _writers(random: Random, clients: _Clients) -> None:
+def _writers(random: Random, clients: Clients) -> None:
     for _ in range(random.choice((0, 1, 1, 2))):
         clients.add("idempotent", topic=random.choice(("a", "b", COMPACTED)), in_flight=random.choice((1, 5)))
     if random.random() < 0.2:
@@ -76,7 +80,7 @@ def _writers(random: Random, clients: _Clients) -> None:
         )
 
 
-def _transactional(random: Random, clients: _Clients) -> None:
+def _transactional(random: Random, clients: Clients) -> None:
     for number in range(random.choice((0, 1, 1, 2))):
         instances = random.choice((1, 1, 2))
         # Zombies of TV0 and TV2 on one id may end up with one identity (docs/decisions): only one at a time mixes them.
@@ -93,7 +97,7 @@ def _transactional(random: Random, clients: _Clients) -> None:
             )
 
 
-def _workers(random: Random, clients: _Clients, static: Random) -> None:
+def _workers(random: Random, clients: Clients, static: Random) -> None:
     """`static` draws which of them have a name in the group (KIP-345); now and then two have the same."""
     version = random.choice((0, 2, 2))
     zombie = random.choice((0.0, 0.0, 0.1))

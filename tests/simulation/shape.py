@@ -56,6 +56,25 @@ class SilencePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class WidePlan:
+    """Many partitions beside the usual ones, in topics named w0, w1, …; `used` of them see records."""
+
+    topics: int
+    partitions: int
+    """Of each topic."""
+    used: int
+
+    @property
+    def names(self) -> list[str]:
+        return [f"w{index}" for index in range(self.topics)]
+
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        """Those that are used, from all over."""
+        return [(f"w{n % self.topics}", n // self.topics * STRIDE % self.partitions) for n in range(self.used)]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """See the head of this file. What has a default is calm weather."""
 
@@ -84,6 +103,7 @@ class Plan:
     faults: tuple[FaultPlan, ...] = ()
     settings: tuple[tuple[str, str], ...] = field(default=())
     silence: SilencePlan | None = None
+    wide: WidePlan | None = None
 
     def without_client(self, index: int) -> "Plan":
         return replace(self, clients=self.clients[:index] + self.clients[index + 1 :])
@@ -148,5 +168,7 @@ class Plan:
 
 LONG_MS = 86_400_000
 """Longer than any run."""
+STRIDE = 7919
+"""Prime, and no partition count is a multiple of it."""
 MIXED = -1
 """A transactional version that is drawn anew whenever the client starts."""

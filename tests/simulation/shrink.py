@@ -50,6 +50,7 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         replace(plan, twins=0.0),
         replace(plan, threads=0),
         replace(plan, silence=None),
+        replace(plan, wide=None if plan.wide is None else replace(plan.wide, topics=1, partitions=plan.wide.used)),
         replace(plan, repeat=0.0),
     )
     yield from (one for one in calmer if one != plan)

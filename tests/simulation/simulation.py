@@ -42,6 +42,8 @@ CLIENTS: dict[str, Callable[[World, ClientPlan], Awaitable[None]]] = {
     "admin": admin.run,
 }
 COUNTED_EVERY = 25
+AT_ONCE = 5_000
+"""Partitions made by one request; with ten thousand records it is refused."""
 FINISH_S = 60.0
 """How long clients may take to finish once all is well."""
 
@@ -211,6 +213,16 @@ async def make_topics(world: World) -> None:
     ]
     world.history.compacted.add(COMPACTED)
     await session.insist(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 7)
+    if (wide := world.plan.wide) is not None:
+        many = [
+            CreatableTopic(name=name, num_partitions=wide.partitions, replication_factor=1, assignments=[], configs=[])
+            for name in wide.names
+        ]
+        portion = max(1, AT_ONCE // wide.partitions)
+        for first in range(0, len(many), portion):
+            await session.insist(CreateTopicsRequest(topics=many[first : first + portion], timeout_ms=30_000), 7)
+        topics += many
+        world.hit("wide.made")
     answer = await session.insist(
         MetadataRequest(topics=[MetadataRequestTopic(name=topic.name) for topic in topics]), 12
     )

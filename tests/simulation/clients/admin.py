@@ -65,6 +65,8 @@ class Admin:
         self._world = world
         self._session = Session(world, plan.name)
         self._exists = False
+        wide = world.plan.wide
+        self._partitions = world.plan.partitions if wide is None else min(wide.partitions, 1000)
 
     async def trim(self) -> None:
         """DeleteRecords up to somewhere, or up to the high watermark (-1)."""
@@ -134,7 +136,7 @@ class Admin:
         else:
             topic = CreatableTopic(
                 name=name,
-                num_partitions=self._world.plan.partitions,
+                num_partitions=self._partitions,
                 replication_factor=1,
                 assignments=[],
                 configs=configs,

@@ -12,10 +12,13 @@ from tests.simulation.clients.limits import Limits
 from tests.simulation.clients.lookup import EARLIEST, offset_at
 from tests.simulation.clients.session import NoAnswer, Session
 from tests.simulation.history import CameBack, Look, Place, Reading, Seen
+from tests.simulation.plan_clients import WIDE
 from tests.simulation.shape import ClientPlan
 from tests.simulation.world import World
 
 NO_TOPIC_ID = bytes(16)
+WIDE_PLACES = 60
+"""Of the many partitions of a plan, a reader reads no more."""
 
 
 async def run(world: World, plan: ClientPlan) -> None:
@@ -23,6 +26,8 @@ async def run(world: World, plan: ClientPlan) -> None:
     random = Random(plan.seed)
     topic = str(plan.option("topic", "a"))
     places = [(topic, partition) for partition in range(world.plan.partitions)]
+    if topic == WIDE and world.plan.wide is not None:
+        places = world.plan.wide.places[:WIDE_PLACES]
     reader = Reader(
         world,
         Session(world, plan.name),
@@ -121,8 +126,7 @@ class Reader:
         history = self.world.history
         # What is asked of a broker that is stopping already, it answers at once: all of its life counts.
         began = min(sent_at, history.serves[-1] if history.serves else 0)
-        ended = any(event[0] in ("stopping", "broker ended") for event in history.events[began:])
-        for sentence in self._limits.wrong(request, answer, ended):
+        for sentence in self._limits.wrong(request, answer, history.ended_at > began):
             history.violation(f"{self.reading.reader}: {sentence}")
 
     def _check_topic(self, topic_id: bytes, shown: list[tuple[Place, int, int]]) -> None:

@@ -7,6 +7,7 @@ from random import Random
 
 from tests.simulation.clients.producer import Abortable, Fatal, TransactionalClient
 from tests.simulation.clients.session import Session
+from tests.simulation.history import Place
 from tests.simulation.shape import MIXED, ClientPlan
 from tests.simulation.world import World
 
@@ -48,10 +49,7 @@ async def _one(world: World, client: TransactionalClient, random: Random, option
     sent = False
     try:
         for _ in range(random.choice((1, 1, 2, 3))):
-            batches = [
-                client.prepare((topic, random.randrange(world.plan.partitions)), random.choice((1, 1, 3)))
-                for topic in _topics(random, options)
-            ]
+            batches = [client.prepare(place, random.choice((1, 1, 3))) for place in _places(world, random, options)]
             sent = True
             await client.send(batches)
             if zombie and random.random() < zombie:
@@ -61,7 +59,8 @@ async def _one(world: World, client: TransactionalClient, random: Random, option
                 return False
         if random.random() < 0.2:
             group = f"plain-{client.transactional_id}"
-            await client.send_offsets(group, {("a", 0): random.randrange(1000)})
+            places = _places(world, random, options) if "spread" in options else [("a", 0)]
+            await client.send_offsets(group, {place: random.randrange(1000) for place in places})
         await client.end(commit=random.random() < 0.7)
     except Abortable as reason:
         world.history.note("abortable", client.session.name, str(reason))
@@ -70,6 +69,10 @@ async def _one(world: World, client: TransactionalClient, random: Random, option
     return True
 
 
-def _topics(random: Random, options: dict[str, object]) -> list[str]:
+def _places(world: World, random: Random, options: dict[str, object]) -> list[Place]:
+    spread = options.get("spread")
+    if isinstance(spread, int) and world.plan.wide is not None:
+        return random.sample(world.plan.wide.places, spread)
     names = str(options["topics"])
-    return [random.choice(names) for _ in range(random.choice((1, 1, 2, 4)))]
+    topics = [random.choice(names) for _ in range(random.choice((1, 1, 2, 4)))]
+    return [(topic, random.randrange(world.plan.partitions)) for topic in topics]
