@@ -27,6 +27,7 @@ from broker.disk.closing import close_partitions
 from broker.disk.data_identity import directory_of, draw_id, open_data_folder
 from broker.disk.group_commit import GroupCommit
 from broker.made_services import make_services
+from broker.partitions.errors import vital
 from broker.partitions.partition import Partition
 from broker.partitions.partition_store import FolderStore, MemoryStore, PartitionStore
 from broker.partitions.topic import Topic
@@ -210,12 +211,10 @@ class Node:
         answers for."""
         await services.topics.wait_until_open()
         if self.data_folder is not None:
-            try:
+            with vital("the data folder could not be written"):
                 if services.topics.offline():
                     self.data_folder.damaged()
                 await self.environment.run_blocking(self.data_folder.recovered)
-            except OSError as error:
-                raise StorageFailed(f"the data folder could not be written: {error}") from error
         _log.info("logs are open", offline=len(services.topics.offline()))
         await services.transactions.wait_until_loaded()
         await services.groups.wait_until_loaded()

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from broker.partitions.errors import vital
 from broker.partitions.partition import Partition
 from broker.partitions.partition_store import PartitionStore
 from broker.partitions.topic import Topic
@@ -76,7 +77,8 @@ class LeavingTopics:
             if files is None:
                 return
             indexes = range(first, min(first + RENAMED_AT_ONCE, count))
-            await self._environment.run_blocking(partial(self._store.remove, name, topic_id, indexes, files))
+            with vital(f"the logs of {name} could not be put out of the way"):
+                await self._environment.run_blocking(partial(self._store.remove, name, topic_id, indexes, files))
             files.hand_over()
         self._store.removed(name, topic_id, count)
 

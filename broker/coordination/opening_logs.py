@@ -12,11 +12,13 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from broker.config.topic_config import TopicConfig
+from broker.partitions.errors import vital
 from broker.partitions.log_opening import PartitionOpener
 from broker.partitions.partition import Partition
 from broker.partitions.topic import Topic
 from broker.process.environment import Environment
 from storage.files import FilesBeside, GivenUp
+from storage.log import StorageFailed
 
 AT_A_TIME = 2
 MOMENT_S = 1.0
@@ -147,12 +149,13 @@ class LogsToOpen:
     async def _open_beside(self, topic: Topic, index: int, files: FilesBeside) -> None:
         config: TopicConfig = topic.config
         try:
-            partition = await self._environment.run_beside(lambda: self._open_one(topic, index, config, files))
+            with vital(f"{topic.name}-{index} could not be opened"):
+                partition = await self._environment.run_beside(lambda: self._open_one(topic, index, config, files))
         except GivenUp:
             files.close()
             self.half_done = self.half_done or self._stands(topic)
             return
-        except Exception:
+        except StorageFailed:
             files.close()
             raise
         if not self._stands(topic):

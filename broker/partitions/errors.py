@@ -1,11 +1,13 @@
 """How a partition refuses: with Kafka's code, and what Kafka says beside it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from broker.process.logging import EventLog
 from protocol.errors import ErrorCode
-from storage.log import LogDamaged
+from storage.files import GivenUp
+from storage.log import LogDamaged, StorageFailed
 
 _log = EventLog("partitions")
 
@@ -55,3 +57,17 @@ def storage_error(damaged: LogDamaged) -> ErrorCode:
         damaged.named = True
         _log.error(str(damaged), repair=f"tallystick serve --repair {damaged.folder}")
     return ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@contextmanager
+def vital(what: str) -> Iterator[None]:
+    """Around work on another thread that others wait for. Where it fails, of the disk or of a bug, that is
+    `StorageFailed`, which ends the process: they would wait for ever, and nobody knows how much of it is done."""
+    try:
+        yield
+    except (StorageFailed, GivenUp):
+        raise
+    except Exception as error:
+        if not isinstance(error, OSError):
+            _log.bug(what, error)
+        raise StorageFailed(f"{what}: {error}") from error

@@ -11,10 +11,10 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from broker.coordination.topics import TopicDirectory
+from broker.partitions.errors import vital
 from broker.partitions.partition import Partition
 from broker.process.environment import Environment
 from storage.data_folder import DataFolder
-from storage.log import StorageFailed
 
 Offsets = dict[tuple[str, int], int]
 
@@ -56,10 +56,8 @@ class Checkpoints:
         async with self._one_at_a_time:
             self._next = None
             recovery_points, start_offsets = await self.offsets()
-            try:
+            with vital("the checkpoints could not be written"):
                 await self._environment.run_blocking(lambda: folder.checkpoint(recovery_points, start_offsets))
-            except OSError as error:
-                raise StorageFailed(f"the checkpoints could not be written: {error}") from error
 
     async def offsets(self) -> tuple[Offsets, Offsets]:
         """(recovery points, log start offsets) of all partitions; starts at 0 are not worth a line."""

@@ -18,6 +18,10 @@ OPENING = "open a log"
 """As reported to the watcher of a disk."""
 
 
+class ThreadFailed(Exception):
+    """What a thread raises that nobody expects of it."""
+
+
 class WallClock:
     """The wall clock of the machine: it drifts, and somebody sets it, forwards and backwards."""
 
@@ -102,6 +106,8 @@ class SimulatedEnvironment:
         self.threads = 0
         """ONE_THREAD: what blocks is done one after the other; NO_THREAD: at once, on the loop. The system makes no
         more (`broker.process.sync_threads`)."""
+        self.fails: Callable[[str], str] = lambda kind: ""
+        """Asked of each piece of work, "blocking" or "beside": whether a thread fails "before" or "after" it."""
         self._busy_until = 0.0
         self.gate = SyncGate()
         self._slice_clock = scheduler.slice_clock()
@@ -141,7 +147,7 @@ class SimulatedEnvironment:
             begins = max(self._scheduler.now, self._busy_until)
             self._busy_until = begins + before + after
             before += begins - self._scheduler.now
-        sync = Sync(work, after)
+        sync = Sync(self._perhaps_failing("blocking", work), after)
         if self.gate.is_shut:
             self.gate.waiting.append(sync)
         elif self.threads == NO_THREAD:
@@ -163,7 +169,9 @@ class SimulatedEnvironment:
     def run_beside(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """As a sync, but no story keeps it waiting. The watcher of the disk is notified before and after."""
         before, after = self._beside.random() * self.sync_s, self._beside.random() * self.sync_s
-        opening = Sync(lambda: self._watched(work), after)
+        if self.threads == NO_THREAD:
+            before = after = 0.0
+        opening = Sync(self._perhaps_failing("beside", lambda: self._watched(work)), after)
         opening.loop.call_later(before, opening.go_through)
         self._openings = [answer for answer in (*self._openings, opening.answer) if not answer.done()]
         return opening.answer
@@ -173,6 +181,18 @@ class SimulatedEnvironment:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         answer.set_exception(OSError("no route"))
         return answer
+
+    def _perhaps_failing(self, kind: str, work: Callable[[], T]) -> Callable[[], T]:
+        when = self.fails(kind)
+        if not when:
+            return work
+
+        def fail() -> T:
+            if when == "after":
+                work()
+            raise ThreadFailed(f"a thread failed {when} its work")
+
+        return fail
 
     def _watched(self, work: Callable[[], T]) -> T:
         self._disk.before(OPENING, "")

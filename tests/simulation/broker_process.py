@@ -21,12 +21,12 @@ from broker.partitions.errors import AppendError
 from storage.checkpoints import UnreadableDataFolder
 from storage.log import StorageFailed
 from tests.harness.disk import SimulatedDisk, Watcher
-from tests.harness.environment import SimulatedEnvironment, SyncGate, WallClock
+from tests.harness.environment import SimulatedEnvironment, SyncGate, ThreadFailed, WallClock
 from tests.harness.loop import ProcessDied, ProcessLoop, Scheduler, new_process
 from tests.harness.network import Network
 
 PORT = 9092
-EXPECTED = (StorageFailed, OSError, CoordinatorError, AppendError, CloseConnection, ProcessDied)
+EXPECTED = (StorageFailed, OSError, CoordinatorError, AppendError, CloseConnection, ProcessDied, ThreadFailed)
 """What tasks of the broker may end with; anything else is a bug."""
 
 
@@ -83,6 +83,8 @@ class BrokerProcess:
         self.sync_s = sync_s
         self.slow_disk = 0.0
         self.threads = 0
+        self.fails: Callable[[str], str] = lambda kind: ""
+        """Of each process; see `SimulatedEnvironment`."""
         self.gate = SyncGate()
         self.any_subset = any_subset
         self.boots = 0
@@ -128,7 +130,7 @@ class BrokerProcess:
             sync_s=self.sync_s,
         )
         environment.slow, environment.threads = self.slow_disk, self.threads
-        environment.gate = self.gate
+        environment.gate, environment.fails = self.gate, lambda kind: self.fails(kind)
         self._let_disk_be_watched()
         serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # The broker's code runs when its loop does, not inside the caller's.
@@ -145,7 +147,7 @@ class BrokerProcess:
         )
         try:
             services = await node.start({LISTENING[0].endpoint.listener: LISTENING[0].endpoint})
-        except (StorageFailed, OSError, AppendError, CoordinatorError) as error:
+        except (StorageFailed, OSError, AppendError, CoordinatorError, ThreadFailed) as error:
             self._storage_failed(loop, error)
             return
         except UnreadableDataFolder as refused:

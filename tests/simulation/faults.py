@@ -11,7 +11,7 @@ from coordinator.runtime import Shard, ShardState
 from tests.harness.loop import ProcessDied
 from tests.simulation.books import check_books
 from tests.simulation.broker_process import BrokerProcess
-from tests.simulation.plan_faults import LOADING
+from tests.simulation.plan_faults import LOADING, NO_MORE, THREAD
 from tests.simulation.points import Points
 from tests.simulation.prefix import Logs, logs_on, no_prefixes
 from tests.simulation.rot import rot
@@ -55,6 +55,7 @@ class Faults:
         loop = self._world.loop
         self._broker.on_end = self._has_ended
         self._broker.watch_disk(self._disk, self._look)
+        self._broker.fails = self._fails
         for fault in self._world.plan.faults:
             loop.call_later(fault.at_s, partial(self._strike, fault))
         loop.create_task(self._restart_for_ever())
@@ -114,6 +115,10 @@ class Faults:
         check_books(world, broker)
         if fault.kind in ("kill", "power", "stop", "failed sync"):
             self._end(fault)
+        elif fault.kind == THREAD:
+            self._armed.append((fault, [max(1, fault.count)]))
+        elif fault.kind == NO_MORE:
+            self._make_no_more_threads(int(fault.amount))
         elif fault.kind == "full" and broker.alive:
             world.hit("fault.full")
             broker.disk.room_bytes = int(fault.amount)
@@ -179,7 +184,7 @@ class Faults:
         for entry in self._armed:
             fault, left = entry
             wanted = "sync" if fault.kind == "failed sync" else fault.operation
-            if wanted != operation:
+            if wanted != operation or fault.kind == THREAD:
                 continue
             left[0] -= 1
             if left[0] > 0:
@@ -191,6 +196,25 @@ class Faults:
             self._world.hit(f"fault.{operation}")
             self._die(fault)
             raise ProcessDied
+
+    def _fails(self, kind: str) -> str:
+        """Asked of each piece of work that a thread is to do; `_armed` says which of them it does not survive."""
+        for entry in self._armed:
+            fault, left = entry
+            if fault.kind == THREAD and fault.operation == kind:
+                left[0] -= 1
+                if left[0] <= 0:
+                    self._armed.remove(entry)
+                    self._world.hit(f"fault.thread-{kind}")
+                    return "after" if fault.amount else "before"
+        return ""
+
+    def _make_no_more_threads(self, threads: int) -> None:
+        """Those there are do all the work, also in the processes to come."""
+        self._world.hit("fault.no-more-threads")
+        self._broker.threads = threads
+        if self._broker.environment is not None:
+            self._broker.environment.threads = threads
 
     def _note_log(self, operation: str, path: str) -> None:
         if operation == "create" and not path.endswith("/00000000000000000000.log"):

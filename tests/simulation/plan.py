@@ -10,7 +10,7 @@ from random import Random
 from tests.harness.environment import NO_THREAD, ONE_THREAD
 from tests.harness.network import NetworkFaults
 from tests.simulation.plan_clients import draw_clients
-from tests.simulation.plan_faults import draw_faults, draw_outages, draw_starts
+from tests.simulation.plan_faults import draw_faults, draw_outages, draw_starts, draw_threads
 from tests.simulation.plan_silence import draw_silence
 from tests.simulation.plan_wide import draw_wide
 from tests.simulation.rot import draw_rot
@@ -53,6 +53,7 @@ def _usual(seed: int) -> Plan:
             *draw_rot(Random(f"rot {seed}"), duration_s),
             *draw_starts(Random(f"starts {seed}"), duration_s, page_cache),
             *draw_sick(Random(f"sick {seed}"), duration_s),
+            *draw_threads(Random(f"failing threads {seed}"), duration_s),
             *(draw_outages(Random(f"outages {seed}"), duration_s) if page_cache else ()),
         ),
         settings=(*_settings(random), *_snapshots(Random(f"snapshots {seed}"))),

@@ -3,7 +3,7 @@
 from random import Random
 
 from broker.faults.points import POINTS, Action, Point, Refusal
-from tests.harness.environment import OPENING
+from tests.harness.environment import NO_THREAD, ONE_THREAD, OPENING
 from tests.simulation.shape import FaultPlan
 
 OPERATIONS = (
@@ -24,6 +24,9 @@ OPERATIONS = (
 )
 """What may happen to the disk, for a fault to strike there."""
 LOADING = "load a shard"
+THREAD, NO_MORE = "thread", "no more threads"
+"""A thread fails in its work, of which "blocking" is what the disk makes wait, and "beside" what takes long; none can
+be started any more."""
 START_MOMENTS = (OPENING, f"after {OPENING}", LOADING)
 """What happens in a start only, for a fault to strike there: before a log is opened; when it is and the loop has not
 heard of it; before a coordinator that loads reads on."""
@@ -109,6 +112,24 @@ def draw_starts(random: Random, duration_s: float, page_cache: bool) -> tuple[Fa
     at_s, moment, count = random.random() * duration_s * 0.8, random.choice(START_MOMENTS), random.choice((1, 2, 3, 8))
     end = FaultPlan(kind(), at_s, down_s=0.01)
     return end, FaultPlan(kind(), at_s, moment, count, down_s=random.choice((0.01, 0.1, 0.5)))
+
+
+def draw_threads(random: Random, duration_s: float) -> tuple[FaultPlan, ...]:
+    """In some runs the work of a thread fails as nobody expects, now and then as the broker starts; or the system makes
+    no more threads. By a draw of its own, so that it changes no other."""
+    if random.random() >= 0.08:
+        return ()
+    made = []
+    for _ in range(random.choice((1, 1, 2))):
+        at_s, count = random.random() * duration_s, random.choice((1, 1, 2, 5, 20))
+        if random.random() < 0.25:
+            made.append(FaultPlan(NO_MORE, at_s, amount=random.choice((ONE_THREAD, NO_THREAD))))
+            continue
+        work = random.choice(("blocking", "blocking", "beside"))
+        made.append(FaultPlan(THREAD, at_s, work, count, amount=random.choice((0, 1))))
+        if work == "beside":
+            made.append(FaultPlan("kill", at_s, down_s=0.01))
+    return tuple(made)
 
 
 def draw_outages(random: Random, duration_s: float) -> tuple[FaultPlan, ...]:

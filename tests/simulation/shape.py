@@ -147,8 +147,13 @@ class Plan:
 
     @property
     def disk_fails(self) -> bool:
-        """Whether the disk may refuse a write or a sync, which ends the broker."""
-        return any(fault.kind in ("full", "failed sync", "point") for fault in self.faults)
+        """Whether the disk may refuse a write or a sync, or a thread fail, which ends the broker."""
+        return self.threads_fail or any(fault.kind in ("full", "failed sync", "point") for fault in self.faults)
+
+    @property
+    def threads_fail(self) -> bool:
+        """Whether work may fail as nobody expects: who waits for it is told that it has, and no more."""
+        return any(fault.kind == "thread" for fault in self.faults)
 
     @property
     def loses(self) -> bool:

@@ -35,8 +35,8 @@ MUTANTS = (
             Change("broker.upkeep.checkpoints:Checkpoints._write", "        self._next = None\n", ""),
             Change(
                 "broker.upkeep.checkpoints:Checkpoints._write",
-                ") from error",
-                ") from error\n        finally:\n            self._next = None",
+                "folder.checkpoint(recovery_points, start_offsets))",
+                "folder.checkpoint(recovery_points, start_offsets))\n        self._next = None",
             ),
         ),
         ("unit/broker/test_restarts.py::test_a_start_offset_moved_during_writing_is_written_next",),
