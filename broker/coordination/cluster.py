@@ -40,9 +40,7 @@ LOAD_READ_BYTES = 1 << 20
 DECIDED_AT_ONCE = 500
 """Entries of one request: to write down and take over what was decided of one may be a hundred calls."""
 _TOPIC = schema_of(TopicRecord).api_key
-METADATA_CONFIG = TopicConfig(
-    log=LogConfig(retention_ms=-1, segment_ms=(1 << 63) - 1), max_message_bytes=1 << 30, flush_messages=1
-)
+METADATA_CONFIG = TopicConfig(log=LogConfig(retention_ms=-1, segment_ms=(1 << 63) - 1), max_message_bytes=1 << 30)
 """Nothing of the metadata log is dropped but what a snapshot holds (`broker.coordination.metadata_snapshots`). A topic
 is made by one batch, and so is a start of the node."""
 

@@ -269,6 +269,23 @@ def test_a_page_cache_restart_syncs_no_topic_log() -> None:
     life(files, looks, stop=False, tallystick_durability="page-cache")
 
 
+def test_a_topic_made_with_the_page_cache_outlives_a_power_cut() -> None:
+    """What the metadata says is synced before it is answered, however topics are written."""
+    files = SimulatedFiles()
+
+    async def makes(node: Node) -> None:
+        await opened(node)
+        disks.extend(files.crash(Random(seed)) for seed in range(8))
+
+    async def looks(node: Node) -> None:
+        assert node.services.topics.by_name("t") is not None
+
+    disks: list[SimulatedFiles] = []
+    life(files, makes, stop=False, tallystick_durability="page-cache")
+    for disk in disks:
+        life(disk, looks, stop=False, tallystick_durability="page-cache")
+
+
 def test_waits_for_a_deleted_partition_end_at_once() -> None:
     """Producers learn that the topic is gone, and so does a marker, for which nobody polls (I17)."""
     files = SimulatedFiles()
