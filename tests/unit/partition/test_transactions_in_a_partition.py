@@ -207,20 +207,21 @@ def test_the_oldest_transaction_decides_whichever_ends_first() -> None:
     assert seen == [0, 2, 6]
 
 
-def test_of_markers_not_yet_durable_the_earliest_transaction_decides() -> None:
+@pytest.mark.parametrize(("ended", "stable"), [((6, 5), 6), ((5,), 1)], ids=["all are ended", "one is open"])
+def test_of_markers_not_yet_durable_the_earliest_transaction_decides(ended: tuple[int, ...], stable: int) -> None:
     rig = Rig()
     for producer_id in (5, 6, 7):
         rig.transact(in_transaction(producer_id, 0, 0))
     rig.end(7, 1, commit=True)
     flush = rig.log.begin_flush()
     assert flush is not None
-    rig.end(6, 1, commit=True)
-    rig.end(5, 1, commit=True)
+    for producer_id in ended:
+        rig.end(producer_id, 1, commit=True)
     rig.log.finish_flush(flush)
     rig.partition.committed_moved()
     assert (rig.partition.high_watermark, rig.partition.last_stable_offset) == (4, 0)
     rig.flush()
-    assert rig.partition.last_stable_offset == 6
+    assert rig.partition.last_stable_offset == stable
 
 
 def test_a_producer_is_as_young_as_its_last_marker() -> None:

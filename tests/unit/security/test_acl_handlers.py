@@ -9,6 +9,7 @@ from broker.api.api_families import load_handlers
 from broker.api.context import ConnectionInfo
 from broker.api.dispatch import Dispatcher
 from broker.api.services import Services
+from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST, TOO_LARGE
 from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
 from protocol.errors import ErrorCode
@@ -116,6 +117,18 @@ def test_an_acl_is_there_once_and_goes_once() -> None:
         assert node.cluster.partition.end_offset == end + 2
         assert await revoke(node, [one, one, other]) == [1, 0, 1]
         assert await revoke(node) == [0]
+
+    behind_the_door(story)
+
+
+def test_what_the_metadata_refuses_is_the_error_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: Services) -> None:
+        async def refuse(*_: Any) -> Any:
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+        monkeypatch.setattr(node.cluster, "ask_in_slices", refuse)
+        acls = [allow(READ, TOPIC, name) for name in ("t", "u")]
+        assert await grant(node, *acls) == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
 
     behind_the_door(story)
 
