@@ -10,6 +10,7 @@ and no later sync brings it to the disk unless it is written once more.
 """
 
 import errno
+from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -82,6 +83,8 @@ class SimulatedFile:
 
     def close(self) -> None:
         """Closing does not sync."""
+        if not self._closed:
+            self._disk.held[self._path] -= 1
         self._closed = True
 
 
@@ -97,6 +100,8 @@ class SimulatedDisk(NothingBeside):
         self.looker: Watcher | None = None
         self.room_bytes: int | None = None
         self.operations = 0
+        self.held = Counter[str]()
+        """How often files are open, by the path that they were opened by."""
         self.dead = False
 
     def after_power_cut(self, random: Random, any_subset: bool) -> "SimulatedDisk":
@@ -150,6 +155,7 @@ class SimulatedDisk(NothingBeside):
             folder.change({name: node})
         if not isinstance(node, Inode):
             raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
+        self.held[path] += 1
         return SimulatedFile(self, path, node)
 
     def exists(self, path: str) -> bool:

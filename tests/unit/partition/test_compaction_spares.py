@@ -200,3 +200,15 @@ def test_a_topic_deleted_at_any_step_fails_nothing(after: int) -> None:
         assert files.exists(f"t-0/{CHECKPOINT}")
     else:
         assert files.list("t-0") == names == []
+
+
+def test_the_checkpoint_is_closed_when_it_was_read() -> None:
+    files = SimulatedFiles()
+    rig = opened(files)
+    filled(rig)
+    assert compact_all(rig)
+    assert rig.partition.compactor is not None
+    again = opened(files := files.kill())
+    assert again.partition.compactor is not None
+    assert again.partition.compactor.first_dirty_offset == rig.partition.compactor.first_dirty_offset > 0
+    assert f"t-0/{CHECKPOINT}" not in +files.held

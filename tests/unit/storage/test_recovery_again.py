@@ -91,9 +91,24 @@ def test_what_compaction_has_renamed_is_not_taken_for_deleted() -> None:
     first = f"t-0/{0:020d}.log"
     files.write_whole(first + ".swap", files.open(first).read(0, 1 << 20))
     files.rename(first, first + ".deleted")
-    log = opened(files, Recovery(same_boot=True, recovery_point=12))
+    log = opened(files := files.kill(), Recovery(same_boot=True, recovery_point=12))
     assert log.start_offset == 0 and log.epoch_end(3) == (3, 12)
+    log.close()
+    assert not +files.held, "all is closed"
     assert files.open(EPOCHS).read(0, 100) == b"0\n1\n3 0\n"
+
+
+def test_a_replacement_takes_away_every_segment_that_begins_within_it() -> None:
+    """Also one of a single batch, which begins where the last batch of the replacement does."""
+    files = SimulatedFiles()
+    log = opened(files, Recovery())
+    for index in range(3):
+        log.append(batch(index, index, value=bytes(200)), leader_epoch=3)
+    log.close()
+    assert log.segment_bases() == [0, 2, 4]
+    contents = [files.open(f"t-0/{base:020d}.log").read(0, 1 << 20) for base in (0, 2)]
+    files.write_whole(f"t-0/{0:020d}.log.swap", b"".join(contents))
+    assert opened(files, Recovery(same_boot=True, recovery_point=6)).segment_bases() == [0, 4]
 
 
 def epochs_of(files: SimulatedFiles) -> bytes:
