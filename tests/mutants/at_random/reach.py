@@ -16,7 +16,7 @@ from tests.mutants.at_random.source import PROJECT, Defect, files
 from tests.mutants.mutant import SEEDS
 
 HERE = PROJECT / ".mutants-at-random"
-TESTS = ("tests/unit", "tests/property")
+TESTS = ("tests/unit", "tests/property", "tests/much")
 _UNIT, _STORIES = "unit", "stories"
 
 

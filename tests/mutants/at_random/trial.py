@@ -1,6 +1,7 @@
 """One defect against the tests that may notice it, the quickest first.
 
-The unit tests, scenarios and seeds that reach its line, the type checker, then a thousand seeds.
+The most special unit tests, the scenarios and seeds that reach its line, the type checker, the other unit tests that
+reach it, then a thousand seeds.
 """
 
 import contextlib
@@ -33,12 +34,13 @@ def tried(defect: Defect, reach: Reach, *, quick: bool = False) -> Verdict:
     began = time.monotonic()
     code = code_with(defect)
     mutant = Mutant(defect.name, "", plant=lambda: _given(defect.place, code))
-    tests = [" ".join(reach.tests[:AT_ONCE])] if reach.tests else []
+    tests, others = ([" ".join(some)] if some else [] for some in (reach.tests[:AT_ONCE], reach.tests[AT_ONCE:]))
     kinds: tuple[tuple[str, Callable[[], str]], ...] = (
         ("test", lambda: _asked(tests, mutant, PATIENCE)),
         ("scenario", lambda: _asked(reach.scenarios, mutant, PATIENCE)),
         ("seed", lambda: _asked(reach.seeds, mutant, PATIENCE)),
         ("types", lambda: _types(defect)),
+        ("test", lambda: _asked(others, mutant, MORE_PATIENCE)),
     )
     for kind, ask_them in kinds:
         if said := ask_them():
