@@ -26,6 +26,20 @@ def test_who_has_used_up_its_epochs_waits_for_a_fresh_producer_id() -> None:
     assert fresh[0] != mine[0] and fresh[1] == 0
 
 
+def test_an_id_that_was_forgotten_takes_back_whoever_names_an_identity() -> None:
+    """KIP-360: the id expired while its producer was silent. It begins anew, as if it had named none."""
+    rig = Rig()
+    assert identity(rig.init(expected=(5, 3))) == (1000, 0)
+
+
+def test_an_id_that_never_had_an_epoch_takes_whatever_identity_is_named() -> None:
+    """Kafka's log may say so of an id: it was claimed, and no more (KAFKA-14880)."""
+    rig = Rig()
+    rig.init()
+    rig.seed(replace(rig.state(), producer_epoch=-1))
+    assert identity(rig.init(expected=(1000, 5))) == (1000, 0)
+
+
 def abort(rig: Rig, claimed: tuple[int, int], transactional_id: str = ID) -> object:
     return rig.submit(
         lambda machine, ticket, now_ms: machine.abort_by_operator(
