@@ -66,6 +66,24 @@ def test_an_open_transaction_survives_a_snapshot() -> None:
     assert again.partition.last_stable_offset == 4
 
 
+@pytest.mark.parametrize("aborted", [0, 1], ids=["nothing was aborted", "in one segment"])
+def test_an_index_that_is_what_was_written_is_not_made_anew(aborted: int, caplog: pytest.LogCaptureFixture) -> None:
+    """I31: all of the log would be read. Most segments have no aborted transactions, and no file that says so."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    for number in range(20):
+        rig.produce(idempotent(7, 0, number))
+        if aborted and number == 10:
+            rig.transact(in_transaction(8, 0, 0))
+            rig.end(8, 1, commit=False)
+    rig.flush()
+    end = rig.partition.end_offset
+    rig.partition.close()
+    again = on_disk(files.kill(), recovery=Recovery(recovery_point=end, clean=True))
+    assert again.partition.last_stable_offset == end
+    assert not [record for record in caplog.records if "made anew" in record.getMessage()]
+
+
 def test_a_snapshot_never_stands_without_its_sidecar() -> None:
     """Killed between the two writes, all but the last batch of each producer would be forgotten."""
     files = SimulatedFiles()

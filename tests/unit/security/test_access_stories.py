@@ -20,6 +20,7 @@ from protocol.messages.transactions import (
     AddPartitionsToTxnTopic,
     EndTxnRequest,
     InitProducerIdRequest,
+    WriteTxnMarkersRequest,
 )
 from protocol.records.record import NewRecord, build_batch
 from tests.unit.security.door_rig import ALICE, HOST, ROOT, allow, ask, behind_the_door, grant, revoke
@@ -281,6 +282,7 @@ def test_decisions_are_in_a_log_of_their_own(caplog: pytest.LogCaptureFixture) -
         await produce(node, "t", "u")
         await ask(node, MetadataRequest(topics=None), 12, ALICE)
         await ask(node, ListGroupsRequest(), 4, ALICE)  # whatever it may see, it asked for nothing by name
+        await ask(node, WriteTxnMarkersRequest(markers=[]), 1, ALICE)  # one of two rights is enough
 
     with caplog.at_level(logging.DEBUG, "tallystick.authorizer"):
         behind_the_door(story)
@@ -298,4 +300,5 @@ def test_decisions_are_in_a_log_of_their_own(caplog: pytest.LogCaptureFixture) -
         ("DEBUG", "allowed", line("WRITE", "TOPIC:t", "Produce", "an ACL allows it")),
         ("INFO", "denied", line("WRITE", "TOPIC:u", "Produce", "no ACL allows it")),
         ("DEBUG", "allowed", line("DESCRIBE", "TOPIC:t", "Metadata", "an ACL allows it")),
+        ("INFO", "denied", line("CLUSTER_ACTION", "CLUSTER:kafka-cluster", "WriteTxnMarkers", "no ACL allows it")),
     ]

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from broker.coordination.coordinators import CoordinatorError
 from broker.node import Node
 from protocol.errors import ErrorCode
 from protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest
@@ -50,6 +53,34 @@ def test_an_operator_tears_no_transaction_while_shards_load(tmp_path: Any) -> No
         assert error == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert [partition.end_offset for partition in partitions_of(node)] == ends
         await node.transactions.wait_until_loaded()
+        assert (await end(node, identity, commit=True)).error_code == ErrorCode.NONE
+
+    in_a_node(story, tmp_path)
+
+
+def test_an_operator_is_told_to_come_again_where_the_shard_goes_under_the_abort(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was there when the transaction was looked up."""
+
+    async def story(node: Node) -> None:
+        identity = await init(node)
+        assert await produce(node, identity) is ErrorCode.NONE
+
+        async def gone(*_: object) -> Any:
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(node.transactions, "ask", gone)
+            marker = WritableTxnMarker(
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                transaction_result=False,
+                topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+                coordinator_epoch=0,
+            )
+            answer = await ask(node, WriteTxnMarkersRequest(markers=[marker]), 1)
+        assert answer.markers[0].topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (await end(node, identity, commit=True)).error_code == ErrorCode.NONE
 
     in_a_node(story, tmp_path)
