@@ -8,6 +8,18 @@ REAL = "stories have a disk in memory, and this is the real one"
 
 MUTANTS = (
     Mutant(
+        "a log that a bug keeps closed stops nobody",
+        "its clients come back for ever, and what waits for the rest of the start does, too",
+        (
+            Change(
+                "broker.coordination.opening_logs:LogsToOpen._open_beside",
+                'with vital(f"{topic.name}-{index} could not be opened"):',
+                "if True:",
+            ),
+        ),
+        ("seed 62",),
+    ),
+    Mutant(
         "fdatasync is left out",
         "acknowledged before durable, at the last hop",
         (Change("broker.disk.descriptor_cache:sync_contents", "os.fdatasync(descriptor)", "pass"),),
