@@ -107,3 +107,14 @@ def test_folders_are_moved_and_deleted_on_other_threads(tmp_path: Path, monkeypa
         assert all(used.values()) and not any(get_ident() in threads for threads in used.values())
 
     with_node(story, folder=tmp_path, settings={"log.segment.delete.delay.ms": "0"})
+
+
+def test_partitions_of_a_topic_that_has_gone_are_not_open_any_more() -> None:
+    async def story(node: Services) -> None:
+        await node.topics.create([topic("t", 2)])
+        gone = node.topics.by_name("t")
+        assert gone is not None and gone.partitions.first_closed() is None
+        await node.topics.delete([DeleteTopicState(name="t")])
+        assert gone.partitions.first_closed() == 0
+
+    with_node(story)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker.config.broker_config import BrokerConfig
+from broker.security.tls import contexts
 from broker.security.tls.contexts import LoadedTls, load_tls
 from broker.security.tls.errors import BadTls
 from broker.security.tls.settings import tls_settings
@@ -52,6 +53,17 @@ def test_settings_that_do_not_go_together_are_refused(
         loaded({**certificates.settings(), **changed})
     assert sentence in str(refused.value) and "listener SSL: " in str(refused.value)
     assert "geheim" not in str(refused.value)
+
+
+def test_a_certificate_with_names_that_cannot_be_read_is_refused(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(_: object) -> str:
+        raise ValueError("error parsing asn1 value")
+
+    monkeypatch.setattr(contexts, "distinguished_name", unreadable)
+    with pytest.raises(BadTls, match=r"^listener SSL: its certificate cannot be read\.$"):
+        loaded(certificates.settings())
 
 
 def test_keys_and_certificates_may_stand_in_the_settings(certificates: Certificates) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.transactions import expiry
 from coordinator.transactions.fencing import EXHAUSTED_EPOCH
 from coordinator.transactions.states import TransactionState, key_bytes, read_value, value_bytes
 from protocol.errors import ErrorCode
@@ -321,3 +322,15 @@ def test_a_rotation_outlives_a_downgrade_and_a_restart() -> None:
     rotated = identity(rig.end((old, EXHAUSTED_EPOCH), commit=True))
     rig.restart()
     assert identity(rig.end((old, EXHAUSTED_EPOCH), commit=True)) == rotated
+
+
+def test_a_scan_for_old_ids_looks_at_some_of_them_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "IDS_PER_STEP", 4)
+    rig, scan = Rig(), expiry.ExpiryScan()
+    for number in range(10):
+        rig.init(f"tx{number}")
+    due = []
+    for _ in range(3):
+        scan.step(rig.shard.machine.ledger, 7, expiration_ms=1_000, interval_ms=60_000, max_batch_bytes=1 << 20)
+        due.append(scan.next_ms)
+    assert due == [7, 7, 60_007]
