@@ -161,6 +161,8 @@ class SegmentReading:
                 if stop > end or base_offset + last_offset_delta >= end_offset:
                     return at + inside, next_offset
                 inside, next_offset = stop - at, base_offset + last_offset_delta + 1
+            if not inside:
+                break  # The file has become shorter.
             at += inside
         return at, next_offset
 

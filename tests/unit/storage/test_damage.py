@@ -298,6 +298,37 @@ def test_no_wrong_entry_of_an_index_leads_past_a_record(suffix: str) -> None:
         assert offsets_by_time(again) == times
 
 
+@pytest.mark.parametrize("to_send", [False, True])
+def test_a_length_that_leads_out_of_the_file_is_damage(to_send: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a batch in the middle, which is no affair of the segment's end."""
+    monkeypatch.setattr("storage.segments.segment_reading.LEFT_IN_FILE_BYTES", 1)
+    log = filled(replace(CONFIG, index_interval_bytes=1))
+    base, end = log.segments[1].base_offset, log.segments[2].base_offset
+    size = log.segments[1].size_bytes // (end - base)
+    again = again_after(log, lambda content: content.__setitem__(size + 8, 0x7F))
+    assert again.read_slice(base, size, end_offset=40, to_send=to_send).next_offset == base + 1
+    with pytest.raises(LogDamaged, match="the file ends within a batch"):
+        again.read_slice(base + 1, size, end_offset=40, to_send=to_send)
+
+
+@pytest.mark.parametrize("to_send", [False, True])
+@pytest.mark.parametrize("left", [0, 10])
+def test_a_file_that_is_cut_under_its_readers_is_damage(
+    to_send: bool, left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever they are: one goes on from where it was, one begins before."""
+    monkeypatch.setattr("storage.segments.segment_reading.LEFT_IN_FILE_BYTES", 1)
+    log = log_again(filled())
+    segment, end = log.segments[1], log.segments[2].base_offset
+    size = segment.size_bytes // (end - segment.base_offset)
+    last = log.read_slice(end - 2, size, end_offset=40, to_send=to_send).next_offset
+    segment.log.truncate(segment.size_bytes - size + left)
+    for _ in ("first", "when it is known"):
+        with pytest.raises(LogDamaged, match="the file ends within a batch"):
+            log.read_slice(last, size - 1, end_offset=40, to_send=to_send)
+        assert log.read_slice(last - 1, size - 1, end_offset=40, to_send=to_send).next_offset == last
+
+
 def test_the_first_segment_is_missed_unless_retention_took_it() -> None:
     log = filled()
     files = disk_of(log)
