@@ -29,7 +29,7 @@ class Unreadable:
     def __init__(self, log_name: str) -> None:
         self._log_name = log_name
         self._base_offsets: frozenset[int] = frozenset()
-        self.report: Callable[[str], None] | None = None
+        self.report: Callable[[str], object] = lambda _: None
 
     @property
     def batches(self) -> int:
@@ -38,7 +38,7 @@ class Unreadable:
 
     def pass_over(self, header: BatchHeader, error: CorruptRecords) -> None:
         """Count a batch that has just been passed over."""
-        if not self._base_offsets and self.report is not None:
+        if not self._base_offsets:
             self.report(f"{self._log_name}: a lookup by time passes over the batch at {header.base_offset}: {error}")
         if len(self._base_offsets) < MOST_COUNTED:
             self._base_offsets |= {header.base_offset}

@@ -30,8 +30,7 @@ def look_at_end(log: "Segments", segment: Segment, end_offset: int) -> None:
     elif offset == end_offset:
         surplus = segment.size_bytes - position
         segment.size_bytes = position
-        if log.unreadable.report is not None:
-            log.unreadable.report(f"{segment.path}{LOG}: {surplus} bytes behind its last batch are left alone")
+        log.unreadable.report(f"{segment.path}{LOG}: {surplus} bytes behind its last batch are left alone")
     else:
         segment.damaged(position, offset, "no batch can begin like this, or the file ends within one", end_offset)
 
@@ -60,12 +59,10 @@ def _walk(segment: Segment, end_offset: int, indexed_every: int) -> tuple[int, i
     return offset, position
 
 
-def enter_gap(log: "Segments", segment: Segment, offset: int, end_offset: int) -> LogDamaged | None:
+def enter_gap(log: "Segments", segment: Segment, offset: int, end_offset: int) -> LogDamaged:
     """Offsets behind a segment that are in none. Readers are kept from passing over them by the segment behind. In a
     compacted log that another program has written such a gap means nothing."""
-    later = next((one for one in log.segments if one.base_offset == end_offset), None)
-    if later is None:
-        return None
+    later = next(one for one in log.segments if one.base_offset == end_offset)
     segment.ends_at = offset
     gap = LogDamaged(f"{later.path}{LOG}", None, offset, "what lies before this segment is missing", end_offset)
     return later.damage.setdefault(BEFORE_ITS_BYTES, gap)

@@ -64,11 +64,11 @@ class Partition:
         self.offline: LogDamaged | None = None
         self.name = f"{topic}-{index}"
         self.verifications = Verifications()
+        log.unreadable.report = logger.error  # before the log is read for the first time
         self.derived = DerivedState(
             log, now_ms=now_ms(), expiration_ms=producer_expiration_ms(), on_moved=self._log_cut
         )
         self.compactor = log.compactor(self.derived, report=logger.error)
-        log.unreadable.report = logger.error
         if self.is_durable:
             log.flush_now()  # What recovery kept is on the disk before anybody reads it.
         self._visibility = Visibility(self._committed_end())

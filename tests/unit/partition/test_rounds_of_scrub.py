@@ -112,3 +112,20 @@ def test_retention_goes_on_with_the_other_logs(operation: str, caplog: pytest.Lo
         asyncio.run(keeping.enforce_retention())
     assert len(caplog.records) == 1 and "bad sector" in caplog.text
     assert one.log.start_offset == 0 and other.log.start_offset > 0
+
+
+def test_what_the_opening_of_a_log_finds_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """Ends of segments are looked at once, and the first to do so may be the replay of producers."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    for _ in range(20):
+        rig.produce(plain(b"v" * 50))
+    rig.flush()
+    files = files.kill()
+    for name in files.list("t-0"):
+        if name.endswith(".snapshot"):
+            files.lose(f"t-0/{name}")
+    files.spoil("t-0/00000000000000000000.log", lambda content: content.extend(bytes(content)))
+    again = on_disk(files, recovery=Recovery(recovery_point=20, clean=True))
+    assert again.partition.end_offset == 20
+    assert ["bytes behind its last batch" in record.getMessage() for record in caplog.records] == [True]
