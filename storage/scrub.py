@@ -89,9 +89,7 @@ def _scrub_segment(log: "SegmentLog", segment: Segment, end_offset: int, work: S
     if walk.wrong is not None:
         _enter(segment, walk.wrong, end_offset, work)
     elif walk.offset < end_offset and not log.config.cleanup_compact:
-        gap = enter_gap(log, segment, walk.offset, end_offset)
-        if gap is not None:
-            work.report(gap)
+        work.report(enter_gap(log, segment, walk.offset, end_offset))
 
 
 def _stands_after(log: "SegmentLog", segment: Segment, look: Blocking) -> Steps[bool]:

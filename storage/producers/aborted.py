@@ -97,8 +97,7 @@ class AbortedIndex:
     def is_what_was_written(self, end_offset: int, start_offset: int) -> bool:
         """After a start: whether every entry below `end_offset` is there as it was synced. Whatever lies behind may be
         anything; segments that end before `start_offset` have no readers, and may be missing from the checkpoint."""
-        if self._checkpoint is None:
-            return True
+        assert self._checkpoint is not None, "what is in memory has no start"
         known = self._checkpoint.known
         if known is None:
             return not any(section.count or section.torn for section in self._sections.values())
@@ -123,8 +122,7 @@ class AbortedIndex:
     def write_down(self, *, only_synced: bool = False) -> Blocking | None:
         """What says of the index as it is now that it is right, to be run on any thread when all of it is synced; with
         `only_synced`, at once: of what is not, it says what it said before. None where nothing has changed."""
-        if self._checkpoint is None:
-            return None
+        assert self._checkpoint is not None, "what is in memory is written nowhere"
         sections = {base: (one.count, one.checksum()) for base, one in self._sections.items() if one.count}
         if only_synced:
             before = self._checkpoint.latest
@@ -266,10 +264,8 @@ class _Section:
     def cut(self, kept: int) -> None:
         """Only the first entries stay."""
         self.count, self.torn, self._crc = kept, False, None
-        if self._file is None:
-            del self._memory[kept * _ENTRY.size :]
-        else:
-            self._file.truncate(kept * _ENTRY.size)
+        assert self._file is not None, "what is in memory begins anew"
+        self._file.truncate(kept * _ENTRY.size)
 
     def checksum(self, count: int | None = None) -> int:
         """That of the bytes of all entries, or of the first ones."""

@@ -129,8 +129,7 @@ class Segment(SegmentReading):
         if self.size_bytes + size_bytes > self._config.segment_bytes:
             return False
         offsets, times = self._offset_index, self._time_index
-        if offsets is None or times is None:
-            offsets, times = self.offset_index, self.time_index
+        assert offsets is not None and times is not None, "those of the active segment are open"
         if offsets.is_full or times.is_full:
             return False
         first = self._first_timestamp_ms
