@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from storage.producers.aborted import AbortedIndex
+from storage.producers.aborted_checkpoint import AbortedCheckpoint
 from storage.producers.producer_state import CompletedTransaction
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import in_transaction
@@ -72,3 +73,26 @@ def test_what_is_before_the_start_of_the_log_is_forgotten() -> None:
     rig.partition.delete_records(bases[2])
     assert [bool(index.entries(base)) for base in bases[:3]] == [False, False, True]
     assert [entry.producer_id for entry in index.collect(bases[2], bases[2] + 1)] != []
+
+
+def test_an_entry_behind_a_torn_one_is_found() -> None:
+    """The file was damaged since the log was opened, and was opened again after a compaction."""
+    files = SimulatedFiles()
+    files.make_folder("t-0")
+    index = AbortedIndex(files, "t-0", [0])
+    index.append(CompletedTransaction(1, 0, 9, True, 10))
+    files.spoil("t-0/00000000000000000000.txnindex", lambda content: content.extend(b"torn"))
+    index.reload([0])
+    index.append(CompletedTransaction(2, 12, 19, True, 20))
+    assert [entry.producer_id for entry in index.collect(0, 20)] == [1, 2]
+
+
+def test_of_two_checkpoints_the_later_stays_whichever_is_written_last() -> None:
+    files = SimulatedFiles()
+    files.make_folder("t-0")
+    checkpoint = AbortedCheckpoint(files, "t-0")
+    earlier, later = checkpoint.take({0: (1, 5)}), checkpoint.take({0: (2, 7)})
+    assert earlier is not None and later is not None
+    later()
+    earlier()
+    assert AbortedCheckpoint(files, "t-0").known == {0: (2, 7)}

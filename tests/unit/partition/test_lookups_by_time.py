@@ -84,6 +84,28 @@ def test_one_large_batch_is_looked_through_in_many_steps(log: Log) -> None:
     assert breaths >= 2_000 // 64
 
 
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_the_newest_is_looked_for_in_many_steps(in_memory: bool) -> None:
+    """Within the batch that the log begins in, and from each batch to the next."""
+    log: Log = MemoryLog()
+    if not in_memory:
+        log = SegmentLog.open(SimulatedFiles(), "t-0", LogConfig(), now_ms=lambda: 0, recovery=Recovery())
+    log.append(build_batch([NewRecord(b"", timestamp_ms=9_000 - number) for number in range(2_000)]), leader_epoch=1)
+    for _ in range(50):
+        log.append(build_batch([NewRecord(b"", timestamp_ms=1)]), leader_epoch=1)
+    log.trim(1)
+    assert sum(1 for _ in log.max_timestamp(spent=lambda: True)) >= 2_000 // 64 + 50
+
+
+def test_the_newest_is_looked_for_in_one_segment_after_the_other() -> None:
+    log, _ = logs()
+    assert isinstance(log, SegmentLog)
+    for number in range(60):
+        log.append(build_batch([NewRecord(b"v" * 900, timestamp_ms=60 - number)]), leader_epoch=1)
+    assert len(log.segments) > 10
+    assert sum(1 for _ in log.max_timestamp(spent=lambda: True)) >= len(log.segments)
+
+
 def test_a_lookup_begins_again_where_segments_were_given_up() -> None:
     log, _ = logs()
     assert isinstance(log, SegmentLog)

@@ -115,6 +115,19 @@ def epochs_of(files: SimulatedFiles) -> bytes:
     return files.open(EPOCHS).read(0, 1000)
 
 
+@pytest.mark.parametrize("length", [-1, -(1 << 31), -12])
+def test_a_damaged_replacement_takes_the_place_of_what_it_holds(length: int) -> None:
+    """Its batches say which segments go. A length that leads back, or nowhere, ends them."""
+    files = filled(12)
+    bases = opened(files.kill(), Recovery(clean=True, recovery_point=12)).segment_bases()
+    first, second = (files.open(f"t-0/{base:020d}.log").read(0, 1 << 20) for base in bases[:2])
+    damaged = second[:8] + length.to_bytes(4, "big", signed=True) + second[12:]
+    files.write_whole(f"t-0/{0:020d}.log.swap", first + damaged)
+    log = opened(files, Recovery(same_boot=True, recovery_point=12))
+    assert log.segment_bases() == bases
+    assert [len(log.read(offset, 1, end_offset=12)) for offset in range(12)] == [1] * 12
+
+
 def test_a_flush_puts_no_older_epochs_in_the_place_of_newer_ones() -> None:
     """They were cut while it was under way; after a kill the next start would miss what was deleted."""
     log = opened(SimulatedFiles(), Recovery())

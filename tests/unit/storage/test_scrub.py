@@ -135,6 +135,38 @@ def test_a_large_batch_is_looked_at_piece_by_piece() -> None:
     assert (damaged.offset, damaged.next_offset) == (large.base_offset, log.segments[-1].base_offset)
 
 
+@pytest.mark.parametrize("how", ["deleted", "given up"])
+def test_it_gives_up_within_a_large_batch(how: str) -> None:
+    log = open_log(SimulatedFiles(), Recovery(), LogConfig(segment_bytes=READ_BYTES))
+    for value in (b"v" * 5 * READ_BYTES, b"v"):
+        log.append(batch(1, value=value), leader_epoch=0)
+    log.flush_now(closing=True)
+    work = Scrub(lambda _: pytest.fail("what is gone is not damaged"))
+    steps = log.scrub(work)
+    for _ in range(2):
+        step = next(steps)
+        assert step is not None
+        step()
+    if how == "deleted":
+        log.abandon()
+    else:
+        log.remove_oldest(1)
+    read_bytes = work.read_bytes
+    assert 0 < read_bytes < 5 * READ_BYTES
+    assert walked(steps) == 0 and work.read_bytes == read_bytes
+
+
+def test_damaged_neighbours_are_one_damage() -> None:
+    """From where the first begins up to the next sound batch."""
+    log = filled()
+    segment = log.segments[1]
+    for which in (1, 2):
+        disk_of(log).damage(segment.path + ".log", which * size_of_batch(log) + VALUE_AT)
+    (damaged,) = scrubbed(log)
+    assert (damaged.offset, damaged.next_offset) == (segment.base_offset + 1, segment.base_offset + 3)
+    assert readable(log)[1] == [segment.base_offset + 1, segment.base_offset + 2]
+
+
 def test_unsynced_bytes_are_not_scrubbed() -> None:
     log = open_log(SimulatedFiles(), Recovery())
     for index in range(40):
@@ -164,13 +196,17 @@ def test_it_goes_on_where_retention_took_a_segment() -> None:
     assert walked(steps) and work.read_bytes > 0
 
 
-def test_a_file_that_is_too_short_is_damage() -> None:
+@pytest.mark.parametrize("left", [-5, 10])
+def test_a_file_that_is_too_short_is_damage(left: int) -> None:
+    """Of its last batch all but the end is left, or little more than the beginning."""
     log = filled()
     segment = log.segments[1]
-    segment.log.truncate(segment.size_bytes - 5)
+    segment.log.truncate(segment.size_bytes + (left if left < 0 else left - size_of_batch(log)))
     (damaged,) = scrubbed(log)
     end = log.segments[2].base_offset
     assert (damaged.offset, damaged.next_offset) == (end - 1, end)
+    with pytest.raises(LogDamaged):
+        log.read(end - 1, 1, end_offset=40)
     assert readable(log)[1] == [damaged.offset]
 
 

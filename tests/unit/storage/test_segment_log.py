@@ -333,3 +333,24 @@ def test_what_is_sent_from_the_file_ends_where_what_is_read_does(window: int, mo
                     for to_send in (False, True)
                 )
                 assert sent.next_offset == read.next_offset
+
+
+@pytest.mark.parametrize("read_bytes", [61, 100, 150, 400, 1 << 20])
+def test_batches_are_whole_wherever_a_read_of_the_file_ends(read_bytes: int) -> None:
+    log = open_log(SimulatedFiles(), LogConfig())
+    for index in range(12):
+        log.append(batch(1, value=b"v" * (17 * index)), leader_epoch=0)
+    found = [*log.active.batches(0, check=True, read_bytes=read_bytes)]
+    assert [header.base_offset for _, header, _ in found] == list(range(12))
+    assert b"".join(raw for _, _, raw in found) == b"".join(log.read(0, 1 << 20, end_offset=12))
+
+
+@pytest.mark.parametrize("left", [0, 30])
+def test_batches_end_where_the_file_was_cut_meanwhile(left: int) -> None:
+    """Compaction reads in steps."""
+    log = open_log(SimulatedFiles(), LogConfig())
+    log.append(batches_of(4), leader_epoch=0)
+    found = log.active.batches(0, read_bytes=len(batches_of(1)))
+    position, header, _ = next(found)
+    log.active.log.truncate(position + header.size + left)
+    assert [*found] == []
