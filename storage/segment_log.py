@@ -222,7 +222,7 @@ class SegmentLog:
                 if index < last:
                     look_at_end(self, segment, ends)
                     ends = min(ends, segment.ends_at)
-                if is_there := position < segment.size_bytes:
+                if (is_there := position < segment.size_bytes) or segment.lies_behind_gap(next_offset):
                     least = at_least_one and not found
                     part, position = segment.read(
                         position, left, next_offset, ends, end_offset, at_least_one=least, to_send=to_send

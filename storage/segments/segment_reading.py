@@ -197,6 +197,11 @@ class SegmentReading:
             self.damage[position] = LogDamaged(f"{self.path}{LOG}", position, offset, reason, next_offset)
         return self.damage[position].with_traceback(None)
 
+    def lies_behind_gap(self, offset: int) -> bool:
+        """Whether `offset` is one of those missing before this segment. One without batches has to be read, too, to say
+        so: who reads nothing takes that for the end of the log."""
+        return offset < self.base_offset and BEFORE_ITS_BYTES in self.damage
+
     def _before_damage(self, position: int, offset: int, end_offset: int, size: int) -> tuple[int, int]:
         """How far one may read from an offset on: up to which offset, and how many bytes. Raises `LogDamaged` where
         that lies within a damage."""

@@ -134,6 +134,39 @@ def test_a_damaged_snapshot_that_tells_of_more_than_the_log_is_not_passed_over()
         life(files, unreachable)
 
 
+@pytest.mark.parametrize("boot", ["b", "later"])
+def test_a_gap_before_an_empty_segment_is_not_the_end_of_the_metadata(boot: str) -> None:
+    """The log has lost its tail, and with the snapshot what else told of it, but for the name of its last segment."""
+    files, left = SimulatedFiles(), list[set[str]]()
+
+    async def two(node: Node) -> None:
+        await ten_topics(node)
+        await snapshot(node)
+
+    async def unreachable(node: Node) -> None:
+        raise AssertionError("it started")
+
+    async def goes_on(node: Node) -> None:
+        left.append(names(node))
+
+    life(files, two)
+    (one,) = ids(files)
+    files.damage(f"{FOLDER}/{one.file_name}", 300)
+    log = files.open(f"{FOLDER}/{0:020d}.log")
+    *_, (position, _) = headers_in(log.read(0, log.size()))
+    log.truncate(position)
+    for name in (RECOVERY_POINTS, CLEAN_SHUTDOWN):
+        files.lose(name)
+    assert one.end_offset in segments(files) and len(segments(files)) == 2
+    for _ in range(2):
+        with pytest.raises(UnreadableDataFolder, match=rf"{one.end_offset}.* --repair {FOLDER}"):
+            life(files, unreachable, boot=boot)
+        assert not [name for name in files.list("") if name.endswith("-stray")]
+    life(files, goes_on, boot=boot, tallystick_repair=FOLDER)
+    life(files, goes_on, boot=boot)
+    assert len(left) == 2 and left[1] == left[0]
+
+
 def spoil(files: SimulatedFiles, path: str, how: str) -> None:
     if how == "damaged":
         files.damage(path, 20_000)

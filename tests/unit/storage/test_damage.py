@@ -272,6 +272,31 @@ def test_a_segment_cut_at_a_batch_fails_at_its_end() -> None:
         finish(again.max_timestamp())
 
 
+@pytest.mark.parametrize("same_boot", [True, False])
+def test_a_gap_before_an_empty_segment_is_not_the_end(same_boot: bool) -> None:
+    """Where the page cache is believed, it held what is missing. Otherwise nothing says that it was ever synced: the
+    log ends before the gap."""
+    log = filled(ROOMY, 5)
+    size = log.segments[0].size_bytes // 5
+    files = disk_of(log)
+    log = open_log(files, Recovery(recovery_point=5, clean=True), ROOMY)
+    log.roll()
+    files.open(FIRST).truncate(3 * size)
+    again = open_log(files.kill(), Recovery(same_boot=same_boot), ROOMY)
+    if not same_boot:
+        assert again.end_offset == 3 and readable(again) == ([0, 1, 2], [])
+        return
+    assert again.end_offset == 5
+    assert again.read_slice(0, 1 << 20, end_offset=5).next_offset == 3
+    assert readable(again) == ([0, 1, 2], [3, 4])
+    with pytest.raises(LogDamaged, match="missing"):
+        list(again.replay(0))
+    with pytest.raises(LogDamaged, match="missing"):
+        finish(again.max_timestamp())
+    assert again.append(batch(9), leader_epoch=1) == 5
+    assert readable(again) == ([0, 1, 2, 5], [3, 4])
+
+
 def test_duplicate_bytes_in_a_file_are_read_once_and_reported() -> None:
     log = filled()
     again = again_after(log, lambda content: content.extend(bytes(content)))
