@@ -158,6 +158,12 @@ EMPTY: list[tuple[Any, int, Elements, int]] = [
         COUNT,
     ),
     (
+        lambda: DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[])] * COUNT, timeout_ms=1),
+        2,
+        lambda answer: answer.topics,
+        1,
+    ),
+    (
         lambda: DescribeProducersRequest(topics=[TopicRequest(name=name, partition_indexes=[]) for name in NAMES]),
         0,
         lambda answer: answer.topics,

@@ -98,13 +98,17 @@ def test_whatever_a_value_says_is_read_or_refused() -> None:
     assert refused > 300
 
 
-def test_what_may_be_of_such_an_id_is_no_orphan(tmp_path: Any) -> None:
-    """I50: nobody can be found for its open transactions. They may be decided to commit, so a start leaves them."""
+def test_what_may_be_of_such_an_id_is_no_orphan(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """I50: nobody can be found for its open transactions. They may be decided to commit, so a start leaves them, and
+    names each."""
 
     async def story(node: Services) -> None:
         mine = await init(node)
         partition = partitions_of(node)[0]
-        partition.append(batch(mine), transactional_id="tx", verification=False, now_ms=node.environment.wall_ms())
+        gone = Identity(ErrorCode.NONE, mine.producer_id + 1000, 0)
+        for whose, name in ((mine, "tx"), (gone, "gone")):
+            now_ms = node.environment.wall_ms()
+            partition.append(batch(whose), transactional_id=name, verification=False, now_ms=now_ms)
         shard = node.transactions.shard_of("tx")
         assert shard is not None
         shard.log.append([Record(key_bytes("tx"), b"\x00\x09whatever")], stamp=None, now_ms=1)
@@ -112,6 +116,8 @@ def test_what_may_be_of_such_an_id_is_no_orphan(tmp_path: Any) -> None:
         await node.transactions.wait_until_loaded()
         assert await reconcile(node) == 0
         assert partition.last_stable_offset == 0
+        for whose in (mine, gone):
+            assert f"the transaction of producer {whose.producer_id}, epoch 0, open since" in caplog.text
         assert (await init(node)).error_code == REFUSED
         assert (await end(node, mine, commit=True)).error_code == REFUSED
         assert await produce(node, mine, sequence=1, index=1) is REFUSED
@@ -119,7 +125,7 @@ def test_what_may_be_of_such_an_id_is_no_orphan(tmp_path: Any) -> None:
         shard.log.append([Record(key_bytes("tx"), None)], stamp=None, now_ms=1)
         shard.reload()
         await node.transactions.wait_until_loaded()
-        assert await reconcile(node) == 1
+        assert await reconcile(node) == 2
         assert partition.last_stable_offset == partition.high_watermark
 
     in_a_node(story, tmp_path)

@@ -6,6 +6,7 @@ import pytest
 
 from broker.coordination.coordinators import CoordinatorError
 from broker.node import Node
+from coordinator.machine import Outcome
 from protocol.errors import ErrorCode
 from protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest
 from protocol.messages.transactions import (
@@ -84,6 +85,24 @@ def test_an_operator_is_told_to_come_again_where_the_shard_goes_under_the_abort(
         assert (await end(node, identity, commit=True)).error_code == ErrorCode.NONE
 
     in_a_node(story, tmp_path)
+
+
+def test_a_request_is_not_held_for_a_shard_that_is_gone(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hears 51 as it was decided; asked again, it would be another answer."""
+    asked: list[str] = []
+
+    async def story(node: Node) -> None:
+        async def ask_once(name: str, _: object) -> ErrorCode:
+            asked.append(name)
+            node.transactions.close()
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+
+        monkeypatch.setattr(node.transactions, "ask", ask_once)
+        answer: ErrorCode = await node.transactions.ask_held("tx", lambda machine, ticket, now_ms: Outcome())
+        assert answer is ErrorCode.CONCURRENT_TRANSACTIONS
+
+    in_a_node(story, tmp_path)
+    assert asked == ["tx"]
 
 
 def test_a_log_that_a_stop_leaves_closed_gets_no_shard(tmp_path: Any) -> None:
