@@ -18,7 +18,6 @@ from storage.segments.segment_format import (
 )
 from storage.segments.sparse_index import SparseIndex
 
-WRITE_BYTES = 1 << 20
 SUFFIXES = (INDEX, TIME_INDEX, TRANSACTION_INDEX, LOG)
 """The log is renamed last: it alone decides whether a replacement is complete."""
 
@@ -45,10 +44,9 @@ class CleanedSegment:
         self._newest = (-1, 0)
         self._bytes_since_entry = 0
         self._parts: list[Buffer] = []
-        self._unwritten = 0
 
     def add(self, header: BatchHeader, batch: Buffer) -> None:
-        """Take a batch; `header` is that of `batch` as it is now."""
+        """Take a batch; `header` is that of `batch` as it is now. It waits in memory for `write_out`."""
         relative = header.last_offset - self.base_offset
         if header.max_timestamp > self._newest[0]:
             self._newest = (header.max_timestamp, relative)
@@ -59,14 +57,11 @@ class CleanedSegment:
         self._parts.append(batch)
         self.size_bytes += len(batch)
         self._bytes_since_entry += len(batch)
-        self._unwritten += len(batch)
-        if self._unwritten >= WRITE_BYTES:
-            self.write_out()
 
     def write_out(self) -> None:
         if self._parts:
             self._open[LOG].append(self._parts)
-            self._parts, self._unwritten = [], 0
+            self._parts = []
 
     def finish(self) -> None:
         """No more batches: hand everything to the files."""
