@@ -8,9 +8,11 @@ import pytest
 from protocol.records import compression
 from protocol.records.batch import HEADER, HEADER_SIZE, read_header, seal
 from protocol.records.record import NewRecord, build_batch, records_of
+from storage.cleaner.cleaning import Work
+from storage.cleaner.compaction import compact, plan
 from storage.cleaner.compactor import CHECKPOINT
 from storage.segment_log import SegmentLog
-from storage.steps import finish
+from storage.steps import Spent, Steps, finish, never
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import NOW_MS, Rig, plain
 from tests.unit.partition.test_compaction import COMPACTED, batches, compact_all, filled, latest, one_pass, opened
@@ -114,6 +116,36 @@ def test_nonsense_supersedes_nothing_and_stays(caplog: pytest.LogCaptureFixture)
     assert len([record for record in caplog.records if "cannot read" in record.getMessage()]) == 1
 
 
+def nothing() -> Steps[None]:
+    yield None
+
+
+@pytest.mark.parametrize("spent", [never, lambda: True])
+def test_a_batch_of_more_keys_than_a_pass_remembers_stays(spent: Spent) -> None:
+    """And supersedes nothing, however far it was looked at."""
+    rig = opened(SimulatedFiles(), config=replace(COMPACTED, segment_bytes=1 << 20))
+    rig.produce(plain(b"old", key=b"0"))
+    rig.produce(build_batch([NewRecord(b"new", b"%d" % number, NOW_MS) for number in range(200)]))
+    log_of(rig).roll()
+    rig.flush()
+    planned, work = plan(log_of(rig), first_dirty_offset=1, last_stable_offset=201, now_ms=NOW_MS), Work(spent)
+    assert planned is not None
+    found = compact(
+        log_of(rig),
+        planned,
+        aborted=[],
+        last_batch_of=lambda _: None,
+        now_ms=NOW_MS,
+        work=work,
+        before_swap=nothing,
+        after_swap=nothing,
+        max_keys=20,
+    )
+    assert finish(found).first_dirty_offset == 201
+    assert [header.records_count for header, _ in batches(rig)] == [1, 200]
+    assert [offset for offset, reason in work.unreadable if "20 keys" in reason] == [1]
+
+
 def bomb(size_bytes: int) -> bytes:
     """A batch of one record of zeros."""
     return build_batch([NewRecord(bytes(size_bytes), b"bomb", NOW_MS)], compression=compression.ZSTD)
@@ -133,10 +165,12 @@ def test_a_bomb_is_not_opened_beyond_the_bounds() -> None:
     assert len(batches(rig)) < before and [header.records_count for header, _ in batches(rig)[:2]] == [1, 1]
 
 
-def test_one_large_batch_is_worked_off_in_many_steps() -> None:
-    """The clock is read every few records, not only between batches."""
+@pytest.mark.parametrize(("value", "looks", "left"), [(b"", 3, 2_000), (None, 4, 1)])
+def test_one_large_batch_is_worked_off_in_many_steps(value: bytes | None, looks: int, left: int) -> None:
+    """The clock is read every few records, not only between batches; tombstones are looked at once more, to get their
+    horizon."""
     rig = opened(SimulatedFiles(), config=replace(COMPACTED, segment_bytes=1 << 20))
-    records = [NewRecord(b"", b"%d" % number, NOW_MS) for number in range(2_000)]
+    records = [NewRecord(value, b"%d" % number, NOW_MS) for number in range(2_000)]
     rig.produce(build_batch(records, compression=compression.ZSTD))
     rig.produce(plain(b"", key=b"0"))
     log_of(rig).roll()
@@ -149,8 +183,8 @@ def test_one_large_batch_is_worked_off_in_many_steps() -> None:
             breaths += 1
         else:
             work()
-    assert breaths >= 3 * (2_000 // 64)
-    assert len(latest(rig)) == 2_000
+    assert breaths >= looks * (2_000 // 64)
+    assert len(latest(rig)) == left
 
 
 def test_the_active_segment_rolls_when_a_record_is_old() -> None:

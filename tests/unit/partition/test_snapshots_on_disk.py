@@ -1,6 +1,7 @@
 """A snapshot of producer state is on the disk when it counts as written (KAFKA-9892)."""
 
 import asyncio
+import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -8,9 +9,17 @@ from random import Random
 from threading import get_ident
 
 import pytest
+from crc32c import crc32c
 
 from storage.producers import producer_snapshot
-from storage.producers.producer_snapshot import ENTRIES_PER_PART, SnapshotFiles, encode_sidecar, encode_snapshot
+from storage.producers.producer_snapshot import (
+    ENTRIES_PER_PART,
+    SnapshotFiles,
+    SnapshotUnreadable,
+    decode_snapshot,
+    encode_sidecar,
+    encode_snapshot,
+)
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
 from storage.steps import finish
@@ -247,3 +256,19 @@ def test_partition_files_stay_while_their_snapshot_is_written() -> None:
     write()
     assert next(steps, None) is None and not log.is_flushing
     assert rig.partition.derived.snapshot_offset == log.end_offset
+
+
+@pytest.mark.parametrize("body", [b"", b"\0\0\0\1", b"\0\0\0\0" + bytes(3), b"\xff\xff\xff\xff"])
+def test_a_snapshot_whose_size_does_not_fit_is_not_read(body: bytes) -> None:
+    """Whatever its checksum says."""
+    with pytest.raises(SnapshotUnreadable, match="size"):
+        decode_snapshot(struct.pack(">hI", 1, crc32c(body)) + body)
+
+
+def test_where_no_batch_is_known_nothing_ends() -> None:
+    """Of a producer that nobody knows, or of which only a marker is left: nothing of it is waited for."""
+    rig = Rig()
+    assert rig.partition.derived.producers.last_offset(9) == -1
+    rig.end(9, 0, commit=False, version=0)
+    assert rig.partition.derived.producers.entry(9) is not None
+    assert rig.partition.derived.producers.last_offset(9) == -1

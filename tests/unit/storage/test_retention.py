@@ -150,3 +150,13 @@ def test_without_a_delay_files_go_at_once() -> None:
     enforce_retention(log, 104, 14)
     assert log.start_offset == 4
     assert not [name for name in files.list("t-0") if name.startswith("0" * 20) or name.endswith(".deleted")]
+
+
+def test_a_deleted_log_gives_up_nothing() -> None:
+    """Its folder has another name, and another topic may have its old one."""
+    files = SimulatedFiles()
+    log = open_log(files, 14, retention_ms=0)
+    log.abandon()
+    names = files.list("t-0")
+    assert enforce_retention(log, 10**6, 14) is False
+    assert files.list("t-0") == names

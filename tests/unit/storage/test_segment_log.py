@@ -5,7 +5,10 @@ import errno
 import pytest
 
 from protocol.records.batch import read_header
+from storage.epochs import EpochCache
 from storage.log import LogClosed, LogConfig, OffsetOutOfRange, StorageFailed
+from storage.memory_log import MemoryLog
+from storage.read_hints import HINTS, ReadHints
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
 from storage.segments.segment import INDEX_BEHIND_BYTES
@@ -354,3 +357,31 @@ def test_batches_end_where_the_file_was_cut_meanwhile(left: int) -> None:
     position, header, _ = next(found)
     log.active.log.truncate(position + header.size + left)
     assert [*found] == []
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_log_is_not_trimmed_beyond_its_end(in_memory: bool) -> None:
+    log = MemoryLog() if in_memory else open_log(SimulatedFiles())
+    log.append(batches_of(4), leader_epoch=0)
+    with pytest.raises(OffsetOutOfRange):
+        log.trim(5)
+    log.trim(2)
+    log.trim(1)
+    assert (log.start_offset, log.end_offset) == (2, 4)
+
+
+def test_places_to_go_on_at_are_kept_of_a_bounded_number_of_readers() -> None:
+    hints = ReadHints()
+    for offset in range(3 * HINTS):
+        hints.keep(offset, 0, 10 * offset)
+        assert hints.get(offset) == (0, 10 * offset)
+    assert sum(hints.get(offset) is not None for offset in range(3 * HINTS)) <= HINTS
+
+
+def test_batches_without_an_epoch_make_none() -> None:
+    """KIP-101: -1 says that it is not known. A start that reads all headers finds no epoch, either."""
+    files = SimulatedFiles()
+    open_log(files).append(batches_of(4), leader_epoch=-1)
+    log = open_log(files.kill())
+    assert (log.end_offset, log.latest_epoch(), log.epoch_end(-1)) == (4, -1, (-1, -1))
+    assert EpochCache().assign(-1, 0) is False
