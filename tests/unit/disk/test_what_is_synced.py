@@ -132,6 +132,30 @@ def test_a_removed_log_keeps_no_sync_from_ending(files: LocalFiles, recorded: Re
     assert any(call.startswith("rename orders-0 orders-0.") for call in recorded.calls)
 
 
+def test_a_log_is_not_closed_while_a_sync_uses_its_files(files: LocalFiles) -> None:
+    store = FolderStore(files, now_ms=lambda: 0, recovery=lambda *_: Recovery(clean=True), delete_delay_ms=lambda: 0)
+    log = store.open("orders", bytes(16), 0, LogConfig())
+    log.append(batch(3), leader_epoch=0)
+    flush = log.begin_flush()
+    assert flush is not None and not store.release(log)
+    flush.run()
+    log.finish_flush(flush)
+    assert store.release(log)
+
+
+def test_whose_a_log_is_was_synced_in_its_first_life(files: LocalFiles, recorded: RecordingOs) -> None:
+    log = new_log(files, "orders-0")
+    write_partition_metadata(files, "orders-0", bytes(16))
+    log.append(batch(3), leader_epoch=0)
+    log.close()
+    assert any("partition.metadata" in call for call in recorded.calls if "sync" in call)
+    log = new_log(files, "orders-0")
+    recorded.forget()
+    log.append(batch(3), leader_epoch=0)
+    log.flush_now()
+    assert recorded.calls and not any("partition.metadata" in call for call in recorded.calls)
+
+
 STORY = """
 import sys
 from broker.disk.local_files import LocalFiles

@@ -11,7 +11,7 @@ from storage.producers.producer_state import ProducerState
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
 from tests.harness.simulated_files import SimulatedFiles
-from tests.unit.partition.rig import NOW_MS, Rig, idempotent
+from tests.unit.partition.rig import NOW_MS, Rig, idempotent, plain
 from tests.unit.partition.test_compaction import COMPACTED, batches, compact_all, filled, one_pass, opened
 
 
@@ -78,3 +78,28 @@ def test_retention_takes_away_what_compaction_would_put_in_its_place(killed: boo
     for seed in range(20):
         again = opened(left.crash(Random(seed)), Recovery(recovery_point=1), config)
         assert again.partition.end_offset == end_offset
+
+
+@pytest.mark.parametrize("time_ms", [0, NOW_MS])
+def test_a_compacted_segment_has_one_entry_for_one_time(time_ms: int) -> None:
+    """The earliest there is included: a segment without an entry would have no record of a known time."""
+    rig = opened(SimulatedFiles())
+    for number in range(30):
+        rig.produce(plain(b"v" * 30, key=b"%d" % (number % 20), timestamp_ms=time_ms))
+    rig.flush()
+    assert compact_all(rig)
+    assert isinstance(rig.log, SegmentLog)
+    for segment in rig.log.segments[:-1]:
+        assert len(segment.time_index) == 1 and segment.largest_timestamp[0] == time_ms
+
+
+def test_a_cut_within_a_gap_of_compaction_is_where_it_was_wanted() -> None:
+    files = SimulatedFiles()
+    rig = opened(files)
+    for _ in range(30):
+        rig.produce(plain(b"v" * 30, key=b"k"))
+    rig.flush()
+    assert compact_all(rig) and batches(rig)[0][0].base_offset > 1
+    log = SegmentLog.open(files.kill(), "t-0", COMPACTED, now_ms=lambda: NOW_MS, recovery=Recovery(same_boot=True))
+    log.truncate(1)
+    assert log.end_offset == 1

@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from broker.config.topic_config import RecordChecks, TopicConfig
 from broker.node import Node
+from broker.partitions.inspection import COUNTED_AT_ONCE, read_batch
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.records import compression
+from protocol.records.batch import read_header
 from protocol.records.record import NewRecord, build_batch
 from storage.log import Log, LogConfig
 from storage.memory_log import MemoryLog
@@ -25,6 +28,7 @@ from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.broker.test_produce import HeldSyncs, errors_of, produce
 from tests.unit.broker.test_restarts import life, opened
 from tests.unit.cluster.cluster_rig import handle
+from tests.unit.partition.rig import NOW_MS
 from tests.unit.partition.test_compaction import COMPACTED, compact_all, filled
 from tests.unit.partition.test_compaction import opened as opened_rig
 
@@ -157,3 +161,16 @@ async def look_up(node: Node, index: int) -> int:
     answer: Any = await handle(node.services, request, 5)
     offset: int = answer.topics[0].partitions[0].offset
     return offset
+
+
+def test_counting_gives_way_only_when_its_time_is_spent() -> None:
+    data = memoryview(build_batch([NewRecord(b"v", None, NOW_MS)] * (2 * COUNTED_AT_ONCE)))
+    config = TopicConfig(record_checks=RecordChecks.ALL)
+
+    def steps(spent: bool) -> int:
+        reading = read_batch(
+            data, read_header(data), config, partition_name="t-0", now_ms=NOW_MS, spent=lambda: spent, at_once=True
+        )
+        return len(list(reading))
+
+    assert (steps(False), steps(True)) == (0, 1)

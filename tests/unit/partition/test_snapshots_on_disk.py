@@ -272,3 +272,28 @@ def test_where_no_batch_is_known_nothing_ends() -> None:
     rig.end(9, 0, commit=False, version=0)
     assert rig.partition.derived.producers.entry(9) is not None
     assert rig.partition.derived.producers.last_offset(9) == -1
+
+
+def test_a_snapshot_under_way_is_the_only_one() -> None:
+    rig = on_disk(SimulatedFiles())
+    rig.produce(idempotent(7, 0, 0))
+    derived = rig.partition.derived
+    steps = derived.write_down(1)
+    next(steps)
+    rig.produce(idempotent(7, 0, 1))
+    assert derived.checkpoint_begins(closing=True) is None
+    finish(steps)
+    assert derived.checkpoint_begins(closing=True) is not None
+
+
+def test_a_snapshot_that_could_not_be_written_is_not_written() -> None:
+    """Who waits for the same one is told, too, and replaces no segments on its word."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    rig.produce(idempotent(7, 0, 0))
+    write = rig.partition.derived.checkpoint_begins(closing=True)
+    assert write is not None
+    files.fault = lambda operation, path: OSError("full") if path.startswith("t-0") else None
+    for _ in range(2):
+        with pytest.raises(OSError, match="full"):
+            write()

@@ -1,5 +1,6 @@
 """A crash within recovery, or soon after it: the next start finds the same log, and takes nothing for lost."""
 
+import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
@@ -216,3 +217,12 @@ def test_an_index_that_cannot_be_right_is_made_anew_by_a_start(known: Recovery) 
         again = SegmentLog.open(left, "t-0", config, now_ms=lambda: 1_000, recovery=known)
         assert again.end_offset == 6
         assert [len(again.read(offset, 1, end_offset=6)) for offset in range(6)] == [1] * 6
+
+
+@pytest.mark.parametrize("entry", [struct.pack(">qi", -1, 1), struct.pack(">qi", 1_000, -1)])
+def test_a_time_index_of_what_never_was_is_made_anew(entry: bytes) -> None:
+    files = filled(12)
+    files.write_whole(f"t-0/{0:020d}.timeindex", entry)
+    log = opened(files, Recovery(recovery_point=12, clean=True))
+    time_ms, offset = log.segments[0].largest_timestamp
+    assert len(log.segments) > 1 and time_ms >= 0 and 0 <= offset < log.segments[1].base_offset
