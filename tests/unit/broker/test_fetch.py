@@ -1,6 +1,7 @@
 """Fetch over several partitions: limits in bytes, epochs, and a partition that cannot be read."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,11 +9,13 @@ import pytest
 from broker.api.api_families import load_handlers
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.services import Services
+from broker.disk.file_region import CAN_SEND_FILES, FileRegion
 from broker.process.time_slice import TimeSlice
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from protocol.records.record import NewRecord, build_batch
 from tests.harness.work_clock import WorkClock
+from tests.unit.cluster.cluster_rig import with_node
 from tests.unit.transactions.node_rig import ask, in_a_node, partitions_of
 
 LARGE = 1 << 20
@@ -206,3 +209,30 @@ def test_a_large_fetch_leaves_no_session_of_a_client_that_is_gone(tmp_path: Any)
         assert len(node.fetch_sessions) == 0
 
     in_a_node(story, tmp_path)
+
+
+@pytest.mark.skipif(not CAN_SEND_FILES, reason="files are sent from where they lie on Linux only")
+def test_what_is_large_stays_in_its_file_where_the_connection_sends_files(tmp_path: Path) -> None:
+    async def story(node: Services) -> None:
+        await node.topics.auto_create("t")
+        records = memoryview(build_batch([NewRecord(value=b"v" * (100 << 10), timestamp_ms=1)]))
+        partitions_of(node)[0].append(records, transactional_id=None, now_ms=1)
+        flush = partitions_of(node)[0].log.begin_flush()
+        flush.run()
+        partitions_of(node)[0].log.finish_flush(flush)
+        partitions_of(node)[0].committed_moved()
+        topics = [FetchTopic(topic="t", partitions=[wanted(0)])]
+        request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=LARGE, session_epoch=-1, topics=topics)
+        entry = load_handlers()[1]
+        for sends_files in (True, False):
+            info = ConnectionInfo(1, "PLAINTEXT", "127.0.0.1", 1, sends_files=sends_files)
+            answer = entry.handler(node, RequestContext(info, 1, 12, 1, "test"), request)
+            answer = await answer if hasattr(answer, "__await__") else answer
+            pieces = answer.responses[0].partitions[0].records
+            assert sum(map(len, pieces)) == len(records)
+            assert [isinstance(piece, FileRegion) for piece in pieces] == [sends_files]
+            for piece in pieces:
+                if isinstance(piece, FileRegion):
+                    piece.close()
+
+    with_node(story, folder=tmp_path)

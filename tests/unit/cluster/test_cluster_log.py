@@ -73,6 +73,20 @@ def do(rig: ClusterRig, step: tuple[str, str, int]) -> None:
         register(rig)
 
 
+def test_acls_are_made_for_as_long_as_there_is_time() -> None:
+    """One at least, or a request would never end."""
+    acls = [acl("a", number) for number in range(4)]
+    for in_time, count in ((False, 1), (True, 4)):
+        rig = ClusterRig()
+        results = rig.ask(
+            lambda machine, ticket, rig=rig, late=not in_time: machine.create_acls(  # type: ignore[misc]
+                ticket, acls, fresh_id=rig.fresh_id, spent=lambda: late
+            )
+        )
+        assert results == [None] * count
+        assert list(rig.machine.image.acls.by_id.values()) == acls[:count]
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(("create", "delete", "grow", "alter", "allow", "forbid", "ids", "register")),

@@ -1,13 +1,14 @@
 """What groups hold in memory is bounded, whatever clients send (docs/decisions/0009); present members go on."""
 
 import asyncio
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from coordinator.groups.coordinator import GroupCoordinator
-from coordinator.groups.held import Held
+from coordinator.groups.held import Held, text_bytes
 from coordinator.machine import Outcome
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroupsRequest
@@ -186,3 +187,9 @@ def test_empty_groups_are_searched_at_once_when_memory_is_scarce(tmp_path: Path)
 def test_a_look_for_what_nobody_needs_changes_nothing_by_itself() -> None:
     story = small()
     assert story.shard.machine.look_for_unused(story.time.now_ms()) == Outcome()
+
+
+@pytest.mark.parametrize("letter", ["a", "\N{GRINNING FACE}"])
+def test_a_text_counts_as_what_it_takes_up_at_most(letter: str) -> None:
+    text = letter * 10_000
+    assert 0 <= sys.getsizeof(text) - text_bytes(text, None) < 100

@@ -10,6 +10,7 @@ from broker.api.catalogue import CloseConnection
 from broker.api.services import Services
 from protocol.acls import Operation, PatternType, Permission, ResourceType
 from protocol.errors import ErrorCode
+from protocol.messages.delegation_tokens import CreateDelegationTokenRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -23,7 +24,7 @@ from protocol.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from protocol.records.record import NewRecord, build_batch
-from tests.unit.security.door_rig import ALICE, HOST, ROOT, allow, ask, behind_the_door, grant, revoke
+from tests.unit.security.door_rig import ALICE, HOST, ROOT, OwnDoor, allow, ask, behind_the_door, grant, revoke
 from tests.unit.transactions.node_rig import batch
 
 READ, WRITE, DESCRIBE, CREATE = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.CREATE
@@ -255,6 +256,22 @@ def test_how_a_topic_was_made_is_told_to_who_may_know() -> None:
         assert (hidden.error_code, hidden.num_partitions, hidden.configs) == (ErrorCode.NONE, -1, [])
         assert hidden.topic_config_error_code == TOPIC_DENIED
         assert (shown.num_partitions, bool(shown.configs), shown.topic_config_error_code) == (1, True, ErrorCode.NONE)
+
+    behind_the_door(story)
+
+
+def test_a_token_of_another_is_for_who_may_make_one() -> None:
+    """KIP-373. There are none, but what is said differs."""
+
+    async def story(node: Services) -> None:
+        making = CreateDelegationTokenRequest(
+            owner_principal_type="User", owner_principal_name="bob", renewers=[], max_lifetime_ms=-1
+        )
+        door = OwnDoor(node)
+        refused = await door.ask(making, 3, ALICE)
+        assert refused.error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+        await grant(node, allow(Operation.CREATE_TOKENS, ResourceType.USER, BOB))
+        assert (await door.ask(making, 3, ALICE)).error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
     behind_the_door(story)
 

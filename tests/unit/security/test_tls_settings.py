@@ -1,15 +1,20 @@
 """From the settings of a listener to what OpenSSL is told: which go together, what they leave, who may follow whom."""
 
+import asyncio
+import logging
 import ssl
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from broker.config.broker_config import BrokerConfig
+from broker.process.environment import RealEnvironment
 from broker.security.tls import contexts
 from broker.security.tls.contexts import LoadedTls, load_tls
 from broker.security.tls.errors import BadTls
 from broker.security.tls.settings import tls_settings
+from broker.security.tls.tls_listeners import TlsListeners
 from tests.harness.certificates import HOSTS, Certificates
 
 LISTENERS = {"listeners": "SSL://127.0.0.1:0"}
@@ -138,3 +143,22 @@ def test_a_successor_has_the_same_names(certificates: Certificates) -> None:
 def test_secrets_are_not_shown(certificates: Certificates) -> None:
     settings = {**certificates.settings(), "ssl.key.password": "geheim", "ssl.truststore.password": "geheim"}
     assert "geheim" not in repr(tls_settings(BrokerConfig({**LISTENERS, **settings}), "SSL"))
+
+
+@pytest.mark.parametrize(
+    ("lasts", "warnings"),
+    [(timedelta(days=30), []), (timedelta(days=10), ["the certificate runs out soon"])],
+    ids=["a month", "ten days"],
+)
+def test_a_certificate_that_runs_out_soon_is_warned_of(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture, lasts: timedelta, warnings: list[str]
+) -> None:
+    certificates.issue("server", hosts=HOSTS, lasts=lasts)
+
+    async def load() -> None:
+        environment = RealEnvironment(None, sync_threads=1)
+        await TlsListeners(BrokerConfig(LISTENERS | certificates.settings()), environment, ["SSL"]).load()
+        environment.close()
+
+    asyncio.run(load())
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == warnings
