@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.mutants.at_random.draw import drawn
 from tests.mutants.at_random.reach import HERE, Map, fingerprint, measured
-from tests.mutants.at_random.record import UNFINISHED, Verdict, note, read, report, survivors, why_equivalent
+from tests.mutants.at_random.record import UNFINISHED, Verdict, counts, note, read, report, survivors
 from tests.mutants.at_random.source import Defect
 from tests.mutants.at_random.trial import tried
 from tests.mutants.catchers import warm_up
@@ -53,8 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.part and not options.quick:
         SCORE.write_text(text, encoding="utf-8")
         rewrite_score()
-    counted = sum(bool(verdict.by) or not why_equivalent(verdict) for verdict in done)
-    return 0 if len(survivors(done)) <= (1 - options.goal) * counted else 1
+    return 0 if len(survivors(done)) <= (1 - options.goal) * sum(map(counts, done)) else 1
 
 
 def _tried(defects: Sequence[Defect], reach: Map, jobs: int, *, quick: bool) -> Iterator[Verdict]:

@@ -36,7 +36,7 @@ def code_with(defect: Defect) -> CodeType:
         module = compile(text_of(defect), str(PROJECT / defect.path), "exec", dont_inherit=True)
     except SyntaxError as error:
         raise Stale(f"{defect.name} is no program: {error}") from error
-    for code in _codes(module):
+    for code in inner_codes(module):
         if code.co_qualname == right.co_qualname and code.co_firstlineno == right.co_firstlineno:
             if code.co_freevars != right.co_freevars:
                 raise Stale(f"{defect.place} is a closure")
@@ -72,8 +72,9 @@ def _same(one: CodeType, other: CodeType) -> bool:
     )
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def inner_codes(code: CodeType) -> Iterator[CodeType]:
+    """Of the functions that are made inside, at any depth."""
     for const in code.co_consts:
         if isinstance(const, CodeType):
             yield const
-            yield from _codes(const)
+            yield from inner_codes(const)

@@ -4,6 +4,7 @@ What does not reach a line cannot notice a defect in it, and need not be run.
 """
 
 import hashlib
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,8 @@ from tests.mutants.mutant import SEEDS
 HERE = PROJECT / ".mutants-at-random"
 TESTS = ("tests/unit", "tests/property", "tests/much")
 _UNIT, _STORIES = "unit", "stories"
+_IMPORT = "import"
+"""The context of what runs when the code is imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class Reach:
     tests: Sequence[str]
     scenarios: Sequence[str]
     seeds: Sequence[str]
+    at_import: bool = False
+    """It runs when its module is imported, and never again: what is planted later changes nothing."""
 
 
 class Map:
@@ -65,6 +70,7 @@ class Map:
             [test for context in contexts if (test := _test_of(context))],
             [context for context in contexts if context.startswith("scenario ")],
             [context for context in contexts if context.startswith("seed ")],
+            at_import=set(lines.get(defect.line, ())) == {_IMPORT},
         )
 
 
@@ -106,6 +112,9 @@ def _stories(measuring: coverage.Coverage) -> int:
     from tests.simulation.plan import draw
     from tests.simulation.simulation import run
 
+    measuring.switch_context(_IMPORT)
+    for _, path in files():
+        importlib.import_module(path.removesuffix(".py").replace("/", "."))
     for scenario in all_scenarios():
         measuring.switch_context(f"scenario {scenario.title}")
         for version in scenario.versions:

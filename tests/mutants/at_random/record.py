@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.mutants.at_random.source import ROOMS, Defect
 
 UNFINISHED = "the thousand seeds were not asked"
+AT_IMPORT = "runs at import only"
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
 
 
@@ -71,6 +72,11 @@ def why_equivalent(verdict: Verdict) -> str:
     return ""
 
 
+def counts(verdict: Verdict) -> bool:
+    """Whether it could be noticed: it is not equivalent, and not where nothing runs any more when it is planted."""
+    return bool(verdict.by) or not (verdict.said == AT_IMPORT or why_equivalent(verdict))
+
+
 def report(seed: int, verdicts: Sequence[Verdict]) -> str:
     """The score as a section of docs/mutants.md."""
     lines = [
@@ -79,10 +85,10 @@ def report(seed: int, verdicts: Sequence[Verdict]) -> str:
         f"`make mutants-at-random N={len(verdicts)} SEED={seed}`: automatic changes of the code, each kind with the",
         "same share, drawn by the seed. Asked in this order: the most special unit tests, the scenarios and the seeds",
         "below 150 that reach the line, the type checker, the other unit tests, a thousand seeds. What is shown to be",
-        "equivalent does not count.",
+        "equivalent does not count, nor what runs at import only: a defect is planted after that.",
         "",
-        "| | drawn | equivalent | noticed | score | of the true score, 95 % lie in |",
-        "|---|---|---|---|---|---|",
+        "| | drawn | at import only | equivalent | noticed | score | of the true score, 95 % lie in |",
+        "|---|---|---|---|---|---|---|",
     ]
     for room in ROOMS:
         if of_room := [verdict for verdict in verdicts if verdict.room == room]:
@@ -90,19 +96,21 @@ def report(seed: int, verdicts: Sequence[Verdict]) -> str:
     lines += [_row("**all**", verdicts), ""]
     by = {kind: sum(verdict.by == kind for verdict in verdicts) for kind in ("test", "scenario", "seed", "types")}
     lines += ["Noticed first by a " + ", a ".join(f"{kind}: {count}" for kind, count in by.items()) + ".", ""]
+    tried = [one for one in verdicts if one.said != AT_IMPORT]
     for title, wanted in (("Not noticed", ""), ("Equivalent", "yes")):
-        left = [one for one in verdicts if not one.by and bool(why_equivalent(one)) == bool(wanted)]
+        left = [one for one in tried if not one.by and bool(why_equivalent(one)) == bool(wanted)]
         if left:
             lines += [f"{title}:", "", *(_entry(one) for one in left), ""]
     return "\n".join(lines)
 
 
 def _row(name: str, verdicts: Sequence[Verdict]) -> str:
-    equivalent = sum(not one.by and bool(why_equivalent(one)) for one in verdicts)
-    noticed, counted = sum(bool(one.by) for one in verdicts), len(verdicts) - equivalent
+    noticed, counted = sum(bool(one.by) for one in verdicts), sum(map(counts, verdicts))
+    at_import = sum(one.said == AT_IMPORT for one in verdicts)
+    equivalent = len(verdicts) - counted - at_import
     low, high = interval(noticed, counted)
     score = f"{noticed / counted:.1%}" if counted else "–"
-    return f"| {name} | {len(verdicts)} | {equivalent} | {noticed} | {score} | {low:.1%} to {high:.1%} |"
+    return f"| {name} | {len(verdicts)} | {at_import} | {equivalent} | {noticed} | {score} | {low:.1%} to {high:.1%} |"
 
 
 def _entry(verdict: Verdict) -> str:
@@ -127,4 +135,4 @@ def interval(noticed: int, of: int) -> tuple[float, float]:
 
 
 def survivors(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    return [verdict for verdict in verdicts if not verdict.by and not why_equivalent(verdict)]
+    return [verdict for verdict in verdicts if not verdict.by and counts(verdict)]

@@ -1,17 +1,21 @@
 """That a draw is repeatable, that a drawn defect can be noticed, and how the score is counted."""
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("mutmut", reason="`make mutants-at-random` installs mutmut")
 
+import coverage
 import libcst as cst
 
+from broker.api.permissions.of_topics import LIST_OFFSETS
 from tests.mutants.asking import ask
 from tests.mutants.at_random import record, source
 from tests.mutants.at_random.draw import code_with, drawn
 from tests.mutants.at_random.operators import changes
-from tests.mutants.at_random.reach import Reach
-from tests.mutants.at_random.trial import tried
+from tests.mutants.at_random.reach import Map, Reach
+from tests.mutants.at_random.trial import given, tried
 from tests.mutants.mutant import function_at
 
 
@@ -50,6 +54,37 @@ def test_a_defect_is_noticed_only_by_tests_that_reach_it() -> None:
     assert ask([unit], None)[0] == 0, "the process of the tests itself has no defect"
 
 
+def in_each_topic(before: str) -> source.Defect:
+    """In what makes guards, when the handlers are imported."""
+    found = source.defects("the door", "broker/api/permissions/need.py")
+    return next(one for one in found if one.function == "each_topic" and one.before == before)
+
+
+def test_a_function_that_was_made_at_import_has_the_defect() -> None:
+    defect, guard = in_each_topic("return response"), LIST_OFFSETS.answer
+    right, changed = guard.__code__, code_with(defect)
+    with given(defect.place, changed):
+        assert guard.__code__ is not right
+        assert guard.__code__ in changed.co_consts
+    assert guard.__code__ is right
+
+
+def test_what_runs_at_import_only_does_not_count(tmp_path: Path) -> None:
+    defect = in_each_topic("(need,) if instead is None else (instead, need)")
+    path = str(source.PROJECT / defect.path)
+    for context, alone in (("import", True), ("seed 3", False)):
+        for name in ("unit", "stories"):
+            data = coverage.CoverageData(basename=str(tmp_path / name))
+            data.set_context(context if name == "stories" else "")
+            data.add_lines({path: [defect.line]})
+            data.write()
+        reach = Map(tmp_path).of(defect)
+        assert reach.at_import is alone
+    verdict = tried(defect, Reach([], [], [], at_import=True))
+    assert record.survivors([verdict]) == []
+    assert "| **all** | 1 | 1 | 0 | 0 | – |" in record.report(5, [verdict])
+
+
 @pytest.mark.parametrize(
     ("lines", "swapped"),
     [
@@ -73,9 +108,9 @@ def test_score_and_survivors(monkeypatch: pytest.MonkeyPatch) -> None:
     noticed = record.Verdict.of(defect, "test", "said", 1.0)
     missed = record.Verdict.of(defect, "", "", 1.0)
     assert record.survivors([noticed, missed]) == [missed]
-    assert "| **all** | 2 | 0 | 1 | 50.0% |" in record.report(5, [noticed, missed])
+    assert "| **all** | 2 | 0 | 0 | 1 | 50.0% |" in record.report(5, [noticed, missed])
     monkeypatch.setattr(record, "why_equivalent", lambda verdict: "" if verdict.by else "nobody can tell")
-    assert "| **all** | 2 | 1 | 1 | 100.0% |" in record.report(5, [noticed, missed])
+    assert "| **all** | 2 | 0 | 1 | 1 | 100.0% |" in record.report(5, [noticed, missed])
 
 
 def test_interval() -> None:

@@ -5,18 +5,19 @@ reach it, then a thousand seeds.
 """
 
 import contextlib
+import gc
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 
 from tests.mutants.asking import ask
-from tests.mutants.at_random.draw import code_with
+from tests.mutants.at_random.draw import code_with, inner_codes
 from tests.mutants.at_random.reach import HERE, Reach
-from tests.mutants.at_random.record import UNFINISHED, Verdict, why_equivalent
+from tests.mutants.at_random.record import AT_IMPORT, UNFINISHED, Verdict, why_equivalent
 from tests.mutants.at_random.source import PROJECT, Defect, text_of
 from tests.mutants.catchers import UNNOTICED
 from tests.mutants.mutant import Mutant, function_at
@@ -31,9 +32,11 @@ PATIENCE, MORE_PATIENCE = 180.0, 1200.0
 def tried(defect: Defect, reach: Reach, *, quick: bool = False) -> Verdict:
     """What noticed it, or that nothing did. The thousand seeds take as long as fifty defects that are noticed: they are
     spared what is known to be equivalent, and all where it has to be `quick`."""
+    if reach.at_import:
+        return Verdict.of(defect, "", AT_IMPORT, 0.0)
     began = time.monotonic()
     code = code_with(defect)
-    mutant = Mutant(defect.name, "", plant=lambda: _given(defect.place, code))
+    mutant = Mutant(defect.name, "", plant=lambda: given(defect.place, code))
     tests, others = ([" ".join(some)] if some else [] for some in (reach.tests[:AT_ONCE], reach.tests[AT_ONCE:]))
     kinds: tuple[tuple[str, Callable[[], str]], ...] = (
         ("test", lambda: _asked(tests, mutant, PATIENCE)),
@@ -87,11 +90,23 @@ def _types(defect: Defect) -> str:
 
 
 @contextlib.contextmanager
-def _given(place: str, code: CodeType) -> Iterator[None]:
+def given(place: str, code: CodeType) -> Iterator[None]:
+    """Functions that it made before, such as the guards that are made at import, get the defect too."""
     function = function_at(place)
     right = function.__code__
-    function.__code__ = code
-    try:
+    made = _changed_inside(right, code)
+    live = [one for one in gc.get_referrers(*made) if isinstance(one, FunctionType)] if made else []
+    with contextlib.ExitStack() as stack:
+        for one, its in [(function, code), *((one, made[one.__code__]) for one in live)]:
+            stack.callback(setattr, one, "__code__", one.__code__)
+            one.__code__ = its
         yield
-    finally:
-        function.__code__ = right
+
+
+def _changed_inside(right: CodeType, changed: CodeType) -> dict[CodeType, CodeType]:
+    """Each code inside a function → what it is with the defect. Nothing where the defect adds a function or takes one
+    away."""
+    before, after = list(inner_codes(right)), list(inner_codes(changed))
+    if [(one.co_qualname, one.co_freevars) for one in before] != [(one.co_qualname, one.co_freevars) for one in after]:
+        return {}
+    return dict(zip(before, after, strict=True))
