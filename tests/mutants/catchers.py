@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NoReturn
 from unittest import mock
 
 import pytest
-from hypothesis import Phase, settings
 
+from tests.mutants.collected import First, are_collected, first_that_fails, only_one_failure_counts
 from tests.mutants.mutant import VARIABLE, Mutant, Stale, function_at, source_of
 from tests.mutants.tables import MUTANTS
 
@@ -91,21 +91,13 @@ def _scenarios(title: str) -> int:
     return UNNOTICED
 
 
-class _First:
-    """Which test failed first."""
-
-    failed = ""
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and not self.failed:
-            self.failed = report.nodeid
-
-
 def _pytest(arguments: list[str]) -> int:
-    first = _First()
-    # That a property fails is enough; the smallest example of it is not looked for.
-    settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate), database=None)
-    settings.load_profile("mutants")
+    if are_collected(arguments):
+        if failed := first_that_fails(arguments):
+            print(failed)
+        return NOTICED if failed else UNNOTICED
+    first = First()
+    only_one_failure_counts()
     with contextlib.redirect_stdout(io.StringIO()):
         status = pytest.main(
             ["-x", "-q", "--tb=no", "--hypothesis-seed=0", f"--timeout={SECONDS // 5}", *arguments], plugins=[first]

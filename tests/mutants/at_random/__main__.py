@@ -13,11 +13,12 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from tests.mutants.at_random.draw import drawn
-from tests.mutants.at_random.reach import HERE, Map, fingerprint, measured
-from tests.mutants.at_random.record import UNFINISHED, Verdict, counts, note, read, report, survivors
+from tests.mutants.at_random.reach import HERE, TESTS, Map, fingerprint, measured
+from tests.mutants.at_random.record import Verdict, counts, goes_for, note, read, report, survivors
 from tests.mutants.at_random.source import Defect
 from tests.mutants.at_random.trial import tried
-from tests.mutants.catchers import warm_up
+from tests.mutants.catchers import SECONDS, warm_up
+from tests.mutants.collected import with_collected
 from tests.mutants.page import SCORE, rewrite_score
 
 
@@ -27,36 +28,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=None, help="of the draw (default: a fresh one)")
     parser.add_argument("--part", default="", help="only files with this in their path; the page stays as it is")
+    parser.add_argument("--kinds", default="", help="only these, with commas between; the page stays as it is")
     parser.add_argument("--jobs", type=int, default=max(1, os.cpu_count() or 2))
     parser.add_argument("--goal", type=float, default=0.95)
     parser.add_argument("--quick", action="store_true", help="without the thousand seeds; the page stays as it is")
+    parser.add_argument("--tests", action="store_true", help="unit tests alone; the page stays as it is")
     options = parser.parse_args(arguments)
+    asked = "tests" if options.tests else "quick" if options.quick else "all"
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     try:
         reach = measured()
     except subprocess.CalledProcessError:
         print("the tests fail without any defect")
         return 2
-    defects = drawn(seed, options.count, options.part)
+    defects = drawn(seed, options.count, options.part, options.kinds.split(",") if options.kinds else ())
     path = HERE / f"{seed}-{fingerprint()}.jsonl"
-    known = [verdict for verdict in read(path) if options.quick or verdict.said != UNFINISHED]
+    known = [verdict for verdict in read(path) if goes_for(verdict, asked)]
     verdicts = [next((one for one in known if one.is_about(defect)), None) for defect in defects]
     print(f"seed {seed}: {len(defects)} drawn, {len(defects) - verdicts.count(None)} of them done before", flush=True)
     open_ones = [defect for defect, verdict in zip(defects, verdicts, strict=True) if verdict is None]
     done = [verdict for verdict in verdicts if verdict is not None]
-    for verdict in _tried(open_ones, reach, options.jobs, quick=options.quick):
-        note(path, verdict)
-        done.append(verdict)
-        print(f"{len(done)}/{len(defects)} {_line(verdict)}", flush=True)
+
+    def try_them() -> None:
+        for verdict in _tried(open_ones, reach, options.jobs, asked=asked):
+            note(path, verdict)
+            done.append(verdict)
+            print(f"{len(done)}/{len(defects)} {_line(verdict)}", flush=True)
+
+    if open_ones:
+        with_collected(TESTS, SECONDS / 5, try_them)
     text = report(seed, done)
     print(text)
-    if not options.part and not options.quick:
+    if not options.part and not options.kinds and asked == "all":
         SCORE.write_text(text, encoding="utf-8")
         rewrite_score()
     return 0 if len(survivors(done)) <= (1 - options.goal) * sum(map(counts, done)) else 1
 
 
-def _tried(defects: Sequence[Defect], reach: Map, jobs: int, *, quick: bool) -> Iterator[Verdict]:
+def _tried(defects: Sequence[Defect], reach: Map, jobs: int, *, asked: str) -> Iterator[Verdict]:
     """In the order in which they are done. Each job is a process that never plants anything itself."""
     warm_up()
     reached = [reach.of(defect) for defect in defects]
@@ -70,7 +79,7 @@ def _tried(defects: Sequence[Defect], reach: Map, jobs: int, *, quick: bool) -> 
                 at, left.value = left.value, left.value + 1
             if at >= len(defects):
                 return
-            done.put(tried(defects[at], reached[at], quick=quick))
+            done.put(tried(defects[at], reached[at], asked=asked))
 
     workers = [forks.Process(target=work, daemon=True) for _ in range(jobs)]
     for worker in workers:

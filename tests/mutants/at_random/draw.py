@@ -5,20 +5,22 @@ There are far more arguments than clauses of conditions, and an argument that is
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import CodeType
 
 from tests.mutants.at_random.source import PROJECT, Defect, defects, files, text_of
 from tests.mutants.mutant import Stale, function_at
 
 
-def drawn(seed: int, count: int, part: str = "") -> list[Defect]:
-    """`count` defects, of files with `part` in their path. A larger draw begins with the smaller."""
+def drawn(seed: int, count: int, part: str = "", kinds: Collection[str] = ()) -> list[Defect]:
+    """`count` defects, of files with `part` in their path, of all kinds or of these. A larger draw begins with the
+    smaller."""
     by_kind = defaultdict(list)
     for room, path in files():
         if part in path:
             for defect in defects(room, path):
-                by_kind[defect.kind].append(defect)
+                if not kinds or defect.kind in kinds:
+                    by_kind[defect.kind].append(defect)
     chosen: list[Defect] = []
     for defect in _in_turns(by_kind, random.Random(seed)):
         if len(chosen) == count:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tests.mutants.at_random.source import ROOMS, Defect
 
-UNFINISHED = "the thousand seeds were not asked"
+ASKED = {"tests": "unit tests alone were asked", "quick": "the thousand seeds were not asked", "all": ""}
+"""How much is asked, the least first, and what is said of a defect that was not noticed by that."""
 AT_IMPORT = "runs at import only"
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
 
@@ -56,6 +57,12 @@ def read(path: Path) -> list[Verdict]:
         except (ValueError, TypeError):
             continue
     return verdicts
+
+
+def goes_for(verdict: Verdict, asked: str) -> bool:
+    """Whether this verdict is that of a run that asks so much."""
+    levels = list(ASKED)
+    return bool(verdict.by) or verdict.said not in [ASKED[one] for one in levels[: levels.index(asked)]]
 
 
 def note(path: Path, verdict: Verdict) -> None:

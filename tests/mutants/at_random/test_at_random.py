@@ -113,6 +113,15 @@ def test_score_and_survivors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "| **all** | 2 | 0 | 1 | 1 | 100.0% |" in record.report(5, [noticed, missed])
 
 
+def test_what_was_asked_less_is_asked_again() -> None:
+    """A defect that no unit test noticed may be noticed by a story."""
+    defect = drawn(5, 1, "coordinator/transactions/fencing.py")[0]
+    missed = {asked: tried(defect, Reach([], [], []), asked=asked) for asked in ("tests", "quick")}
+    assert record.goes_for(missed["quick"], "tests") and not record.goes_for(missed["tests"], "quick")
+    assert not record.goes_for(missed["quick"], "all")
+    assert all(record.goes_for(record.Verdict.of(defect, "test", "said", 1.0), asked) for asked in record.ASKED)
+
+
 def test_interval() -> None:
     low, high = record.interval(570, 600)
     assert (round(low, 3), round(high, 3)) == (0.93, 0.965)

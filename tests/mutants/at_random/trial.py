@@ -17,21 +17,22 @@ from types import CodeType, FunctionType
 from tests.mutants.asking import ask
 from tests.mutants.at_random.draw import code_with, inner_codes
 from tests.mutants.at_random.reach import HERE, Reach
-from tests.mutants.at_random.record import AT_IMPORT, UNFINISHED, Verdict, why_equivalent
+from tests.mutants.at_random.record import ASKED, AT_IMPORT, Verdict, why_equivalent
 from tests.mutants.at_random.source import PROJECT, Defect, text_of
 from tests.mutants.catchers import UNNOTICED
 from tests.mutants.mutant import Mutant, function_at
 
-AT_ONCE = 60
+AT_ONCE = 150
 """Tests that run in one pytest process: those that reach the fewest lines."""
 MORE_SEEDS = 1000
 PATIENCE, MORE_PATIENCE = 180.0, 1200.0
 """Seconds. A defect that makes one of them go round for ever is noticed, too."""
 
 
-def tried(defect: Defect, reach: Reach, *, quick: bool = False) -> Verdict:
-    """What noticed it, or that nothing did. The thousand seeds take as long as fifty defects that are noticed: they are
-    spared what is known to be equivalent, and all where it has to be `quick`."""
+def tried(defect: Defect, reach: Reach, *, asked: str = "all") -> Verdict:
+    """What noticed it, or that nothing did. `asked`: `tests` (unit tests), `quick` (all but the thousand seeds), `all`.
+    The thousand seeds take as long as fifty defects that are noticed: they are spared what is known to be
+    equivalent."""
     if reach.at_import:
         return Verdict.of(defect, "", AT_IMPORT, 0.0)
     began = time.monotonic()
@@ -46,10 +47,12 @@ def tried(defect: Defect, reach: Reach, *, quick: bool = False) -> Verdict:
         ("test", lambda: _asked(others, mutant, MORE_PATIENCE)),
     )
     for kind, ask_them in kinds:
+        if asked == "tests" and kind not in ("test", "types"):
+            continue
         if said := ask_them():
             return Verdict.of(defect, kind, said, time.monotonic() - began)
-    unnoticed = Verdict.of(defect, "", UNFINISHED if quick else "", time.monotonic() - began)
-    if quick or why_equivalent(unnoticed):
+    unnoticed = Verdict.of(defect, "", ASKED[asked], time.monotonic() - began)
+    if asked != "all" or why_equivalent(unnoticed):
         return unnoticed
     said = _asked([f"simulation {MORE_SEEDS}"], mutant, MORE_PATIENCE)
     return Verdict.of(defect, "seed" if said else "", said, time.monotonic() - began)
@@ -95,6 +98,8 @@ def given(place: str, code: CodeType) -> Iterator[None]:
     function = function_at(place)
     right = function.__code__
     made = _changed_inside(right, code)
+    if made:
+        gc.unfreeze()  # what is frozen is not searched
     live = [one for one in gc.get_referrers(*made) if isinstance(one, FunctionType)] if made else []
     with contextlib.ExitStack() as stack:
         for one, its in [(function, code), *((one, made[one.__code__]) for one in live)]:
