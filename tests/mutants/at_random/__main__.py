@@ -32,9 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=max(1, os.cpu_count() or 2))
     parser.add_argument("--goal", type=float, default=0.95)
     parser.add_argument("--quick", action="store_true", help="without the thousand seeds; the page stays as it is")
-    parser.add_argument("--tests", action="store_true", help="unit tests alone; the page stays as it is")
+    parser.add_argument("--few", action="store_true", help="without all that is broad; the page stays as it is")
     options = parser.parse_args(arguments)
-    asked = "tests" if options.tests else "quick" if options.quick else "all"
+    asked = "few" if options.few else "quick" if options.quick else "all"
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     try:
         reach = measured()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.mutants.at_random.source import ROOMS, Defect
 
-ASKED = {"tests": "unit tests alone were asked", "quick": "the thousand seeds were not asked", "all": ""}
+ASKED = {"few": "few were asked", "quick": "the thousand seeds were not asked", "all": ""}
 """How much is asked, the least first, and what is said of a defect that was not noticed by that."""
 AT_IMPORT = "runs at import only"
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
@@ -90,9 +90,9 @@ def report(seed: int, verdicts: Sequence[Verdict]) -> str:
         "## Defects that nobody chose",
         "",
         f"`make mutants-at-random N={len(verdicts)} SEED={seed}`: automatic changes of the code, each kind with the",
-        "same share, drawn by the seed. Asked in this order: the most special unit tests, the scenarios and the seeds",
-        "below 150 that reach the line, the type checker, the other unit tests, a thousand seeds. What is shown to be",
-        "equivalent does not count, nor what runs at import only: a defect is planted after that.",
+        "same share, drawn by the seed. Asked in this order: the most special unit tests, the type checker, the",
+        "scenarios and the seeds below 150 that reach the line, the other unit tests, a thousand seeds. What is shown",
+        "to be equivalent does not count, nor what runs at import only: a defect is planted after that.",
         "",
         "| | drawn | at import only | equivalent | noticed | score | of the true score, 95 % lie in |",
         "|---|---|---|---|---|---|---|",

@@ -120,7 +120,7 @@ def text_of(defect: Defect) -> str:
     return changed.code
 
 
-@functools.lru_cache(maxsize=4)
+@functools.cache
 def _changes(room: str, path: str) -> tuple[cst.Module, list[_Change]]:
     wrapper = MetadataWrapper(cst.parse_module((PROJECT / path).read_text()))
     finder = _Finder(room, path, wrapper.module)

@@ -114,10 +114,10 @@ def test_score_and_survivors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_was_asked_less_is_asked_again() -> None:
-    """A defect that no unit test noticed may be noticed by a story."""
+    """A defect that few do not notice may be noticed by many."""
     defect = drawn(5, 1, "coordinator/transactions/fencing.py")[0]
-    missed = {asked: tried(defect, Reach([], [], []), asked=asked) for asked in ("tests", "quick")}
-    assert record.goes_for(missed["quick"], "tests") and not record.goes_for(missed["tests"], "quick")
+    missed = {asked: tried(defect, Reach([], [], []), asked=asked) for asked in ("few", "quick")}
+    assert record.goes_for(missed["quick"], "few") and not record.goes_for(missed["few"], "quick")
     assert not record.goes_for(missed["quick"], "all")
     assert all(record.goes_for(record.Verdict.of(defect, "test", "said", 1.0), asked) for asked in record.ASKED)
 

@@ -1,6 +1,6 @@
 """One defect against the tests that may notice it, the quickest first.
 
-The most special unit tests, the scenarios and seeds that reach its line, the type checker, the other unit tests that
+The most special unit tests, the type checker, the scenarios and seeds that reach its line, the other unit tests that
 reach it, then a thousand seeds.
 """
 
@@ -22,17 +22,19 @@ from tests.mutants.at_random.source import PROJECT, Defect, text_of
 from tests.mutants.catchers import UNNOTICED
 from tests.mutants.mutant import Mutant, function_at
 
-AT_ONCE = 150
-"""Tests that run in one pytest process: those that reach the fewest lines."""
+AT_ONCE = 100
+"""Tests that are asked first: those that reach the fewest lines."""
+FEW_SCENARIOS, FEW_SEEDS = 60, 20
 MORE_SEEDS = 1000
 PATIENCE, MORE_PATIENCE = 180.0, 1200.0
 """Seconds. A defect that makes one of them go round for ever is noticed, too."""
 
 
 def tried(defect: Defect, reach: Reach, *, asked: str = "all") -> Verdict:
-    """What noticed it, or that nothing did. `asked`: `tests` (unit tests), `quick` (all but the thousand seeds), `all`.
-    The thousand seeds take as long as fifty defects that are noticed: they are spared what is known to be
-    equivalent."""
+    """What noticed it, or that nothing did. `asked`: `few` (neither broad tests nor all stories), `quick` (all but the
+    thousand seeds), `all`. The thousand seeds take as long as fifty defects that are noticed: they are spared what is
+    known to be equivalent."""
+    few = asked == "few"
     if reach.at_import:
         return Verdict.of(defect, "", AT_IMPORT, 0.0)
     began = time.monotonic()
@@ -41,14 +43,12 @@ def tried(defect: Defect, reach: Reach, *, asked: str = "all") -> Verdict:
     tests, others = ([" ".join(some)] if some else [] for some in (reach.tests[:AT_ONCE], reach.tests[AT_ONCE:]))
     kinds: tuple[tuple[str, Callable[[], str]], ...] = (
         ("test", lambda: _asked(tests, mutant, PATIENCE)),
-        ("scenario", lambda: _asked(reach.scenarios, mutant, PATIENCE)),
-        ("seed", lambda: _asked(reach.seeds, mutant, PATIENCE)),
         ("types", lambda: _types(defect)),
+        ("scenario", lambda: _asked(reach.scenarios[: FEW_SCENARIOS if few else None], mutant, PATIENCE)),
+        ("seed", lambda: _asked(reach.seeds[: FEW_SEEDS if few else None], mutant, PATIENCE)),
         ("test", lambda: _asked(others, mutant, MORE_PATIENCE)),
     )
-    for kind, ask_them in kinds:
-        if asked == "tests" and kind not in ("test", "types"):
-            continue
+    for kind, ask_them in kinds[:-1] if few else kinds:
         if said := ask_them():
             return Verdict.of(defect, kind, said, time.monotonic() - began)
     unnoticed = Verdict.of(defect, "", ASKED[asked], time.monotonic() - began)
