@@ -79,7 +79,7 @@ def _statement_gone(node: cst.SimpleStatementLine) -> Iterator[cst.CSTNode]:
 def _argument_gone(node: cst.Call) -> Iterator[cst.CSTNode]:
     """An argument by keyword is left out: where it has a default, that is taken."""
     for at, argument in enumerate(node.args):
-        if argument.keyword is not None:
+        if argument.keyword is not None and not is_same_length(node, argument):
             rest = [*node.args[:at], *node.args[at + 1 :]]
             if at == len(node.args) - 1 and rest:
                 rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
@@ -107,17 +107,25 @@ def _statements_swapped(node: cst.IndentedBlock) -> Iterator[cst.CSTNode]:
 
 
 def _is_any_order(one: cst.BaseSmallStatement, other: cst.BaseSmallStatement) -> bool:
-    """Two assignments that call nothing and share no name but the owner of what is assigned; or a turn for others."""
+    """A turn for others; or two assignments to attributes where neither reads what the other writes, and where calls
+    have nothing in common that they could change."""
     if any(m.matches(line, _GIVES_WAY) for line in (one, other)):
         return True
-    assigns = m.Assign(targets=[m.AssignTarget(target=m.Attribute(value=m.Name()))])
-    if not all(m.matches(line, assigns) and not m.findall(line, m.Call()) for line in (one, other)):
+    if not all(m.matches(line, _ASSIGNS) for line in (one, other)):
         return False
-    written = [cast(cst.Attribute, cast(cst.Assign, line).targets[0].target) for line in (one, other)]
+    assignments = [cast(cst.Assign, line) for line in (one, other)]
+    written = [cast(cst.Attribute, assignment.targets[0].target) for assignment in assignments]
+    values = [assignment.value for assignment in assignments]
+    if written[0].attr.value == written[1].attr.value:
+        return False
+    if any(m.findall(value, m.Call() | m.Await()) for value in values):
+        names = [{cast(cst.Name, name).value for name in m.findall(value, m.Name())} for value in values]
+        owners = {cast(cst.Name, target.value).value for target in written}
+        return not (names[0] & names[1]) and not (owners & (names[0] | names[1]))
     return not any(
-        m.findall(cast(cst.Assign, line).value, m.Attribute(attr=m.Name(target.attr.value)))
-        for line, target in zip((one, other), reversed(written), strict=True)
-    ) and (written[0].attr.value != written[1].attr.value)
+        m.findall(value, m.Attribute(attr=m.Name(target.attr.value)))
+        for value, target in zip(values, reversed(written), strict=True)
+    )
 
 
 def _does_something(statement: cst.BaseSmallStatement) -> bool:
@@ -134,11 +142,17 @@ def is_about_logging(call: cst.Call) -> bool:
     return m.matches(call.func, m.Attribute(value=m.Name("_log") | m.Name("log") | m.Attribute(attr=m.Name("_log"))))
 
 
+def is_same_length(call: cst.Call, argument: cst.Arg) -> bool:
+    """`zip(…, strict=True)` is an assertion, and `strict=False` says that there is none."""
+    return m.matches(call.func, m.Name("zip")) and m.matches(argument, m.Arg(keyword=m.Name("strict")))
+
+
 def _is_pass(body: cst.BaseSuite) -> bool:
     return m.matches(body, m.IndentedBlock([m.SimpleStatementLine([m.Pass()])]))
 
 
 _PASS = cst.SimpleStatementLine([cst.Pass()])
+_ASSIGNS = m.Assign(targets=[m.AssignTarget(target=m.Attribute(value=m.Name()))])
 _GIVES_WAY = m.Expr(m.Await(m.Call(m.Attribute(attr=m.Name("give_way") | m.Name("wait_for_turn")))))
 
 KINDS: dict[str, Sequence[tuple[type[cst.CSTNode], Operator]]] = {

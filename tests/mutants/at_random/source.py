@@ -9,7 +9,7 @@ import libcst as cst
 import libcst.matchers as m
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from tests.mutants.at_random.operators import changes, is_about_logging
+from tests.mutants.at_random.operators import changes, is_about_logging, is_same_length
 
 PROJECT = Path(__file__).resolve().parents[3]
 ROOMS: dict[str, Sequence[str]] = {
@@ -140,6 +140,7 @@ class _Finder(cst.CSTVisitor):
         self._names: list[str] = []
         self._functions: list[tuple[str, int]] = []
         """The outermost one, and those inside it."""
+        self._assertions: set[cst.CSTNode] = set()
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self._names.append(node.name.value)
@@ -163,10 +164,11 @@ class _Finder(cst.CSTVisitor):
         return False
 
     def visit_Call(self, node: cst.Call) -> bool:
+        self._assertions.update(argument.value for argument in node.args if is_same_length(node, argument))
         return not is_about_logging(node)
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        if self._functions and not m.matches(node, m.Assert() | m.Annotation()):
+        if self._functions and node not in self._assertions and not m.matches(node, m.Assert() | m.Annotation()):
             name, first_line = self._functions[0]
             for kind, new in changes(node):
                 line, number = self._line(node), len(self.found)

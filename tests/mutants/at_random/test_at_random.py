@@ -92,7 +92,9 @@ def test_what_runs_at_import_only_does_not_count(tmp_path: Path) -> None:
         (["self.a = b", "self.c = self.a"], True),
         (["self.a = self.c", "self.c = b"], True),
         (["self.a = 1", "self.a = 2"], True),
-        (["self.a = b", "self.c = made()"], True),
+        (["self.a = b", "self.c = made()"], False),
+        (["self.a = made(b)", "self.c = made_of(b)"], True),
+        (["self.a = b", "self.c = self.made()"], True),
         (["self.a()", "self.b()"], True),
         (["self.a()", "await time_slice.give_way()"], False),
     ],
@@ -101,6 +103,15 @@ def test_statements_whose_order_nobody_can_see_are_left_as_they_are(lines: list[
     function = cst.parse_statement("async def f():\n    " + "\n    ".join(lines) + "\n")
     assert isinstance(function, cst.FunctionDef)
     assert ("order" in dict(changes(function.body))) is swapped
+
+
+def test_assertions_stay_as_they_are() -> None:
+    """What they would notice is wrong already."""
+    found = source.defects("partition state", "storage/producers/aborted.py")
+    assert not [one for one in found if "strict=" in one.before and "strict=" not in one.after]
+    lines = (source.PROJECT / "storage/producers/aborted.py").read_text().splitlines()
+    strict = [number for number, line in enumerate(lines, 1) if "strict=" in line]
+    assert strict and not [one for one in found if one.kind == "truth" and one.line in strict]
 
 
 def test_score_and_survivors(monkeypatch: pytest.MonkeyPatch) -> None:
