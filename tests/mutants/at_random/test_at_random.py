@@ -54,6 +54,15 @@ def test_a_defect_is_noticed_only_by_tests_that_reach_it() -> None:
     assert ask([unit], None)[0] == 0, "the process of the tests itself has no defect"
 
 
+@pytest.mark.parametrize("path", ["storage/producers/producer_state.py", "broker/disk/group_commit.py"])
+def test_a_defect_stands_where_the_change_is(path: str) -> None:
+    """Which tests reach a docstring, or the word `finally`, is known of none."""
+    lines = (source.PROJECT / path).read_text().splitlines()
+    for defect in source.defects("partition state", path):
+        if defect.kind in ("order", "exception"):
+            assert not lines[defect.line - 1].strip().startswith(('"""', "finally"))
+
+
 def in_each_topic(before: str) -> source.Defect:
     """In what makes guards, when the handlers are imported."""
     found = source.defects("the door", "broker/api/permissions/need.py")
