@@ -3,16 +3,22 @@
 import asyncio
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
+from broker.coordination.groups import SCARCE_LOOK_MS, SoonRounds
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.groups.held import Held, text_bytes
 from coordinator.machine import Outcome
+from coordinator.runtime import NotReady
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroupsRequest
 from tests.harness.group_settings import FixedGroupSettings
+from tests.harness.memory_shard_log import VirtualTime
 from tests.unit.groups.story import SESSION_MS, Story, joined, synced
 from tests.unit.groups.wire import Broker, commit, join, run_story
 
@@ -182,6 +188,42 @@ def test_empty_groups_are_searched_at_once_when_memory_is_scarce(tmp_path: Path)
             await broker.ask(join(group=f"more-{LONG}", session_ms=1), 9)
 
     run_story(story, tmp_path, {"tallystick.groups.max.bytes": str(1 << 20), "group.min.session.timeout.ms": "1"})
+
+
+class ScarceShards:
+    """Shards of which one is loading: what they are asked, and when they are to be looked at."""
+
+    def __init__(self, time: VirtualTime) -> None:
+        self.timer = self.clock = time
+        self.asked: list[str] = []
+
+    def all(self) -> list[Any]:
+        return [Mock(submit=partial(self._submit, name)) for name in ("loading", "ready")]
+
+    def _submit(self, name: str, operation: Callable[[Any, int], Any]) -> None:
+        self.asked.append(name)
+        if name == "loading":
+            raise NotReady(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        machine = Mock()
+        operation(machine, 7)
+        machine.look_for_unused.assert_called_once_with(7)
+
+
+def test_scarce_rooms_are_searched_once_in_a_while() -> None:
+    """However often room is missed meanwhile, and whichever shards can be searched."""
+    time = VirtualTime()
+    shards = ScarceShards(time)
+    rounds = SoonRounds(cast(Any, shards))
+    for _ in range(2):
+        shards.asked.clear()
+        rounds.begin()
+        time.advance(SCARCE_LOOK_MS - 1)
+        rounds.begin()
+        assert not shards.asked
+        time.advance(1)
+        assert shards.asked == ["loading", "ready"]
+        time.advance(10 * SCARCE_LOOK_MS)
+        assert shards.asked == ["loading", "ready"]
 
 
 def test_a_look_for_what_nobody_needs_changes_nothing_by_itself() -> None:

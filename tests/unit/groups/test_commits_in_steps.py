@@ -145,6 +145,28 @@ def test_a_commit_between_two_questions_is_seen_by_the_second(tmp_path: Path, mo
     run_story(story, tmp_path)
 
 
+def test_the_coordinator_is_asked_once_for_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And once where there is nothing to ask for: it may have an error for the group."""
+
+    async def story(broker: Broker) -> None:
+        await begin(broker)
+        ask = broker.node.groups.ask
+        asked: list[str] = []
+
+        def counted(group_id: str, operation: Any) -> Any:
+            asked.append(group_id)
+            return ask(group_id, operation)
+
+        monkeypatch.setattr(broker.node.groups, "ask", counted)
+        assert await fetched(broker) == [(-1, 0)] * len(TOPICS)
+        assert asked == [GROUP] * len(TOPICS)
+        asked.clear()
+        nothing = await broker.ask(OffsetFetchRequest(group_id=GROUP, topics=[]), 7)
+        assert (nothing.error_code, nothing.topics, asked) == (0, [], [GROUP])
+
+    run_story(story, tmp_path)
+
+
 @pytest.mark.parametrize("version", [7, 9, 10])
 def test_all_offsets_are_the_same_in_steps(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all topics, as they are now: those of an earlier topic are not among them."""

@@ -54,3 +54,18 @@ def test_offsets_that_are_not_reached_have_an_error_each(refused: CoordinatorErr
 def test_a_group_is_deleted_without_a_pause() -> None:
     shards = cast(Any, OneAtATime(None, None, ErrorCode.NONE))
     assert without_time_passing(delete_group(shards, "g")) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("answers", "error"),
+    [
+        ([ErrorCode.GROUP_ID_NOT_FOUND], ErrorCode.GROUP_ID_NOT_FOUND),
+        ([None, ErrorCode.GROUP_ID_NOT_FOUND], ErrorCode.NONE),
+        ([None, ErrorCode.NON_EMPTY_GROUP], ErrorCode.NON_EMPTY_GROUP),
+        ([None, CoordinatorError(ErrorCode.NOT_COORDINATOR)], ErrorCode.NOT_COORDINATOR),
+    ],
+    ids=["never was", "expired meanwhile", "joined meanwhile", "its shard is gone"],
+)
+def test_a_group_that_is_not_there_any_more_was_deleted(answers: list[Any], error: ErrorCode) -> None:
+    shards = cast(Any, OneAtATime(*answers))
+    assert without_time_passing(delete_group(shards, "g")) is error

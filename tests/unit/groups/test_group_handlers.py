@@ -66,9 +66,25 @@ def test_unknown_kinds_of_keys_are_refused_as_in_kafka(tmp_path: Path) -> None:
 
 def test_without_a_coordinator_clients_are_sent_to_look_for_one(tmp_path: Path) -> None:
     async def story(broker: Broker) -> None:
-        assert (await broker.ask(join(), 9)).error_code == ErrorCode.NOT_COORDINATOR
+        await broker.topic("t")
+        no_coordinator = ErrorCode.NOT_COORDINATOR
+        joined = await broker.ask(join("m"), 9)
+        assert (joined.error_code, joined.member_id) == (no_coordinator, "m")
+        assert (await broker.ask(sync("m", 1), 5)).error_code == no_coordinator
         beat = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
-        assert (await broker.ask(beat, 4)).error_code == ErrorCode.NOT_COORDINATOR
+        assert (await broker.ask(beat, 4)).error_code == no_coordinator
+        for left in (
+            await broker.ask(LeaveGroupRequest(group_id=GROUP, member_id="m"), 2),
+            await broker.ask(LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id="m")]), 5),
+        ):
+            assert (left.error_code, left.members) == (no_coordinator, [])
+        (described,) = (await broker.ask(DescribeGroupsRequest(groups=[GROUP]), 6)).groups
+        assert (described.error_code, described.group_id, described.group_state) == (no_coordinator, GROUP, "")
+        (deleted,) = (await broker.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)).results
+        assert (deleted.group_id, deleted.error_code) == (GROUP, no_coordinator)
+        forgotten = await broker.ask(OffsetDeleteRequest(group_id=GROUP, topics=[]), 0)
+        assert (forgotten.error_code, forgotten.topics) == (no_coordinator, [])
+        assert partition_errors(await broker.ask(commit(1), 8)) == [no_coordinator]
         assert (await broker.ask(ListGroupsRequest(), 5)).groups == []
 
     run_story(story, tmp_path)

@@ -220,6 +220,20 @@ def test_the_first_rebalance_may_wait_for_more_members() -> None:
     assert {joined(ticket).generation_id for ticket in tickets} == {1}
 
 
+def test_the_first_rebalance_waits_once_where_nobody_else_comes() -> None:
+    """Also in a group that waited longer when it was new."""
+    story = Story(FixedGroupSettings(initial_rebalance_delay_ms=3_000))
+    both = [story.join(story.new_member(), rebalance_ms=10_000) for _ in range(2)]
+    story.time.advance(6_000)
+    story.leave(*(joined(ticket).member_id for ticket in both))
+    assert story.state == "Empty"
+    alone = story.join(story.new_member(), rebalance_ms=10_000)
+    story.time.advance(2_999)
+    assert alone.waiting
+    story.time.advance(1)
+    assert joined(alone).generation_id == 3
+
+
 def test_the_first_rebalance_waits_no_longer_than_the_rebalance_timeout() -> None:
     story = Story(FixedGroupSettings(initial_rebalance_delay_ms=3_000))
     first = story.join(story.new_member(), rebalance_ms=10_000)
