@@ -14,6 +14,7 @@ from broker.process.time_slice import TimeSlice
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from protocol.records.record import NewRecord, build_batch
+from storage.log import LogDamaged
 from tests.harness.work_clock import WorkClock
 from tests.unit.cluster.cluster_rig import with_node
 from tests.unit.transactions.node_rig import ask, in_a_node, partitions_of
@@ -91,19 +92,29 @@ def test_a_reader_at_its_epochs_end_is_not_diverging(beyond: int, diverges: bool
     in_a_node(story, tmp_path)
 
 
-def test_a_partition_that_cannot_be_read_harms_no_other(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("error", "names"),
+    [
+        (OSError(5, "Input/output error"), "tallystick.fetch"),
+        (LogDamaged("t-0/0.log", 0, 0, "cut off"), "tallystick.partitions"),
+    ],
+    ids=["disk", "damage"],
+)
+def test_a_partition_that_cannot_be_read_harms_no_other(
+    error: Exception, names: str, tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story(node: Services) -> None:
         broken, sound = partitions_of(node)
         append(broken)
         batch = append(sound)
 
         def read(*_: Any, **__: Any) -> Any:
-            raise OSError(5, "Input/output error")
+            raise error
 
         broken.log.read_slice = read
         got = await fetch(node, wanted(0), wanted(1))
         assert [(data.error_code, size(data)) for data in got] == [(ErrorCode.KAFKA_STORAGE_ERROR, 0), (0, batch)]
-        (line,) = [record for record in caplog.records if record.name == "tallystick.fetch"]
+        (line,) = [record for record in caplog.records if record.name == names]
         assert line.exc_info is None
 
     in_a_node(story, tmp_path)

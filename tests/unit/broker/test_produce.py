@@ -1,12 +1,14 @@
 """Produce through a whole node on a disk that takes its time: when it is answered, and what it refuses as a whole."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
-from broker.api.catalogue import Deferred
+from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred
 from broker.api.context import ConnectionInfo, RequestContext
+from broker.api.handlers.produce import AT_ONCE
 from broker.node import Node
 from broker.partitions.errors import PartitionError
 from broker.partitions.opening import LARGE_AT_ONCE
@@ -78,6 +80,10 @@ def produce(
     return node.catalogue[PRODUCE].handler(node.services, context, request)
 
 
+async def finished(answer: Any) -> Any:
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
 def errors_of(answer: Any) -> list[int]:
     return [responses.error_code for topic in answer.responses for responses in topic.partition_responses]
 
@@ -99,6 +105,25 @@ def test_acks_all_waits_for_durability_and_acks_1_does_not() -> None:
         assert partition.high_watermark == 2
 
     life(SimulatedFiles(), story)
+
+
+@pytest.mark.parametrize("count", [3, AT_ONCE + 1])
+def test_acks_0_is_never_answered_and_a_failure_closes_the_connection(count: int) -> None:
+    """Wherever it is in the request, and however many partitions that has."""
+
+    async def story(node: Node) -> None:
+        partition = await opened(node)
+        good = [batch() for _ in range(count)]
+        assert await finished(produce(node, *good, acks=0)) is NO_ANSWER
+        for at in (0, count // 2, count - 1):
+            with pytest.raises(CloseConnection, match="INVALID_RECORD"):
+                await finished(produce(node, *good[:at], memoryview(bytes(10)), *good[at + 1 :], acks=0))
+        for refused in (2, -2):
+            answer = await finished(produce(node, *good, acks=refused))
+            assert errors_of(answer) == [ErrorCode.INVALID_REQUIRED_ACKS] * count
+        assert partition.end_offset == 3, "one in the first, two beside failures"
+
+    life(SimulatedFiles(), story, num_partitions=str(count))
 
 
 def test_page_cache_readers_do_not_wait_for_other_logs_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +218,44 @@ def test_the_transactional_batches_of_a_request_are_of_one_producer() -> None:
         assert errors_of(refused) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
 
     life(SimulatedFiles(), story, num_partitions="2")
+
+
+@pytest.mark.parametrize("damaged_at", [0, 1])
+def test_a_damaged_transactional_batch_is_refused_for_itself(damaged_at: int) -> None:
+    """The gate is asked about the other alone, and has no transaction for it."""
+
+    async def story(node: Node) -> None:
+        await opened(node)
+        whole = batch(1, transactional=True)
+        batches = [whole[:-1] if index == damaged_at else whole for index in range(2)]
+        errors = errors_of(await finished(produce(node, *batches, transactional_id="tx")))
+        assert errors[damaged_at] == ErrorCode.INVALID_RECORD
+        assert errors[1 - damaged_at] == ErrorCode.NOT_ENOUGH_REPLICAS
+
+    life(SimulatedFiles(), story, num_partitions="2")
+
+
+def test_an_append_that_the_disk_fails_is_told_and_ends_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = StorageFailed("no space")
+
+    async def story(node: Node) -> None:
+        broken = await opened(node)
+        append_to = SegmentLog.append
+
+        def fails(log: SegmentLog, *arguments: Any, **fields: Any) -> Any:
+            if log is broken.log:
+                raise failure
+            return append_to(log, *arguments, **fields)
+
+        monkeypatch.setattr(SegmentLog, "append", fails)
+        (responses,) = (await finished(produce(node, batch(), batch(), acks=1))).responses
+        assert [(one.error_code, one.base_offset) for one in responses.partition_responses] == [
+            (ErrorCode.KAFKA_STORAGE_ERROR, -1),
+            (ErrorCode.NONE, 0),
+        ]
+        assert node.failure is failure
+
+    life(SimulatedFiles(), story, stop=False, num_partitions="2")
 
 
 def compressed(value: bytes, count: int = 1, **fields: int) -> memoryview:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from broker.api.waiting import WaitingRoom
+from broker.api.waiting import Movements, WaitingRoom
 
 
 class Source:
@@ -71,6 +71,46 @@ def test_many_moves_in_one_turn_are_looked_at_once() -> None:
         wait.cancel()
 
     run(story())
+
+
+def test_what_moves_while_it_is_looked_at_is_looked_at_again() -> None:
+    async def story() -> None:
+        room, source = WaitingRoom(), Source()
+        asked: list[bool] = []
+
+        def attempt(last: bool) -> str | None:
+            asked.append(last)
+            if len(asked) > 1:
+                return "what there is"
+            source.move()
+            return None
+
+        wait = room.park([source], attempt, 60_000)
+        source.move()
+        await turns()
+        assert asked == [False, False] and wait.done()
+
+    run(story())
+
+
+def test_movements_count_from_the_moment_each_is_watched() -> None:
+    """Nobody is told of one that never was, and nobody misses one from before it waited."""
+    still, moving = Source(), Source()
+    told: list[str] = []
+    with Movements() as movements:
+        movements.add(still)
+        movements.add(moving)
+        movements.watch(lambda: told.append("first"))
+        assert not told
+        moving.move()
+        assert told == ["first"]
+        movements.unwatch(lambda: None)
+        moving.move()
+        assert told == ["first"]
+        movements.watch(lambda: told.append("late"))
+        assert told == ["first", "late"]
+        assert (len(still.watchers), len(moving.watchers)) == (1, 1)
+    assert not still.watchers and not moving.watchers
 
 
 def test_a_wait_times_out_without_polling() -> None:

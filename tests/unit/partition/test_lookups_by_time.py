@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.node import Node
+from broker.partitions.errors import PartitionError
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
     DeleteRecordsPartition,
@@ -19,7 +20,7 @@ from protocol.messages.offsets import (
 from protocol.records import compression
 from protocol.records.batch import seal
 from protocol.records.record import NewRecord, build_batch
-from storage.log import Log, LogClosed, LogConfig
+from storage.log import Log, LogClosed, LogConfig, LogDamaged
 from storage.memory_log import MemoryLog
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
@@ -141,7 +142,22 @@ def test_rubbish_in_one_partition_holds_up_no_other() -> None:
     life(SimulatedFiles(), story, num_partitions="2")
 
 
-def test_a_disk_that_cannot_be_read_is_an_error_of_its_partition_alone(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("raised", "answered", "names"),
+    [
+        (OSError(5, "Input/output error"), ErrorCode.KAFKA_STORAGE_ERROR, ["a partition cannot be read"]),
+        (
+            LogDamaged("t-0/0.log", 0, 0, "cut off"),
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            ["t-0/0.log is damaged at byte 0, offset 0: cut off"],
+        ),
+        (LogClosed("t-0"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []),
+    ],
+    ids=["disk", "damage", "deleted meanwhile"],
+)
+def test_a_partition_that_cannot_be_read_has_its_error_alone(
+    raised: Exception, answered: ErrorCode, names: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
     async def story(node: Node) -> None:
         broken, sound = await opened(node), await opened(node, "sound")
         for partition in (broken, sound):
@@ -149,16 +165,15 @@ def test_a_disk_that_cannot_be_read_is_an_error_of_its_partition_alone(caplog: p
         await node.group_commit.wait_until_idle()
 
         def lookup(*_: Any, **__: Any) -> Any:
-            raise OSError(5, "Input/output error")
+            raise raised
 
         broken.log.offset_for_timestamp = lookup  # type: ignore[method-assign]
         wanted = [ListOffsetsPartition(partition_index=0, timestamp=0)]
         topics = [ListOffsetsTopic(name=name, partitions=wanted) for name in ("t", "sound")]
         answer = await handle(node.services, ListOffsetsRequest(replica_id=-1, topics=topics), 5)
         results = [topic.partitions[0] for topic in answer.topics]
-        assert [(one.error_code, one.offset) for one in results] == [(ErrorCode.KAFKA_STORAGE_ERROR, -1), (0, 0)]
-        (line,) = [one for one in caplog.records if one.msg == "a partition cannot be read"]
-        assert "Input/output error" in str(line.__dict__["fields"]["reason"])
+        assert [(one.error_code, one.offset) for one in results] == [(answered, -1), (0, 0)]
+        assert [one.msg for one in caplog.records if one.levelname == "ERROR"] == names
 
     life(SimulatedFiles(), story)
 
@@ -186,5 +201,35 @@ def test_records_that_are_not_durable_yet_can_be_deleted() -> None:
         disk.let_go()
         response = (await answers[0]).topics[0].partitions[0]
         assert (response.error_code, response.low_watermark) == (ErrorCode.NONE, 1)
+
+    life(SimulatedFiles(), story)
+
+
+def test_records_that_never_become_durable_cannot_be_deleted() -> None:
+    """Nor do they keep others from being deleted."""
+
+    async def story(node: Node) -> None:
+        partition, kept = await opened(node), await opened(node, "kept")
+        await (append(kept, b"a") or asyncio.sleep(0))
+        await node.group_commit.wait_until_idle()
+        disk = HeldSyncs(node)
+        append(partition, b"a")
+        topics = [
+            DeleteRecordsTopic(name=name, partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])
+            for name in ("t", "kept")
+        ]
+        answer = asyncio.ensure_future(handle(node.services, DeleteRecordsRequest(topics=topics, timeout_ms=1000), 2))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not answer.done()
+        partition.fail(PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "t-0 is gone"))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        disk.let_go()
+        results = [topic.partitions[0] for topic in (await answer).topics]
+        assert [(one.error_code, one.low_watermark) for one in results] == [
+            (ErrorCode.OFFSET_OUT_OF_RANGE, -1),
+            (ErrorCode.NONE, 1),
+        ]
 
     life(SimulatedFiles(), story)
