@@ -52,14 +52,8 @@ class Segment(SegmentReading):
         self.damage: dict[int, LogDamaged] = {}
 
     def open_indexes(self) -> None:
-        """Open both index files and rebuild them if one is missing or cannot be right. Raises `LogDamaged` where
-        something else stands in their place, or they cannot be read."""
-        try:
-            self._open_indexes()
-        except OSError as error:
-            raise self.unreadable(error) from error
-
-    def _open_indexes(self) -> None:
+        """Open both index files and rebuild them if one is missing or cannot be right. Raises `OSError`: who has just
+        made the segment, for writing, cannot go on without them."""
         missing = not (self._files.exists(self.path + INDEX) and self._files.exists(self.path + TIME_INDEX))
         limit = self._config.segment_index_bytes
         opened = [self._files.open(self.path + suffix, create=True) for suffix in (INDEX, TIME_INDEX)]
@@ -90,16 +84,23 @@ class Segment(SegmentReading):
     @property
     def offset_index(self) -> SparseIndex:
         if self._offset_index is None:
-            self.open_indexes()
+            self._open_to_read()
         assert self._offset_index is not None
         return self._offset_index
 
     @property
     def time_index(self) -> SparseIndex:
         if self._time_index is None:
-            self.open_indexes()
+            self._open_to_read()
         assert self._time_index is not None
         return self._time_index
+
+    def _open_to_read(self) -> None:
+        """Raises `LogDamaged` where something else stands in the place of an index, or it cannot be read."""
+        try:
+            self.open_indexes()
+        except OSError as error:
+            raise self.unreadable(error) from error
 
     @property
     def largest_timestamp(self) -> tuple[int, int]:

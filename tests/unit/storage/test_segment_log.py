@@ -185,11 +185,16 @@ def test_a_failed_sync_is_final() -> None:
     assert log.durable_offset == 0
 
 
-def test_a_failed_roll_is_final() -> None:
+@pytest.mark.parametrize("name", [".log", ".index", ".timeindex"])
+def test_a_failed_roll_is_final(name: str) -> None:
     files = SimulatedFiles()
     log = open_log(files)
-    files.fault = lambda operation, path: OSError(errno.EMFILE, "no more files") if operation == "open" else None
-    with pytest.raises(StorageFailed):
+
+    def no_more(operation: str, path: str) -> OSError | None:
+        return OSError(errno.EMFILE, "no more files") if operation == "open" and path.endswith(name) else None
+
+    files.fault = no_more
+    with pytest.raises(StorageFailed, match="no more files"):
         for _ in range(20):
             log.append(batch(1), leader_epoch=-1)
     assert log.failed

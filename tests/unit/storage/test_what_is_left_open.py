@@ -38,8 +38,8 @@ def the_epochs(files: SimulatedFiles) -> object:
     return read_epochs(files, "t-0")
 
 
-def a_replacement(files: SimulatedFiles) -> object:
-    return replace_unsynced(files, "small", b"new")
+def a_replacement(files: SimulatedFiles) -> None:
+    replace_unsynced(files, "small", b"new")
 
 
 def a_producer_snapshot(files: SimulatedFiles) -> ProducerState | None:
