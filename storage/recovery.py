@@ -258,11 +258,10 @@ def _check_each(
         found = segment.log.size()
         loaded.end_offset = segment.base_offset
         followed = _Followed(segment.base_offset, recovery.whole_before)
-        forget, last = True, None
+        last = None
         for header in segment.recover(from_offset):
-            if forget:
+            if last is None:
                 epochs.truncate_end(header.base_offset)
-                forget = False
             followed.add(header, segment)
             epochs.assign(header.leader_epoch, header.base_offset)
             loaded.end_offset, last = header.next_offset, header

@@ -132,16 +132,14 @@ class Cleaning:
                 # coordinator's, and an older coordinator could write after it (I28).
                 gone = unneeded and horizon_ms is not None and horizon_ms <= self._now_ms
                 gone = gone and not self._must_stay(header)
-                stamps = unneeded and horizon_ms is None
             else:
-                gone, stamps = self._transactions.data_seen(header), False
+                unneeded = gone = self._transactions.data_seen(header)
             kept = _Kept(b"") if gone else (yield from self._kept(header, batch, horizon_ms))
         except CorruptRecords as error:
             self._work.cannot_read(header, error)
             self._add(header, batch, target)
             return
-        if not header.is_control:
-            stamps = horizon_ms is None and kept.has_tombstone
+        stamps = horizon_ms is None and (unneeded if header.is_control else kept.has_tombstone)
         if not kept.count and not is_last and not self._must_stay(header):
             target.changed = True
             return

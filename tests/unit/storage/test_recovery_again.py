@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from storage.checkpoints import read_offsets
-from storage.epochs import read_epochs
+from storage.epochs import EpochCache, read_epochs
 from storage.log import LogConfig
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
@@ -226,3 +226,33 @@ def test_a_time_index_of_what_never_was_is_made_anew(entry: bytes) -> None:
     log = opened(files, Recovery(recovery_point=12, clean=True))
     time_ms, offset = log.segments[0].largest_timestamp
     assert len(log.segments) > 1 and time_ms >= 0 and 0 <= offset < log.segments[1].base_offset
+
+
+@pytest.mark.parametrize("recovery", [Recovery(), Recovery(same_boot=True)])
+def test_epochs_that_were_cut_off_do_not_stay_between_those_that_are_there(recovery: Recovery) -> None:
+    """The file is that of before a truncation: a power cut has taken the one that followed it."""
+    files = SimulatedFiles()
+    log = opened(files, Recovery())
+    for epoch in (3, 3, 6, 7):
+        log.append(batch(1), leader_epoch=epoch)
+    log.close()
+    files.write_whole(EPOCHS, b"0\n3\n3 0\n5 1\n7 3\n")
+    again = opened(files.kill(), recovery)
+    assert [again.epoch_end(epoch) for epoch in (3, 4, 5, 6, 7)] == [(3, 2), (3, 2), (3, 2), (6, 3), (7, 4)]
+
+
+def test_where_nothing_is_cut_from_the_beginning_epochs_are_not_written_again() -> None:
+    files = filled(12)
+    log = opened(files := files.kill(), Recovery(clean=True, recovery_point=12, log_start_offset=0))
+    written: list[str] = []
+    files.watcher = lambda operation, path: written.append(path)
+    assert log.segment_bases()[0] == 0
+    log.trim(3)
+    assert [path for path in written if "epoch" in path]
+    written.clear()
+    log.trim(3)
+    assert written == []
+    epochs = EpochCache([(3, 5), (4, 9)])
+    assert [epochs.truncate_start(offset) for offset in (0, 4, 5)] == [False] * 3
+    assert epochs.entries == [(3, 5), (4, 9)]
+    assert epochs.truncate_start(6) and epochs.entries == [(3, 6), (4, 9)]
