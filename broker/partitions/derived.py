@@ -151,11 +151,11 @@ class DerivedState:
         self._on_moved()
 
     def trimmed(self, start_offset: int) -> None:
+        """Retention and DeleteRecords forget no producer (KAFKA-7190), only segments that can no longer be read."""
         try:
             self.aborted.trimmed(start_offset)
         except OSError as error:
             raise StorageFailed(f"the aborted-transaction index could not be synced: {error}") from error
-        self.producers.trimmed(start_offset)
         self._on_moved()
 
     # --------------------------------------------------------------------------------------------------------- opening

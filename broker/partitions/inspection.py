@@ -220,9 +220,6 @@ def rewrite(
         out += memoryview(batch)[HEADER_SIZE : header.size]
         seal(out)
         return out, read_header(out)
-    try:
-        body = yield from opened(header, batch, config.log.decompression)
-    except CorruptRecords as error:
-        raise _refused(error) from error
+    body = yield from opened(header, batch, config.log.decompression)  # as `read_batch` did before
     again = yield from sealed(changed, body)
     return again, read_header(again)

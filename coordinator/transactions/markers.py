@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from coordinator.machine import Outcome
 from coordinator.ports import Clock, MarkerWriter, Timer, Turns
-from coordinator.runtime import NotReady, Shard, ShardState
+from coordinator.runtime import Shard, ShardState
 from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.transactions.ledger import Completion
 from coordinator.transactions.states import NO_TOPIC_ID
@@ -127,10 +127,7 @@ class MarkerDriver:
         def complete(machine: TransactionCoordinator, now_ms: int) -> Outcome[ErrorCode]:
             return machine.complete(ticket, now_ms, completion=completion)
 
-        try:
-            self._shard.submit(complete, ticket)
-        except NotReady:
-            return
+        self._shard.submit(complete, ticket)
         if not self._is_current(completion) and not ticket.refused:
             self._completed(completion.transactional_id)
 

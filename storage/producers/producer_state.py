@@ -299,10 +299,6 @@ class ProducerState:
         del waiting[: bisect_left(waiting, (high_watermark,))]
         self._find_first_unstable()
 
-    def trimmed(self, start_offset: int) -> None:
-        """Retention and DeleteRecords forget no producer (KAFKA-7190), only markers that can no longer be read."""
-        self.high_watermark_moved(start_offset)
-
     # -------------------------------------------------------------------------------------------- expiry and restoring
 
     def expire(self, now_ms: int, expiration_ms: int, *, limit: int = 10_000) -> bool:
