@@ -161,10 +161,13 @@ def test_a_bug_in_a_cycle_ends_the_node(where: str) -> None:
         bench = Bench()
         if where == "threads":
             bench.environment.run_blocking = Broken(bench.events, "begin_flush").raising
-        bench.write(Broken(bench.events, where), bench.partition("data"))
+        bench.write(Broken(bench.events, where), bench.partition("data", durable=where != "published at once"))
         await bench.commit.wait_until_idle()
+        for _ in range(5):
+            await asyncio.sleep(0)
         assert [type(error) for error in bench.failures] == [RuntimeError]
         assert bench.commit.failed
+        assert "committed data 1" not in bench.events, "nothing is acknowledged any more"
 
     run(story())
 

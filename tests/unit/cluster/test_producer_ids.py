@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker.coordination.producer_ids import ProducerIdSource
+from protocol.errors import ErrorCode
 from tests.harness.memory_shard_log import MemoryShardLog
 from tests.unit.cluster.cluster_rig import ClusterRig
 
@@ -19,6 +20,17 @@ def test_no_id_is_handed_out_before_its_block_is_durable() -> None:
     assert [source.take(), source.take()] == [None, None]
     rig.log.sync()
     assert [source.take(), source.take()] == [0, 1]
+
+
+def test_a_block_is_asked_for_until_there_is_one() -> None:
+    """While the metadata are read, and where their log refuses it."""
+    rig = ClusterRig()
+    source = source_of(rig)
+    rig.shard.reload()
+    assert source.take() is None
+    assert rig.shard.load_slice(1 << 20)
+    rig.log.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert [source.take() for _ in range(4)] == [None, None, 0, 1]
 
 
 def test_the_next_block_is_requested_before_it_is_needed() -> None:

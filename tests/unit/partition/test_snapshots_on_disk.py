@@ -1,6 +1,7 @@
 """A snapshot of producer state is on the disk when it counts as written (KAFKA-9892)."""
 
 import asyncio
+import contextlib
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,9 @@ from threading import get_ident
 import pytest
 from crc32c import crc32c
 
+from broker.config.topic_config import TopicConfig
+from protocol.errors import ErrorCode
+from storage.log import StorageFailed
 from storage.producers import producer_snapshot
 from storage.producers.producer_snapshot import (
     ENTRIES_PER_PART,
@@ -24,7 +28,7 @@ from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
 from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
-from tests.unit.partition.rig import Rig, idempotent, in_transaction, on_disk
+from tests.unit.partition.rig import NOW_MS, SMALL_SEGMENTS, Rig, idempotent, in_transaction, on_disk
 from tests.unit.partition.test_rounds_of_compaction import housekeeping
 
 
@@ -284,6 +288,90 @@ def test_a_snapshot_under_way_is_the_only_one() -> None:
     assert derived.checkpoint_begins(closing=True) is None
     finish(steps)
     assert derived.checkpoint_begins(closing=True) is not None
+
+
+def test_a_snapshot_is_written_when_it_is_due_and_not_before() -> None:
+    """Of a roll, or at an orderly end; a start, and what was written already, make none due."""
+    rig = on_disk(SimulatedFiles())
+    derived = rig.partition.derived
+    assert derived.checkpoint_begins(closing=True) is None, "nothing is known yet"
+    rig.produce(idempotent(6, 0, 0))
+    assert derived.checkpoint_begins(closing=False) is None
+    log = rolled(rig)
+    write = derived.checkpoint_begins(closing=False)
+    assert write is not None
+    write()
+    derived.checkpoint_ended()
+    rig.produce(idempotent(6, 0, 1))
+    assert derived.checkpoint_begins(closing=False) is None
+    derived.checkpoint_due(log.end_offset)
+    assert derived.checkpoint_begins(closing=False) is not None
+
+
+def test_a_log_that_is_cut_during_a_snapshot_gets_another() -> None:
+    """I24: what was under way tells of records that are gone."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    rig.produce(idempotent(6, 0, 0))
+    rig.flush()
+    rig.produce(idempotent(7, 0, 0))
+    derived = rig.partition.derived
+    assert derived.checkpoint_begins(closing=True) is not None
+    rig.log.truncate(1)
+    assert SnapshotFiles(files, "t-0").offsets() == []
+    assert (sorted(rig.producers), derived.snapshot_offset) == ([6], -1)
+    derived.snapshot()
+    assert SnapshotFiles(files, "t-0").offsets() == [1]
+    rig.produce(idempotent(8, 0, 0))
+    assert derived.checkpoint_begins(closing=True) is not None
+
+
+def test_a_damaged_sidecar_costs_only_what_it_knew() -> None:
+    """The snapshot has the last batch of each producer, as Kafka's."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    for sequence in range(3):
+        rig.produce(idempotent(7, 0, sequence))
+    rig.partition.close()
+    files.write_whole("t-0/00000000000000000003.producers", b"damaged")
+    again = on_disk(files, recovery=Recovery(clean=True, recovery_point=3))
+    assert again.partition.derived.snapshot_offset == 3
+    assert again.produce(idempotent(7, 0, 2)).base_offset == 2
+    assert again.error_of(idempotent(7, 0, 1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("fails", ["", "write_whole"])
+def test_a_partition_that_was_closed_holds_no_file(fails: str) -> None:
+    """Neither of its log nor of what lies beside it, whatever the disk said."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    rig.transact(in_transaction(7, 0, 0))
+    rig.end(7, 0, commit=False, version=0)
+    rig.partition.close()
+    assert not +files.held
+    again = on_disk(files, recovery=Recovery(clean=True, recovery_point=2))
+    assert {path.rpartition(".")[2] for path in +files.held}.isdisjoint(["snapshot", "producers"])
+    again.transact(in_transaction(7, 0, 1))
+    again.end(7, 0, commit=False, version=0)
+    again.log.flush_now()
+    files.fault = lambda operation, path: OSError(5, "broken") if operation == fails else None
+    with pytest.raises(StorageFailed) if fails else contextlib.nullcontext():
+        again.partition.close()
+    assert not {path for path in +files.held if path.endswith((".log", ".timeindex"))}
+
+
+def test_a_trim_that_cannot_be_synced_ends_the_process() -> None:
+    """What is cut off the index of aborted transactions is on the disk first."""
+    files = SimulatedFiles()
+    log = SegmentLog.open(files, "t-0", SMALL_SEGMENTS, now_ms=lambda: NOW_MS, recovery=Recovery())
+    rig = Rig(log=log, config=TopicConfig(log=SMALL_SEGMENTS), durable=False)
+    rig.transact(in_transaction(7, 0, 0))
+    rig.end(7, 0, commit=False, version=0)
+    log.roll()
+    rig.partition.committed_moved()
+    files.fault = lambda operation, path: OSError(5, "broken") if operation == "sync" else None
+    with pytest.raises(StorageFailed, match="aborted-transaction index"):
+        rig.partition.delete_records(rig.partition.high_watermark)
 
 
 def test_a_snapshot_that_could_not_be_written_is_not_written() -> None:

@@ -58,3 +58,14 @@ def test_a_deadline_reset_during_the_handout_of_due_ones() -> None:
     for key in deadlines.due(10):
         deadlines.set(key, 100)
     assert deadlines.next_ms() == 100
+
+
+def test_deadlines_that_are_postponed_keep_their_order() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    for key, at_ms in (("a", 10), ("b", 20), ("c", 25)):
+        deadlines.set(key, at_ms)
+    deadlines.postpone(100, lambda key: key != "c")
+    assert [deadlines.get(key) for key in ("a", "b", "c")] == [110, 120, 25]
+    assert deadlines.next_ms() == 25
+    assert list(deadlines.due(110)) == ["c", "a"]
+    assert deadlines.next_ms() == 120

@@ -42,6 +42,20 @@ def test_only_partitions_of_the_open_transaction_are_written_to(tmp_path: Any) -
     in_a_node(story, tmp_path)
 
 
+def test_what_is_no_batch_is_not_asked_about(tmp_path: Any) -> None:
+    """Nobody is asked, and the batches beside it are admitted."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        nothing, something = partitions_of(node)
+        batches = [ProduceBatch(nothing, memoryview(b"")), ProduceBatch(something, batch(identity))]
+        admissions = await admit_produce(node, "tx", 12, batches)
+        assert [admission.error for admission in admissions] == [ErrorCode.INVALID_RECORD, ErrorCode.NONE]
+        assert [admission.guard is None for admission in admissions] == [True, False]
+
+    in_a_node(story, tmp_path)
+
+
 def test_a_produce_to_many_partitions_gives_way_at_the_gate(tmp_path: Any) -> None:
     """Guards were taken, and partitions put together by topic, in one turn."""
 

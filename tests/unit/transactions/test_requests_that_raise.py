@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker.api.services import Services
 from broker.node import Node
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.machine import Outcome
@@ -15,7 +16,13 @@ from protocol.messages.group_offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
-from protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
 from tests.unit.transactions.node_rig import ask, end, in_a_node, init
 
 
@@ -75,5 +82,35 @@ def test_an_unknown_topic_without_partitions_is_nothing_to_add(tmp_path: Any) ->
         answer = await ask(node, request, 3)
         assert answer.results_by_topic_v3_and_below == []
         assert (await end(node, identity, commit=True, version=3)).error_code == ErrorCode.NONE
+
+    in_a_node(story, tmp_path)
+
+
+def test_a_coordinator_that_is_gone_is_said_to_be(tmp_path: Any) -> None:
+    """Each request about its ids is answered NOT_COORDINATOR. Listed is what the others have."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        names = {"producer_id": identity.producer_id, "producer_epoch": identity.producer_epoch}
+        shard = node.transactions.shard_of("tx")
+        assert shard is not None
+        shard.close()
+        old = AddPartitionsToTxnRequest(
+            **{f"v3_and_below_{name}": value for name, value in (names | {"transactional_id": "tx"}).items()},
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+        )
+        added = await ask(node, old, 3)
+        offsets = AddOffsetsToTxnRequest(transactional_id="tx", **names, group_id="g")
+        described = await ask(node, DescribeTransactionsRequest(transactional_ids=["tx", ""]), 0)
+        assert [
+            (await init(node)).error_code,
+            (await end(node, identity, commit=True)).error_code,
+            added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,
+            (await ask(node, offsets, 3)).error_code,
+            described.transaction_states[0].error_code,
+        ] == [ErrorCode.NOT_COORDINATOR] * 5
+        assert described.transaction_states[1].error_code == ErrorCode.INVALID_REQUEST
+        listed = await ask(node, ListTransactionsRequest(state_filters=[], producer_id_filters=[]), 0)
+        assert (listed.error_code, listed.transaction_states) == (ErrorCode.NONE, [])
 
     in_a_node(story, tmp_path)

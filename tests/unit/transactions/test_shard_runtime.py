@@ -7,7 +7,7 @@ import pytest
 from coordinator.machine import Marker, Outcome, ProducerStamp, Record, ReplayedMarker, ReplayedRecord, Ticket
 from coordinator.runtime import NotReady, Shard, ShardState
 from protocol.errors import ErrorCode
-from tests.harness.memory_shard_log import CollectingTicket, MemoryShardLog, VirtualTime
+from tests.harness.memory_shard_log import CollectingTicket, MemoryShardLog, VirtualAlarm, VirtualTime
 
 END = Marker(producer_id=5, producer_epoch=1, commit=True, coordinator_epoch=3, transaction_version=2)
 
@@ -183,8 +183,12 @@ def test_a_shard_that_loads_or_is_closed_takes_nothing() -> None:
     with pytest.raises(NotReady) as loading:
         ask(shard)
     assert loading.value.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    told: list[int] = []
+    shard.on_durable(lambda: told.append(len(shard.machine.seen)))
     while not shard.load_slice(1):
         pass
+    assert shard.load_slice(1), "it is loaded, and once only"
+    assert (len(shard.machine.seen), told) == (1, [1])
     shard.close()
     with pytest.raises(NotReady) as closed:
         ask(shard)
@@ -328,3 +332,25 @@ def test_a_deadline_that_raises_is_tried_again_later() -> None:
     time.advance(1_001)
     assert len(bugs) == 11, "at its time, then every 100 ms"
     assert shard.state is ShardState.ACTIVE
+
+
+def test_a_deadline_that_moves_away_costs_no_alarm() -> None:
+    """Every heartbeat moves one: an alarm that rings too early looks for the next."""
+    time = VirtualTime()
+    shard = opened(MemoryShardLog(), time)
+    start_ms, rung = time.now_ms(), list[int]()
+    set_at, armed = time.at, list[int]()
+
+    def at(wall_ms: int, callback: Callable[[], None]) -> VirtualAlarm:
+        armed.append(wall_ms - start_ms)
+        return set_at(wall_ms, lambda: (rung.append(time.now_ms() - start_ms), callback()))
+
+    time.at = at  # type: ignore[method-assign]
+    for deadline_ms in (500, 600, 700, 300, 800):
+        shard.machine.deadline_ms = start_ms + deadline_ms
+        ask(shard)
+    assert armed == [500, 300]
+    time.advance(799)
+    assert rung == [300] and armed == [500, 300, 800]
+    time.advance(1)
+    assert rung == [300, 800] and shard.log.end_offset == 1
