@@ -97,7 +97,6 @@ class Membership:
     """Members of this generation that have not sent SyncGroup yet."""
     supporters: dict[str, int] = field(default_factory=dict)
     """Protocol → how many members can speak it."""
-    initial_delay_ms: int = 0
     initial_remaining_ms: int = 0
     """How much longer the first rebalance may be put off while new members keep coming (KIP-134)."""
     member_came: bool = False

@@ -104,7 +104,6 @@ class Rebalance:
         if group.is_initial:
             delay_ms = self._settings.initial_rebalance_delay_ms
             group.member_came = False
-            group.initial_delay_ms = delay_ms
             group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
             self._wait_for_joins(group, now_ms + delay_ms)
         elif group.all_joined:
@@ -127,8 +126,7 @@ class Rebalance:
         if group.is_initial and group.member_came and group.initial_remaining_ms:
             group.member_came = False
             delay_ms = min(self._settings.initial_rebalance_delay_ms, group.initial_remaining_ms)
-            group.initial_remaining_ms = max(group.initial_remaining_ms - group.initial_delay_ms, 0)
-            group.initial_delay_ms = delay_ms
+            group.initial_remaining_ms -= delay_ms
             self._wait_for_joins(group, now_ms + delay_ms)
         else:
             self.complete(group, now_ms, outcome)

@@ -1,5 +1,7 @@
 """From one generation to the next: which members are awaited, for how long, and how many rebalances that makes."""
 
+import pytest
+
 from protocol.errors import ErrorCode
 from tests.harness.group_settings import FixedGroupSettings
 from tests.unit.groups.story import REBALANCE_MS, SESSION_MS, Story, joined, subscription, synced
@@ -125,6 +127,17 @@ def test_an_id_given_back_disturbs_nobody() -> None:
     assert story.state == "Stable"
 
 
+def test_an_id_nobody_comes_for_holds_a_rebalance_up_for_its_session_alone() -> None:
+    story = Story()
+    (leader,) = story.stable()
+    story.new_member()
+    ticket = story.join(leader)
+    story.time.advance(SESSION_MS - 1)
+    assert ticket.waiting
+    story.time.advance(1)
+    assert [member.member_id for member in joined(ticket).members] == [leader]
+
+
 def test_a_session_ends_without_heartbeats() -> None:
     story = Story()
     first, second = story.stable(2)
@@ -177,6 +190,22 @@ def test_a_new_member_whose_client_is_gone_is_given_up() -> None:
     story.time.advance(1)
     assert joined(ghost).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert joined(story.join(leader)).generation_id == 2
+
+
+def test_a_new_member_that_completes_a_generation_has_a_session() -> None:
+    """Five minutes are for one that waits, and cannot heartbeat."""
+    story = Story()
+    (leader,) = story.stable()
+    newcomer = story.new_member()
+    story.leave(leader)
+    leader = story.new_member()
+    first = story.join(leader, protocols=PROTOCOLS)
+    assert story.state == "PreparingRebalance" and first.waiting
+    assert joined(story.join(newcomer, protocols=PROTOCOLS)).generation_id == joined(first).generation_id
+    story.time.advance(SESSION_MS - 1)
+    assert len(story.describe().members) == 2
+    story.time.advance(1)
+    assert story.describe().members == []
 
 
 def test_members_that_never_fetch_their_assignment_are_out() -> None:
@@ -234,14 +263,18 @@ def test_the_first_rebalance_waits_once_where_nobody_else_comes() -> None:
     assert joined(alone).generation_id == 3
 
 
-def test_the_first_rebalance_waits_no_longer_than_the_rebalance_timeout() -> None:
+@pytest.mark.parametrize("timeout_ms", [10_000, 9_000, 7_500, 3_500, 3_000, 2_000])
+def test_the_first_rebalance_waits_no_longer_than_the_rebalance_timeout(timeout_ms: int) -> None:
+    """But as long as it waits for anybody at all."""
     story = Story(FixedGroupSettings(initial_rebalance_delay_ms=3_000))
-    first = story.join(story.new_member(), rebalance_ms=10_000)
-    for _ in range(9):
-        story.time.advance(1_000)
-        story.join(story.new_member(), rebalance_ms=10_000)
-        assert first.waiting
-    story.time.advance(1_000)
+    first = story.join(story.new_member(), rebalance_ms=timeout_ms)
+    ends_ms = story.time.now_ms() + max(timeout_ms, 3_000)
+    while story.time.now_ms() < ends_ms - 500:
+        story.time.advance(500)
+        story.join(story.new_member(), rebalance_ms=timeout_ms)
+    story.time.advance(499)
+    assert first.waiting
+    story.time.advance(1)
     assert joined(first).generation_id == 1
 
 
