@@ -162,6 +162,15 @@ def test_a_static_member_that_came_back_has_a_session() -> None:
     assert story.heartbeat(back, 1, instance="i1") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_static_member_that_came_back_says_anew_how_long_its_session_is() -> None:
+    story, ids = static_group()
+    back = joined(story.join(instance="i1", protocols=PROTOCOLS, session_ms=3 * SESSION_MS)).member_id
+    story.pass_time(3 * SESSION_MS - 1, ids[0])
+    assert back in [member.member_id for member in story.describe().members]
+    story.time.advance(1)
+    assert story.heartbeat(back, 1, instance="i1") == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_an_overlong_member_id_of_an_instance_is_refused() -> None:
     """Kafka's code. It has taken the member in by then, and fails every other request for the group."""
     story = Story()

@@ -1,7 +1,9 @@
 """SyncGroup and Heartbeat: assignments go round, and every wrong identity gets the error for it."""
 
+import pytest
+
 from protocol.errors import ErrorCode
-from tests.unit.groups.story import Story, joined, synced
+from tests.unit.groups.story import SESSION_MS, Story, joined, synced
 
 
 def completing(count: int = 2) -> tuple[Story, list[str]]:
@@ -22,6 +24,27 @@ def test_followers_wait_for_the_leader() -> None:
     story.sync(leader, 1, {leader: b"L", follower: b"F"})
     assert synced(waiting).assignment == b"F"
     assert (synced(waiting).protocol_type, synced(waiting).protocol_name) == ("consumer", "range")
+
+
+@pytest.mark.parametrize("last", ["leader", "follower"])
+def test_when_all_have_synced_nothing_is_waited_for_but_their_sessions(last: str) -> None:
+    story = Story()
+    ids = [story.new_member() for _ in range(2)]
+    for member in ids:
+        story.join(member, rebalance_ms=SESSION_MS // 2)
+    story.tick()
+    assert story.shard.machine.next_deadline_ms() == story.time.now_ms() + SESSION_MS // 2
+    for member in ids if last == "follower" else reversed(ids):
+        story.sync(member, 1, {})
+    assert story.state == "Stable"
+    assert story.shard.machine.next_deadline_ms() == story.time.now_ms() + SESSION_MS
+    story.leave(*ids)
+    assert story.state == "Empty"
+    # What is left is the next look for offsets that have expired.
+    assert (
+        story.shard.machine.next_deadline_ms()
+        == story.time.now_ms() + story.settings.offsets_retention_check_interval_ms
+    )
 
 
 def test_a_follower_that_syncs_late_finds_its_assignment() -> None:
