@@ -204,6 +204,21 @@ def test_snapshots_are_kept_as_long_as_kafka_keeps_them() -> None:
     life(files, old_ones_leave, metadata_max_retention_ms="0")
 
 
+def test_an_old_snapshot_that_cannot_be_deleted_is_named_and_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+    files = SimulatedFiles()
+
+    async def story(node: Node) -> None:
+        await create(node, "a")
+        await snapshot(node)
+        stays = SnapshotFolder(files, FOLDER).path(ids(files)[0])
+        files.fault = lambda operation, path: OSError(5, "broken") if (operation, path) == ("delete", stays) else None
+        await create(node, "b")
+        await snapshot(node)
+        assert len(ids(files)) == 2 and "an old metadata snapshot cannot be deleted" in caplog.text
+
+    life(files, story, metadata_max_retention_ms="0")
+
+
 def test_a_snapshot_is_due_by_bytes_or_time() -> None:
     files = SimulatedFiles()
 

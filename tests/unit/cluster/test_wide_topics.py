@@ -10,7 +10,8 @@ from broker.api.services import Services
 from broker.partitions.partition import Partition
 from coordinator.cluster.topic_rules import MOST_PARTITIONS_PER_REQUEST
 from coordinator.cluster.topics import decide_creation, decide_growth, partition_records, topic_records
-from coordinator.cluster.wide_topics import WideBatch, building
+from coordinator.cluster.wide_topics import WIDE, WideBatch, building
+from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
 from tests.harness.turns import CallsPerTurn, Turns
 from tests.unit.cluster.cluster_rig import ClusterRig, image_of, topic, with_node
@@ -130,5 +131,19 @@ def test_only_one_of_two_creators_of_a_topic_succeeds() -> None:
         assert [results[0].error_code for results in each] in ([0, 0], [37, 0])
         topic_ = node.topics.by_name("t")
         assert topic_ is not None and len(topic_.partitions) == 900
+
+    with_node(story)
+
+
+def test_wide_topics_that_cannot_be_made_are_refused_as_others_are() -> None:
+    async def story(node: Services) -> None:
+        count = WIDE + 1
+        made = [topic("t", count), topic("..", count)]
+        assert [one.error_code for one in await node.topics.create([topic("t", 2)])] == [ErrorCode.NONE]
+        assert {one.error_code for one in await node.topics.create(made[:1])} == {ErrorCode.TOPIC_ALREADY_EXISTS}
+        assert {one.error_code for one in await node.topics.create(made[1:])} == {ErrorCode.INVALID_TOPIC_EXCEPTION}
+        grown = CreatePartitionsTopic(name="no", count=count, assignments=None)
+        (refused,) = await node.topics.grow([grown])
+        assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     with_node(story)

@@ -6,12 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from broker.coordination.coordinators import Shards
+from broker.coordination.coordinators import PartitionShardLog, Shards
 from broker.process.time_slice import SLICE_S, TimeSlice
 from coordinator.loading import READ_BYTES, STEP_RECORDS, Entry, replaying
 from coordinator.machine import Outcome, ProducerStamp, Record, ReplayedRecord
 from protocol.records.record import NewRecord, build_batch
 from protocol.schema import Buffer
+from storage.log import LogDamaged
 from tests.harness.memory_shard_log import MemoryShardLog
 from tests.harness.work_clock import STEP_S, WorkClock
 from tests.unit.partition.rig import NOW_MS, Rig
@@ -206,3 +207,18 @@ def test_a_window_takes_no_more_than_it_may() -> None:
     for value in (b"1", b"2", b"3"):
         log.append([Record(b"a", value * 1000)], stamp=None, now_ms=1)
     assert keys_replayed(log, 1500, compacted=True) == [(b"a", 1), (b"a", 2)]
+
+
+@pytest.mark.parametrize("length", [-1, 0, 10])
+def test_a_batch_of_no_length_is_damage_and_not_the_end_of_the_log(length: int) -> None:
+    """What follows would not be replayed, and a coordinator would answer without it."""
+    rig = Rig()
+    for value in (b"a", b"b"):
+        rig.produce(build_batch([NewRecord(value, b"k", NOW_MS)]))
+    log = PartitionShardLog(rig.partition)
+    [data] = [bytearray(b"".join(log.read(0, 1 << 20)))]
+    second = len(data) // 2
+    data[second + 8 : second + 12] = length.to_bytes(4, "big", signed=True)
+    with pytest.raises(LogDamaged) as caught:
+        log._check(data, 0)
+    assert (caught.value.offset, str(caught.value).startswith("t-0/")) == (1, True)

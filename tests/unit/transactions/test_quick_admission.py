@@ -27,6 +27,7 @@ def test_only_partitions_of_the_open_transaction_are_written_to(tmp_path: Any) -
 
     async def story(node: Services) -> None:
         identity = await init(node)
+        assert await produce_to(node, identity, 1) == ErrorCode.INVALID_TXN_STATE, "nothing is open"
         added = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id="tx",
             v3_and_below_producer_id=identity.producer_id,

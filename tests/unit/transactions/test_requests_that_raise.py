@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker.api.services import Services
+from broker.coordination.transaction_gate import admit_offset_commit
 from broker.node import Node
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.machine import Outcome
@@ -109,6 +110,8 @@ def test_a_coordinator_that_is_gone_is_said_to_be(tmp_path: Any) -> None:
             (await ask(node, offsets, 3)).error_code,
             described.transaction_states[0].error_code,
         ] == [ErrorCode.NOT_COORDINATOR] * 5
+        staged = await admit_offset_commit(node, "tx", identity.producer_id, identity.producer_epoch, "g", 5)
+        assert staged == ErrorCode.NOT_COORDINATOR
         assert described.transaction_states[1].error_code == ErrorCode.INVALID_REQUEST
         listed = await ask(node, ListTransactionsRequest(state_filters=[], producer_id_filters=[]), 0)
         assert (listed.error_code, listed.transaction_states) == (ErrorCode.NONE, [])

@@ -4,7 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.machine import Marker, Outcome, ProducerStamp, Record, ReplayedMarker, ReplayedRecord, Ticket
+from coordinator.machine import (
+    Marker,
+    Outcome,
+    ProducerStamp,
+    Record,
+    ReplayedMarker,
+    ReplayedRecord,
+    Ticket,
+    UnreadableValue,
+)
 from coordinator.runtime import NotReady, Shard, ShardState
 from protocol.errors import ErrorCode
 from tests.harness.memory_shard_log import CollectingTicket, MemoryShardLog, VirtualAlarm, VirtualTime
@@ -354,3 +363,28 @@ def test_a_deadline_that_moves_away_costs_no_alarm() -> None:
     assert rung == [300] and armed == [500, 300, 800]
     time.advance(1)
     assert rung == [300, 800] and shard.log.end_offset == 1
+
+
+def test_what_is_ignored_or_unreadable_is_counted_and_then_told_of() -> None:
+    """Who is told names the first few, by their number."""
+    log = MemoryShardLog()
+    ask(opened(log), "strange", "broken", "strange", "broken", "good")
+
+    class Picky(Counter):
+        def knows(self, key: bytes) -> bool:
+            return key != b"strange"
+
+        def replay(self, entry: ReplayedRecord | ReplayedMarker) -> None:
+            if isinstance(entry, ReplayedRecord) and entry.key == b"broken":
+                raise UnreadableValue("broken")
+            super().replay(entry)
+
+    clock = VirtualTime()
+    shard = Shard(Picky, log, clock, clock, name="picky")
+    told: list[tuple[int, int, int]] = []
+    shard.on_ignored = shard.on_unreadable = lambda offset, _: told.append((offset, shard.ignored, shard.unreadable))
+    assert shard.load_slice(1 << 20)
+    assert told == [(0, 1, 0), (1, 1, 1), (2, 2, 1), (3, 2, 2)]
+    assert len(shard.machine.seen) == 1
+    shard.reload()
+    assert (shard.ignored, shard.unreadable) == (0, 0)

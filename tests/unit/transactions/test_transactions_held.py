@@ -70,6 +70,7 @@ def test_nobody_is_held_for_ever(tmp_path: Any, monkeypatch: pytest.MonkeyPatch)
         after = await end(node, identity, commit=True)
         assert await produce(node, after, version=12) == ErrorCode.CONCURRENT_TRANSACTIONS
         assert not await node.transactions.wait_until_completed("tx", 0.001)
+        assert not node.transactions._held, "who has left is not remembered"
         assert await admit_offset_commit(node, "tx", after.producer_id, after.producer_epoch, "g", 5) == 51
         assert (await init(node)).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
         assert await produce(node, after, version=11, index=1) == ErrorCode.NOT_ENOUGH_REPLICAS

@@ -265,6 +265,8 @@ def test_only_orphans_are_aborted_at_start(tmp_path: Any) -> None:
         )
         assert await reconcile(node) == 1
         assert partition.last_stable_offset == 2
+        assert [one.producer_id for one in partition.derived.aborted.collect(0, 2)] == [stranger.producer_id]
+        assert partition.derived.producers.epoch(stranger.producer_id) == 4, "whoever it was is fenced"
         assert partitions_of(node)[0].last_stable_offset == 0
         assert await reconcile(node) == 0
 
@@ -292,6 +294,10 @@ def test_a_decision_does_not_answer_for_the_next_transaction(
             client_version=client_version,
         )
         assert _is_answered_for(decided, entry, partition) == answers
+        assert not _is_answered_for(decided, entry, partitions_of(node)[1])
+        assert _is_answered_for(owner, entry, partition)
+        for nobody in (replace(owner, producer_epoch=1), replace(owner, state=TransactionState.COMPLETE_ABORT), None):
+            assert not _is_answered_for(nobody, entry, partition)
 
     in_a_node(story, tmp_path)
 
