@@ -64,8 +64,5 @@ def _segments_due(log: "SegmentLog", now_ms: int, high_watermark: int) -> int:
 
 def _newest_ms(segment: Segment) -> int:
     """Records without timestamps are as old as their segment. Raises `LogDamaged`."""
-    try:
-        largest_ms = segment.largest_timestamp[0]
-    except OSError as error:
-        raise segment.unreadable(error) from error
+    largest_ms = segment.largest_timestamp[0]
     return largest_ms if largest_ms >= 0 else segment.created_ms

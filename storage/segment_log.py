@@ -8,6 +8,7 @@ when indexes and epochs are synced too.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import NoReturn
 
 from protocol.records.batch import BatchHeader
@@ -121,10 +122,9 @@ class SegmentLog:
     def _fail(self, error: OSError, segment: Segment | None = None, size_bytes: int = 0) -> NoReturn:
         self.failed = True
         if segment is not None:
-            try:
+            segment.size_bytes = size_bytes
+            with suppress(OSError):  # The tear stays; recovery cuts it off.
                 segment.log.truncate(size_bytes)
-            except OSError:
-                segment.size_bytes = size_bytes  # The tear stays; recovery cuts it off.
         raise StorageFailed(f"{self.folder}: {error}") from error
 
     def _checkpoint(self) -> None:

@@ -61,6 +61,31 @@ def test_a_lookup_passes_over_what_cannot_be_read(log: Log) -> None:
 
 
 @pytest.mark.parametrize("log", logs(), ids=["on disk", "in memory"])
+def test_a_lookup_of_the_newest_counts_what_it_cannot_read(log: Log) -> None:
+    """A batch from whose beginning records were deleted has to be opened; here nothing else is left."""
+    log.append(build_batch([NewRecord(b"v", timestamp_ms=10)]), leader_epoch=1)
+    nonsense = bytearray(build_batch([NewRecord(b"v", timestamp_ms=20)] * 2))
+    struct.pack_into(">h", nonsense, 21, compression.ZSTD)
+    seal(nonsense)
+    log.append(bytes(nonsense), leader_epoch=1)
+    log.trim(2)
+    assert finish(log.max_timestamp()) is None
+    assert log.unreadable.batches == 1
+
+
+def test_the_newest_is_looked_for_again_where_segments_go_meanwhile() -> None:
+    log, _ = logs()
+    assert isinstance(log, SegmentLog)
+    while len(log.segments) < 4:
+        log.append(build_batch([NewRecord(bytes(1_000), timestamp_ms=1_000 - log.end_offset)]), leader_epoch=1)
+    steps = log.max_timestamp(spent=lambda: True)
+    next(steps)
+    log.remove_oldest(2)
+    found = finish(steps)
+    assert found is not None and found.offset == log.start_offset > 0
+
+
+@pytest.mark.parametrize("log", logs(), ids=["on disk", "in memory"])
 def test_what_lookups_pass_over_is_counted_once(log: Log) -> None:
     """And the first of it is named once, however many lookups come by."""
     sentences: list[str] = []

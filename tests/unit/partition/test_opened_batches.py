@@ -23,7 +23,8 @@ from storage.log import Log, LogConfig
 from storage.memory_log import MemoryLog
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
-from storage.steps import finish
+from storage.steps import INLINE_BYTES, finish
+from storage.steps import opened as opened_records
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.broker.test_produce import HeldSyncs, errors_of, produce
 from tests.unit.broker.test_restarts import life, opened
@@ -174,3 +175,34 @@ def test_counting_gives_way_only_when_its_time_is_spent() -> None:
         return len(list(reading))
 
     assert (steps(False), steps(True)) == (0, 1)
+
+
+def test_a_batch_of_too_much_is_refused_without_a_thread_where_little_is_allowed() -> None:
+    bomb = zeros(2 << 10)
+    for limit, steps in ((1 << 10, 0), (INLINE_BYTES, 0), (INLINE_BYTES + 1, 1)):
+        taken = 0
+        with pytest.raises(compression.TooManyBytes):
+            for work in opened_records(read_header(zeros(2 * INLINE_BYTES)), zeros(2 * INLINE_BYTES), only(limit)):
+                taken += 1
+                assert work is not None
+                work()
+        assert taken == steps
+    assert finish(opened_records(read_header(bomb), bomb, only(INLINE_BYTES))) is not None
+
+
+def test_a_refusal_is_gone_with_its_last_user() -> None:
+    """It does not hold itself by the frames that it came through: with it the batch is gone."""
+    bomb = zeros(4 * INLINE_BYTES)
+    gc.disable()
+    try:
+        try:
+            finish(opened_records(read_header(bomb), bomb, only(2 * INLINE_BYTES)))
+        except compression.TooManyBytes as error:
+            kept = weakref.ref(error)
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
+def only(max_bytes: int) -> compression.Bounds:
+    return compression.Bounds(max_bytes=max_bytes, max_ratio=1 << 30)

@@ -26,6 +26,7 @@ from tests.unit.partition.test_compaction import (
     one_pass,
     opened,
 )
+from tests.unit.partition.test_compaction_spares import contents
 
 ONE_SEGMENT = replace(COMPACTED, segment_bytes=1 << 20)
 
@@ -123,6 +124,17 @@ def test_a_segment_from_which_whole_batches_go_is_replaced() -> None:
     assert done.bytes_after < done.bytes_before
     assert [header.base_offset for header, _ in batches(rig)] == [1, 2, 3]
     assert log_of(rig).replacement is None
+
+
+def test_snapshots_stay_where_segments_are_replaced() -> None:
+    """They are of offsets, not of files; those that must not stay are forgotten before."""
+    files = SimulatedFiles()
+    rig = opened(files)
+    in_segments(rig, [of_keys(b"a"), of_keys(b"a"), of_keys(b"b")])
+    snapshot = f"t-0/{0:020d}.snapshot"
+    files.write_whole(snapshot, b"of producers")
+    finish(a_pass(rig))
+    assert contents(files, snapshot) == b"of producers" and not files.exists(f"{snapshot}.deleted")
 
 
 def test_records_without_a_key_go() -> None:

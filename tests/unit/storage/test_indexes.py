@@ -7,9 +7,13 @@ from unittest import mock
 import pytest
 
 from protocol.records.batch import read_header
+from storage.recovery import Recovery
+from storage.segment_log import SegmentLog
 from storage.segments.segment_format import OFFSET_ENTRY
 from storage.segments.sparse_index import BLOCK_ENTRIES, SparseIndex
 from tests.harness.simulated_files import SimulatedFiles
+from tests.unit.storage.batches import batch
+from tests.unit.storage.exact_appends import append_exactly
 from tests.unit.storage.test_damage import CONFIG, again_after, filled, flip, log_again, offsets_by_time, readable
 
 
@@ -70,3 +74,26 @@ def test_an_index_that_has_lost_its_end_is_made_anew() -> None:
         assert len(again.segments[1].offset_index) == 1 < entries
         assert readable(again) == (list(range(40)), [])
     assert len(again.segments[1].offset_index) == entries
+
+
+@pytest.mark.parametrize("zeros", [1, 2, 20])
+def test_a_time_index_that_was_preallocated_is_made_anew(zeros: int) -> None:
+    """As Kafka leaves it behind a kill. Retention would take the segment for one without timestamps."""
+    log = filled()
+    again = again_after(log, lambda content: content.extend(bytes(12 * zeros)), suffix=".timeindex")
+    assert again.segments[1].largest_timestamp == log.segments[1].largest_timestamp
+    assert len(again.segments[1].time_index) == len(log.segments[1].time_index)
+
+
+def test_what_is_sent_ends_behind_its_last_batch_though_a_gap_follows() -> None:
+    """The end is what aborted transactions are looked up to; an entry of the index leads near to it."""
+    config = replace(CONFIG, segment_bytes=1 << 20, index_interval_bytes=1)
+    log = SegmentLog.open(SimulatedFiles(), "t-0", config, now_ms=lambda: 0, recovery=Recovery())
+    for index in range(8):
+        one = bytearray(batch(index))
+        one[0:8] = (10 * index).to_bytes(8, "big")
+        append_exactly(log, one)
+    with mock.patch("storage.segments.segment_reading.LEFT_IN_FILE_BYTES", 1):
+        for count in range(1, 8):
+            sent = log.read_slice(0, count * len(batch(0)), end_offset=log.end_offset, to_send=True)
+            assert sent.next_offset == 10 * (count - 1) + 1

@@ -52,3 +52,9 @@ def test_memory_is_given_up_in_slices() -> None:
     assert log.enforce_retention(10**6, log.end_offset)
     assert not log.enforce_retention(10**6, log.end_offset)
     assert log.start_offset == log.end_offset
+
+
+def test_memory_wants_no_checkpoint() -> None:
+    """Nothing of it is recovered: with page-cache durability nobody flushes it for that."""
+    log = log_of(3)
+    assert log.checkpoint_wanted is False and log.recovery_point == 0

@@ -62,6 +62,7 @@ def test_a_tail_cut_at_any_byte_keeps_every_whole_batch(recovery: Recovery) -> N
         assert again.latest_epoch() == (batches + 1) // 2 - 1
         assert_indexed(again)
         assert again.append(batch(99), leader_epoch=5) == 2 * batches
+        assert len(again.segments) == 1, "nothing of its indexes is full"
 
 
 @pytest.mark.parametrize("recovery", [KILLED, REBOOTED])
@@ -152,6 +153,13 @@ def test_sound_indexes_are_not_made_again(monkeypatch: pytest.MonkeyPatch) -> No
     again = open_log(files.kill(), CLEAN)
     assert_indexed(again)
     assert len(again.segments) > 2 and all(len(one.offset_index) for one in again.segments[:-1])
+    assert not made
+    few = open_log(SimulatedFiles(), REBOOTED)
+    few.append(batch(1), leader_epoch=0)
+    few.close()
+    assert isinstance(few.files, SimulatedFiles)
+    again = open_log(few.files.kill(), CLEAN)
+    assert len(again.active.offset_index) == 0, "none is due so early"
     assert not made
 
 

@@ -252,7 +252,24 @@ def test_where_nothing_is_cut_from_the_beginning_epochs_are_not_written_again() 
     written.clear()
     log.trim(3)
     assert written == []
+    assert EpochCache().assign(-1, 0) is False
     epochs = EpochCache([(3, 5), (4, 9)])
+    assert [epochs.assign(epoch, 12) for epoch in (-1, 3, 4)] == [False] * 3
     assert [epochs.truncate_start(offset) for offset in (0, 4, 5)] == [False] * 3
     assert epochs.entries == [(3, 5), (4, 9)]
     assert epochs.truncate_start(6) and epochs.entries == [(3, 6), (4, 9)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_power_cut_takes_an_epoch_behind_which_the_recovery_point_is(seed: int) -> None:
+    """Recovery reads no header before it: the file is on the disk when it moves."""
+    config = replace(CONFIG, segment_bytes=1 << 20, index_interval_bytes=1)
+    log = SegmentLog.open(files := SimulatedFiles(), "t-0", config, now_ms=lambda: 1_000, recovery=Recovery())
+    for epochs in ((3,), (5, 8, 8, 8)):
+        for epoch in epochs:
+            log.append(batch(1), leader_epoch=epoch)
+        log.flush_now(closing=True)
+    known = Recovery(recovery_point=log.recovery_point)
+    assert known.recovery_point == 5
+    again = SegmentLog.open(files.crash(Random(seed)), "t-0", config, now_ms=lambda: 1_000, recovery=known)
+    assert [again.epoch_end(epoch) for epoch in (3, 5, 7)] == [(3, 1), (5, 2), (5, 2)]

@@ -129,3 +129,27 @@ def test_every_segment_rolls_with_a_share_of_its_own() -> None:
         log.append(batch(timestamp_ms), leader_epoch=0)
     assert log.segment_bases() == expected
     assert len({roll_age_ms(config, "t-0", base) for base in expected}) > 3
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_of_an_append_that_failed_nothing_counts(stays: bool) -> None:
+    """The second of its batches found no room for its entry; where the tear cannot be cut off, it is not looked at."""
+    files = SimulatedFiles()
+    log = open_log(files, LogConfig(index_interval_bytes=1))
+    log.append(batch(1), leader_epoch=0)
+    size_bytes, held = log.size_bytes, len(log.active.offset_index)
+
+    def refused(operation: str, path: str) -> OSError | None:
+        at_fault = operation == "append" and path.endswith(".index")
+        return OSError(errno.EIO, "bad sector") if at_fault or (stays and operation == "truncate") else None
+
+    files.fault = refused
+    with pytest.raises(StorageFailed, match="bad sector"):
+        log.append(batches_of(100), leader_epoch=0)
+    files.fault = None
+    assert (log.size_bytes, log.end_offset) == (size_bytes, 1)
+    assert (log.active.log.size() > size_bytes) is stays
+    assert held < len(log.active.offset_index)
+    assert [bytes(part) for part in log.read(0, 1 << 20, end_offset=1)] == [log.active.log.read(0, size_bytes)]
+    again = open_log(files.kill(), LogConfig(index_interval_bytes=1))
+    assert again.end_offset >= 1
