@@ -45,7 +45,6 @@ class Completion:
     transaction: Transaction
     remaining: dict[tuple[str, bytes, int], None] = field(default_factory=dict)
     """Partitions that still lack their marker; soft, a reload begins with all of them again."""
-    finishing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

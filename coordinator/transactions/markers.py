@@ -119,9 +119,8 @@ class MarkerDriver:
         self._later(retry_ms, lambda: self._write(completion, key, min(2 * retry_ms, LONGEST_RETRY_MS)))
 
     def _finish(self, completion: Completion, retry_ms: int) -> None:
-        if completion.finishing or not self._is_current(completion):
+        if not self._is_current(completion):
             return
-        completion.finishing = True
         ticket = _CompleteTicket(lambda: self._refused(completion, retry_ms))
 
         def complete(machine: TransactionCoordinator, now_ms: int) -> Outcome[ErrorCode]:
@@ -133,7 +132,6 @@ class MarkerDriver:
 
     def _refused(self, completion: Completion, retry_ms: int) -> None:
         """The log did not take COMPLETE. It stays due for as long as the completion is current (KAFKA-5351)."""
-        completion.finishing = False
         self._later(retry_ms, lambda: self._finish(completion, min(2 * retry_ms, LONGEST_RETRY_MS)))
 
     def _later(self, delay_ms: int, work: Callable[[], None]) -> None:

@@ -18,6 +18,7 @@ def test_no_id_is_handed_out_before_its_block_is_durable() -> None:
     rig = ClusterRig(MemoryShardLog(durable=False))
     source = source_of(rig)
     assert [source.take(), source.take()] == [None, None]
+    assert len(rig.log.batches) == 1, "one block is asked for"
     rig.log.sync()
     assert [source.take(), source.take()] == [0, 1]
 

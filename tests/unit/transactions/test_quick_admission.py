@@ -11,6 +11,8 @@ from protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartiti
 from tests.harness.turns import Turns
 from tests.unit.transactions.node_rig import ask, batch, in_a_node, init, partitions_of
 
+NOT_THE_OWNER = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_EPOCH)
+
 
 async def produce_to(node: Services, identity: Any, index: int, sequence: int = 0) -> int:
     data = [PartitionProduceData(index=index, records=batch(identity, sequence))]
@@ -38,6 +40,9 @@ def test_only_partitions_of_the_open_transaction_are_written_to(tmp_path: Any) -
         assert await produce_to(node, identity, 1) == ErrorCode.INVALID_TXN_STATE
         # Where the producer is not known any more, one of the classic protocol goes on where it is.
         assert await produce_to(node, identity, 0, sequence=7) == ErrorCode.NONE
+        for stranger in ((identity.producer_id + 7, 0), (identity.producer_id, 1)):
+            named = type(identity)(producer_id=stranger[0], producer_epoch=stranger[1])
+            assert await produce_to(node, named, 0) in NOT_THE_OWNER
         assert [partition.end_offset for partition in partitions_of(node)] == [1, 0]
 
     in_a_node(story, tmp_path)

@@ -175,6 +175,38 @@ def test_a_complete_that_the_log_refuses_stays_due() -> None:
     assert rig.completed == [ID]
 
 
+def test_a_complete_that_was_refused_for_good_completes_nothing() -> None:
+    """I15: somebody else may own the log. Requests held for the id stay held until COMPLETE is there."""
+    rig = Rig()
+    mine = identity(rig.init())
+    rig.add(mine)
+    rig.leaders.held = True
+    rig.end(mine, commit=True)
+    rig.log.refuse(ErrorCode.NOT_COORDINATOR)
+    rig.leaders.let_go()
+    assert rig.completed == []
+    while not rig.shard.load_slice(1):
+        pass
+    rig.leaders.let_go()
+    assert rig.state().state is S.COMPLETE_COMMIT
+    assert rig.completed == [ID]
+
+
+def test_a_complete_is_not_tried_again_by_a_coordinator_that_was_closed() -> None:
+    """I15: its timer rings, and finds nothing to do."""
+    rig = Rig()
+    mine = identity(rig.init())
+    rig.add(mine)
+    rig.leaders.held = True
+    rig.end(mine, commit=True)
+    rig.log.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
+    rig.leaders.let_go()
+    rig.shard.close()
+    end_offset = rig.log.end_offset
+    rig.time.advance(10_000)
+    assert (rig.log.end_offset, rig.completed) == (end_offset, [])
+
+
 def test_a_crash_after_prepare_finishes_without_the_client() -> None:
     """I14, 2.13: the coordinator that loads the log writes the markers again."""
     rig = Rig(driven=False)
