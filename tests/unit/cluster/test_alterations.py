@@ -122,6 +122,15 @@ def test_broker_settings_that_may_change_and_those_that_may_not() -> None:
     assert rig.machine.image.broker_configs["1"] == {}
 
 
+def test_a_value_that_is_no_value_is_told_before_whom_it_would_keep_out() -> None:
+    rig = ClusterRig(asked_from="10.0.0.1")
+    key, other = "max.connections.per.ip.overrides", "log.retention.ms"
+    keeps_out = alter(rig, BROKER, "1", (key, SET, "10.0.0.1:0"))
+    assert keeps_out[0] == 42 and rig.machine.image.broker_configs == {}
+    both = alter(rig, BROKER, "1", (key, SET, "10.0.0.1:0"), (other, SET, "x"))
+    assert both == alter(rig, BROKER, "1", (other, SET, "x")) != keeps_out
+
+
 @pytest.mark.parametrize("key", ["max.connections", "max.connections.per.ip"])
 @pytest.mark.parametrize("broker", ["1", ""])
 def test_nobody_can_be_locked_out(key: str, broker: str) -> None:

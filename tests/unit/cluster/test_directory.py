@@ -12,6 +12,7 @@ import pytest
 from broker.api.services import Services
 from broker.partitions.errors import AppendError
 from broker.partitions.topic import Partitions, Topic
+from coordinator.cluster.topics import plan_growth
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
@@ -190,6 +191,21 @@ def test_growing_keeps_what_is_there() -> None:
         assert result.error_code == ErrorCode.NONE
         assert node.topics.by_name("t") is made and len(made.partitions.opened()) == 4
         assert made.partitions[0].end_offset == 1 and append(node, "t", 3) == 0
+
+    with_node(story)
+
+
+def test_partitions_that_are_durable_are_known_to_be_closed_until_they_are_opened() -> None:
+    """Requests that name them wait for them, whoever asked for them."""
+
+    async def story(node: Services) -> None:
+        made = await created(node, "t", 1)
+        assert not node.topics.to_open.any_left
+        wanted = plan_growth([CreatePartitionsTopic(name="t", count=3, assignments=None)])
+        await node.cluster.ask(lambda machine, ticket: machine.create_partitions(ticket, wanted, node.topics.rules()))
+        assert len(made.partitions) == 3 and node.topics.to_open.any_left
+        await node.topics.wait_until_open([made])
+        assert len(made.partitions.opened()) == 3 and not node.topics.to_open.any_left
 
     with_node(story)
 

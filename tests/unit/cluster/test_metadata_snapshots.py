@@ -16,7 +16,7 @@ from coordinator.cluster.records import PartitionRecord
 from coordinator.cluster.snapshot import freeze, snapshot_batches, thaw
 from coordinator.machine import Record
 from protocol.codec import decode, read_metadata_frame
-from protocol.messages.topics import DeleteTopicState
+from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
 from protocol.records.batch import headers_in
 from storage.metadata_snapshots import SnapshotFolder, SnapshotId, checked
 from storage.steps import finish, never
@@ -26,6 +26,7 @@ from tests.harness.turns import Turns
 from tests.unit.broker.test_restarts import SimulatedDisk, life
 from tests.unit.cluster.cluster_rig import ClusterRig, image_of, topic, with_node
 from tests.unit.cluster.test_cluster_log import STEPS, do, register
+from tests.unit.cluster.test_wide_topics import built, grow
 
 FOLDER = "__cluster_metadata-0"
 NO_ID = bytes(16)
@@ -106,6 +107,28 @@ def test_what_changes_while_it_is_written_is_not_in_it(
     thaw(rig.machine.image, frozen, taken=True)
     assert image_of(loaded(Beginning(frozen.end_offset, 3, batches)).machine) == before
     assert rig.machine.image.record_bytes == 0 or rig.machine.image.last_offset >= frozen.end_offset
+
+
+def test_a_snapshot_is_of_topics_as_they_were_before_each_kind_of_change() -> None:
+    def one_more(rig: ClusterRig) -> object:
+        return rig.grow(CreatePartitionsTopic(name="t", count=3, assignments=None))
+
+    def many_more(rig: ClusterRig) -> object:
+        return grow(rig, "t", 90, built(rig, "t", 90))
+
+    def other_settings(rig: ClusterRig) -> None:
+        do(rig, ("alter", "t", 7))
+
+    for change in (one_more, many_more, other_settings):
+        rig = ClusterRig()
+        register(rig)
+        rig.create(topic("t", 2, configs={"retention.ms": "5"}))
+        before = image_of(rig.machine)
+        frozen = freeze(rig.machine.image, ())
+        change(rig)
+        assert image_of(rig.machine)["topics"] != before["topics"]
+        batches = list(snapshot_batches(frozen, 3))
+        assert image_of(loaded(Beginning(frozen.end_offset, 3, batches)).machine) == before
 
 
 async def snapshot(node: Node) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import base64
 from collections.abc import Awaitable, Callable
 from struct import pack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -159,6 +160,23 @@ def test_a_failure_is_answered_late_and_closes_the_connection() -> None:
         }
 
     story(tell)
+
+
+def test_a_failure_is_counted_before_its_answer_is_kept_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever watches the counter sees the attack, not what is left of it later."""
+    seen: list[tuple[float, dict[str, int]]] = []
+
+    async def tell(node: Services) -> None:
+        async def keep_back(seconds: float) -> None:
+            seen.append((seconds, dict(node.sasl["OUTSIDE"].failures)))
+
+        monkeypatch.setattr("broker.api.handlers.identity.sasl.asyncio", SimpleNamespace(sleep=keep_back))
+        caller = Caller(node)
+        await caller.handshake()
+        assert (await caller.say(WRONG)).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+    story(tell, **{"connection.failed.authentication.delay.ms": "1500"})
+    assert seen == [(1.5, {"PLAIN, wrong username or password": 1})]
 
 
 def test_who_goes_on_guessing_is_counted() -> None:
@@ -321,6 +339,7 @@ def test_users_of_plain_change_while_the_broker_runs() -> None:
         ({"sasl.enabled.mechanisms": ""}, "would let nobody in"),
         ({"sasl.enabled.mechanisms": "GSSAPI"}, "cannot speak GSSAPI"),
         ({"sasl.enabled.mechanisms": "plain"}, "cannot speak plain"),
+        ({"sasl.enabled.mechanisms": "OAUTHBEARER,GSSAPI"}, "cannot speak GSSAPI"),
         ({"connection.failed.authentication.delay.ms": "600000"}, "before they are answered"),
         ({"listener.name.outside.plain.sasl.jaas.config": f"{PLAIN_MODULE}.Other required;"}, "PLAIN needs its users"),
         ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "jwks.endpoint.url is not set"),
