@@ -97,6 +97,13 @@ def test_numbers_java_refuses_are_refused(text: str) -> None:
             parse("key", kind, text)
 
 
+def test_a_fraction_is_a_number() -> None:
+    assert parse("key", ConfigType.DOUBLE, "0.25") == 0.25
+    with pytest.raises(InvalidConfig) as refused:
+        parse("key", ConfigType.DOUBLE, "a half")
+    assert str(refused.value) == "Invalid value a half for configuration key: Not a number of type DOUBLE"
+
+
 @given(st.lists(st.sampled_from(("compact", "delete", " ", "")), max_size=4))
 def test_lists_are_trimmed_and_shown_as_they_are_stored(words: list[str]) -> None:
     value = TOPIC_KEYS["cleanup.policy"].parse(",".join(words))

@@ -8,12 +8,12 @@ import pytest
 
 from broker.api.catalogue import CloseConnection
 from broker.api.services import Services
-from protocol.acls import Operation, PatternType, Permission, ResourceType
+from protocol.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from protocol.errors import ErrorCode
 from protocol.messages.delegation_tokens import CreateDelegationTokenRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.transactions import (
@@ -319,3 +319,22 @@ def test_decisions_are_in_a_log_of_their_own(caplog: pytest.LogCaptureFixture) -
         ("DEBUG", "allowed", line("DESCRIBE", "TOPIC:t", "Metadata", "an ACL allows it")),
         ("INFO", "denied", line("CLUSTER_ACTION", "CLUSTER:kafka-cluster", "WriteTxnMarkers", "no ACL allows it")),
     ]
+
+
+def test_what_one_may_do_is_told_without_a_line_for_what_one_may_not(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(node: Services) -> None:
+        await make(node, "t")
+        await grant(node, allow(WRITE, TOPIC, "t"), allow(DESCRIBE, CLUSTER, CLUSTER_NAME))
+        caplog.clear()
+        named = [MetadataRequestTopic(name="t")]
+        wanted = MetadataRequest(topics=named, include_topic_authorized_operations=True)
+        (found,) = (await ask(node, wanted, 12, ALICE)).topics
+        assert found.topic_authorized_operations == 1 << WRITE | 1 << DESCRIBE
+        cluster = DescribeClusterRequest(include_cluster_authorized_operations=True)
+        assert (await ask(node, cluster, 1, ALICE)).cluster_authorized_operations == 1 << DESCRIBE
+        idempotent = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
+        assert (await ask(node, idempotent, 4, ALICE)).error_code == 0
+
+    with caplog.at_level(logging.INFO, "tallystick.authorizer"):
+        behind_the_door(story)
+    assert [one.getMessage() for one in caplog.records if one.name == "tallystick.authorizer"] == []

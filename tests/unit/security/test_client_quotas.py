@@ -1,5 +1,9 @@
 """Quotas of users and client ids: what is charged to whom, and what is kept of whom."""
 
+from collections.abc import Coroutine
+from types import coroutine
+from typing import Any
+
 import pytest
 
 from broker.security.quotas import client_quotas
@@ -70,11 +74,90 @@ def test_a_request_that_is_being_worked_on_is_charged_so_far() -> None:
     assert charge.fetched(0) == 1000
 
 
+@coroutine
+def waits(for_what: object) -> Any:
+    """Give the loop to others; what it is given back."""
+    return (yield for_what)
+
+
+def test_each_step_of_a_request_is_charged_and_no_wait() -> None:
+    rig = Rig()
+    rig.quotas.set(USER, {"request_percentage": 1})
+
+    async def work() -> str:
+        rig.work_s += 0.08
+        assert await waits("first") == "answer"
+        rig.work_s += 0.08
+        return "done"
+
+    charge = rig.charge()
+    timed = charge.timed(work())
+    assert timed.send(None) == "first"
+    rig.work_s += 100
+    with pytest.raises(StopIteration) as done:
+        timed.send("answer")
+    assert done.value.value == "done"
+    rig.work_s += 100
+    assert charge._used_s == pytest.approx(0.16)
+    assert charge.answered() == 1000
+
+
+def test_a_timed_request_that_fails_is_charged_for_what_it_did() -> None:
+    rig = Rig()
+    rig.quotas.set(USER, {"request_percentage": 1})
+
+    async def work() -> None:
+        rig.work_s += 0.11
+        raise ValueError
+
+    charge = rig.charge()
+    with pytest.raises(ValueError):
+        charge.timed(work()).send(None)
+    rig.work_s += 100
+    assert charge._used_s == pytest.approx(0.11)
+
+
+def steps_of(heard: list[str]) -> Coroutine[Any, Any, str]:
+    async def work() -> str:
+        try:
+            await waits("here")
+        except KeyError:
+            heard.append("told")
+            await waits("there")
+        else:
+            heard.append("went on")
+        finally:
+            heard.append("ended")
+        return "done"
+
+    return work()
+
+
+def test_what_ends_a_wait_is_for_the_work_that_waits() -> None:
+    heard: list[str] = []
+    timed = Rig().charge().timed(steps_of(heard))
+    assert timed.send(None) == "here"
+    assert timed.throw(KeyError()) == "there" and heard == ["told"]
+    with pytest.raises(StopIteration) as done:
+        timed.send(None)
+    assert done.value.value == "done" and heard == ["told", "ended"]
+
+
+def test_work_that_is_given_up_ends() -> None:
+    heard: list[str] = []
+    work = steps_of(heard)
+    timed = Rig().charge().timed(work)
+    assert timed.send(None) == "here"
+    timed.close()
+    assert heard == ["ended"] and work.cr_frame is None
+
+
 def test_mutations_are_refused_to_those_who_know_the_error() -> None:
     rig = Rig()
     rig.quotas.set(USER, {"controller_mutation_rate": 1})
     strict = rig.charge()
-    assert [strict.may_change(6, strict=True) for _ in range(3)] == [True, True, False]
+    assert strict.may_make(1)
+    assert [strict.may_change(count, strict=True) for count in (5, 6, 6)] == [True, True, False]
     assert strict.answered() == 1000  # 11 were there, 12 are gone: one second
     old = rig.charge()
     assert old.may_change(6, strict=False)

@@ -64,6 +64,8 @@ def test_what_is_kept_follows_from_password_or_salted_password() -> None:
         f"SCRAM-SHA-256=[name=ute,password=hunter2,salt={SALT},saltedpassword={SALTED}]",
         "SCRAM-SHA-256=[name=ute,saltedpassword=hunter2]",
         "SCRAM-SHA-256=[name=ute,salt=x,saltedpassword=hunter2!]",
+        f"SCRAM-SHA-256=[name=ute,salt={SALT}!,saltedpassword={SALTED}]",
+        f"SCRAM-SHA-256=[name=ute,salt={SALT},saltedpassword=!{SALTED}]",
         "SCRAM-SHA-256=[name=ute,password=hunter2,iterations=4095]",
         "SCRAM-SHA-256=[name=ute,password=hunter2,iterations=16385]",
         "SCRAM-SHA-256=[name=ute,password=hunter2,iterations=many]",

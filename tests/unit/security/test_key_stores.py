@@ -3,10 +3,18 @@
 import base64
 from datetime import timedelta
 from hashlib import sha1
+from struct import pack
+from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, pkcs12
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
 from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +54,111 @@ def signed_again(data: bytes) -> bytes:
     """A changed file with the digest that it would have."""
     body = data[:-20]
     return body + sha1(STORE.encode("utf-16-be") + jks.WHITENER + body).digest()
+
+
+def text(value: bytes) -> bytes:
+    return pack(">H", len(value)) + value
+
+
+def der(value: bytes) -> bytes:
+    return pack(">I", len(value)) + value
+
+
+def element(tag: int, contents: bytes) -> bytes:
+    return bytes((tag, 0x82)) + pack(">H", len(contents)) + contents
+
+
+def protected(key: bytes, *, protector: bytes = jks.KEY_PROTECTOR) -> bytes:
+    """A key as Java keeps it, with a salt of zeros."""
+    secret, link, stream = KEY.encode("utf-16-be"), bytes(20), b""
+    while len(stream) < len(key):
+        link = sha1(secret + link).digest()
+        stream += link
+    hidden = bytes(one ^ other for one, other in zip(key, stream, strict=False))
+    return in_form(bytes(20) + hidden + sha1(secret + key).digest(), protector)
+
+
+def in_form(octets: bytes, protector: bytes = jks.KEY_PROTECTOR) -> bytes:
+    return element(0x30, element(0x30, protector + b"\5\0") + element(0x04, octets))
+
+
+def entry(tag: int, body: bytes, *, alias: bytes = b"broker") -> bytes:
+    return pack(">I", tag) + text(alias) + bytes(8) + body
+
+
+def key_entry(key: bytes, *chain: bytes, kind: bytes = b"X.509") -> bytes:
+    return entry(1, der(key) + pack(">I", len(chain)) + b"".join(text(kind) + der(one) for one in chain))
+
+
+def store(*entries: bytes, version: int = 2, count: int | None = None) -> bytes:
+    head = pack(">II", version, len(entries) if count is None else count)
+    return signed_again(jks.MAGIC + head + b"".join(entries) + bytes(20))
+
+
+CERTIFICATE_DER = BROKER.certificate.public_bytes(Encoding.DER)
+KEY_DER = BROKER.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+RIGHT = protected(KEY_DER)
+
+
+def test_a_java_key_store_that_is_made_here_is_read() -> None:
+    data = store(key_entry(RIGHT, CERTIFICATE_DER), entry(2, text(b"X.509") + der(CERTIFICATE_DER)))
+    identity = identity_of_file(data, STORE, KEY)
+    assert identity.chain == (BROKER.certificate,) and identity.key == BROKER.key_pem
+    assert certificates_of_file(data, STORE) == [BROKER.certificate] * 2
+    first = pack(">I", 1) + der(CERTIFICATE_DER)
+    of_version_1 = store(entry(1, der(RIGHT) + first), entry(2, der(CERTIFICATE_DER)), version=1)
+    assert identity_of_file(of_version_1, STORE, KEY).chain == (BROKER.certificate,)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (store(), "it holds no private key"),
+        (store(version=3), "a Java key store of version 3 with 0 entries"),
+        (store(version=0), "a Java key store of version 0 with 0 entries"),
+        (store(count=10_001), "a Java key store of version 2 with 10001 entries"),
+        (store(count=1), "it ends in the middle"),
+        (store(entry(3, b"")), "an entry of kind 3"),
+        (store(entry(2, b"", alias=b"\xff")), "it ends in the middle"),
+        (store(key_entry(RIGHT, CERTIFICATE_DER)[:-1]), "it ends in the middle"),
+        (store(key_entry(RIGHT, CERTIFICATE_DER, kind=b"X.400")), "a certificate of the kind X.400"),
+        (store(key_entry(b"", CERTIFICATE_DER)), "a key in another form than Java's own"),
+        (store(key_entry(RIGHT[:-1], CERTIFICATE_DER)), "a key in another form than Java's own"),
+        (
+            store(key_entry(protected(KEY_DER, protector=b"\6\1\0"), CERTIFICATE_DER)),
+            "a key that is protected in another way than Java's own",
+        ),
+        (store(key_entry(in_form(bytes(39)), CERTIFICATE_DER)), "the key broker is too short"),
+        (store(key_entry(in_form(bytes(40)), CERTIFICATE_DER)), "the password of the key broker is wrong"),
+        (store(key_entry(protected(b"no key"), CERTIFICATE_DER)), "its private key broker cannot be read"),
+        (store(key_entry(RIGHT, b"no certificate")), "one of its certificates cannot be read"),
+        (store(key_entry(RIGHT)), "its private key has no certificate"),
+    ],
+)
+def test_what_is_wrong_in_a_java_key_store_is_told(data: bytes, sentence: str) -> None:
+    with pytest.raises(BadStore) as refused:
+        identity_of_file(data, STORE, KEY)
+    assert str(refused.value) == sentence
+
+
+def test_a_java_key_store_is_read_where_sha_1_is_not_for_security(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An OpenSSL under FIPS refuses it otherwise."""
+
+    def strict(data: bytes, *, usedforsecurity: bool = True) -> Any:
+        assert not usedforsecurity
+        return sha1(data)
+
+    monkeypatch.setattr(jks, "sha1", strict)
+    assert identity_of_file(store(key_entry(RIGHT, CERTIFICATE_DER)), STORE, KEY).chain == (BROKER.certificate,)
+
+
+def test_a_certificate_for_a_key_of_an_unknown_kind_is_refused() -> None:
+    elliptic, unknown = bytes.fromhex("06072a8648ce3d0201"), bytes.fromhex("06072a8648ce3d0209")
+    assert CERTIFICATE_DER.count(elliptic) == 1
+    changed = base64.encodebytes(CERTIFICATE_DER.replace(elliptic, unknown)).decode()
+    chain = f"-----BEGIN CERTIFICATE-----\n{changed}-----END CERTIFICATE-----\n"
+    with pytest.raises(BadStore, match="its first certificate is for a key that cannot be read"):
+        identity_of_pem(BROKER.key_pem.decode(), chain, None)
 
 
 def test_a_java_key_store_is_read() -> None:

@@ -12,7 +12,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.process.environment import RealEnvironment
 from broker.security.tls import contexts
 from broker.security.tls.contexts import LoadedTls, load_tls
-from broker.security.tls.errors import BadTls
+from broker.security.tls.errors import BadTls, NoRuleMatches
 from broker.security.tls.settings import tls_settings
 from broker.security.tls.tls_listeners import TlsListeners
 from tests.harness.certificates import HOSTS, Certificates
@@ -41,6 +41,8 @@ def loaded(settings: dict[str, str | None], listener: str = "SSL") -> LoadedTls:
         ({"ssl.keystore.key": "geheim", "ssl.keystore.certificate.chain": "x"}, "without a location"),
         ({"ssl.keystore.location": "/there/is/none.pem"}, "/there/is/none.pem: No such file or directory"),
         ({"ssl.truststore.certificates": "x"}, "without a location and password"),
+        ({"ssl.truststore.location": "/dev/null"}, "listener SSL: /dev/null: it holds no certificate."),
+        ({"ssl.keystore.location": "/dev/null"}, "listener SSL: /dev/null: it holds 0 private keys, not one."),
         ({"ssl.truststore.location": None, "ssl.client.auth": "required"}, "ssl.client.auth=required needs a trust"),
         ({"ssl.cipher.suites": "TLS_NULL"}, "ssl.cipher.suites: TLS_NULL is not known here"),
         ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "of TLS 1.3 all suites can be had or none"),
@@ -138,6 +140,63 @@ def test_a_successor_has_the_same_names(certificates: Certificates) -> None:
     with pytest.raises(BadTls, match="DistinguishedName does not match: existing=CN=server,O=tests, new=CN=another"):
         first.check_successor(loaded(settings))
     first.check_successor(loaded({**settings, "ssl.allow.dn.changes": "true"}))
+
+
+def test_a_certificate_without_other_names_has_none_to_lose(certificates: Certificates) -> None:
+    settings = certificates.settings()
+    certificates.issue("server")
+    bare = loaded(settings)
+    bare.check_successor(loaded(settings))
+    certificates.issue("server", hosts=HOSTS)
+    named = loaded(settings)
+    bare.check_successor(named)
+    with pytest.raises(BadTls, match=r"do not match: DNSName:localhost, IPAddress:127\.0\.0\.1 would be gone"):
+        named.check_successor(bare)
+
+
+def test_a_client_whose_certificate_cannot_be_read_is_nobody(certificates: Certificates) -> None:
+    with pytest.raises(NoRuleMatches, match="the name in its certificate cannot be read"):
+        loaded(certificates.settings()).principal_of(b"no certificate")
+
+
+def test_files_that_cannot_be_loaded_leave_what_was_and_are_told_of_once(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = certificates.path("server")
+    right = path.read_bytes()
+
+    async def story() -> None:
+        environment = RealEnvironment(None, sync_threads=1)
+        config = BrokerConfig(
+            LISTENERS | certificates.settings() | {"tallystick.tls.file.check.interval.ms": "3600000"}
+        )
+        listeners = TlsListeners(config, environment, ["SSL"])
+        await listeners.load()
+        watching = asyncio.create_task(listeners.keep_current())
+        first = listeners.of("SSL")
+        caplog.clear()
+
+        async def look() -> list[str]:
+            config.said_again(frozenset(["listener.name.ssl.ssl.keystore.location"]))
+            await listeners.settled()
+            told = [one.getMessage() for one in caplog.records if one.name == "tallystick.tls"]
+            caplog.clear()
+            return told
+
+        path.write_bytes(b"broken")
+        assert await look() == ["certificates cannot be loaded, those before them stay"]
+        assert await look() == [] and listeners.of("SSL") is first
+        path.write_bytes(b"broken in another way")
+        assert await look() == ["certificates cannot be loaded, those before them stay"]
+        path.write_bytes(right)
+        with caplog.at_level(logging.INFO, "tallystick.tls"):
+            assert await look() == ["certificate loaded"] and listeners.of("SSL") is not first
+            assert await look() == [] and not watching.done()
+        watching.cancel()
+        await asyncio.wait([watching])
+        environment.close()
+
+    asyncio.run(story())
 
 
 def test_secrets_are_not_shown(certificates: Certificates) -> None:

@@ -188,6 +188,8 @@ def test_unsecured_tokens_are_believed_and_signed_ones_are_not() -> None:
     for token in (unsecured(CLAIMS, "YQ"), unsecured(CLAIMS, "", "RS256"), unsecured(CLAIMS | {"exp": NOW_S}), "x"):
         with pytest.raises(TokenRefused):
             check(tokens, token)
+    with pytest.raises(TokenRefused, match="not base64"):
+        check(tokens, f"!{unsecured(CLAIMS)}")
 
 
 def test_keys_are_fetched_once_for_all_who_wait() -> None:
