@@ -15,12 +15,13 @@ from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest
 from protocol.messages.metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     EndTxnRequest,
     InitProducerIdRequest,
+    InitProducerIdResponse,
     WriteTxnMarkersRequest,
 )
 from protocol.records.record import NewRecord, build_batch
@@ -289,6 +290,38 @@ def test_denials_hosts_and_resources_without_acls() -> None:
         assert await produce(node, "t", who=ROOT) == {"t": ErrorCode.NONE}
 
     behind_the_door(story, settings={"allow.everyone.if.no.acl.found": "true"})
+
+
+def test_an_id_is_needed_for_batches_of_a_transaction_alone() -> None:
+    async def story(node: Services) -> None:
+        await make(node, "t")
+        await grant(node, allow(WRITE, TOPIC, "t"))
+        assert await produce(node, "t", name="x") == {"t": ErrorCode.NONE}
+        identity = InitProducerIdResponse(producer_id=1, producer_epoch=0)
+        assert await produce(node, "t", name="x", records=batch(identity)) == {"t": ID_DENIED}
+
+    behind_the_door(story)
+
+
+def test_an_entry_of_a_deletion_that_names_no_topic_is_told_what_is_wrong_with_it() -> None:
+    async def story(node: Services) -> None:
+        await make(node, "t")
+        nobodys = b"n" * 16
+        entries = [
+            DeleteTopicState(topic_id=nobodys),
+            DeleteTopicState(),
+            DeleteTopicState(name="t", topic_id=nobodys),
+            DeleteTopicState(name="t"),
+        ]
+        answer = await ask(node, DeleteTopicsRequest(topics=entries, timeout_ms=1), 6, ALICE)
+        assert [(one.name, one.topic_id, one.error_code) for one in answer.responses] == [
+            (None, nobodys, ErrorCode.UNKNOWN_TOPIC_ID),
+            (None, bytes(16), ErrorCode.INVALID_REQUEST),
+            ("t", nobodys, ErrorCode.INVALID_REQUEST),
+            ("t", bytes(16), TOPIC_DENIED),
+        ]
+
+    behind_the_door(story)
 
 
 def test_decisions_are_in_a_log_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
