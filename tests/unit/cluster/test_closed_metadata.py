@@ -1,11 +1,13 @@
 """What a metadata log that takes nothing any more is asked for: each request is answered, each entry with its error."""
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from broker.api.services import Services
+from coordinator.runtime import ShardState
 from protocol.acls import Operation, ResourceType
 from protocol.errors import ErrorCode
 from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
@@ -134,5 +136,19 @@ def test_each_entry_is_told(request_: Any, version: int, told: Callable[[Any], A
         node.cluster.shard.close()
         assert told(await ask(node, request_, version)) == expected
         assert node.cluster.partition.end_offset == end
+
+    behind_the_door(story)
+
+
+def test_a_log_that_cannot_be_closed_takes_no_more_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: Services) -> None:
+        def refuse() -> None:
+            raise OSError(errno.EIO, "the disk is sick")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(node.cluster.partition, "close", refuse)
+            with pytest.raises(OSError):
+                node.cluster.close()
+        assert node.cluster.shard.state is ShardState.CLOSED
 
     behind_the_door(story)

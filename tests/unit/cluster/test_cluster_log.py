@@ -130,6 +130,10 @@ def test_every_start_has_an_epoch_of_its_own() -> None:
         rig = rig.reloaded()
         epochs.append(register(rig))
     assert epochs == [0, 1, 2, 3]
+    told = rig.machine.image.registration
+    assert told is not None and (told.broker_id, told.broker_epoch, told.rack, told.fenced) == (1, 3, "r1", False)
+    (endpoint,) = told.end_points
+    assert (endpoint.name, endpoint.host, endpoint.port, endpoint.security_protocol) == ("P", "h", 9, 0)
     assert rig.machine.image.features == {"metadata.version": 29, "transaction.version": 2}
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -79,22 +79,24 @@ def test_a_successor_that_grows_before_its_name_is_free_has_all_its_partitions()
         async def wait(_: Topic) -> None:
             await out_of_the_way.wait()
 
+        async def open_after(request: Awaitable[object]) -> int:
+            await request
+            found = node.topics.by_name("t")
+            return 0 if found is None else len(found.partitions.opened())
+
         node.topics.before_reuse(wait)
-        work = [
-            asyncio.ensure_future(node.topics.delete([DeleteTopicState(name="t")])),
-            asyncio.ensure_future(node.topics.create([topic("t", 1)])),
-        ]
+        gone = asyncio.ensure_future(node.topics.delete([DeleteTopicState(name="t")]))
+        work = [asyncio.ensure_future(open_after(node.topics.create([topic("t", 1)])))]
         while "t" not in node.cluster.image.topics or node.topics.by_name("t") is not None:
             await asyncio.sleep(0)
         more = CreatePartitionsTopic(name="t", count=3, assignments=None)
-        work.append(asyncio.ensure_future(node.topics.grow([more])))
+        work.append(asyncio.ensure_future(open_after(node.topics.grow([more]))))
         while node.cluster.image.topics["t"].partition_count < 3 or node.cluster.image.changes:
             await asyncio.sleep(0)
         assert node.topics.by_name("t") is None
         out_of_the_way.set()
-        await asyncio.gather(*work)
-        found = node.topics.by_name("t")
-        assert found is not None and len(found.partitions.opened()) == 3
+        await gone
+        assert await asyncio.gather(*work) == [3, 3]
 
     with_node(story)
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from broker.coordination.cluster import Beginning
 from broker.node import Node
 from coordinator.cluster.coordinator import Registration
+from coordinator.cluster.framing import framed
 from coordinator.cluster.image import ClusterImage
-from coordinator.cluster.records import PartitionRecord
+from coordinator.cluster.records import ConfigRecord, PartitionRecord
 from coordinator.cluster.snapshot import freeze, snapshot_batches, thaw
 from coordinator.machine import Record
 from protocol.codec import decode, read_metadata_frame
@@ -272,12 +273,19 @@ def test_a_snapshot_is_due_by_bytes_or_time() -> None:
     life(files, never_by_time, metadata_log_max_snapshot_interval_ms="0")
 
 
-def test_no_snapshot_is_made_of_what_is_not_understood() -> None:
+OF_GROUPS = ConfigRecord(resource_type=32, resource_name="g", name="consumer.session.timeout.ms", value="5")
+
+
+@pytest.mark.parametrize(
+    "unknown", [bytes([1, 90, 0, 1, 2, 3]), framed([OF_GROUPS])[0].value], ids=["a kind", "settings of groups"]
+)
+def test_no_snapshot_is_made_of_what_is_not_understood(unknown: bytes) -> None:
     """A later version wrote a kind of record that the image knows nothing of: without the log it would be lost."""
     files = SimulatedFiles()
 
     async def from_the_future(node: Node) -> None:
-        node.services.cluster.image.replay(node.services.cluster.partition.end_offset, bytes([1, 90, 0, 1, 2, 3]))
+        assert node.services.topics.snapshots.is_due()
+        node.services.cluster.image.replay(node.services.cluster.partition.end_offset, unknown)
         assert not node.services.topics.snapshots.is_due()
 
     life(files, from_the_future, metadata_log_max_record_bytes_between_snapshots="1")

@@ -158,6 +158,25 @@ def test_an_answer_comes_when_the_acl_is_in_force_and_a_restart_finds_it(tmp_pat
         behind_the_door(life, folder=tmp_path)
 
 
+def test_an_acl_is_in_force_when_it_is_durable_though_nobody_waits_for_it() -> None:
+    """The client may be gone before it is answered."""
+
+    async def story(node: Services) -> None:
+        one = allow(READ, TOPIC, "t")
+        for there in (True, False, True):
+            if there:
+                await node.cluster.ask(lambda machine, ticket: machine.create_acls(ticket, [one], fresh_id=fresh_id))
+            else:
+                await node.cluster.ask(lambda machine, ticket: machine.remove_acls(ticket, [fresh_id()]))
+            assert node.authorizer is not None
+            assert node.authorizer.may(ALICE, HOST, READ, TOPIC, "t") is there
+
+    def fresh_id() -> bytes:
+        return b"a" * 16
+
+    behind_the_door(story)
+
+
 def test_without_an_authorizer_all_three_are_disabled() -> None:
     async def story(node: Services) -> None:
         assert await grant(node, allow(READ, TOPIC, "t")) == [ErrorCode.SECURITY_DISABLED]

@@ -4,7 +4,6 @@ import asyncio
 import base64
 from collections.abc import Awaitable, Callable
 from struct import pack
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,7 +31,6 @@ from protocol.messages.metadata import ApiVersionsRequest, MetadataRequest
 from protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from protocol.schema import schema_of
 from tests.unit.broker.doubles import FakeHost, FakeTransport, deliver
-from tests.unit.broker.test_log_writer import Rig
 from tests.unit.cluster.cluster_rig import handle, with_node
 
 LISTENER = {
@@ -160,44 +158,6 @@ def test_a_failure_is_answered_late_and_closes_the_connection() -> None:
         }
 
     story(tell)
-
-
-def test_a_failure_is_counted_before_its_answer_is_kept_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever watches the counter sees the attack, not what is left of it later."""
-    seen: list[tuple[float, dict[str, int]]] = []
-
-    async def tell(node: Services) -> None:
-        async def keep_back(seconds: float) -> None:
-            seen.append((seconds, dict(node.sasl["OUTSIDE"].failures)))
-
-        monkeypatch.setattr("broker.api.handlers.identity.sasl.asyncio", SimpleNamespace(sleep=keep_back))
-        caller = Caller(node)
-        await caller.handshake()
-        assert (await caller.say(WRONG)).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-
-    story(tell, **{"connection.failed.authentication.delay.ms": "1500"})
-    assert seen == [(1.5, {"PLAIN, wrong username or password": 1})]
-
-
-def test_who_goes_on_guessing_is_counted() -> None:
-    rig, other = Rig("sasl"), Rig("connection")
-
-    async def tell(node: Services) -> None:
-        for port in range(50):
-            caller = Caller(node, port)
-            await caller.handshake()
-            assert (await caller.say(b"\0ute\0%d" % port)).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-
-    try:
-        story(tell)
-        first, again = rig.lines()
-        assert other.lines() == [], "once is enough"
-    finally:
-        rig.close()
-        other.close()
-    told = 'peer=10.0.0.1:0 listener=OUTSIDE reason="PLAIN, wrong username or password" so_far=1'
-    assert first == f"WARNING sasl authentication failed {told}"
-    assert again == f"{first} repeated=49"
 
 
 @pytest.mark.parametrize("version", [0, 4])
