@@ -2,7 +2,8 @@
 
 import pytest
 
-from coordinator.cluster.topics import plan_creation
+from coordinator.cluster.mutations import partitions_added, partitions_deleted, partitions_made
+from coordinator.cluster.topics import plan_creation, plan_deletion, plan_growth
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatePartitionsAssignment, CreatePartitionsTopic, DeleteTopicState
 from tests.unit.cluster.cluster_rig import ClusterRig, topic
@@ -14,6 +15,7 @@ def test_a_topic_is_made_with_the_broker_s_defaults() -> None:
     assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 4, 1)
     assert rig.machine.image.topics["orders"].topic_id == result.topic_id != bytes(16)
     assert {config.name: config.value for config in result.configs}["retention.ms"] == "604800000"
+    assert {(config.read_only, config.is_sensitive) for config in result.configs} == {(False, False)}
 
 
 @pytest.mark.parametrize("replication", [-1, 1, 3, 32767])
@@ -219,3 +221,19 @@ def test_a_request_is_decided_as_far_as_there_is_time() -> None:
     assert list(rig.machine.image.topics) == ["a", "b"]
     rest = rig.ask(lambda machine, ticket: machine.create_topics(ticket, planned[2:], rig.rules, fresh_id=rig.fresh_id))
     assert [(one.name, one.error_code) for one in rest] == [("c", ErrorCode.INVALID_REQUEST)]
+
+
+def test_what_is_refused_counts_nothing_for_the_quota_of_mutations() -> None:
+    """KIP-599."""
+    rig = ClusterRig()
+    rig.create(topic("t", 3))
+    image, rules = rig.machine.image, rig.rules
+    made = plan_creation(image, [topic("new", 2), topic("t", 2), topic("twice", 1), topic("twice", 1)], rules)
+    assert [partitions_made(image, one, rules) for one in made] == [2, 0, 0]
+    wanted = (("t", 5), ("gone", 5), ("twice", 1), ("twice", 1))
+    grown = plan_growth([CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in wanted])
+    assert [partitions_added(image, one, rules) for one in grown] == [2, 0, 0]
+    less = plan_growth([CreatePartitionsTopic(name="t", count=2, assignments=None)])
+    assert [partitions_added(image, one, rules) for one in less] == [0]
+    gone = plan_deletion(image, [DeleteTopicState(name="t"), DeleteTopicState(name="gone")])
+    assert [partitions_deleted(image, one, rules) for one in gone] == [3, 0]
