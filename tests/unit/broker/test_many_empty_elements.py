@@ -48,6 +48,7 @@ from protocol.messages.offsets import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderTopic,
 )
+from protocol.messages.produce import ProduceRequest, TopicProduceData
 from protocol.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -109,6 +110,11 @@ def deleted_offsets() -> OffsetDeleteRequest:
     return OffsetDeleteRequest(group_id="g", topics=[OffsetDeleteRequestTopic(name="t", partitions=partitions)])
 
 
+def produced() -> ProduceRequest:
+    topics = [TopicProduceData(name=name, partition_data=[]) for name in NAMES]
+    return ProduceRequest(transactional_id=None, acks=1, timeout_ms=1, topic_data=topics)
+
+
 def described_in_parts() -> DescribeConfigsRequest:
     parts = [
         DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=[name]) for name in NAMES
@@ -135,6 +141,7 @@ EMPTY: list[tuple[Any, int, Elements, int]] = [
         COUNT,
     ),
     (deleted_offsets, 0, lambda answer: answer.topics[0].partitions, COUNT),
+    (produced, 9, lambda answer: answer.responses, COUNT),
     (
         lambda: ListOffsetsRequest(
             replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=[]) for name in NAMES]

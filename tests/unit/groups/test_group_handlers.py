@@ -76,6 +76,7 @@ def test_without_a_coordinator_clients_are_sent_to_look_for_one(tmp_path: Path) 
         for left in (
             await broker.ask(LeaveGroupRequest(group_id=GROUP, member_id="m"), 2),
             await broker.ask(LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id="m")]), 5),
+            await broker.ask(LeaveGroupRequest(group_id=GROUP, members=[]), 5),
         ):
             assert (left.error_code, left.members) == (no_coordinator, [])
         (described,) = (await broker.ask(DescribeGroupsRequest(groups=[GROUP]), 6)).groups

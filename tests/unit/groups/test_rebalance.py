@@ -306,5 +306,7 @@ def test_an_empty_generation_the_log_refuses_is_tried_again() -> None:
     story.log.refuse(ErrorCode.MESSAGE_TOO_LARGE)
     ticket = story.submit_leave(member)
     assert ticket.errors == [ErrorCode.UNKNOWN_SERVER_ERROR]
-    story.time.advance(1_000)
+    story.time.advance(999)
+    assert story.state == "PreparingRebalance"
+    story.time.advance(1)
     assert story.state == "Empty"

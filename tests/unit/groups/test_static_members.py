@@ -1,5 +1,7 @@
 """Static members (KIP-345): an instance id is a place in the group that survives restarts of its process."""
 
+import pytest
+
 from protocol.errors import ErrorCode
 from tests.unit.groups.story import REBALANCE_MS, SESSION_MS, Story, joined, subscription, synced
 
@@ -135,6 +137,20 @@ def test_a_rebalance_that_no_static_member_joins_goes_on_waiting() -> None:
     assert story.state == "PreparingRebalance"
     tickets = [story.join(ids[index], instance=f"i{index}", protocols=PROTOCOLS) for index in range(2)]
     assert {joined(ticket).generation_id for ticket in tickets} == {2}
+
+
+@pytest.mark.parametrize("timeout_ms", [SESSION_MS // 4, 0])
+def test_static_members_that_do_not_come_are_waited_for_as_long_as_they_say(timeout_ms: int) -> None:
+    """And never in a circle."""
+    story, _ = static_group(1)
+    story.join(instance="i0", protocols=PROTOCOLS, rebalance_ms=timeout_ms)
+    dynamic = story.new_member()
+    story.join(dynamic, protocols=PROTOCOLS, rebalance_ms=timeout_ms)
+    story.leave(dynamic)
+    for _ in range(2):
+        story.time.advance(timeout_ms)
+        assert story.state == "PreparingRebalance"
+        assert story.shard.machine.next_deadline_ms() == story.time.now_ms() + max(timeout_ms, 1)
 
 
 def test_an_administrator_removes_a_static_member_by_its_instance_id() -> None:

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from broker.api.services import Services
 from broker.coordination.transaction_gate import ProduceBatch, admit_produce
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.messages.topics import CreatePartitionsTopic
 from protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from protocol.records.record import NewRecord, build_batch
 from tests.harness.turns import Turns
 from tests.unit.transactions.node_rig import ask, batch, in_a_node, init, partitions_of
 
@@ -75,5 +78,36 @@ def test_a_produce_to_many_partitions_gives_way_at_the_gate(tmp_path: Any) -> No
         assert turns.waited >= 10
         for one, admission in zip(batches, admissions, strict=True):
             one.partition.append(one.records, transactional_id="tx", guard=admission.guard, now_ms=1)
+
+    in_a_node(story, tmp_path)
+
+
+@pytest.mark.parametrize("version", [9, 12])
+def test_a_produce_to_many_partitions_is_admitted_in_all_of_them(version: int, tmp_path: Any) -> None:
+    """Or, by the classic protocol, in those that were added; batches of no transaction go beside them."""
+    count = 200
+
+    async def story(node: Services) -> None:
+        await node.topics.grow([CreatePartitionsTopic(name="t", count=count + 1, assignments=None)])
+        identity = await init(node)
+        added = list(range(count)) if version >= 12 else [*range(0, count, 2)]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="tx",
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=added)],
+        )
+        if version < 12:
+            await ask(node, request, 0)
+        plain = memoryview(build_batch([NewRecord(value=b"v", timestamp_ms=1)]))
+        data = [PartitionProduceData(index=index, records=batch(identity)) for index in range(count)]
+        data.append(PartitionProduceData(index=count, records=plain))
+        topics = [TopicProduceData(name="t", partition_data=data)]
+        produced = ProduceRequest(transactional_id="tx", acks=1, timeout_ms=1, topic_data=topics)
+        answers = (await ask(node, produced, version)).responses[0].partition_responses
+        expected = [ErrorCode.NONE if index in added else ErrorCode.INVALID_TXN_STATE for index in range(count)]
+        assert [one.error_code for one in answers] == [*expected, ErrorCode.NONE]
+        ends = [partition.end_offset for partition in partitions_of(node)]
+        assert ends == [int(index in added) for index in range(count)] + [1]
 
     in_a_node(story, tmp_path)
