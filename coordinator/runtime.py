@@ -247,7 +247,6 @@ class Shard(Generic[M]):
             for entry in self._append(outcome, now_ms):
                 self.machine.replay(entry)
         except AppendRefused as refusal:
-            self._deciding = False
             self._refuse(refusal.error, tickets, outcome)
         except Exception:
             # What is in memory cannot be trusted any more, the log can.

@@ -73,7 +73,6 @@ class PartitionOpener:
             # Of this log alone, as in Kafka: a file that is no file, or may not be opened, stands in nobody else's way.
             _log.error("a partition cannot be opened", topic=topic.name, partition=index, reason=error)
             unopened = LogDamaged(f"{topic.name}-{index}/", None, 0, f"it could not be opened: {error}")
-            unopened.named = True
             return self._offline(topic, index, config, log, unopened)
 
     def _offline(

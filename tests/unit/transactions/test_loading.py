@@ -6,10 +6,13 @@ from typing import Any, cast
 
 import pytest
 
+from broker.config.topic_config import TopicConfig
 from broker.coordination.coordinators import PartitionShardLog, Shards
 from broker.process.time_slice import SLICE_S, TimeSlice
 from coordinator.loading import READ_BYTES, STEP_RECORDS, Entry, replaying
-from coordinator.machine import Outcome, ProducerStamp, Record, ReplayedRecord
+from coordinator.machine import Marker, Outcome, ProducerStamp, Record, ReplayedRecord
+from coordinator.ports import AppendRefused
+from protocol.errors import ErrorCode
 from protocol.records.record import NewRecord, build_batch
 from protocol.schema import Buffer
 from storage.log import LogDamaged
@@ -222,3 +225,18 @@ def test_a_batch_of_no_length_is_damage_and_not_the_end_of_the_log(length: int) 
     with pytest.raises(LogDamaged) as caught:
         log._check(data, 0)
     assert (caught.value.offset, str(caught.value).startswith("t-0/")) == (1, True)
+
+
+def test_what_a_partition_refuses_the_shard_is_told_of() -> None:
+    rig = Rig(config=TopicConfig(max_message_bytes=150))
+    log = PartitionShardLog(rig.partition)
+    rig.end(5, 3, commit=True)
+    for refused, error in (
+        (lambda: log.append([Record(b"k", bytes(200))], stamp=None, now_ms=NOW_MS), ErrorCode.MESSAGE_TOO_LARGE),
+        (lambda: log.append_marker(Marker(5, 2, True, 0, 2), now_ms=NOW_MS), ErrorCode.INVALID_PRODUCER_EPOCH),
+    ):
+        with pytest.raises(AppendRefused) as caught:
+            refused()
+        assert (caught.value.error, log.end_offset) == (error, 1)
+    assert log.append([Record(b"k", b"v")], stamp=ProducerStamp(5, 4), now_ms=NOW_MS) == 1
+    assert rig.partition.derived.producers.has_open_transaction(5, 4), "offsets of a transaction are in one"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.api.services import Services
-from broker.coordination.transaction_gate import ProduceBatch, admit_produce
+from broker.coordination.transaction_gate import ProduceBatch, admit_produce, admitted_at_once
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.messages.topics import CreatePartitionsTopic
@@ -27,6 +27,11 @@ async def produce_to(node: Services, identity: Any, index: int, sequence: int = 
     return error
 
 
+def known(node: Services, identity: Any, index: int, *, name: str | None = "tx", version: int = 9) -> bool:
+    """Whether the coordinator need not be asked."""
+    return admitted_at_once(node, name, version, [ProduceBatch(partitions_of(node)[index], batch(identity))])
+
+
 def test_only_partitions_of_the_open_transaction_are_written_to(tmp_path: Any) -> None:
     """I25: the transaction is open, and this partition is not in it: a batch there would hang for good."""
 
@@ -46,6 +51,10 @@ def test_only_partitions_of_the_open_transaction_are_written_to(tmp_path: Any) -
         for stranger in ((identity.producer_id + 7, 0), (identity.producer_id, 1)):
             named = type(identity)(producer_id=stranger[0], producer_epoch=stranger[1])
             assert await produce_to(node, named, 0) in NOT_THE_OWNER
+            assert not known(node, named, 0)
+        assert (known(node, identity, 0), known(node, identity, 1)) == (True, False)
+        assert not known(node, identity, 0, name=None) and not known(node, identity, 0, name="other")
+        assert not known(node, identity, 0, version=12), "it would not be added"
         assert [partition.end_offset for partition in partitions_of(node)] == [1, 0]
 
     in_a_node(story, tmp_path)
