@@ -228,6 +228,17 @@ def test_a_pass_that_fails_leaves_the_segments_as_they_were(operation: str, name
     assert compact_all(rig) and latest(rig) == known
 
 
+def test_a_replacement_that_cannot_be_deleted_is_none_any_more() -> None:
+    """Retention would give up its files with the segments, and the disk has just refused that."""
+    files = SimulatedFiles()
+    rig = opened(files)
+    filled(rig, 40)
+    files.fault = lambda operation, _: OSError("bad sector") if operation in ("sync_folder", "delete") else None
+    with pytest.raises(StorageFailed, match="bad sector"):
+        driven(one_pass(rig, rig.now_ms))
+    assert log_of(rig).replacement is None
+
+
 @pytest.mark.parametrize(
     ("operation", "name"), [("rename", ".log"), ("rename", ".log.swap"), ("open", ".log"), ("open", ".index")]
 )

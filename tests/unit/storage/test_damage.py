@@ -381,3 +381,14 @@ def test_two_crashes_around_retention_leave_a_log_that_opens() -> None:
     killed = Recovery(recovery_point=40, same_boot=True)
     files = open_log(files, killed).files
     assert open_log(files.kill(), killed).start_offset == begun
+
+
+def test_the_newest_is_not_told_where_a_newer_one_may_be_damaged() -> None:
+    """It is the first that anybody asks of the log, and what can be read is in order."""
+    log = open_log(SimulatedFiles(), Recovery())
+    for index in range(40):
+        log.append(batch(1_000 - index), leader_epoch=3)
+    log.close()
+    again = again_after(log, lambda content: content.__delitem__(slice(-1, None)))
+    with pytest.raises(LogDamaged, match="ends within one"):
+        finish(again.max_timestamp())

@@ -7,6 +7,7 @@ from unittest import mock
 import pytest
 
 from protocol.records.batch import read_header
+from storage.log import LogDamaged
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
 from storage.segments.segment_format import OFFSET_ENTRY
@@ -97,3 +98,17 @@ def test_what_is_sent_ends_behind_its_last_batch_though_a_gap_follows() -> None:
         for count in range(1, 8):
             sent = log.read_slice(0, count * len(batch(0)), end_offset=log.end_offset, to_send=True)
             assert sent.next_offset == 10 * (count - 1) + 1
+
+
+@pytest.mark.parametrize("name", [".index", ".timeindex"])
+def test_no_index_is_gone_by_while_the_other_cannot_be_read(name: str) -> None:
+    """Whether one can be right is seen by both."""
+    again = log_again(filled())
+    files = again.files
+    assert isinstance(files, SimulatedFiles)
+    files.fault = lambda operation, path: OSError("bad sector") if operation == "read" and path.endswith(name) else None
+    for _ in range(2):
+        with pytest.raises(LogDamaged, match="bad sector"):
+            _ = again.segments[1].largest_timestamp
+    files.fault = None
+    assert again.segments[1].largest_timestamp[0] > 0

@@ -20,6 +20,7 @@ TIMES: dict[str, Callable[[int], int]] = {
     "the newest lies in the middle": lambda index: 9_000 if index == 71 else 10,
     "rising": lambda index: 10 + index,
     "rising now and then": lambda index: 10 + index // 50,
+    "rising between the entries": lambda index: 10 + index if index % 3 == 1 else 5,
 }
 
 
@@ -39,16 +40,16 @@ def check_newest(log: SegmentLog) -> None:
 
 
 @pytest.mark.parametrize("story", TIMES)
-def test_a_kill_before_any_write_to_an_index(story: str) -> None:
+def test_a_kill_before_and_behind_any_write_to_an_index(story: str) -> None:
     """Groups of entries are written one index after the other."""
     files, killed = SimulatedFiles(), list[SimulatedFiles]()
     log = open_log(files, Recovery())
 
     def remember(operation: str, path: str) -> None:
-        if operation == "append" and path.endswith("index"):
+        if operation.endswith("append") and path.endswith("index"):
             killed.append(files.kill())
 
-    files.fault = remember
+    files.watcher = remember
     for index in range(600):
         log.append(batch(TIMES[story](index)), leader_epoch=0)
     log.close()

@@ -93,6 +93,10 @@ def test_after_a_reboot_segments_behind_a_tear_are_dropped() -> None:
     again = open_log(found, REBOOTED)
     assert again.segments[-1].base_offset == torn.base_offset
     assert again.end_offset == log.segments[2].base_offset - 1
+    assert ["cut " in note for note in again.recovery_notes] == [True] + [False] * (len(log.segments) - 2)
+    assert [note.partition(":")[0] for note in again.recovery_notes[1:]] == [
+        f"{segment.path}.log" for segment in log.segments[:1:-1]
+    ], "and dropped, the last first"
     assert sorted(name for name in found.list("t-0") if name.endswith(".log")) == [
         "00000000000000000000.log",
         f"{torn.base_offset:020d}.log",

@@ -92,7 +92,10 @@ def test_what_compaction_has_renamed_is_not_taken_for_deleted() -> None:
     first = f"t-0/{0:020d}.log"
     files.write_whole(first + ".swap", files.open(first).read(0, 1 << 20))
     files.rename(first, first + ".deleted")
-    log = opened(files := files.kill(), Recovery(same_boot=True, recovery_point=12))
+    files, steps = files.kill(), list[tuple[str, str]]()
+    files.watcher = lambda operation, path: steps.append((operation, path))
+    log = opened(files, Recovery(same_boot=True, recovery_point=12))
+    assert steps[steps.index(("after rename", first + ".swap")) + 1] == ("sync_folder", "t-0"), "it is there to stay"
     assert log.start_offset == 0 and log.epoch_end(3) == (3, 12)
     log.close()
     assert not +files.held, "all is closed"

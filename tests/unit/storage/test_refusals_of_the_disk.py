@@ -128,6 +128,9 @@ def test_every_segment_rolls_with_a_share_of_its_own() -> None:
             expected.append(log.end_offset)
         log.append(batch(timestamp_ms), leader_epoch=0)
     assert log.segment_bases() == expected
+    log.configure(LogConfig(segment_ms=1))
+    log.append(batch(began + 2), leader_epoch=0)
+    assert log.segment_bases() == [*expected, log.end_offset - 1], "from now on"
     assert len({roll_age_ms(config, "t-0", base) for base in expected}) > 3
 
 
