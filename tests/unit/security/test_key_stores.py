@@ -1,8 +1,11 @@
 """Key stores as Kafka takes them: PEM in one line or many, PKCS12, JKS."""
 
 import base64
+import os
+import stat
 from datetime import timedelta
 from hashlib import sha1
+from pathlib import Path
 from struct import pack
 from typing import Any
 
@@ -19,7 +22,9 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.security.tls import jks
+from broker.security.tls import jks, key_files
+from broker.security.tls.der import NotDer
+from broker.security.tls.der import element as der_element
 from broker.security.tls.stores import (
     BadStore,
     certificates_of_file,
@@ -265,3 +270,39 @@ def test_a_certificate_may_have_run_out_for_all_that_is_read_here() -> None:
     begins = BROKER.certificate.not_valid_before_utc - timedelta(days=3)
     old = AUTHORITY.issue([(NameOID.COMMON_NAME, "old")], begins=begins, lasts=timedelta(days=1))
     assert identity_of_pem(old.key_pem.decode(), old.certificate_pem.decode(), None).chain == (old.certificate,)
+
+
+@given(st.integers(0, 300) | st.sampled_from([65_535, 65_536, 70_000]), st.integers(0, 255), st.binary(max_size=3))
+def test_an_element_of_der_is_what_its_length_says(size: int, tag: int, behind: bytes) -> None:
+    contents = bytes(size)
+    in_bytes = size.to_bytes(max((size.bit_length() + 7) // 8, 1), "big")
+    length = in_bytes if size < 128 else bytes([128 | len(in_bytes)]) + in_bytes
+    whole = bytes([tag]) + length + contents
+    assert der_element(whole + behind, tag) == (contents, behind)
+    for wrong, wanted in ((whole[:-1], tag), (whole, tag ^ 1)):
+        with pytest.raises(NotDer):
+            der_element(wrong, wanted)
+
+
+def test_a_file_has_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_files, "MOST_BYTES", 1 << 20)
+    path = tmp_path / "store"
+    path.write_bytes(bytes(1 << 20))
+    assert key_files.read(str(path)) == bytes(1 << 20)
+    path.write_bytes(bytes((1 << 20) + 1))
+    with pytest.raises(OSError, match="store is larger than 1 MB"):
+        key_files.read(str(path))
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_key_is_in_a_file_for_as_long_as_openssl_reads_it(in_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not in_memory:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    with pytest.raises(KeyError), key_files.as_file(b"the key") as path:
+        found = os.stat(path)
+        assert Path(path).read_bytes() == b"the key" and (in_memory or stat.S_IMODE(found.st_mode) == 0o600)
+        raise KeyError
+    try:
+        assert os.stat(path).st_ino != found.st_ino
+    except OSError:
+        assert not os.path.exists(path)

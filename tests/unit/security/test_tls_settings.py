@@ -5,6 +5,7 @@ import logging
 import ssl
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -197,6 +198,31 @@ def test_files_that_cannot_be_loaded_leave_what_was_and_are_told_of_once(
         environment.close()
 
     asyncio.run(story())
+
+
+def test_files_are_looked_at_as_often_as_the_setting_says(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    class Looked(Exception):
+        pass
+
+    def timeout(seconds: float) -> None:
+        pauses.append(seconds)
+        raise Looked
+
+    async def story() -> None:
+        environment = RealEnvironment(None, sync_threads=1)
+        config = BrokerConfig(LISTENERS | certificates.settings() | {"tallystick.tls.file.check.interval.ms": "1500"})
+        listeners = TlsListeners(config, environment, ["SSL"])
+        monkeypatch.setattr("broker.security.tls.tls_listeners.asyncio", SimpleNamespace(timeout=timeout))
+        with pytest.raises(Looked):
+            await listeners.keep_current()
+        environment.close()
+
+    asyncio.run(story())
+    assert pauses == [1.5]
 
 
 def test_secrets_are_not_shown(certificates: Certificates) -> None:

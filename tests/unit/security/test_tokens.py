@@ -271,6 +271,11 @@ def test_an_issuer_that_tells_its_keys_bit_by_bit_is_given_up(tmp_path: Path) ->
     passes = itertools.count(0, 20_000)
     with pytest.raises(TimeoutError, match="longer than 30 s"):
         fetcher(path.as_uri(), lambda: next(passes))()
+    in_time = itertools.chain([0], itertools.repeat(30_000))
+    assert fetcher(path.as_uri(), lambda: next(in_time))().endswith(KEYS)
+    late = itertools.chain([0], itertools.repeat(30_001))
+    with pytest.raises(TimeoutError):
+        fetcher(path.as_uri(), lambda: next(late))()
 
 
 @pytest.mark.timeout(60)
