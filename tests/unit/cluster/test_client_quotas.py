@@ -234,6 +234,23 @@ def test_quotas_outlive_a_restart_and_a_snapshot(tmp_path: Any) -> None:
     with_node(finds, folder=tmp_path, settings=settings)
 
 
+def test_windows_are_as_many_and_as_long_as_the_settings_say() -> None:
+    settings = {
+        "quota.window.num": "11",
+        "quota.window.size.seconds": "2",
+        "controller.quota.window.num": "5",
+        "controller.quota.window.size.seconds": "3",
+    }
+
+    async def story(node: Services) -> None:
+        await alter(node, entry((("user", "alice"),), producer_byte_rate=1_000_000, controller_mutation_rate=1))
+        assert node.client_quotas.produce.most_at_once("alice", "c") == 20_000_000
+        allowance = node.client_quotas.mutation.allowance("alice", "c")
+        assert allowance is not None and (allowance.windows.count, allowance.windows.size_ms) == (5, 3000)
+
+    with_node(story, settings=settings)
+
+
 def test_a_request_has_a_size() -> None:
     async def story(node: Services) -> None:
         many = [entry((("user", str(n)),), producer_byte_rate=1) for n in range(MOST_RECORDS_PER_REQUEST // 2 + 1)]

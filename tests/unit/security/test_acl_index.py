@@ -108,3 +108,40 @@ def test_a_name_between_two_prefixes_of_a_chain_is_found() -> None:
     assert authorizer.may(*asked, "orders.eu.books")
     assert authorizer.may(*asked, "orders.eu.c")
     assert not authorizer.may(*asked, "order")
+
+
+def pattern(name: str, permission: Permission, kind: PatternType = PatternType.PREFIXED) -> Acl:
+    return Acl(ResourceType.TOPIC, name, kind, "User:a", "*", Operation.WRITE, permission)
+
+
+def test_of_prefixes_the_shortest_of_each_kind_counts() -> None:
+    index = AclIndex()
+    for prefix in ("bc", "a", "b"):
+        index.add(pattern(prefix, Permission.ALLOW))
+    allowed = [
+        name
+        for name in ("", "A", "a", "ab", "b", "bb", "bcd", "bd", "c")
+        if index.decide("User:a", "h", Operation.WRITE, ResourceType.TOPIC, name).allowed
+    ]
+    assert allowed == ["a", "ab", "b", "bb", "bcd", "bd"]
+
+
+def test_a_right_for_names_that_are_all_denied_is_none() -> None:
+    index = AclIndex()
+
+    def some() -> bool:
+        return index.allows_some("User:a", "h", Operation.WRITE, ResourceType.TOPIC)
+
+    index.add(pattern("a", Permission.DENY))
+    for name, kind in (("ab", PatternType.LITERAL), ("ax", PatternType.PREFIXED)):
+        index.add(pattern(name, Permission.ALLOW, kind))
+        assert not some()
+    index.add(pattern("c", Permission.DENY))
+    index.add(pattern("cd", Permission.ALLOW, PatternType.LITERAL))
+    assert not some()
+    index.add(pattern("b", Permission.ALLOW, PatternType.LITERAL))
+    assert some()
+    index.add(pattern("b", Permission.DENY, PatternType.LITERAL))
+    assert not some()
+    index.add(pattern("A", Permission.ALLOW))
+    assert some()
