@@ -49,6 +49,8 @@ def test_a_fetch_over_its_quota_is_not_counted() -> None:
     rig.quotas.set(USER, {"consumer_byte_rate": 100})
     assert rig.charge().fetch_limit(1 << 20) == 1000
     assert rig.charge(user="bob").fetch_limit(1 << 20) == 1 << 20
+    rig.quotas.set({"user": "little"}, {"consumer_byte_rate": 0.01})
+    assert rig.charge(user="little").fetch_limit(1 << 20) == 1
     assert rig.charge().fetched(1000) == 0
     over = rig.charge()
     assert over.fetched(100) == 1000

@@ -40,6 +40,14 @@ def test_those_who_come_too_fast_wait_one_after_another() -> None:
     assert rig.enter(broker=10).wait_ms == 0
 
 
+def test_the_first_of_all_waits_for_nothing() -> None:
+    rig = Rig()
+    rig.now_ms = 0
+    assert rig.enter(broker=10) == rig.enter(listener="other", of_listener=10) == Entrance()
+    rig.rates.set(A, 10)
+    assert rig.enter(listener="third") == Entrance()
+
+
 def test_the_slower_of_two_limits_holds() -> None:
     rig = Rig()
     for _ in range(2):

@@ -186,6 +186,16 @@ def test_a_session_lasts_as_long_as_settings_and_token_say(
         listener.gate.admit(PRODUCE)
 
 
+def test_a_session_of_a_token_that_has_just_ended_ends_at_once() -> None:
+    """Clocks may be apart, so it was believed."""
+    listener = Set(Authenticated("ute", until_ms=1_000_900))
+    assert listener.pass_by() == Reply(b"", 0)
+    listener.gate.admit(METADATA)
+    listener.now_ms += 1
+    with pytest.raises(ProtocolError, match="has ended"):
+        listener.gate.admit(METADATA)
+
+
 def test_a_session_is_begun_anew_before_its_end_and_after_it() -> None:
     listener = Set(longest_ms=3000)
     assert listener.pass_by() == Reply(b"", 3000)

@@ -103,6 +103,26 @@ def test_a_bucket_begins_full_and_may_be_overdrawn_once() -> None:
     assert bucket.tokens(ten, 10, START + 100_000) == 100.0
 
 
+def test_whoever_has_a_part_of_a_token_left_does_not_wait() -> None:
+    bucket = TokenBucket()
+    bucket.record(ELEVEN, 1, 10.5, START)
+    assert (bucket.tokens(ELEVEN, 1, START), bucket.throttle_ms(ELEVEN, 1, START)) == (0.5, 0)
+
+
+def test_a_rate_of_one_window_is_over_a_millisecond_at_least() -> None:
+    rate, one = Rate(), Windows(1, 1000)
+    rate.record(one, 5, START)
+    assert rate.measure(one, START) == (5000.0, 1)
+
+
+def test_all_that_is_used_in_one_window_is_one_sample() -> None:
+    rate = Rate()
+    for at in (0, *range(1000, 1999, 100)):
+        rate.record(Windows(2, 1000), 1, START + at)
+    assert len(rate._samples) == 2
+    assert rate.measure(Windows(2, 1000), START + 1000)[0] == 11
+
+
 def test_a_bucket_that_is_made_smaller_holds_less() -> None:
     bucket = TokenBucket()
     bucket.record(ELEVEN, 10, 10, START)

@@ -190,6 +190,9 @@ def test_unsecured_tokens_are_believed_and_signed_ones_are_not() -> None:
             check(tokens, token)
     with pytest.raises(TokenRefused, match="not base64"):
         check(tokens, f"!{unsecured(CLAIMS)}")
+    for token in ("", "a.b", f"{unsecured(CLAIMS)}.", f"{unsecured(CLAIMS)}.."):
+        with pytest.raises(TokenRefused, match="not a token of three parts"):
+            check(tokens, token)
 
 
 def test_keys_are_fetched_once_for_all_who_wait() -> None:
