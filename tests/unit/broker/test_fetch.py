@@ -8,11 +8,19 @@ import pytest
 
 from broker.api.api_families import load_handlers
 from broker.api.context import ConnectionInfo, RequestContext
+from broker.api.handlers.fetch import AT_ONCE
 from broker.api.services import Services
 from broker.disk.file_region import CAN_SEND_FILES, FileRegion
 from broker.process.time_slice import TimeSlice
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
 from protocol.records.record import NewRecord, build_batch
 from storage.log import LogDamaged
 from tests.harness.work_clock import WorkClock
@@ -147,6 +155,41 @@ def test_many_partitions_take_many_turns(tmp_path: Any, monkeypatch: pytest.Monk
         assert [data.partition_index for data in got] == list(range(5000))
         assert size(got[1]) == batch
         assert all(data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for data in got[2:])
+
+    in_a_node(story, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("named", "forgotten", "many"),
+    [
+        ([AT_ONCE - 1], [], False),
+        ([AT_ONCE], [], True),
+        ([200, AT_ONCE - 202], [], False),
+        ([200, AT_ONCE - 201], [], True),
+        ([1], [AT_ONCE - 3], False),
+        ([1], [AT_ONCE - 2], True),
+        ([1], [200, AT_ONCE - 204], False),
+        ([1], [200, AT_ONCE - 203], True),
+    ],
+)
+def test_only_a_fetch_that_names_many_takes_turns(
+    named: list[int], forgotten: list[int], many: bool, tmp_path: Any
+) -> None:
+    """Topics count, too."""
+
+    async def story(node: Services) -> None:
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=1,
+            session_epoch=-1,
+            topics=[FetchTopic(topic="t", partitions=[wanted(index) for index in range(count)]) for count in named],
+            forgotten_topics_data=[ForgottenTopic(topic="t", partitions=list(range(count))) for count in forgotten],
+        )
+        info = ConnectionInfo(1, "PLAINTEXT", "127.0.0.1", 1)
+        answer = load_handlers()[1].handler(node, RequestContext(info, 1, 12, 1, "test"), request)
+        assert isinstance(answer, asyncio.Future) == many
+        response = await answer if isinstance(answer, asyncio.Future) else answer
+        assert isinstance(response, FetchResponse) and response.error_code == ErrorCode.NONE
 
     in_a_node(story, tmp_path)
 

@@ -126,6 +126,29 @@ def test_acks_0_is_never_answered_and_a_failure_closes_the_connection(count: int
     life(SimulatedFiles(), story, num_partitions=str(count))
 
 
+@pytest.mark.parametrize(
+    ("counts", "many"),
+    [([AT_ONCE - 1], False), ([AT_ONCE], True), ([30, AT_ONCE - 32], False), ([30, AT_ONCE - 31], True)],
+)
+def test_only_a_produce_that_names_many_takes_turns(counts: list[int], many: bool) -> None:
+    """Topics count, too."""
+
+    async def story(node: Node) -> None:
+        await opened(node)
+        records = batch()
+        topics = [
+            TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=records)] * count)
+            for count in counts
+        ]
+        request = ProduceRequest(transactional_id=None, acks=1, timeout_ms=1, topic_data=topics)
+        context = RequestContext(ConnectionInfo(1, "PLAINTEXT", "127.0.0.1", 1), PRODUCE, 9, 1, "client")
+        answer = node.catalogue[PRODUCE].handler(node.services, context, request)
+        assert isinstance(answer, Awaitable) == many
+        assert errors_of(await finished(answer)) == [ErrorCode.NONE] * sum(counts)
+
+    life(SimulatedFiles(), story)
+
+
 def test_page_cache_readers_do_not_wait_for_other_logs_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(node: Node) -> None:
         partition, other = await opened(node), await opened(node, "other")
