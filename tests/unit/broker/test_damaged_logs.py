@@ -223,7 +223,7 @@ async def committed(node: Node, group: str, offset: int) -> None:
 
 
 @pytest.mark.parametrize("commits", [1, 200])
-def test_a_damaged_shard_is_unowned_and_the_others_work(commits: int) -> None:
+def test_a_damaged_shard_is_unowned_and_the_others_work(commits: int, caplog: pytest.LogCaptureFixture) -> None:
     """With many commits the tail is whole, and the damage is only met when the shard is loaded."""
     files = SimulatedFiles()
 
@@ -252,7 +252,9 @@ def test_a_damaged_shard_is_unowned_and_the_others_work(commits: int) -> None:
 
     life(files, commit)
     flip(files, f"__consumer_offsets-0/{SEGMENT}", 70)
-    life(files, one_is_offline)
+    with caplog.at_level(logging.ERROR):
+        life(files, one_is_offline)
+    assert len([record for record in caplog.records if "__consumer_offsets-0/" in record.getMessage()]) == 1
 
 
 def test_transactions_are_listed_without_those_of_a_damaged_log() -> None:
