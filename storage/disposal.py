@@ -4,9 +4,12 @@ The delay is for readers that still hold on; the rename makes the decision survi
 unlinked while a flush may still be syncing it.
 """
 
+from collections import deque
+
 from storage.files import Files
 from storage.segments.segment import Segment
 from storage.segments.segment_format import DELETED, SEGMENT_SUFFIXES, SNAPSHOT
+from storage.steps import Blocking, Steps
 
 
 class Disposal:
@@ -14,7 +17,7 @@ class Disposal:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._waiting: list[tuple[int, Segment]] = []
+        self._waiting: deque[tuple[int, Segment]] = deque()
         self.borrowers = 0
         """How many, besides a flush, work on files of the log on another thread."""
 
@@ -32,15 +35,32 @@ class Disposal:
                 self._files.rename(path, path + DELETED)
         self._waiting.append((due_ms, segment))
 
-    def unlink_due(self, now_ms: int) -> None:
-        """Free the space of what has waited long enough."""
-        waiting = self._waiting
-        self._waiting = [entry for entry in waiting if entry[0] > now_ms]
-        for due_ms, segment in waiting:
-            if due_ms <= now_ms:
-                segment.close()
-                for suffix in SEGMENT_SUFFIXES:
-                    self._files.delete(segment.path + suffix + DELETED)
+    def is_due(self, now_ms: int) -> bool:
+        """Whether anything has waited long enough."""
+        return bool(self._waiting) and self._waiting[0][0] <= now_ms
+
+    def take_due(self, now_ms: int, at_most: int) -> Blocking:
+        """What frees the space of segments that have waited long enough, on any thread."""
+        paths: list[str] = []
+        while at_most and self.is_due(now_ms):
+            segment = self._waiting.popleft()[1]
+            segment.close()
+            paths += [segment.path + suffix + DELETED for suffix in SEGMENT_SUFFIXES]
+            at_most -= 1
+
+        def unlink() -> None:
+            for path in paths:
+                self._files.delete(path)
+
+        return unlink
+
+    def off_the_loop(self, work: Blocking) -> Steps[None]:
+        """Whatever happens to the log meanwhile, its files stay where they are."""
+        self.borrowers += 1
+        try:
+            yield work
+        finally:
+            self.borrowers -= 1
 
     def close(self) -> None:
         """Close what is open; the next start unlinks it."""

@@ -213,6 +213,10 @@ class Log(Protocol):
     def enforce_retention(self, now_ms: int, high_watermark: int) -> bool:
         """Give up what has had its time, a slice of it. True if there is more to do. Raises `StorageFailed`."""
 
+    def free_space(self, now_ms: int) -> Steps[None] | None:
+        """Free the space of what was given up file.delete.delay.ms ago, by retention or compaction; None where there is
+        nothing. Raises `OSError`."""
+
     def scrub(self, work: "Scrub") -> Steps[None]:
         """Look for damage in what has been on the disk for long. Gives up where the log is closed meanwhile. Raises
         `OSError`."""

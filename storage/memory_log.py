@@ -200,6 +200,9 @@ class MemoryLog:
             self.trim(start_offset)
         return count == BATCHES_PER_SLICE
 
+    def free_space(self, now_ms: int) -> None:
+        """It is free at once."""
+
     def scrub(self, work: "Scrub") -> Steps[None]:
         yield from ()
 

@@ -8,6 +8,7 @@ beyond the high watermark; the active segment goes too, once its time has come: 
 from typing import TYPE_CHECKING
 
 from storage.segments.segment import Segment
+from storage.steps import Steps
 
 if TYPE_CHECKING:
     from storage.segment_log import SegmentLog
@@ -20,8 +21,6 @@ def enforce_retention(log: "SegmentLog", now_ms: int, high_watermark: int) -> bo
     """Delete what is due, at most `SEGMENTS_PER_SLICE` segments of it. True if there is more to do."""
     if log.failed:
         return False
-    if not log.is_flushing:
-        log.disposal.unlink_due(now_ms)
     due = _segments_due(log, now_ms, high_watermark)
     if due == 0:
         return False
@@ -30,8 +29,14 @@ def enforce_retention(log: "SegmentLog", now_ms: int, high_watermark: int) -> bo
     count = min(due, SEGMENTS_PER_SLICE)
     log.remove_oldest(count)
     if log.config.file_delete_delay_ms == 0 and not log.is_flushing:
-        log.disposal.unlink_due(now_ms)
+        log.disposal.take_due(now_ms, SEGMENTS_PER_SLICE)()
     return due > count
+
+
+def free_space(log: "SegmentLog", now_ms: int) -> Steps[None]:
+    """Unlink, beside the loop, what has waited for file.delete.delay.ms."""
+    while not log.failed and not log.is_flushing and log.disposal.is_due(now_ms):
+        yield from log.disposal.off_the_loop(log.disposal.take_due(now_ms, SEGMENTS_PER_SLICE))
 
 
 def due_offset(log: "SegmentLog", now_ms: int, high_watermark: int) -> int:

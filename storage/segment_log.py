@@ -37,7 +37,7 @@ from storage.producers.aborted import AbortedIndex
 from storage.producers.producer_snapshot import SnapshotFiles
 from storage.read_hints import ReadHints
 from storage.recovery import Loaded, Recovery, load
-from storage.retention import due_offset, enforce_retention
+from storage.retention import due_offset, enforce_retention, free_space
 from storage.scrub import Scrub, scrub
 from storage.segment_ends import look_at_end
 from storage.segments.segment import Segment, roll_age_ms
@@ -135,8 +135,7 @@ class SegmentLog:
 
     def roll(self, base_offset: int | None = None) -> None:
         """Begin a new active segment. Compaction does it too: it never touches the active one."""
-        base, old = self.end_offset if base_offset is None else base_offset, self.active
-        if base == old.base_offset:
+        if (base := self.end_offset if base_offset is None else base_offset) == (old := self.active).base_offset:
             return
         try:
             old.finish()
@@ -147,7 +146,7 @@ class SegmentLog:
         self._unsynced.rolled(old, self.folder)
         self.segments.append(segment)
         self._bases.append(base)
-        self._roll_after_ms = roll_age_ms(self.config, self.folder, self._bases[-1])
+        self._roll_after_ms = roll_age_ms(self.config, self.folder, base)
         for observer in self._observers:
             observer.segment_rolled(base)
         self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
@@ -254,8 +253,7 @@ class SegmentLog:
             end_offset = self._cut(end_offset)
         except OSError as error:
             self._fail(error)
-        self.end_offset = end_offset
-        self.start_offset = min(self.start_offset, end_offset)
+        self.end_offset, self.start_offset = end_offset, min(self.start_offset, end_offset)
         self.durable_offset = min(self.durable_offset, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
         if self._flush is not None:
@@ -267,8 +265,7 @@ class SegmentLog:
 
     def _cut(self, end_offset: int) -> int:
         """Drop whole segments from the last on, then cut the one that is left. On the disk when this returns."""
-        keep = bisect_left(self._bases, end_offset)
-        self._remove(range(keep, len(self.segments)))
+        self._remove(range(bisect_left(self._bases, end_offset), len(self.segments)))
         if not self.segments:
             segment = Segment(self.files, self.folder, end_offset, self.config, created_ms=self._now_ms())
             segment.open_indexes()
@@ -339,6 +336,9 @@ class SegmentLog:
 
     def enforce_retention(self, now_ms: int, high_watermark: int) -> bool:
         return enforce_retention(self, now_ms, high_watermark)
+
+    def free_space(self, now_ms: int) -> Steps[None] | None:
+        return free_space(self, now_ms) if self.disposal.is_due(now_ms) else None
 
     def scrub(self, work: Scrub) -> Steps[None]:
         return scrub(self, work)

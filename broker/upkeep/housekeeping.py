@@ -22,6 +22,7 @@ from broker.upkeep.pace import Pace
 from broker.upkeep.producer_cap import enforce
 from broker.upkeep.scrubbing import scrub_all
 from storage.log import LogDamaged, StorageFailed
+from storage.steps import Steps
 
 OFTEN_MS = 10
 SOON_MS = 2_000
@@ -132,9 +133,22 @@ class Housekeeping:
             await asyncio.gather(committed, return_exceptions=True)  # where it fails, the partition or the node is gone
 
     async def free_space(self) -> None:
-        """Delete the folders of deleted topics, each when its delay is over."""
+        """Delete the folders of deleted topics and what logs have given up, each when its delay is over."""
         while (deletion := self._topics.sweep()) is not None:
             await self._environment.run_blocking(deletion)
+        environment = self._environment
+        slice_, now_ms = environment.time_slice(), environment.wall_ms()
+        for partition in self._partitions():
+            if (steps := partition.log.free_space(now_ms)) is not None:
+                await self._free_space(partition, steps)
+            await slice_.give_way()
+
+    async def _free_space(self, partition: Partition, steps: Steps[None]) -> None:
+        try:
+            await run_steps(self._environment, lambda _: steps)
+        except OSError:
+            if not partition.discarded:
+                raise
 
     async def compact(self) -> None:
         """Keep the latest record of each key, where the topic asks for it."""

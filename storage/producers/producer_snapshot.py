@@ -118,16 +118,11 @@ class SnapshotFiles:
 
     def off_the_loop(self, work: Blocking) -> Steps[None]:
         """Whatever happens to the log meanwhile, its files stay where they are."""
-        self._disposal.borrowers += 1
-        try:
-            yield work
-        finally:
-            self._disposal.borrowers -= 1
+        return self._disposal.off_the_loop(work)
 
     def offsets(self) -> list[int]:
         """Of which offsets there are snapshots, oldest first."""
-        names = self._files.list(self._folder)
-        return sorted(_offset_of(name) for name in names if _is_snapshot(name))
+        return _offsets_in(self._files.list(self._folder))
 
     def write(self, offset: int, entries: dict[int, bytes], *, durable_offset: int) -> None:
         """Write down the entries before `offset`; durable when this returns. Old snapshots leave, but not the newest
@@ -138,9 +133,10 @@ class SnapshotFiles:
         else:
             self._files.delete(self._path(offset, SIDECAR_SUFFIX))
         self._files.write_whole(self._path(offset, SNAPSHOT_SUFFIX), *snapshot)
-        offsets = self.offsets()
+        names = self._files.list(self._folder)
+        offsets = _offsets_in(names)
         certain = [offset for offset in offsets if offset <= durable_offset]
-        self._keep(certain[-1:] + offsets[-KEPT_SNAPSHOTS:])
+        self._keep(names, certain[-1:] + offsets[-KEPT_SNAPSHOTS:])
 
     def load(self, *, start_offset: int, end_offset: int, now_ms: int, expiration_ms: int) -> ProducerState | None:
         """The newest usable state within the log; unusable snapshots are deleted. None: replay from the start.
@@ -186,10 +182,10 @@ class SnapshotFiles:
         finally:
             file.close()
 
-    def _keep(self, offsets: list[int]) -> None:
+    def _keep(self, names: list[str], offsets: list[int]) -> None:
         """Delete all other snapshots and sidecars; retention takes away snapshots, but knows of no sidecars."""
         # Names come sorted. A snapshot goes before its sidecar, so that a power cut leaves none without its own.
-        for name in reversed(self._files.list(self._folder)):
+        for name in reversed(names):
             stem, _, suffix = name.partition(".")
             if "." + suffix in (SNAPSHOT_SUFFIX, SIDECAR_SUFFIX) and stem.isdigit() and int(stem) not in offsets:
                 with suppress(IsADirectoryError):  # not ours, and in no one's way
@@ -234,9 +230,7 @@ def _checked_body(data: Buffer) -> memoryview:
     return body
 
 
-def _is_snapshot(name: str) -> bool:
-    return name.endswith(SNAPSHOT_SUFFIX) and name[: -len(SNAPSHOT_SUFFIX)].isdigit()
-
-
-def _offset_of(name: str) -> int:
-    return int(name[: -len(SNAPSHOT_SUFFIX)])
+def _offsets_in(names: list[str]) -> list[int]:
+    """Of which offsets there are snapshots, oldest first."""
+    stems = [name[: -len(SNAPSHOT_SUFFIX)] for name in names if name.endswith(SNAPSHOT_SUFFIX)]
+    return sorted(int(stem) for stem in stems if stem.isdigit())

@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         "files that are due are deleted in the middle of a flush",
         "the sync finds no file, and the broker ends",
-        (Change("storage.retention:enforce_retention", "    if not log.is_flushing:\n        log", "    log"),),
+        (Change("storage.retention:free_space", "not log.is_flushing and ", ""),),
         ("unit/storage/test_retention.py::test_due_files_are_not_unlinked_during_a_flush",),
     ),
 )

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -12,10 +14,11 @@ from broker.process.environment import RealEnvironment
 from broker.process.steps import run_steps
 from broker.upkeep.housekeeping import Housekeeping
 from broker.upkeep.pace import LONGEST_WAIT_MS, Pace
+from storage.retention import SEGMENTS_PER_SLICE
 from storage.steps import Spent, Steps
 from tests.harness.simulated_files import SimulatedFiles
-from tests.unit.partition.rig import NOW_MS, Rig
-from tests.unit.partition.test_compaction import filled, latest, opened
+from tests.unit.partition.rig import NOW_MS, Rig, plain
+from tests.unit.partition.test_compaction import COMPACTED, filled, latest, opened
 
 
 class World(RealEnvironment):
@@ -75,6 +78,33 @@ def test_one_log_that_cannot_be_compacted_holds_up_no_other(
     assert [new < old for new, old in zip(after, before, strict=True)] == [True, False, True]
     assert [len(latest(rig)) for rig in rigs] == [2, 2, 2]
     assert any("compaction failed" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("delay_ms", [0, 1])
+def test_what_compaction_gave_up_leaves_the_disk_without_a_round_of_retention(delay_ms: int) -> None:
+    """After file.delete.delay.ms, however seldom retention comes; not while a flush may be syncing it."""
+    files = SimulatedFiles()
+    rig = opened(files, config=replace(COMPACTED, file_delete_delay_ms=delay_ms))
+    filled(rig, 200)
+    keeping = housekeeping([rig])
+    keeping._topics = cast(Any, SimpleNamespace(sweep=lambda: None))
+    asyncio.run(keeping.compact())
+
+    def left() -> int:
+        return sum(name.endswith(".log.deleted") for name in files.list("t-0"))
+
+    before = left()
+    assert before > 2 * SEGMENTS_PER_SLICE
+    rig.produce(plain(b"v", key=b"k0"))
+    flush = rig.log.begin_flush()
+    assert flush is not None
+    asyncio.run(keeping.free_space())
+    assert left() == before
+    flush.run()
+    rig.log.finish_flush(flush)
+    asyncio.run(keeping.free_space())
+    assert left() == (before if delay_ms else 0)
+    assert len(latest(rig)) == 2
 
 
 def test_the_rate_of_compaction_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,7 @@ def test_a_flush_puts_no_older_epochs_in_the_place_of_newer_ones() -> None:
     log.remove_oldest(1)
     flush.run()
     log.finish_flush(flush)
-    log.disposal.unlink_due(1_000)
+    log.disposal.take_due(1_000, at_most=1)()
     files: SimulatedFiles = log.files  # type: ignore[assignment]
     assert epochs_of(files) == b"0\n1\n3 %d\n" % begun
     assert opened(files.kill(), Recovery(same_boot=True, recovery_point=12)).start_offset == begun
@@ -157,7 +157,7 @@ def test_epochs_that_a_power_cut_brought_back_are_cut_again(ended: str) -> None:
     log = opened(files, cut)
     begun = log.segment_bases()[1]
     log.remove_oldest(1)
-    log.disposal.unlink_due(1_000)
+    log.disposal.take_due(1_000, at_most=1)()
     if ended == "closed":
         log.close()
     again = opened(files.kill(), replace(cut, same_boot=True, clean=ended == "closed"))
