@@ -107,16 +107,12 @@ class DerivedState:
         yield from self.write_down(end_offset)
         yield from snapshots.off_the_loop(lambda: snapshots.forget_before(end_offset))
 
-    def segments_compacted(self) -> Steps[None]:
-        """Others took their place: their indexes are what is to be there from now on. Raises `OSError`."""
-        self.segments_replaced()
+    def segments_compacted(self, bases: Sequence[int]) -> Steps[None]:
+        """One took the place of these: its index is what is to be there from now on. Raises `OSError`."""
+        self.aborted.merged(bases)
         write, snapshots = self.aborted.write_down(only_synced=True), self._snapshots
         if write is not None and snapshots is not None:
             yield from snapshots.off_the_loop(write)
-
-    def segments_replaced(self) -> None:
-        """Truncation or compaction left other segments, with their indexes."""
-        self.aborted.reload(self._log.segment_bases())
 
     # ----------------------------------------------------------------------------------------------------- LogObserver
 
@@ -146,7 +142,7 @@ class DerivedState:
         if self._under_way is not None:  # it describes what is gone, and is to be found and deleted
             self._under_way.write()
             self._end_snapshot(self._under_way)
-        self.segments_replaced()
+        self.aborted.reload(self._log.segment_bases())
         self.producers = self._rebuild(self._replayed_at_ms)
         self._on_moved()
 

@@ -364,10 +364,10 @@ class Partition:
             self.log.trim(target)
         return self.log.start_offset
 
-    def compaction_due(self, now_ms: int) -> Plan | None:
+    def compaction_due(self, now_ms: int, spent: Spent = never) -> Steps[Plan | None]:
         """What a pass of the compactor would work on now; logs in memory have none. Raises `StorageFailed`."""
         compactor = None if self.discarded else self.compactor
-        return None if compactor is None else compactor.due(self.last_stable_offset, now_ms)
+        return None if compactor is None else (yield from compactor.due(self.last_stable_offset, now_ms, spent))
 
     def expire_producers(self, now_ms: int) -> bool:
         """Forget silent producers, and questions whose batch never came, a slice per call; True when all were looked

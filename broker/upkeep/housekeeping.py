@@ -169,8 +169,8 @@ class Housekeeping:
 
     async def _compact_one(self, partition: Partition) -> None:
         """One pass, no faster than `log.cleaner.io.max.bytes.per.second`."""
-        compactor, environment = partition.compactor, self._environment
-        planned = partition.compaction_due(environment.wall_ms())
+        compactor, environment, now_ms = partition.compactor, self._environment, self._environment.wall_ms()
+        planned = await run_steps(environment, lambda spent: partition.compaction_due(now_ms, spent))
         if compactor is None or planned is None:
             return
         if not partition.derived.is_remembered(planned.end_offset, partition.high_watermark):

@@ -3,6 +3,8 @@
 One object for a whole pass: a transaction may begin in one segment and end in another (KAFKA-8351).
 """
 
+from operator import attrgetter
+
 from protocol.records.batch import BatchHeader
 from protocol.records.control import read_end_transaction
 from protocol.schema import Buffer
@@ -13,7 +15,7 @@ class CleanedTransactions:
     """`data_seen` and `marker_seen` are called for every batch, in the order of the log."""
 
     def __init__(self, aborted: list[AbortedTransaction]) -> None:
-        self._to_come = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
+        self._to_come = sorted(aborted, key=attrgetter("first_offset"), reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
         self._has_batches: set[int] = set()
         """Producers of whose current transaction a batch was seen."""

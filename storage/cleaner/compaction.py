@@ -15,8 +15,9 @@ retention, its deletion.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from protocol.records.batch import BatchHeader, CorruptRecords
@@ -28,13 +29,16 @@ from storage.cleaner.cleaning import Cleaning, DamagedSegment, LastBatch, Work, 
 from storage.cleaner.key_map import KeyMap, short_of
 from storage.producers.aborted import AbortedTransaction
 from storage.segments.segment import Segment
-from storage.steps import RECORDS_AT_ONCE, Blocking, Steps, T, opened
+from storage.segments.segment_format import LARGEST_RELATIVE_OFFSET
+from storage.steps import RECORDS_AT_ONCE, Blocking, Spent, Steps, T, never, opened
 
 if TYPE_CHECKING:
     from storage.segment_log import SegmentLog
 
 MAX_KEYS = 1_000_000
 """How many keys one pass remembers (Kafka bounds this by log.cleaner.dedupe.buffer.size)."""
+MERGED_AT_ONCE = 64
+"""How many segments become one: their files are renamed in one turn of the loop. The next pass goes on with these."""
 
 
 class _Gone(Exception):
@@ -84,18 +88,24 @@ def plan(
     last_stable_offset: int,
     now_ms: int,
     damaged: Collection[int] = (),
-) -> Plan | None:
+    spent: Spent = never,
+) -> Steps[Plan | None]:
     """What there is to compact, or None: enough of the log is dirty, or something is dirty for too long. Nothing from
-    the first segment on whose base offset is `damaged`."""
-    config = log.config
-    ends = [segment.base_offset for segment in log.segments[1:]]
+    the first segment on whose base offset is `damaged`. None, too, where segments left the log meanwhile."""
+    config, segments = log.config, list(log.segments)
+    ends = [segment.base_offset for segment in segments[1:]]
     chosen: list[Segment] = []
     clean_bytes = dirty_bytes = 0
     overdue = False
-    for segment, end_offset in zip(log.segments, ends, strict=False):
-        newest_ms = segment.largest_timestamp[0]
+    for segment, end_offset in zip(segments, ends, strict=False):
+        if spent():
+            yield None
+            if not _are_there(log, segments):
+                return None
         is_dirty = end_offset > first_dirty_offset
-        if end_offset > last_stable_offset or (is_dirty and newest_ms > now_ms - config.min_compaction_lag_ms):
+        if end_offset > last_stable_offset:
+            break
+        if is_dirty and segment.largest_timestamp[0] > now_ms - config.min_compaction_lag_ms:
             break
         if segment.base_offset in damaged or segment.damage:
             break
@@ -121,12 +131,13 @@ def compact(
     now_ms: int,
     work: Work,
     before_swap: Callable[[], Steps[None]],
-    after_swap: Callable[[], Steps[None]],
+    after_swap: Callable[[Sequence[int]], Steps[None]],
     max_keys: int = MAX_KEYS,
 ) -> Steps[Pass]:
     """One pass. Gives up without harm where the segments were changed by others.
 
-    `before_swap` comes before each replacement, `after_swap` behind it, beginning in one breath. Raises `OSError`.
+    `before_swap` comes before the first replacement. `after_swap` comes behind each, beginning in one breath; it is
+    given where the segments began that are replaced. Raises `OSError`.
     """
     keys = KeyMap(max_keys)
     done = Pass(planned.first_dirty_offset)
@@ -137,7 +148,7 @@ def compact(
     except DamagedSegment as damaged:
         done.damaged = damaged
     cleaning = Cleaning(log.config, keys, CleanedTransactions(aborted), last_batch_of, now_ms, work)
-    for group in _groups(log, planned.segments, keys.end_offset, done.damaged):
+    for group in _groups(log, planned, keys.end_offset, done.damaged):
         try:
             yield from _replace(log, group, cleaning, done, before_swap, after_swap)
         except _Gone:
@@ -156,7 +167,7 @@ def _replace(
     cleaning: Cleaning,
     done: Pass,
     before_swap: Callable[[], Steps[None]],
-    after_swap: Callable[[], Steps[None]],
+    after_swap: Callable[[Sequence[int]], Steps[None]],
 ) -> Steps[None]:
     """Put what stays of a group in its place. Raises `_Gone`, `DamagedSegment`, `OSError`."""
     _check_there(log, group)
@@ -168,12 +179,13 @@ def _replace(
             replacement.ready()
             log.replacement = replacement
             yield from _while_there(log, group, _elsewhere(replacement.sync_folder))
-            yield from _while_there(log, group, before_swap())
+            if not done.segments_after:
+                yield from _while_there(log, group, before_swap())
             replacement.take_over()
             first = log.segments.index(group[0])
             log.replace_segments(range(first, first + len(group)), replacement.install)
             done.count(group, replacement.size_bytes)
-            yield from after_swap()
+            yield from after_swap([segment.base_offset for segment in group])
     finally:
         log.replacement = None
         # The folder of a deleted topic is not ours any more, and another topic may have its name.
@@ -204,12 +216,18 @@ def _while_there(log: "SegmentLog", group: tuple[Segment, ...], steps: Steps[T])
 
 
 def _check_there(log: "SegmentLog", group: tuple[Segment, ...]) -> None:
-    if log.failed:
+    if not _are_there(log, group):
         raise _Gone
-    for segment in group:
-        index = bisect_left(log.segments, segment.base_offset, key=lambda other: other.base_offset)
-        if index == len(log.segments) or log.segments[index] is not segment:
-            raise _Gone
+
+
+def _are_there(log: "SegmentLog", neighbours: Sequence[Segment]) -> bool:
+    """Retention takes the first segments, truncation the last, and compaction goes on once at a time: where both ends
+    are there, so is what lies between."""
+    if log.failed:
+        return False
+    first = bisect_left(log.segments, neighbours[0].base_offset, key=attrgetter("base_offset"))
+    last = first + len(neighbours) - 1
+    return last < len(log.segments) and log.segments[first] is neighbours[0] and log.segments[last] is neighbours[-1]
 
 
 def _read_keys(
@@ -219,7 +237,8 @@ def _read_keys(
     `_Gone` and `DamagedSegment`: what was read before the damage counts."""
     dirty = [s for s, end in zip(planned.segments, planned.ends, strict=True) if end > planned.first_dirty_offset]
     # Transactions that ended before the first segment we look at must not spill into it.
-    transactions = CleanedTransactions([entry for entry in aborted if entry.last_offset >= dirty[0].base_offset])
+    since = bisect_left(aborted, dirty[0].base_offset, key=attrgetter("last_offset"))
+    transactions = CleanedTransactions(aborted[since:])
     keys.end_offset = planned.first_dirty_offset
     for segment in dirty:
         _check_there(log, (segment,))
@@ -277,17 +296,20 @@ def _remember(keys: KeyMap, header: BatchHeader, batch: Buffer, log: "SegmentLog
 
 
 def _groups(
-    log: "SegmentLog", segments: tuple[Segment, ...], end_offset: int, damaged: DamagedSegment | None
+    log: "SegmentLog", planned: Plan, end_offset: int, damaged: DamagedSegment | None
 ) -> Iterator[tuple[Segment, ...]]:
     """Neighbours that fit into one segment together: those that begin before `end_offset`, and before what is
     damaged."""
     group: list[Segment] = []
     size_bytes = 0
-    for segment in segments:
+    for segment, end in zip(planned.segments, planned.ends, strict=True):
         if damaged is not None and segment is damaged.segment:
             break
-        spans_too_much = group and segment.base_offset - group[0].base_offset > 1 << 30
-        if group and (size_bytes + segment.size_bytes > log.config.segment_bytes or spans_too_much):
+        if group and (
+            len(group) == MERGED_AT_ONCE
+            or size_bytes + segment.size_bytes > log.config.segment_bytes
+            or end - 1 - group[0].base_offset > LARGEST_RELATIVE_OFFSET
+        ):
             yield tuple(group)
             group, size_bytes = [], 0
         if not group and segment.base_offset >= end_offset:

@@ -1,6 +1,6 @@
 """Compaction of one partition, pass after pass: how far it came, what it could not read, what it must spare."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from storage.cleaner.cleaning import LastBatch, Work
@@ -30,8 +30,8 @@ class Derived(Protocol):
     def compaction_begins(self, end_offset: int) -> Steps[None]:
         """Segments below `end_offset` are about to be replaced."""
 
-    def segments_compacted(self) -> Steps[None]:
-        """Some have been."""
+    def segments_compacted(self, bases: Sequence[int]) -> Steps[None]:
+        """Those that began at these offsets have been, by one that begins where the first of them did."""
 
 
 class Compactor:
@@ -55,7 +55,7 @@ class Compactor:
         """What the pass under way, or the last one, has read and written so far."""
         return self._work.moved_bytes
 
-    def due(self, last_stable_offset: int, now_ms: int) -> Plan | None:
+    def due(self, last_stable_offset: int, now_ms: int, spent: Spent) -> Steps[Plan | None]:
         """What a pass would work on now. Rolls the active segment where its first record has waited for longer than
         `max.compaction.lag.ms` (KIP-354); Kafka waits for the next append to do so."""
         log = self._log
@@ -64,12 +64,15 @@ class Compactor:
         first_ms = log.active.first_timestamp_ms
         if first_ms >= 0 and now_ms - first_ms > log.config.max_compaction_lag_ms:
             log.roll()
-        return plan(
-            log,
-            first_dirty_offset=self.first_dirty_offset,
-            last_stable_offset=last_stable_offset,
-            now_ms=now_ms,
-            damaged=self._damaged,
+        return (
+            yield from plan(
+                log,
+                first_dirty_offset=self.first_dirty_offset,
+                last_stable_offset=last_stable_offset,
+                now_ms=now_ms,
+                damaged=self._damaged,
+                spent=spent,
+            )
         )
 
     def run(self, planned: Plan, now_ms: int, spent: Spent = never) -> Steps[None]:
@@ -77,10 +80,11 @@ class Compactor:
         self._running = True
         self._work = Work(spent)
         try:
+            aborted = self._derived.aborted.gather(planned.start_offset, planned.end_offset, spent)
             done = yield from compact(
                 self._log,
                 planned,
-                aborted=self._derived.aborted.collect(planned.start_offset, planned.end_offset),
+                aborted=(yield from aborted),
                 last_batch_of=self._last_batch_of,
                 now_ms=now_ms,
                 work=self._work,

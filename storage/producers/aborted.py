@@ -11,8 +11,8 @@ make it drop committed records of the same producer, and a missing one shows it 
 """
 
 import struct
-from bisect import bisect_right, insort
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -21,7 +21,7 @@ from storage.files import File, Files
 from storage.log import BEYOND_ALL_OFFSETS
 from storage.producers.aborted_checkpoint import AbortedCheckpoint
 from storage.producers.producer_state import CompletedTransaction
-from storage.steps import Blocking
+from storage.steps import Blocking, Spent, Steps, finish, never
 
 INDEX_SUFFIX = ".txnindex"
 _ENTRY = struct.Struct(">hqqqq")
@@ -51,6 +51,8 @@ class AbortedIndex:
         self._bases: list[int] = []
         self._sections: dict[int, _Section] = {}
         self._dirty: set[int] = set()
+        self._unsaid: set[int] = set()
+        """Of which segments the checkpoint may say something else."""
         self.last_offset = -1
         """The newest marker in the index: a reader beyond it needs no look-up."""
         self._checkpoint = None if files is None else AbortedCheckpoint(files, folder)
@@ -71,18 +73,27 @@ class AbortedIndex:
                 transaction.last_stable_offset,
             ).pack()
         )
-        self._dirty.add(base)
+        self._changed(base)
         self.last_offset = transaction.last_offset
 
     def collect(self, fetch_offset: int, upper_bound: int) -> list[AbortedTransaction]:
         """The aborted transactions that overlap what was read from `fetch_offset` up to `upper_bound`."""
+        return [] if fetch_offset > self.last_offset else finish(self.gather(fetch_offset, upper_bound, never))
+
+    def gather(self, fetch_offset: int, upper_bound: int, spent: Spent) -> Steps[list[AbortedTransaction]]:
+        """The same in steps, for a range of many segments. What is trimmed meanwhile may be missing."""
         found: list[AbortedTransaction] = []
-        if fetch_offset > self.last_offset:
-            return found
         for base in self._bases[max(0, bisect_right(self._bases, fetch_offset) - 1) :]:
             section = self._sections.get(base)
-            if section is not None and section.collect(fetch_offset, upper_bound, found):
-                break
+            if section is None:
+                continue
+            index = section.first_ending_at(fetch_offset)
+            while index < section.count and self._sections.get(base) is section:
+                if section.collect(index, upper_bound, found):
+                    return found
+                index += _AT_ONCE
+                if spent():
+                    yield None
         return found
 
     def entries(self, base: int) -> list[AbortedTransaction]:
@@ -116,20 +127,19 @@ class AbortedIndex:
         """Drop all entries: they are about to be made anew."""
         for base, section in self._sections.items():
             section.cut(0)
-            self._dirty.add(base)
+            self._changed(base)
         self.last_offset = -1
 
     def write_down(self, *, only_synced: bool = False) -> Blocking | None:
         """What says of the index as it is now that it is right, to be run on any thread when all of it is synced; with
         `only_synced`, at once: of what is not, it says what it said before. None where nothing has changed."""
         assert self._checkpoint is not None, "what is in memory is written nowhere"
-        sections = {base: (one.count, one.checksum()) for base, one in self._sections.items() if one.count}
-        if only_synced:
-            before = self._checkpoint.latest
-            sections = {
-                base: before.get(base, (0, 0)) if base in self._dirty else one for base, one in sections.items()
-            }
-        return self._checkpoint.take({base: one for base, one in sections.items() if one[0]})
+        certain = self._unsaid - self._dirty if only_synced else self._unsaid
+        self._unsaid = self._unsaid - certain
+        sections = {base: self._sections.get(base) for base in certain}
+        return self._checkpoint.take(
+            {base: (0, 0) if one is None else (one.count, one.checksum()) for base, one in sections.items()}
+        )
 
     def truncate(self, end_offset: int) -> None:
         """Forget markers from `end_offset` on. What lies before that was synced; a power cut may have left anything
@@ -141,7 +151,7 @@ class AbortedIndex:
             # A section that goes on behind its segment was cut before, and a power cut has taken that back.
             if section is not None and (base >= held_by or section.last_offset() >= following):
                 section.truncate(min(end_offset, following))
-                self._dirty.add(base)
+                self._changed(base)
         self._find_last_offset()
 
     def trimmed(self, start_offset: int) -> None:
@@ -156,10 +166,33 @@ class AbortedIndex:
                     section.sync()
                 section.close()
         self._dirty.difference_update(ended)
+        if self._checkpoint is not None:
+            self._unsaid.update(ended)
         self._bases = self._bases[len(ended) :]
 
+    def merged(self, bases: Sequence[int]) -> None:
+        """Compaction has put one segment in the place of these neighbours. It begins where the first of them began; its
+        index file is on the disk. The other segments stay as they are. Raises `OSError`."""
+        begin, end = bisect_left(self._bases, bases[0]), bisect_right(self._bases, bases[-1])
+        if begin == end:
+            return  # All of them end before the start: no reader asks for them.
+        end_offset = self._bases[end] if end < len(self._bases) else BEYOND_ALL_OFFSETS
+        for base in bases:
+            if (section := self._sections.pop(base, None)) is not None:
+                section.close()
+        self._dirty.difference_update(bases)
+        self._unsaid.update(bases)
+        self._bases[begin:end] = bases[:1]
+        section = _Section(self._open(bases[0]))
+        if section.count:
+            self._sections[bases[0]] = section
+        else:
+            section.close()
+        if bases[0] <= self.last_offset < end_offset:
+            self.last_offset = self._last_offset_up_to(begin)
+
     def reload(self, segment_bases: Iterable[int]) -> None:
-        """Segments were replaced, with their index files (compaction, truncation)."""
+        """Truncation has left other segments, with their index files."""
         self.discard()
         self._sections.clear()
         self._load(segment_bases)
@@ -193,10 +226,23 @@ class AbortedIndex:
         for base in self._bases:
             if f"{base:020d}{INDEX_SUFFIX}" in names:
                 self._sections[base] = _Section(self._open(base))
+        if self._checkpoint is not None:
+            self._unsaid.update(self._sections, self._checkpoint.latest)
         self._find_last_offset()
 
     def _find_last_offset(self) -> None:
         self.last_offset = max((section.last_offset() for section in self._sections.values()), default=-1)
+
+    def _last_offset_up_to(self, index: int) -> int:
+        """The newest marker in the segment of this number and those before."""
+        while index >= 0 and ((section := self._sections.get(self._bases[index])) is None or not section.count):
+            index -= 1
+        return self._sections[self._bases[index]].last_offset() if index >= 0 else -1
+
+    def _changed(self, base: int) -> None:
+        self._dirty.add(base)
+        if self._checkpoint is not None:
+            self._unsaid.add(base)
 
     def _open(self, base: int) -> File | None:
         if self._files is None:
@@ -215,12 +261,14 @@ class _Section:
         self._memory = bytearray()
         self.count = 0
         self._crc: int | None = None
-        """That of all entries, once it was needed."""
+        """That of all entries, where it is known."""
         self.torn = False
         """A crash, or damage, has left a part of an entry at the end."""
         if file is not None:
             self.count, rest = divmod(file.size(), _ENTRY.size)
             self.torn = rest > 0
+        if not self.count:
+            self._crc = 0
 
     def append(self, packed: bytes) -> None:
         if self.torn and self._file is not None:  # Damaged since the log was opened, or `truncate` would have cut it.
@@ -234,16 +282,13 @@ class _Section:
         if self._crc is not None:
             self._crc = crc32c(packed, self._crc)
 
-    def collect(self, fetch_offset: int, upper_bound: int, found: list[AbortedTransaction]) -> bool:
-        """Add what overlaps to `found`; True when no later entry can."""
-        index = self._first_ending_at(fetch_offset)
-        while index < self.count:
-            for entry in self.entries(index, _AT_ONCE):
-                if entry.first_offset < upper_bound:
-                    found.append(entry)
-                if entry.last_stable_offset >= upper_bound:
-                    return True
-            index += _AT_ONCE
+    def collect(self, index: int, upper_bound: int, found: list[AbortedTransaction]) -> bool:
+        """Add what overlaps to `found`, of the next entries; True when no later one can."""
+        for entry in self.entries(index, _AT_ONCE):
+            if entry.first_offset < upper_bound:
+                found.append(entry)
+            if entry.last_stable_offset >= upper_bound:
+                return True
         return False
 
     def entries(self, index: int, count: int) -> list[AbortedTransaction]:
@@ -263,7 +308,7 @@ class _Section:
 
     def cut(self, kept: int) -> None:
         """Only the first entries stay."""
-        self.count, self.torn, self._crc = kept, False, None
+        self.count, self.torn, self._crc = kept, False, None if kept else 0
         assert self._file is not None, "what is in memory begins anew"
         self._file.truncate(kept * _ENTRY.size)
 
@@ -283,7 +328,7 @@ class _Section:
         if self._file is not None:
             self._file.close()
 
-    def _first_ending_at(self, offset: int) -> int:
+    def first_ending_at(self, offset: int) -> int:
         """The index of the first entry whose marker is at `offset` or later."""
         low, high = 0, self.count
         while low < high:

@@ -37,23 +37,32 @@ class AbortedCheckpoint:
         self.latest: Sections = self.known or {}
         """What was taken last, to be written."""
 
-    def take(self, sections: Sections) -> Blocking | None:
-        """What is to be written down of these sections, for another thread, once they are synced. None where that has
-        been done. Of several the last that was taken stays, in whatever order they are run."""
+    def take(self, changed: Sections) -> Blocking | None:
+        """What is to be written down, for another thread, once these segments are synced; one without entries is left
+        out from now on. None where nothing is new. Of several the last that was taken stays, in whatever order they are
+        run."""
+        sections = {**self.latest, **changed}
+        for base, (count, _) in changed.items():
+            if not count:
+                del sections[base]
         if sections == self.latest:
             return None
         self.latest = sections
         self._taken += 1
-        number, lines = self._taken, [f"{base} {count} {crc}" for base, (count, crc) in sorted(sections.items())]
-        data = "\n".join(["0", str(len(lines)), *lines, ""]).encode()
+        number = self._taken
 
         def write() -> None:
             with self._one_at_a_time:
                 if number > self._written:
-                    self._files.write_whole(self._path, data)
+                    self._files.write_whole(self._path, _text(sections))
                     self._written = number
 
         return write
+
+
+def _text(sections: Sections) -> bytes:
+    lines = [f"{base} {count} {crc}" for base, (count, crc) in sorted(sections.items())]
+    return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
 
 
 def _parsed(text: str | None) -> Sections | None:

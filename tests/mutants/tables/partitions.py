@@ -129,7 +129,7 @@ MUTANTS = (
     Mutant(
         "aborted transactions that ended before the fetch are told",
         "I30, `lastOffset >= fetchOffset` left out: committed records of the same producer are dropped",
-        (Change(f"{INDEX}:_Section.collect", "index = self._first_ending_at(fetch_offset)", "index = 0"),),
+        (Change(f"{INDEX}:AbortedIndex.gather", "index = section.first_ending_at(fetch_offset)", "index = 0"),),
         (f"{RECOVERED}::test_index_entries_live_with_their_markers",),
     ),
     Mutant(
@@ -149,9 +149,9 @@ MUTANTS = (
         "I30: a transaction whose marker is in a later segment",
         (
             Change(
-                f"{INDEX}:AbortedIndex.collect",
-                "if section is not None and section.collect(fetch_offset, upper_bound, found):",
-                "if section is not None and (section.collect(fetch_offset, upper_bound, found) or True):",
+                f"{INDEX}:AbortedIndex.gather",
+                "if section.collect(index, upper_bound, found):",
+                "if section.collect(index, upper_bound, found) or index + _AT_ONCE >= section.count:",
             ),
         ),
         (f"{RECOVERED}::test_index_entries_live_with_their_markers",),
@@ -168,8 +168,8 @@ MUTANTS = (
         (
             Change(
                 f"{COMPACTION}:plan",
-                "if end_offset > last_stable_offset or (",
-                "if (",
+                "if end_offset > last_stable_offset:",
+                "if False:",
             ),
         ),
         (f"{COMPACTING}::test_the_active_segment_and_the_undecided_part_are_left_alone",),

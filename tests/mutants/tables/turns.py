@@ -11,6 +11,7 @@ OFFSETS = f"{GROUPS}::test_the_offsets_of_thousands_of_partitions"
 MANY_GROUPS = f"{GROUPS}::test_thousands_of_groups"
 UNUSED = f"{GROUPS}::test_thousands_of_groups_that_nobody_uses_any_more"
 WIDE_TRANSACTION = f"{TRANSACTIONS}::test_a_transaction_over_thousands_of_partitions"
+MANY_SEGMENTS = "much/test_compaction.py::test_a_log_of_thousands_of_segments_becomes_one_of_few"
 MANY_TRANSACTIONS = f"{TRANSACTIONS}::test_thousands_of_transactions_that_nobody_ends"
 
 
@@ -178,6 +179,20 @@ MUTANTS = (
             "coordinator.transactions.expiry:ExpiryScan.step",
             "min(TOMBSTONE_BYTES, max_batch_bytes)",
             "max_batch_bytes",
+        ),
+    ),
+    _hogs(
+        "the aborted transactions of a log are gathered in one turn",
+        MANY_SEGMENTS,
+        _never("storage.producers.aborted:AbortedIndex.gather", "if spent():"),
+    ),
+    _hogs(
+        "each replacement by compaction opens the whole index of aborted transactions again",
+        MANY_SEGMENTS,
+        Change(
+            "broker.partitions.derived:DerivedState.segments_compacted",
+            "self.aborted.merged(bases)",
+            "self.aborted.reload(self._log.segment_bases())",
         ),
     ),
 )

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from storage.producers.aborted import AbortedIndex
+from storage.producers.aborted import AbortedIndex, AbortedTransaction
 from storage.producers.aborted_checkpoint import AbortedCheckpoint
 from storage.producers.producer_state import CompletedTransaction
 from tests.harness.simulated_files import SimulatedFiles
@@ -96,3 +96,97 @@ def test_of_two_checkpoints_the_later_stays_whichever_is_written_last() -> None:
     later()
     earlier()
     assert AbortedCheckpoint(files, "t-0").known == {0: (2, 7)}
+
+
+def in_five_segments(files: SimulatedFiles) -> AbortedIndex:
+    """Each has one aborted transaction. That of the last one is not synced yet."""
+    files.make_folder("t-0")
+    index = AbortedIndex(files, "t-0", [0, 10, 20, 30, 40])
+    for base in (0, 10, 20, 30, 40):
+        if base == 40:
+            index.sync()
+        index.append(CompletedTransaction(1, base, base + 5, True, base + 6))
+    return index
+
+
+def merge(files: SimulatedFiles, index: AbortedIndex, bases: list[int], left: list[int]) -> None:
+    """What compaction does: those that end at `left` stay in the index."""
+    for base in bases:
+        files.rename(path_of(base), f"{path_of(base)}.deleted")
+    data = b"".join(AbortedTransaction(1, end - 5, end, end + 1).pack() for end in left)
+    files.write_whole(path_of(bases[0]), data)
+    index.merged(bases)
+
+
+def path_of(base: int) -> str:
+    return f"t-0/{base:020d}.txnindex"
+
+
+def test_of_segments_that_became_one_nothing_else_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing of those that went stays open."""
+    files = SimulatedFiles()
+    index = in_five_segments(files)
+    looked_at = set[str]()
+    files.looker = lambda operation, path: looked_at.add(path)
+    monkeypatch.setattr(files, "list", None)
+    merge(files, index, [10, 20], [25])
+    assert looked_at == {path_of(10)}
+    assert [entry.last_offset for entry in index.collect(0, 100)] == [5, 25, 35, 45]
+    assert [entry.last_offset for entry in index.collect(21, 30)] == [25]
+    assert (index.entries(20), index.last_offset) == ([], 45)
+    assert +files.held == {path_of(base): 1 for base in (0, 10, 30, 40)}
+    merge(files, index, [0, 10, 30], [])
+    assert +files.held == {path_of(40): 1}
+
+
+def test_the_newest_marker_is_known_when_segments_became_one() -> None:
+    """A look-up behind it is not made: it must not be taken for older than it is."""
+    files = SimulatedFiles()
+    index = in_five_segments(files)
+    index.segment_rolled(50)
+    merge(files, index, [20, 30], [])
+    assert index.last_offset == 45
+    merge(files, index, [40], [])
+    assert index.last_offset == 15
+    merge(files, index, [0, 10, 20], [5, 15])
+    assert index.last_offset == 15
+    merge(files, index, [0, 40], [])
+    assert (index.last_offset, index.collect(0, 100)) == (-1, [])
+    index.append(CompletedTransaction(1, 50, 55, True, 56))
+    assert [entry.last_offset for entry in index.collect(0, 100)] == [55]
+
+
+def test_what_is_not_synced_is_not_said_of_segments_that_became_one() -> None:
+    """Of what was dirty only the rest is synced later: the index of what became one is on the disk already."""
+    files = SimulatedFiles()
+    index = in_five_segments(files)
+    write = index.write_down(only_synced=True)
+    assert write is not None
+    write()
+    before = AbortedCheckpoint(files, "t-0").known
+    assert before is not None and sorted(before) == [0, 10, 20, 30]
+    index.truncate(33)  # leaves the segments from 30 on to be synced
+    merge(files, index, [20, 30], [25])
+    write = index.write_down(only_synced=True)
+    assert write is not None
+    write()
+    known = AbortedCheckpoint(files, "t-0").known
+    assert known == {0: before[0], 10: before[10], 20: before[20]}
+    files.syncs.clear()
+    index.sync()
+    assert files.syncs == [path_of(40)]
+    assert index.write_down() is None
+
+
+@pytest.mark.parametrize(
+    ("bases", "left"), [([0, 10], [25, 35, 45]), ([10, 20], [25, 35, 45]), ([0, 10, 20], [25, 45])]
+)
+def test_segments_before_the_start_may_become_one(bases: list[int], left: list[int]) -> None:
+    """Their transactions are forgotten already, and segments go on that are not."""
+    files = SimulatedFiles()
+    index = in_five_segments(files)
+    index.trimmed(20)
+    merge(files, index, bases, [end for end in left if bases[0] <= end < bases[-1] + 10])
+    if len(bases) == 3:
+        merge(files, index, [0, 30], [25])
+    assert [entry.last_offset for entry in index.collect(20, 100)] == left

@@ -20,7 +20,7 @@ from storage.producers.producer_state import ProducerState
 from storage.recovery import Recovery
 from storage.retention import enforce_retention
 from storage.segment_log import SegmentLog
-from storage.steps import Steps, never
+from storage.steps import Steps, finish, never
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import KILLED, NOW_MS, Rig, idempotent, on_disk, plain
 
@@ -41,7 +41,7 @@ def opened(files: SimulatedFiles, recovery: Recovery = KILLED, config: LogConfig
 
 def one_pass(rig: Rig, now_ms: int) -> Steps[None]:
     """The steps of a pass, where one is due."""
-    planned = rig.partition.compaction_due(now_ms)
+    planned = finish(rig.partition.compaction_due(now_ms))
     if planned is not None:
         assert rig.partition.compactor is not None
         yield from rig.partition.compactor.run(planned, now_ms)
@@ -178,7 +178,8 @@ def test_the_active_segment_and_the_undecided_part_are_left_alone() -> None:
     rig = opened(SimulatedFiles())
     rig.produce(idempotent(9, 0, 0, transactional=True, key=b"open"), transactional_id="x")
     filled(rig)
-    assert plan(rig.log, first_dirty_offset=0, last_stable_offset=0, now_ms=NOW_MS) is None  # type: ignore[arg-type]
+    assert isinstance(rig.log, SegmentLog)
+    assert finish(plan(rig.log, first_dirty_offset=0, last_stable_offset=0, now_ms=NOW_MS)) is None
     before = batches(rig)
     assert compact_all(rig) and batches(rig) == before
     rig.end(9, 1, commit=True)
@@ -318,10 +319,10 @@ def test_a_full_map_leaves_the_rest_to_the_next_pass() -> None:
     first_dirty, passes = 0, 0
     expected = latest(rig)
 
-    def nothing() -> Steps[None]:
+    def nothing(*_: object) -> Steps[None]:
         yield None
 
-    while planned := plan(log, first_dirty_offset=first_dirty, last_stable_offset=30, now_ms=NOW_MS):
+    while planned := finish(plan(log, first_dirty_offset=first_dirty, last_stable_offset=30, now_ms=NOW_MS)):
         steps = compact(
             log,
             planned,

@@ -6,13 +6,16 @@ from random import Random
 import pytest
 
 from broker.partitions.derived import marker_in
+from storage.cleaner import compaction
+from storage.producers.aborted import AbortedIndex
 from storage.producers.producer_snapshot import SnapshotFiles
 from storage.producers.producer_state import ProducerState
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
+from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
-from tests.unit.partition.rig import NOW_MS, Rig, idempotent, plain
-from tests.unit.partition.test_compaction import COMPACTED, batches, compact_all, filled, one_pass, opened
+from tests.unit.partition.rig import KILLED, NOW_MS, Rig, idempotent, plain
+from tests.unit.partition.test_compaction import COMPACTED, batches, compact_all, filled, latest, one_pass, opened
 
 
 def replayed(rig: Rig) -> ProducerState:
@@ -103,3 +106,108 @@ def test_a_cut_within_a_gap_of_compaction_is_where_it_was_wanted() -> None:
     log = SegmentLog.open(files.kill(), "t-0", COMPACTED, now_ms=lambda: NOW_MS, recovery=Recovery(same_boot=True))
     log.truncate(1)
     assert log.end_offset == 1
+
+
+def with_aborted(files: SimulatedFiles) -> Rig:
+    """Committed and aborted values of few keys, in turn, over many segments, of which two fit into one."""
+    rig = opened(files)
+    for number in range(16):
+        for producer_id in (8, 9):
+            batch = idempotent(
+                producer_id, 0, number, transactional=True, key=b"%d" % (number % 5), value=b"v" * number
+            )
+            rig.produce(batch, transactional_id="x")
+            rig.end(producer_id, 0, commit=producer_id == 8, version=0)
+    rig.flush()
+    rig.log.configure(replace(COMPACTED, segment_bytes=1_100))
+    return rig
+
+
+def certain(files: SimulatedFiles, rig: Rig) -> None:
+    """The index is as it would be opened, and so is the checkpoint of what is before the active segment."""
+    assert isinstance(rig.log, SegmentLog)
+    index, again = rig.partition.derived.aborted, AbortedIndex(files.kill(), "t-0", rig.log.segment_bases())
+    assert [index.entries(base) for base in rig.log.segment_bases()] == [
+        again.entries(base) for base in rig.log.segment_bases()
+    ]
+    assert index.last_offset == again.last_offset
+    assert [held for path, held in (+files.held).items() if path.endswith(".txnindex") and held > 1] == []
+
+
+@pytest.mark.parametrize("ends", ["killed", "without power"])
+def test_a_start_after_any_step_of_a_pass_shows_no_aborted_record(ends: str, caplog: pytest.LogCaptureFixture) -> None:
+    """I30, I34."""
+    files = SimulatedFiles()
+    rig = with_aborted(files)
+    expected, end_offset = latest(rig), rig.partition.end_offset
+    before, steps = len(rig.log.segment_bases()), 0
+    recovery = KILLED if ends == "killed" else Recovery(recovery_point=rig.log.recovery_point)
+    for steps, work in enumerate(one_pass(rig, NOW_MS), 1):
+        if work is not None:
+            work()
+        again = opened(files.kill() if ends == "killed" else files.crash(Random(steps)), recovery)
+        assert (latest(again), again.partition.end_offset) == (expected, end_offset)
+        certain(files, rig)
+    assert (before, len(rig.log.segment_bases()), steps) == (11, 6, 22)
+    certain(files, rig)
+    caplog.clear()
+    again = opened(files.kill())
+    assert latest(again) == latest(rig) == expected
+    assert caplog.records == []  # or the index was made anew
+
+
+def test_a_pass_merges_so_many_segments_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the next one goes on with what came of it."""
+    monkeypatch.setattr(compaction, "MERGED_AT_ONCE", 3)
+    rig = opened(SimulatedFiles(), config=replace(COMPACTED, segment_bytes=10_000))
+    counts = []
+    for _ in range(3):
+        for number in range(12):
+            rig.produce(plain(b"v", key=b"k%d" % number))
+            rig.log.roll()
+        rig.flush()
+        before = rig.log.segment_bases()
+        assert compact_all(rig)
+        after = rig.log.segment_bases()
+        counts.append((len(before), len(after)))
+        assert after[:-1] == before[:-1:3]
+    assert counts == [(13, 5), (17, 7), (19, 7)]
+
+
+def test_one_segment_never_holds_more_offsets_than_an_index_can_say() -> None:
+    """Its entries are relative to where it begins, in 32 bits."""
+    log = SegmentLog.open(SimulatedFiles(), "t-0", COMPACTED, now_ms=lambda: NOW_MS, recovery=KILLED)
+    log.configure(replace(COMPACTED, segment_bytes=10_000))
+    steps = (1 << 30) - 1, (1 << 30) - 1, 1, 1 << 30, 5
+    for number, step in enumerate(steps):
+        log.append(plain(b"v", key=b"%d" % number), leader_epoch=1)
+        log.end_offset += step - 1  # as after many records that were superseded
+        log.roll()
+    log.append(plain(b"v", key=b"active"), leader_epoch=1)
+    log.flush_now()
+    planned = finish(compaction.plan(log, first_dirty_offset=0, last_stable_offset=log.end_offset, now_ms=NOW_MS))
+    assert planned is not None
+    groups = compaction._groups(log, planned, log.end_offset, None)
+    assert [[segment.base_offset for segment in group] for group in groups] == [
+        [0, (1 << 30) - 1, (1 << 31) - 2],
+        [(1 << 31) - 1, (1 << 31) - 1 + (1 << 30)],
+    ]
+
+
+def test_a_plan_is_given_up_where_segments_leave_the_log_meanwhile() -> None:
+    """They must not be looked into any more: a file that is opened would be made again."""
+    rig = opened(SimulatedFiles(), config=replace(COMPACTED, cleanup_delete=True))
+    filled(rig, 40)
+    rig.partition.close()
+    files = rig.log.files.kill()  # type: ignore[attr-defined]
+    again = opened(
+        files, Recovery(clean=True, recovery_point=rig.log.end_offset), replace(COMPACTED, cleanup_delete=True)
+    )
+    assert isinstance(again.log, SegmentLog)
+    steps = again.partition.compaction_due(NOW_MS, lambda: True)
+    assert next(steps) is None and next(steps) is None
+    again.log.remove_oldest(5)
+    files.looker = lambda operation, path: pytest.fail(f"{operation} {path}")
+    with pytest.raises(StopIteration) as planned:
+        next(steps)
+    assert planned.value.value is None

@@ -116,7 +116,7 @@ def test_nonsense_supersedes_nothing_and_stays(caplog: pytest.LogCaptureFixture)
     assert len([record for record in caplog.records if "cannot read" in record.getMessage()]) == 1
 
 
-def nothing() -> Steps[None]:
+def nothing(*_: object) -> Steps[None]:
     yield None
 
 
@@ -128,7 +128,8 @@ def test_a_batch_of_more_keys_than_a_pass_remembers_stays(spent: Spent) -> None:
     rig.produce(build_batch([NewRecord(b"new", b"%d" % number, NOW_MS) for number in range(200)]))
     log_of(rig).roll()
     rig.flush()
-    planned, work = plan(log_of(rig), first_dirty_offset=1, last_stable_offset=201, now_ms=NOW_MS), Work(spent)
+    planned = finish(plan(log_of(rig), first_dirty_offset=1, last_stable_offset=201, now_ms=NOW_MS))
+    work = Work(spent)
     assert planned is not None
     found = compact(
         log_of(rig),
@@ -175,7 +176,7 @@ def test_one_large_batch_is_worked_off_in_many_steps(value: bytes | None, looks:
     rig.produce(plain(b"", key=b"0"))
     log_of(rig).roll()
     rig.flush()
-    planned = rig.partition.compaction_due(NOW_MS)
+    planned = finish(rig.partition.compaction_due(NOW_MS))
     assert planned is not None and rig.partition.compactor is not None
     breaths = 0
     for work in rig.partition.compactor.run(planned, NOW_MS, lambda: True):

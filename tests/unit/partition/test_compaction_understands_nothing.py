@@ -6,6 +6,7 @@ from coordinator.groups.log_entries import group_key, offset_key
 from coordinator.transactions.states import key_bytes
 from protocol.records.record import NewRecord, build_batch, records_of
 from storage.log import LogConfig
+from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import KILLED, NOW_MS, Rig, on_disk
 
@@ -26,7 +27,7 @@ def compact(rig: Rig) -> None:
         rig.produce(build_batch([NewRecord(b"%d" % number * 20, FILLING, NOW_MS)]))
     rig.flush()
     rig.now_ms += 10_000
-    planned = rig.partition.compaction_due(rig.now_ms)
+    planned = finish(rig.partition.compaction_due(rig.now_ms))
     assert planned is not None and rig.partition.compactor is not None
     for work in rig.partition.compactor.run(planned, rig.now_ms):
         if work is not None:

@@ -36,7 +36,7 @@ def log_of(rig: Rig) -> SegmentLog:
     return rig.log
 
 
-def nothing() -> Steps[None]:
+def nothing(*_: object) -> Steps[None]:
     yield None
 
 
@@ -50,8 +50,8 @@ def a_pass(
 ) -> Steps[Pass]:
     """A pass over all that is rolled."""
     log = log_of(rig)
-    last_stable_offset = log.segment_bases()[-1]
-    planned = plan(log, first_dirty_offset=first_dirty_offset, last_stable_offset=last_stable_offset, now_ms=NOW_MS)
+    last = log.segment_bases()[-1]
+    planned = finish(plan(log, first_dirty_offset=first_dirty_offset, last_stable_offset=last, now_ms=NOW_MS))
     assert planned is not None
     return compact(
         log,
@@ -224,7 +224,7 @@ def test_a_pass_that_fails_leaves_the_segments_as_they_were(operation: str, name
     assert log_of(rig).replacement is None and not log_of(rig).is_flushing
     assert not [path for path in +files.held if path.endswith((".cleaned", ".swap"))]
     assert not [name for name in files.list("t-0") if name.endswith((".cleaned", ".swap"))]
-    assert rig.partition.compaction_due(rig.now_ms) is not None, "it is not under way any more"
+    assert finish(rig.partition.compaction_due(rig.now_ms)) is not None, "it is not under way any more"
     assert compact_all(rig) and latest(rig) == known
 
 
@@ -248,7 +248,7 @@ def test_a_replacement_that_cannot_take_its_place_ends_the_log(operation: str, n
     rig = opened(files)
     filled(rig, 40)
     known = latest(rig)
-    planned = rig.partition.compaction_due(rig.now_ms)
+    planned = finish(rig.partition.compaction_due(rig.now_ms))
     assert planned is not None and rig.partition.compactor is not None
     steps = rig.partition.compactor.run(planned, rig.now_ms)
     refuse(files, operation, name)
@@ -263,9 +263,9 @@ def test_only_one_pass_is_under_way() -> None:
     filled(rig, 40)
     steps = one_pass(rig, rig.now_ms)
     next(steps)
-    assert rig.partition.compaction_due(rig.now_ms) is None
+    assert finish(rig.partition.compaction_due(rig.now_ms)) is None
     steps.close()
-    assert rig.partition.compaction_due(rig.now_ms) is not None
+    assert finish(rig.partition.compaction_due(rig.now_ms)) is not None
 
 
 def test_what_precedes_a_replacement_is_closed_where_it_fails() -> None:
