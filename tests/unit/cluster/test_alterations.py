@@ -127,6 +127,7 @@ def test_a_value_that_is_no_value_is_told_before_whom_it_would_keep_out() -> Non
     key, other = "max.connections.per.ip.overrides", "log.retention.ms"
     keeps_out = alter(rig, BROKER, "1", (key, SET, "10.0.0.1:0"))
     assert keeps_out[0] == 42 and rig.machine.image.broker_configs == {}
+    assert alter(rig, BROKER, "1", (key, SET, "10.0.0.1:1,10.0.0.2:0")) == (0, None)
     both = alter(rig, BROKER, "1", (key, SET, "10.0.0.1:0"), (other, SET, "x"))
     assert both == alter(rig, BROKER, "1", (other, SET, "x")) != keeps_out
 

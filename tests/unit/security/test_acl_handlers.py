@@ -1,7 +1,8 @@
 """CreateAcls, DescribeAcls, DeleteAcls: what is written, found, refused, and in force when it is answered."""
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -10,6 +11,7 @@ from broker.api.context import ConnectionInfo
 from broker.api.dispatch import Dispatcher
 from broker.api.services import Services
 from broker.coordination.coordinators import CoordinatorError
+from broker.process.time_slice import TimeSlice
 from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST, TOO_LARGE
 from protocol.acls import Acl, Operation, PatternType, Permission, ResourceType
 from protocol.errors import ErrorCode
@@ -173,6 +175,32 @@ def test_an_acl_is_in_force_when_it_is_durable_though_nobody_waits_for_it() -> N
 
     def fresh_id() -> bytes:
         return b"a" * 16
+
+    behind_the_door(story)
+
+
+def test_acls_come_into_force_one_at_least_in_each_turn() -> None:
+    spent = cast(TimeSlice, SimpleNamespace(spent=lambda: True))
+    acls = [allow(READ, TOPIC, name) for name in ("t", "u", "v")]
+
+    async def story(node: Services) -> None:
+        assert node.acls is not None and node.authorizer is not None
+        in_turns: list[tuple[bool, list[bool]]] = []
+        node.acls._has_turn = True  # nobody follows meanwhile
+        await node.cluster.ask(
+            lambda machine, ticket: machine.create_acls(
+                ticket, acls, fresh_id=lambda: node.environment.random_bytes(16)
+            )
+        )
+        for _ in range(4):
+            whole = node.acls._take_over(spent)
+            in_turns.append((whole, [node.authorizer.may(ALICE, HOST, READ, TOPIC, name) for name in "tuv"]))
+        assert in_turns == [
+            (False, [True, False, False]),
+            (False, [True, True, False]),
+            (True, [True, True, True]),
+            (True, [True, True, True]),
+        ]
 
     behind_the_door(story)
 
