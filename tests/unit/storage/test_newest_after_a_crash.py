@@ -75,3 +75,38 @@ def test_a_power_cut_behind_a_checkpoint(story: str) -> None:
         log.segments[0].write_out_indexes()
         for seed in range(20):
             check_newest(open_log(files.crash(Random(seed)), Recovery(recovery_point=point)))
+
+
+@pytest.mark.parametrize("story", TIMES)
+def test_a_kill_while_indexes_are_made_anew(story: str) -> None:
+    """None of the two may look right while the other is not."""
+    files, killed = SimulatedFiles(), list[SimulatedFiles]()
+    log = open_log(files, Recovery())
+    for index in range(300):
+        log.append(batch(TIMES[story](index)), leader_epoch=0)
+    log.close()
+    files.open(f"{log.active.path}.timeindex").append([b"torn"])
+    found = files.kill()
+
+    def remember(operation: str, path: str) -> None:
+        if operation in ("truncate", "append") and path.endswith("index"):
+            killed.append(found.kill())
+
+    found.watcher = remember
+    check_newest(open_log(found, Recovery(clean=True, recovery_point=300)))
+    assert len(killed) > 3
+    for one in killed:
+        check_newest(open_log(one, Recovery(clean=True, recovery_point=300)))
+
+
+@pytest.mark.parametrize("story", TIMES)
+def test_the_index_of_a_final_segment_has_its_newest(story: str) -> None:
+    """Retention looks at nothing else of it, and a kill changes nothing of that."""
+    log = open_log(files := SimulatedFiles(), Recovery())
+    for index in range(80):
+        log.append(batch(TIMES[story](index)), leader_epoch=0)
+    log.roll()
+    log.append(batch(1), leader_epoch=0)
+    again = open_log(files.kill(), Recovery(same_boot=True))
+    newest_ms = max(TIMES[story](index) for index in range(80))
+    assert again.segments[0].time_index.last is not None and again.segments[0].time_index.last[0] == newest_ms

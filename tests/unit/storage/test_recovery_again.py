@@ -276,3 +276,14 @@ def test_no_power_cut_takes_an_epoch_behind_which_the_recovery_point_is(seed: in
     assert known.recovery_point == 5
     again = SegmentLog.open(files.crash(Random(seed)), "t-0", config, now_ms=lambda: 1_000, recovery=known)
     assert [again.epoch_end(epoch) for epoch in (3, 5, 7)] == [(3, 1), (5, 2), (5, 2)]
+
+
+def test_what_was_cut_off_stays_cut_off() -> None:
+    """After the next crash nobody looks there, if the log goes on in another segment."""
+    files = filled(12)
+    last = max(name for name in files.list("t-0") if name.endswith(".log"))
+    files.open(f"t-0/{last}").append([b"torn"])
+    files, steps = files.kill(), list[tuple[str, str]]()
+    files.watcher = lambda operation, path: steps.append((operation, path))
+    opened(files, Recovery(same_boot=True, recovery_point=12, sync=False))
+    assert steps[steps.index(("truncate", f"t-0/{last}")) + 1] == ("sync", f"t-0/{last}")

@@ -156,3 +156,17 @@ def test_of_an_append_that_failed_nothing_counts(stays: bool) -> None:
     assert [bytes(part) for part in log.read(0, 1 << 20, end_offset=1)] == [log.active.log.read(0, size_bytes)]
     again = open_log(files.kill(), LogConfig(index_interval_bytes=1))
     assert again.end_offset >= 1
+
+
+def test_an_index_that_found_no_room_or_cannot_be_emptied_counts_what_its_file_has() -> None:
+    files = SimulatedFiles()
+    index = SparseIndex(files.open("index", create=True), OFFSET_ENTRY, max_bytes=1 << 10)
+    index.append(1, 1)
+    index.write_out()
+    index.append(2, 2)
+    for operation, work in (("append", index.write_out), ("truncate", index.clear)):
+        refuse(files, operation, "index")
+        with pytest.raises(OSError, match="bad sector"):
+            work()
+        assert index.floor(0, 1) == (1, 1)
+        assert len(index) == (2 if operation == "append" else 1)

@@ -89,7 +89,9 @@ def test_a_metadata_snapshot_is_closed_when_it_was_read() -> None:
     files = SimulatedFiles()
     files.make_folder("m-0")
     folder = SnapshotFolder(files, "m-0")
+    files.syncs.clear()
     folder.write(ONE, [batch(5), batch(9)])
+    assert files.syncs == ["", f"m-0/{ONE.file_name}"], "deleted topics are out of the way before they are forgotten"
     assert folder.size_and_time(ONE) == (2 * len(batch(5)), 5)
     assert finish(folder.read(ONE, never)).damage is not None
     begun = folder.read(ONE, lambda: True)
