@@ -251,6 +251,11 @@ def test_a_snapshot_is_due_by_bytes_or_time() -> None:
         assert not snapshots.is_due()
         await ten_topics(node)
         assert snapshots.is_due()
+        files.fault = lambda operation, path: OSError(5, "broken") if path.endswith(".checkpoint") else None
+        with pytest.raises(OSError, match="broken"):
+            await snapshots.keep_up()
+        files.fault = None
+        assert snapshots.is_due() and ids(files) == [], "one that was not written counts as none"
         await snapshots.keep_up()
         assert not snapshots.is_due() and len(ids(files)) == 1
 

@@ -1,8 +1,11 @@
 """Deadlines by key."""
 
 import sys
+from collections.abc import Callable
 
 from coordinator.deadlines import Deadlines
+from tests.harness.memory_shard_log import MemoryShardLog, VirtualAlarm, VirtualTime
+from tests.unit.transactions.test_shard_runtime import ask, opened
 
 
 def test_what_is_due_comes_earliest_first_and_once() -> None:
@@ -69,3 +72,25 @@ def test_deadlines_that_are_postponed_keep_their_order() -> None:
     assert deadlines.next_ms() == 25
     assert list(deadlines.due(110)) == ["c", "a"]
     assert deadlines.next_ms() == 120
+
+
+def test_a_deadline_that_moves_away_costs_no_alarm() -> None:
+    """Every heartbeat moves one: an alarm that rings too early looks for the next."""
+    time = VirtualTime()
+    shard = opened(MemoryShardLog(), time)
+    start_ms, rung = time.now_ms(), list[int]()
+    set_at, armed = time.at, list[int]()
+
+    def at(wall_ms: int, callback: Callable[[], None]) -> VirtualAlarm:
+        armed.append(wall_ms - start_ms)
+        return set_at(wall_ms, lambda: (rung.append(time.now_ms() - start_ms), callback()))
+
+    time.at = at  # type: ignore[method-assign]
+    for deadline_ms in (500, 600, 700, 300, 800):
+        shard.machine.deadline_ms = start_ms + deadline_ms
+        ask(shard)
+    assert armed == [500, 300]
+    time.advance(799)
+    assert rung == [300] and armed == [500, 300, 800]
+    time.advance(1)
+    assert rung == [300, 800] and shard.log.end_offset == 1

@@ -16,7 +16,7 @@ from coordinator.machine import (
 )
 from coordinator.runtime import NotReady, Shard, ShardState
 from protocol.errors import ErrorCode
-from tests.harness.memory_shard_log import CollectingTicket, MemoryShardLog, VirtualAlarm, VirtualTime
+from tests.harness.memory_shard_log import CollectingTicket, MemoryShardLog, VirtualTime
 
 END = Marker(producer_id=5, producer_epoch=1, commit=True, coordinator_epoch=3, transaction_version=2)
 
@@ -160,6 +160,25 @@ def test_a_listener_may_submit_and_its_records_count() -> None:
     ask(shard, "a")
     assert [entry.key for entry in shard.machine.seen if isinstance(entry, ReplayedRecord)] == [b"a", b"follow-up"]
     assert follow_up.answer == 1
+
+
+def test_all_listeners_run_before_any_answer_though_one_submits() -> None:
+    shard = opened(MemoryShardLog())
+    heard: list[str] = []
+
+    class Told(CollectingTicket):
+        def release(self, answer: object) -> None:
+            heard.append("answer")
+
+    def submits() -> None:
+        if not heard:
+            ask(shard, "more")
+
+    shard.on_durable(submits)
+    shard.on_durable(lambda: heard.append("listener"))
+    ticket = Told()
+    shard.submit(put("a")(ticket), ticket)
+    assert heard == ["listener", "listener", "answer"]
 
 
 def test_loading_in_slices_gives_the_machine_that_was_live() -> None:
@@ -341,28 +360,6 @@ def test_a_deadline_that_raises_is_tried_again_later() -> None:
     time.advance(1_001)
     assert len(bugs) == 11, "at its time, then every 100 ms"
     assert shard.state is ShardState.ACTIVE
-
-
-def test_a_deadline_that_moves_away_costs_no_alarm() -> None:
-    """Every heartbeat moves one: an alarm that rings too early looks for the next."""
-    time = VirtualTime()
-    shard = opened(MemoryShardLog(), time)
-    start_ms, rung = time.now_ms(), list[int]()
-    set_at, armed = time.at, list[int]()
-
-    def at(wall_ms: int, callback: Callable[[], None]) -> VirtualAlarm:
-        armed.append(wall_ms - start_ms)
-        return set_at(wall_ms, lambda: (rung.append(time.now_ms() - start_ms), callback()))
-
-    time.at = at  # type: ignore[method-assign]
-    for deadline_ms in (500, 600, 700, 300, 800):
-        shard.machine.deadline_ms = start_ms + deadline_ms
-        ask(shard)
-    assert armed == [500, 300]
-    time.advance(799)
-    assert rung == [300] and armed == [500, 300, 800]
-    time.advance(1)
-    assert rung == [300, 800] and shard.log.end_offset == 1
 
 
 def test_what_is_ignored_or_unreadable_is_counted_and_then_told_of() -> None:
