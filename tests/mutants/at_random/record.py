@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.mutants.at_random.source import ROOMS, Defect
+from tests.mutants.at_random.source import PROJECT, ROOMS, Defect
 
 ASKED = {"few": "few were asked", "quick": "the thousand seeds were not asked", "all": ""}
 """How much is asked, the least first, and what is said of a defect that was not noticed by that."""
@@ -71,11 +71,14 @@ def note(path: Path, verdict: Verdict) -> None:
 
 
 def why_equivalent(verdict: Verdict) -> str:
-    """The reason that was written down for it, or "": a change of the text ends it."""
+    """The reason that was written down for it, or "": a change of the text ends it. Where a word alone stands for the
+    change, `on` is the line that it is on."""
     for entry in json.loads(EQUIVALENT.read_text(encoding="utf-8")):
         if all(entry[name] == getattr(verdict, name) for name in ("path", "function", "before", "after")):
-            reason: str = entry["because"]
-            return reason
+            lines = (PROJECT / verdict.path).read_text(encoding="utf-8").splitlines() if "on" in entry else [""]
+            if "on" not in entry or lines[verdict.line - 1].strip() == entry["on"]:
+                reason: str = entry["because"]
+                return reason
     return ""
 
 

@@ -1,5 +1,6 @@
 """That a draw is repeatable, that a drawn defect can be noticed, and how the score is counted."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,21 @@ def test_what_was_asked_less_is_asked_again() -> None:
     assert record.goes_for(missed["quick"], "few") and not record.goes_for(missed["few"], "quick")
     assert not record.goes_for(missed["quick"], "all")
     assert all(record.goes_for(record.Verdict.of(defect, "test", "said", 1.0), asked) for asked in record.ASKED)
+
+
+def test_what_is_equivalent_is_named_beyond_doubt() -> None:
+    """`True` may stand in a function twice."""
+    entries = json.loads(record.EQUIVALENT.read_text(encoding="utf-8"))
+    assert not [entry for entry in entries if len(entry["before"]) < 20 and "on" not in entry]
+    [entry] = [one for one in entries if one["function"] == "RetentionRound.__init__" and one["before"] == "False"]
+    defects = source.defects("groups", entry["path"])
+    of_its_words = [
+        one for one in defects if all(getattr(one, name) == entry[name] for name in ("function", "before", "after"))
+    ]
+    assert len(of_its_words) > 0
+    said = {one.line: record.why_equivalent(record.Verdict.of(one, "", "", 1.0)) for one in of_its_words}
+    lines = (source.PROJECT / entry["path"]).read_text(encoding="utf-8").splitlines()
+    assert all(bool(why) == (lines[line - 1].strip() == entry["on"]) for line, why in said.items())
 
 
 def test_interval() -> None:
