@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.cluster.mutations import partitions_added, partitions_deleted, partitions_made
-from coordinator.cluster.topics import plan_creation, plan_deletion, plan_growth
+from coordinator.cluster.topics import partition_records, plan_creation, plan_deletion, plan_growth
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatePartitionsAssignment, CreatePartitionsTopic, DeleteTopicState
 from tests.unit.cluster.cluster_rig import ClusterRig, topic
@@ -237,3 +237,13 @@ def test_what_is_refused_counts_nothing_for_the_quota_of_mutations() -> None:
     assert [partitions_added(image, one, rules) for one in less] == [0]
     gone = plan_deletion(image, [DeleteTopicState(name="t"), DeleteTopicState(name="gone")])
     assert [partitions_deleted(image, one, rules) for one in gone] == [3, 0]
+
+
+def test_records_of_new_partitions_are_field_by_field_as_kafka_writes_them() -> None:
+    rig = ClusterRig(leader_epoch=7, directory=b"d" * 16)
+    made = list(partition_records(b"i" * 16, range(3, 5), rig.rules))
+    assert [one.partition_id for one in made] == [3, 4]
+    for one in made:
+        assert (one.topic_id, one.directories) == (b"i" * 16, [b"d" * 16])
+        assert (one.replicas, one.isr, one.removing_replicas, one.adding_replicas) == ([1], [1], [], [])
+        assert (one.leader, one.leader_epoch, one.partition_epoch) == (1, 7, 0)
