@@ -4,7 +4,8 @@ The delay is for readers that still hold on; the rename makes the decision survi
 unlinked while a flush may still be syncing it.
 """
 
-from collections import deque
+from bisect import insort
+from operator import itemgetter
 
 from storage.files import Files
 from storage.segments.segment import Segment
@@ -13,11 +14,12 @@ from storage.steps import Blocking, Steps
 
 
 class Disposal:
-    """The files of one log that wait to be unlinked, oldest first."""
+    """The files of one log that wait to be unlinked, those due first in front: the delay may be shortened, and the
+    clock be set back."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._waiting: deque[tuple[int, Segment]] = deque()
+        self._waiting: list[tuple[int, Segment]] = []
         self.borrowers = 0
         """How many, besides a flush, work on files of the log on another thread."""
 
@@ -33,7 +35,7 @@ class Disposal:
             path = segment.path + suffix
             if self._files.exists(path):
                 self._files.rename(path, path + DELETED)
-        self._waiting.append((due_ms, segment))
+        insort(self._waiting, (due_ms, segment), key=itemgetter(0))
 
     def is_due(self, now_ms: int) -> bool:
         """Whether anything has waited long enough."""
@@ -43,7 +45,7 @@ class Disposal:
         """What frees the space of segments that have waited long enough, on any thread."""
         paths: list[str] = []
         while at_most and self.is_due(now_ms):
-            segment = self._waiting.popleft()[1]
+            segment = self._waiting.pop(0)[1]
             segment.close()
             paths += [segment.path + suffix + DELETED for suffix in SEGMENT_SUFFIXES]
             at_most -= 1

@@ -34,15 +34,20 @@ def never() -> bool:
 
 
 def finish(steps: Steps[T]) -> T:
-    """Do the work here and now, blocking parts included."""
+    """Do the work here and now, blocking parts included. An error of these is raised inside, where they were begun."""
+    error: OSError | None = None
     while True:
         try:
-            step = next(steps)
+            step = next(steps) if error is None else steps.throw(error)
         except StopIteration as done:
             result: T = done.value
             return result
-        if step is not None:
-            step()
+        error = None
+        try:
+            if step is not None:
+                step()
+        except OSError as refused:
+            error = refused
 
 
 class NoLongerTrue(Exception):

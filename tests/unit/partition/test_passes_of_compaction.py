@@ -13,7 +13,7 @@ from storage.cleaner.compaction import Pass, compact, plan
 from storage.log import StorageFailed
 from storage.producers.aborted import AbortedTransaction
 from storage.segment_log import SegmentLog
-from storage.steps import NoLongerTrue, Spent, Steps, T, finish, never, while_true
+from storage.steps import NoLongerTrue, Spent, Steps, finish, never, while_true
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import NOW_MS, Rig, plain
 from tests.unit.partition.test_compaction import (
@@ -64,23 +64,6 @@ def a_pass(
         after_swap=nothing,
         max_keys=max_keys,
     )
-
-
-def driven(steps: Steps[T]) -> T:
-    """As the loop does it: what work on another thread raises is raised where it was handed out."""
-    error: OSError | None = None
-    while True:
-        try:
-            step = next(steps) if error is None else steps.throw(error)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        error = None
-        try:
-            if step is not None:
-                step()
-        except OSError as refused:
-            error = refused
 
 
 def in_segments(rig: Rig, *segments: list[bytes]) -> None:
@@ -215,7 +198,7 @@ def test_a_pass_that_fails_leaves_the_segments_as_they_were(operation: str, name
     refuse(files, operation, name)
     failure: list[StorageFailed] = []  # kept, as a process that is to end keeps it: what it holds is not freed
     try:
-        driven(one_pass(rig, rig.now_ms))
+        finish(one_pass(rig, rig.now_ms))
     except StorageFailed as failed:
         failure.append(failed)
     assert failure and "bad sector" in str(failure[0])
@@ -235,7 +218,7 @@ def test_a_replacement_that_cannot_be_deleted_is_none_any_more() -> None:
     filled(rig, 40)
     files.fault = lambda operation, _: OSError("bad sector") if operation in ("sync_folder", "delete") else None
     with pytest.raises(StorageFailed, match="bad sector"):
-        driven(one_pass(rig, rig.now_ms))
+        finish(one_pass(rig, rig.now_ms))
     assert log_of(rig).replacement is None
 
 
@@ -253,7 +236,7 @@ def test_a_replacement_that_cannot_take_its_place_ends_the_log(operation: str, n
     steps = rig.partition.compactor.run(planned, rig.now_ms)
     refuse(files, operation, name)
     with pytest.raises(StorageFailed, match="bad sector"):
-        driven(steps)
+        finish(steps)
     assert log_of(rig).failed
     assert latest(opened(files.kill())) == known
 

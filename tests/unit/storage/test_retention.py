@@ -1,5 +1,7 @@
 """Which segments go, when, and what they take along."""
 
+import dataclasses
+
 from storage.log import LogConfig
 from storage.recovery import Recovery
 from storage.retention import SEGMENTS_PER_SLICE, enforce_retention
@@ -166,3 +168,18 @@ def test_a_deleted_log_gives_up_nothing() -> None:
     names = files.list("t-0")
     assert enforce_retention(log, 10**6, 14) is False
     assert files.list("t-0") == names
+
+
+def test_a_long_delay_of_one_file_holds_up_no_other() -> None:
+    """The delay may be shortened by a setting, or the clock be set back."""
+    files = SimulatedFiles()
+    log = open_log(files, 14, retention_ms=-1, file_delete_delay_ms=1 << 60)
+    log.remove_oldest(1)
+    log.configure(dataclasses.replace(log.config, file_delete_delay_ms=50))
+    log.remove_oldest(1)
+    assert log.free_space(49) is None
+    freed(log, 50)
+    left = [name for name in files.list("t-0") if name.endswith(".log.deleted")]
+    assert left == [f"{0:020d}.log.deleted"] and log.free_space(50) is None
+    freed(log, 1 << 60)
+    assert not [name for name in files.list("t-0") if name.endswith(".deleted")]

@@ -16,6 +16,9 @@ from protocol.errors import ErrorCode
 from protocol.messages.transactions import (
     EndTxnRequest,
     InitProducerIdRequest,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
 )
 from protocol.records.record import NewRecord, build_batch
 from protocol.schema import schema_of
@@ -100,3 +103,16 @@ def partitions_of(node: Services) -> list[Any]:
     topic = node.topics.by_name("t")
     assert topic is not None
     return list(topic.partitions)
+
+
+async def operators_abort(node: Services, identity: Any) -> ErrorCode:
+    """WriteTxnMarkers from outside, for the first partition of `t`."""
+    marker = WritableTxnMarker(
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+        coordinator_epoch=0,
+    )
+    answer = await ask(node, WriteTxnMarkersRequest(markers=[marker]), 1)
+    return ErrorCode(answer.markers[0].topics[0].partitions[0].error_code)

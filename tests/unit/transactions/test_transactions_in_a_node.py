@@ -21,14 +21,11 @@ from protocol.messages.transactions import (
     InitProducerIdRequest,
     ListTransactionsRequest,
     TopicRequest,
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
 )
 from protocol.records.batch import read_header
 from protocol.records.record import NewRecord, build_batch
 from storage.producers.producer_entry import ProducerEntry
-from tests.unit.transactions.node_rig import ask, batch, end, in_a_node, init, partitions_of, produce
+from tests.unit.transactions.node_rig import ask, batch, end, in_a_node, init, operators_abort, partitions_of, produce
 
 
 def test_sequential_transactions_never_get_concurrent_transactions(tmp_path: Any) -> None:
@@ -212,15 +209,7 @@ def test_an_operator_looks_and_aborts(tmp_path: Any) -> None:
         assert [state.error_code for state in described.transaction_states] == [0, 105, 42]
         assert described.transaction_states[0].transaction_state == "Ongoing"
         assert [(t.topic, t.partitions) for t in described.transaction_states[0].topics] == [("t", [0, 1])]
-        abort = WritableTxnMarker(
-            producer_id=identity.producer_id,
-            producer_epoch=identity.producer_epoch,
-            transaction_result=False,
-            topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
-            coordinator_epoch=0,
-        )
-        answer = await ask(node, WriteTxnMarkersRequest(markers=[abort]), 1)
-        assert answer.markers[0].topics[0].partitions[0].error_code == 0
+        assert await operators_abort(node, identity) is ErrorCode.NONE
         await node.group_commit.wait_until_idle()
         assert all(partition.last_stable_offset == partition.end_offset == 2 for partition in partitions_of(node))
         assert (await end(node, identity, commit=True)).error_code == ErrorCode.INVALID_TXN_STATE

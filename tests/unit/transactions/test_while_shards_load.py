@@ -9,13 +9,8 @@ from broker.node import Node
 from coordinator.machine import Outcome
 from protocol.errors import ErrorCode
 from protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest
-from protocol.messages.transactions import (
-    ListTransactionsRequest,
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
-from tests.unit.transactions.node_rig import ask, end, in_a_node, init, partitions_of, produce
+from protocol.messages.transactions import ListTransactionsRequest
+from tests.unit.transactions.node_rig import ask, end, in_a_node, init, operators_abort, partitions_of, produce
 
 
 def test_listings_before_shards_are_open_say_so(tmp_path: Any) -> None:
@@ -38,20 +33,11 @@ def test_an_operator_tears_no_transaction_while_shards_load(tmp_path: Any) -> No
         identity = await init(node)
         for index in (0, 1):
             assert await produce(node, identity, index=index) is ErrorCode.NONE
-        marker = WritableTxnMarker(
-            producer_id=identity.producer_id,
-            producer_epoch=identity.producer_epoch,
-            transaction_result=False,
-            topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
-            coordinator_epoch=0,
-        )
         shard = node.transactions.shard_of("tx")
         assert shard is not None
         ends = [partition.end_offset for partition in partitions_of(node)]
         shard.reload()
-        answer = await ask(node, WriteTxnMarkersRequest(markers=[marker]), 1)
-        error = answer.markers[0].topics[0].partitions[0].error_code
-        assert error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await operators_abort(node, identity) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert [partition.end_offset for partition in partitions_of(node)] == ends
         await node.transactions.wait_until_loaded()
         assert (await end(node, identity, commit=True)).error_code == ErrorCode.NONE
@@ -73,15 +59,7 @@ def test_an_operator_is_told_to_come_again_where_the_shard_goes_under_the_abort(
 
         with monkeypatch.context() as patched:
             patched.setattr(node.transactions, "ask", gone)
-            marker = WritableTxnMarker(
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
-                transaction_result=False,
-                topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
-                coordinator_epoch=0,
-            )
-            answer = await ask(node, WriteTxnMarkersRequest(markers=[marker]), 1)
-        assert answer.markers[0].topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert await operators_abort(node, identity) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (await end(node, identity, commit=True)).error_code == ErrorCode.NONE
 
     in_a_node(story, tmp_path)
