@@ -5,14 +5,14 @@
 `errors` typed errors that say what to do: everything raised here is a `ConnectorError`; `explained` makes them
 `connections` one connection pool per process and cluster: `cluster(bootstrap, client_id)` gives a `Cluster`;
     `Cluster.run(coroutine)` runs work with `Cluster.client` (`tallystick.client`) and waits
-`checkpoint` what Spark's checkpoint says a batch has read: `end_offsets(location, batch_id)`
+`checkpoint` what Spark's checkpoint says, as text: `planned`, `query_id`, `kafka_offsets`; `checkpoint_files` reads it,
+    through Hadoop in the driver's JVM, from other processes by `lines` to the driver: `Checkpoint.planned(batch)`
 `progress` the control topic: `Marker`, `progress_key`, `ProgressTopic.last` (after the fence), `ProgressTopic.batch`
 `sink` format `kafka-eos`: Arrow in, one Kafka transaction per micro-batch
     `sink.columns` Arrow columns as `Cells`; `sink.partitioner` murmur2; `sink.encode` record batches of them
     `sink.batch_transaction` the steps of a micro-batch's transaction, by name; other modes use the same steps
     `sink.kafka_eos` the data source with its writers
     `sink.foreach_batch` `eos_writer(options, tasks=...)`: the same for `foreachBatch`, with many writers
-`model` the sink's protocol, searched to its end; needs neither Kafka nor Spark
 `source` format `kafka-arrow`: record batches decoded straight into Arrow
 `formats` keys and values that a Schema Registry knows, as typed columns of `kafka-arrow`
 `workers` what a Python worker is spared between tasks: `keep_what_is_loaded(part)`

@@ -1,42 +1,58 @@
-"""What Spark's checkpoint says about a batch, read from its write-ahead log of offsets.
+"""What Spark's checkpoint says about a query and its batches, as text of its files; reading them is `checkpoint_files`.
 
-`<checkpoint>/offsets/<batch>` is text: a line `v1`, a line of metadata, then a line of offsets per source, `-` where a
-source has none. Those of a Kafka source, the stock one and ours alike, are `{topic: {partition: next offset}}`.
-Spark writes the file before it runs the batch, and a replay runs with the same file.
+`<checkpoint>/metadata` is JSON with the query's id. `<checkpoint>/offsets/<batch>` is text: a version, a line of
+metadata, then a line of offsets per source, `-` where a source has none:
+
+    v1   the offsets alone, in the order of the sources
+    v2   `name:` before them, for sources with names
+
+Those of a Kafka source, the stock one and ours alike, are `{topic: {partition: next offset}}`. Spark writes the file
+before it runs the batch, and a replay runs with the same file.
 """
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from spark_connector.errors import SourceOffsetsUnknown
 
 Offsets = dict[tuple[str, int], int]
+_VERSIONS = ("v1", "v2")
 
 
-def source_lines(location: str, batch_id: int) -> list[str]:
-    """The line of each source. Raises `SourceOffsetsUnknown`."""
-    from pyarrow import fs
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A batch as Spark has planned it."""
 
-    path = f"{location.rstrip('/')}/offsets/{batch_id}"
-    try:
-        if "://" in path or path.startswith("file:"):
-            files, inner = fs.FileSystem.from_uri(path.replace("file:/", "file:///", 1) if "://" not in path else path)
-        else:
-            files, inner = fs.LocalFileSystem(), path
-        with files.open_input_stream(inner) as stream:
-            lines = stream.read().decode().splitlines()
-    except (OSError, ValueError) as error:
-        raise SourceOffsetsUnknown(f"the checkpoint's {path} cannot be read: {error}") from error
-    if len(lines) < 2 or lines[0] != "v1":
+    sources: list[str]
+    """A line for each source that has offsets; of version 2 in the order of their names."""
+    planned_ms: int
+    """When Spark wrote it down; -1 where the file does not say."""
+
+
+def planned(text: str, path: str) -> Planned:
+    """What an offsets file says. Raises `SourceOffsetsUnknown`."""
+    lines = text.splitlines()
+    if len(lines) < 2 or lines[0] not in _VERSIONS:
         raise SourceOffsetsUnknown(f"{path} is of a version that is not known here: {lines[:1]}")
-    return [line for line in lines[2:] if line != "-"]
+    sources = [line for line in lines[2:] if _offsets_of(line) != "-"]
+    when = _object(lines[1]).get("batchTimestampMs")
+    return Planned(sorted(sources) if lines[0] == "v2" else sources, when if isinstance(when, int) else -1)
+
+
+def query_id(text: str, path: str) -> str:
+    """The id in a checkpoint's file `metadata`. Raises `SourceOffsetsUnknown`."""
+    found = _object(text).get("id")
+    if not isinstance(found, str):
+        raise SourceOffsetsUnknown(f"{path} has no query's id: {text[:80]!r}")
+    return found
 
 
 def kafka_offsets(lines: list[str]) -> Offsets:
     """The offsets of all Kafka sources among the lines; where two read the same partition, the lower one."""
     found: Offsets = {}
     for line in lines:
-        for topic, partitions in _topics(line).items():
+        for topic, partitions in _object(_offsets_of(line)).items():
             if not isinstance(partitions, dict):
                 continue
             for partition, offset in partitions.items():
@@ -46,17 +62,15 @@ def kafka_offsets(lines: list[str]) -> Offsets:
     return found
 
 
-def _topics(line: str) -> Mapping[str, object]:
+def _offsets_of(line: str) -> str:
+    """A line without its source's name; a name is letters, digits and `_`."""
+    name, colon, offsets = line.partition(":")
+    return offsets if colon and name.replace("_", "").isalnum() else line
+
+
+def _object(text: str) -> Mapping[str, object]:
     try:
-        parsed = json.loads(line)
+        parsed = json.loads(text)
     except ValueError:
         return {}
     return parsed if isinstance(parsed, dict) else {}
-
-
-def end_offsets(location: str, batch_id: int) -> Offsets:
-    """Up to where a batch has read its Kafka sources. Raises `SourceOffsetsUnknown` where there is none."""
-    offsets = kafka_offsets(source_lines(location, batch_id))
-    if not offsets:
-        raise SourceOffsetsUnknown(f"batch {batch_id} of {location} has no Kafka source: leave option groupId out")
-    return offsets

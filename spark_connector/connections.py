@@ -26,10 +26,14 @@ class Cluster:
         self._loop = background_loop()
         self.client = self._loop.run(_connected(bootstrap, client_id, patience_s))
 
+    def ask(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait until some work with `client` is done; what it raises is the caller's."""
+        return self._loop.run(work)
+
     def run(self, work: Coroutine[Any, Any, T], doing: str) -> T:
         """Wait until some work with `client` is done. What it raises is explained, with what was being done."""
         try:
-            return self._loop.run(work)
+            return self.ask(work)
         except CLIENT_ERRORS as error:
             raise explained(error, doing) from error
 

@@ -39,6 +39,14 @@ class CheckpointWentBack(ConnectorError):
     """The checkpoint wants a batch that the control topic knows to be done otherwise or long ago."""
 
 
+class SinkChanged(ConnectorError):
+    """The query's batch is in Kafka already, under another sink id or in another topic."""
+
+
+class CalledTwice(ConnectorError):
+    """Two writers of one `foreachBatch` have the same sink id: the second one's rows would be taken for written."""
+
+
 class SinkTakenOver(ConnectorError):
     """Another writer has taken the sink's transactional id, or the transaction ran into its timeout."""
 
@@ -64,7 +72,7 @@ class UnsafeProgressTopic(ConnectorError):
 
 
 class SourceOffsetsUnknown(ConnectorError):
-    """The checkpoint does not say what Kafka offsets a batch has read."""
+    """The checkpoint cannot be read, or does not say what a batch has read."""
 
 
 _ADVICE = {
@@ -87,9 +95,9 @@ def explained(error: Exception, doing: str) -> ConnectorError:
         return error
     if isinstance(error, Fenced):
         return SinkTakenOver(
-            f"{doing}: {error}. Either another query or a second driver writes with this sinkId (give each its own), "
-            "or the batch took longer than kafka.transaction.timeout.ms (raise it). A restart of the query replays the "
-            "batch and is safe."
+            f"{doing}: {error}. Either another query or a second driver writes with this sinkId, this checkpoint or a "
+            "copy of it (give each its own), or the batch took longer than kafka.transaction.timeout.ms (raise it). "
+            "A restart of the query replays the batch and is safe."
         )
     if isinstance(error, TransactionGone):
         return TransactionAborted(

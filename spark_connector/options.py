@@ -1,10 +1,12 @@
 """Options as tables. Wherever Spark's own connector has a name for something, that is the name here.
 
 Spark gives options as text, with names in any case. `kafka.*` names that no table knows are refused: a setting that is
-silently without effect is worse than one that is missing. Names without the prefix are left alone: Spark adds its own.
+silently without effect is worse than one that is missing. Names without the prefix are left alone, for Spark adds its
+own; but not those that nearly have one of ours (`job_id`): what they were meant for would not happen.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from protocol.records.compression import NAMES
@@ -51,7 +53,7 @@ CLUSTER = (
 SINK = (
     *CLUSTER,
     Option("topic", None, text, "where to write; without it each row says so in its column topic"),
-    Option("sinkId", None, text, "name and transactional id of the sink; by default made of checkpointLocation"),
+    Option("sinkId", None, text, "name and transactional id of the sink; by default made of the query's id"),
     Option("checkpointLocation", None, text, "Spark's own; a streaming sink wants this or sinkId"),
     Option("groupId", None, text, "consumer group to which the source's offsets are committed with the batch"),
     Option("jobId", None, text, "batch only: a job of this name is written once, however often it is run"),
@@ -67,19 +69,36 @@ SINK = (
     Option("kafka.enable.idempotence", "true", one_of("true"), "always"),
 )
 
-WITHOUT_EFFECT = frozenset(
-    {
-        "kafka.linger.ms",
-        "kafka.retries",
-        "kafka.max.in.flight.requests.per.connection",
-        "kafka.max.block.ms",
-        "kafka.max.request.size",
-        "kafka.request.timeout.ms",
-        "kafka.key.serializer",
-        "kafka.value.serializer",
-    }
-)
-"""Settings of the stock sink that need no counterpart; accepted, so that switching is a matter of the format's name."""
+OF_CONNECTIONS = {
+    "kafka.client.dns.lookup": "every address of a name is tried",
+    "kafka.connections.max.idle.ms": "a connection that was closed is opened again when it is needed",
+    "kafka.metadata.max.age.ms": "metadata is asked for anew with each micro-batch, and after errors",
+    "kafka.receive.buffer.bytes": "the operating system's",
+    "kafka.reconnect.backoff.ms": "fixed, half a second at most",
+    "kafka.reconnect.backoff.max.ms": "fixed, half a second at most",
+    "kafka.request.timeout.ms": "fixed; then it is asked again",
+    "kafka.retry.backoff.ms": "fixed, half a second at most",
+    "kafka.retry.backoff.max.ms": "fixed, half a second at most",
+    "kafka.send.buffer.bytes": "the operating system's",
+}
+"""Settings of Java's clients that have no counterpart in ours, and why: accepted, so that switching from Spark's own
+connector is a matter of the format's name.
+"""
+WITHOUT_EFFECT = OF_CONNECTIONS | {
+    "kafka.key.serializer": "keys are written as they are",
+    "kafka.linger.ms": "a batch is sent when its rows are there",
+    "kafka.max.block.ms": "kafka.delivery.timeout.ms says it",
+    "kafka.max.in.flight.requests.per.connection": "one batch of a partition is under way at a time",
+    "kafka.max.request.size": "kafka.batch.size says it; a larger row is a batch of its own",
+    "kafka.retries": "kafka.delivery.timeout.ms says it",
+    "kafka.value.serializer": "values are written as they are",
+}
+"""The same of a sink."""
+
+OF_SPARK = frozenset({"path", "checkpointlocation", "groupidprefix", "fetchoffset.numretries"})
+"""Names of Spark's, and of its own connector, that are not to be taken for misspelled ones of ours."""
+_ALIKE = 0.9
+"""From here on two names are taken for one: a letter too many in ten."""
 
 REFUSED = {
     "kafka.transactional.id": "the transactional id of this sink is its sinkId: use option sinkId",
@@ -102,9 +121,25 @@ def read_options(table: Sequence[Option], given: Mapping[str, str]) -> dict[str,
         elif lower.startswith("kafka.") and lower not in WITHOUT_EFFECT:
             known = ", ".join(sorted(option.name for option in table if option.name.startswith("kafka.")))
             raise BadOption(f"option {name} is not known here; known are {known}")
+        elif (meant := _nearly(lower, by_name)) is not None:
+            raise BadOption(f"option {name} is not known here: was {by_name[meant].name} meant?")
     if not values.get("kafka.bootstrap.servers"):
         raise BadOption("option kafka.bootstrap.servers is missing: host:port of a broker")
     return values
+
+
+def _nearly(name: str, known: Collection[str]) -> str | None:
+    """The name among ours that was probably meant; None where Spark, or somebody else, may mean something by it."""
+    if name.startswith("kafka.") or name in OF_SPARK:
+        return None
+    letters = _letters(name)
+    likeness = {one: SequenceMatcher(None, letters, _letters(one)).ratio() for one in known}
+    best = max(likeness, key=lambda one: likeness[one])
+    return best if likeness[best] >= _ALIKE else None
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name))
 
 
 def _parsed(option: Option, value: str) -> Value:

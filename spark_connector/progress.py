@@ -4,15 +4,20 @@
     value  JSON {"v": 1, "batch": n, ...}        see `Marker`
     partition  murmur2(key) % 16, always         the topic is made with that many; more do no harm
 
+The sink id names the writer: a query may have several (`sink.identity`), each with markers of its own.
+
 Rule 1. A marker is written in the transaction of its batch, and in no other way.
 Rule 2. It is read only after a lease was taken on the sink's transactional id. From then on every earlier transaction
         of the sink is decided and its end marker written.
 Rule 3. It is read up to the high watermark, not to the last stable offset, and the reader itself separates committed
         from aborted by the end markers: another sink's open transaction in the same partition holds the last stable
         offset in front of our own marker, and a reader that stopped there would take a committed batch for a lost one.
+Rule 4. What is no marker was written by somebody else: it is passed over with a warning. A marker that cannot be read,
+        of a newer connector for one, is an error for its own sink and query, and for no other.
 """
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -33,6 +38,7 @@ from tallystick.client.reading import joined
 
 PARTITIONS = 16
 VERSION = 1
+_log = logging.getLogger("spark_connector")
 _TOPIC = 2
 """Resource type of DescribeConfigs."""
 _CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": "0.1"}
@@ -48,6 +54,8 @@ class Marker:
     records: dict[str, dict[str, int]] = field(default_factory=dict)
     """Records written, by topic and partition."""
     written_ms: int = 0
+    topics: list[str] | None = None
+    """Where the writer was told to write; empty where each row said so; None in older markers."""
 
     def to_bytes(self) -> bytes:
         return json.dumps({"v": VERSION, **asdict(self)}, separators=(",", ":"), sort_keys=True).encode()
@@ -61,9 +69,16 @@ class Marker:
                 raise UnsafeProgressTopic(
                     f"a marker of version {known['v']}: written by a newer connector, use that one"
                 )
-            return cls(known["batch"], known["source"], known["records"], known["written_ms"])
-        except (ValueError, KeyError, TypeError) as error:
+            topics = known.get("topics")
+            return cls(int(known["batch"]), known["source"], known["records"], known["written_ms"], topics)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UnsafeProgressTopic(f"the control topic holds something that is no marker: {data[:80]!r}") from error
+
+    def is_of(self, topic: str | None) -> bool:
+        """Whether it may be of a writer with this option `topic`. Without the topics what was written must do."""
+        if self.topics is not None:
+            return self.topics == ([] if topic is None else [topic])
+        return topic is None or set(self.records) <= {topic}
 
 
 def progress_key(sink_id: str, query_id: str) -> str:
@@ -81,14 +96,19 @@ class ProgressTopic:
         self._topic_id = b""
         self._positions: dict[int, int] = {}
         self._markers: dict[str, Marker] = {}
-        self._undecided: dict[int, dict[int, list[tuple[str, Marker | None]]]] = {}
+        self._unreadable: dict[str, UnsafeProgressTopic] = {}
+        """By key, why its last committed marker cannot be read."""
+        self._undecided: dict[int, dict[int, list[tuple[str, Marker | UnsafeProgressTopic | None]]]] = {}
         """By partition and producer id: keys and markers whose transaction has not been seen to end."""
 
     def partition_of(self, key: str) -> int:
         return (murmur2(key.encode()) & 0x7FFFFFFF) % PARTITIONS
 
     async def last(self, key: str) -> Marker | None:
-        """The last committed marker of a key. Only right after a lease on the sink's id was taken (rule 2)."""
+        """The last committed marker of a key. Only right after a lease on the sink's id was taken (rule 2).
+
+        Raises `UnsafeProgressTopic` where that cannot be known.
+        """
         await persistently(self.client, self.ensure, patience_s=self._patience_s)
         partition = self.partition_of(key)
         await persistently(self.client, lambda: self._read_on(partition), patience_s=self._patience_s)
@@ -97,7 +117,24 @@ class ProgressTopic:
                 raise UnsafeProgressTopic(
                     f"a marker of {key} in {self.topic}-{partition} is neither committed nor aborted after the fence"
                 )
+        if key in self._unreadable:
+            raise self._unreadable[key]
         return self._markers.get(key)
+
+    async def of_query(self, query: str) -> dict[str, Marker | None]:
+        """By sink id, what every sink of a query has committed last; None where that is not known yet. For choosing a
+        sink id before a lease is taken, and for nothing else (rule 2): the topic is read as a whole.
+        """
+        await persistently(self.client, self.ensure, patience_s=self._patience_s)
+        for partition in range(PARTITIONS):
+            await persistently(self.client, partial(self._read_on, partition), patience_s=self._patience_s)
+        waiting = [key for book in self._undecided.values() for named in book.values() for key, _ in named]
+        found: dict[str, Marker | None] = {}
+        for key in (*waiting, *self._unreadable, *self._markers):
+            sink_id, _, of = key.rpartition("|")
+            if of == query:
+                found[sink_id] = self._markers.get(key)
+        return found
 
     async def committed(self) -> dict[str, Marker]:
         """All markers that are committed now, by key; none where the topic is not there. For callers that only look: no
@@ -131,6 +168,7 @@ class ProgressTopic:
     def _forget(self) -> None:
         self._positions.clear()
         self._markers.clear()
+        self._unreadable.clear()
         self._undecided.clear()
 
     async def _create(self) -> None:
@@ -168,7 +206,12 @@ class ProgressTopic:
             data = joined(fetched)
             for place, header in headers_in(data):
                 if header.next_offset > position:
-                    self._take(partition, data, place, header.producer_id, header.is_control)
+                    if header.is_transactional:
+                        self._take(partition, data, place, header.producer_id, header.is_control)
+                    else:
+                        _log.warning(
+                            "%s-%d holds records of no transaction, they are passed over", self.topic, partition
+                        )
                     position = header.next_offset
             self._positions[partition] = position
 
@@ -176,15 +219,28 @@ class ProgressTopic:
         undecided = self._undecided.setdefault(partition, {})
         if not is_control:
             for record in records_of(data, place):
-                key = (record.key or b"").decode(errors="replace")
-                marker = None if record.value is None else Marker.from_bytes(record.value)
-                undecided.setdefault(producer_id, []).append((key, marker))
+                undecided.setdefault(producer_id, []).extend(_entry(record.key, record.value))
             return
         ended = read_end_transaction(data, place)
         decided = undecided.pop(producer_id, [])
         if ended is not None and ended.commit:
             for key, marker in decided:
-                if marker is None:
-                    self._markers.pop(key, None)
-                else:
+                self._markers.pop(key, None)
+                self._unreadable.pop(key, None)
+                if isinstance(marker, Marker):
                     self._markers[key] = marker
+                elif marker is not None:
+                    self._unreadable[key] = marker
+
+
+def _entry(key: bytes | None, value: bytes | None) -> list[tuple[str, Marker | UnsafeProgressTopic | None]]:
+    """A record of the topic with its key; nothing where it was not written by a sink (rule 4)."""
+    name = (key or b"").decode(errors="replace")
+    if "|" not in name:
+        _log.warning("the control topic holds a record that no sink has written, it is passed over: %r", name[:80])
+        return []
+    try:
+        return [(name, None if value is None else Marker.from_bytes(value))]
+    except UnsafeProgressTopic as error:
+        _log.warning("the marker of %s cannot be read: %s", name, error)
+        return [(name, error)]

@@ -2,13 +2,25 @@
 
 from pyspark.sql import SparkSession
 
+from spark_connector.checkpoint_files import files_for_workers
 from spark_connector.sink.kafka_eos import KafkaEos
+from spark_connector.sink.lease_notes import notes_of
 from spark_connector.source.kafka_arrow import KafkaArrow
-
-DATA_SOURCES = (KafkaEos, KafkaArrow)
 
 
 def register(spark: SparkSession) -> None:
     """After this, the formats `kafka-eos` and `kafka-arrow` are there."""
-    for data_source in DATA_SOURCES:
-        spark.dataSource.register(data_source)
+    spark.dataSource.register(reading_through(spark, KafkaEos))
+    spark.dataSource.register(KafkaArrow)
+
+
+def reading_through(spark: SparkSession, sink: type[KafkaEos]) -> type[KafkaEos]:
+    """The sink, with checkpoints read as this session's Spark reads them. A class of its own, and so pickled as a
+    whole: that is what Spark hands to its other processes.
+    """
+
+    class Registered(sink):  # type: ignore[valid-type, misc]
+        files = files_for_workers(spark)
+        notes = notes_of(spark)
+
+    return Registered

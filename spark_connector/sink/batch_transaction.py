@@ -9,21 +9,29 @@ Rule 1. Any doubt (a crash, a timeout, a fence, a lost answer) is settled by a r
         transaction committed or aborted for good, and the marker says which.
 Rule 2. A replay of a committed batch writes nothing; its rows are still drawn, so that Spark's state moves on.
 Rule 3. One attempt per lease and partition. Here a lease belongs to one task attempt, and each attempt takes its own.
+Rule 4. A replay is compared with what was committed: topics, and the source's offsets in the checkpoint. What cannot be
+        compared is refused, when the marker is written already: a replay that is skipped unseen may lose rows.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
+from crc32c import crc32c
 
-from spark_connector.checkpoint import end_offsets, source_lines
+from spark_connector.checkpoint import kafka_offsets
+from spark_connector.checkpoint_files import Checkpoint
 from spark_connector.connections import Cluster, cluster
-from spark_connector.errors import CheckpointWentBack, SourceOffsetsUnknown
+from spark_connector.errors import BadRows, CheckpointWentBack, ConnectorError, SinkChanged, SourceOffsetsUnknown
+from spark_connector.inspection import Inspector
 from spark_connector.progress import Marker, ProgressTopic, progress_key
 from spark_connector.sink.columns import rows_by_topic
 from spark_connector.sink.encode import Encoder
+from spark_connector.sink.identity import Known, Writer, id_by_path, sink_id_of
 from spark_connector.sink.settings import SinkSettings
 from tallystick.client.background import now_ms
+from tallystick.client.errors import KafkaError, UnsupportedByBroker
 from tallystick.client.lease import Lease, commit_offsets, end_transaction, persistently, take_lease
 from tallystick.client.sender import Sender
 
@@ -35,6 +43,10 @@ Addressed = tuple[tuple[str, int], bytearray]
 
 _progress: dict[tuple[int, str], ProgressTopic] = {}
 """What this process has read of control topics, by connection and topic."""
+_identified: dict[tuple[int, str, Writer], str] = {}
+"""The sink ids that this process has found, by connection and control topic."""
+_GIVING_UP_S = 5.0
+"""How long a broker is waited for when nothing but the wait of readers depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +66,18 @@ class Opened:
 
 
 class BatchTransaction:
-    """The steps. Made anew for each batch; connections are the process's."""
+    """The steps. Made anew for each batch; connections are the process's.
 
-    def __init__(self, settings: SinkSettings, sink_id: str, batch: BatchId) -> None:
+    Without a sink id it is found with the first step. `checkpoint` is the query's; a batch job has none.
+    """
+
+    def __init__(
+        self, settings: SinkSettings, batch: BatchId, sink_id: str | None, checkpoint: Checkpoint | None = None
+    ) -> None:
         self.settings = settings
-        self.sink_id = sink_id
         self.batch = batch
+        self.sink_id = sink_id or ""
+        self.checkpoint = checkpoint
         self.connection: Cluster = cluster(settings.bootstrap, settings.client_id, patience_s=settings.patience_s)
 
     @property
@@ -69,16 +87,58 @@ class BatchTransaction:
             _progress[key] = ProgressTopic(self.connection.client, key[1], self.settings.patience_s)
         return _progress[key]
 
-    def open(self) -> Opened:
-        """Step 1. Raises `CheckpointWentBack` for a batch that lies behind the last one."""
+    def identify(self, *, is_sole: bool, others: Collection[str] = ()) -> None:
+        """Find the sink id of a stream's writer (`identity`). `others` are those of the other writers of this run.
+
+        A writer that has no marker yet may have had another id: what that has left open is settled first.
+        """
+        assert self.batch.query is not None, "a stream's batch"
+        writer = Writer(self.batch.query, self.settings.sink_id, self.settings.topic, is_sole)
+        key = (id(self.connection), self.settings.progress_topic, writer)
+        if key not in _identified:
+            known = self._known(writer.query)
+            own = sink_id_of(writer, known, self.batch.number, others)
+            if own not in known:
+                for earlier in self._earlier_ids(writer, known, others):
+                    self._take(earlier)
+                own = sink_id_of(writer, self._known(writer.query), self.batch.number, others)
+            _identified[key] = own
+        self.sink_id = _identified[key]
+
+    def _known(self, query: str) -> Known:
+        return self.connection.run(self.progress.of_query(query), f"reading the markers of query {query}")
+
+    def _earlier_ids(self, writer: Writer, known: Known, others: Collection[str]) -> list[str]:
+        """Ids that this writer may have had: by another name, or by the checkpoint's path in a query's first batch."""
+        fitting = [
+            sink_id
+            for sink_id, marker in known.items()
+            if sink_id not in others and (writer.is_sole or marker is None or marker.is_of(writer.topic))
+        ]
+        if self.settings.checkpoint is not None and writer.named is None and self.batch.number == 0:
+            by_path = id_by_path(self.settings.checkpoint)
+            with suppress(KafkaError, UnsupportedByBroker):
+                found = self.connection.ask(self._inspector().transaction(by_path))
+                if found is not None and found.is_open:
+                    fitting.append(by_path)
+        return fitting
+
+    def _take(self, sink_id: str) -> Lease:
         settings = self.settings
         taking = take_lease(
             self.connection.client,
-            self.sink_id,
+            sink_id,
             timeout_ms=settings.transaction_timeout_ms,
             patience_s=settings.patience_s,
         )
-        lease = self.connection.run(taking, f"taking the lease on {self.sink_id}")
+        return self.connection.run(taking, f"taking the lease on {sink_id}")
+
+    def open(self) -> Opened:
+        """Step 1. Raises `CheckpointWentBack` for a batch that lies behind the last one, and `SinkChanged` for one that
+        was written to another topic.
+        """
+        assert self.sink_id, "identified"
+        lease = self._take(self.sink_id)
         if self.batch.query is None:
             return Opened(lease, None)
         key = progress_key(self.sink_id, self.batch.query)
@@ -89,12 +149,21 @@ class BatchTransaction:
                 f"{self.batch.number}: it is an older copy. Bring back the newest one; to write everything again on "
                 "purpose, start with an empty checkpoint folder"
             )
-        return Opened(lease, last if last is not None and last.batch == self.batch.number else None)
+        done = last if last is not None and last.batch == self.batch.number else None
+        if done is not None and not done.is_of(self.settings.topic):
+            there = " and ".join(done.topics or sorted(done.records)) or "the topics that its rows named"
+            raise SinkChanged(
+                f"sink {self.sink_id} has written batch {done.batch} of {self.batch.query} to {there}, and is now to "
+                f"write it to {self.settings.topic or 'the topics that its rows name'}: name the old topic, or write "
+                "under another name (sinkId of another writer in foreachBatch, jobId of another job)"
+            )
+        return Opened(lease, done)
 
     def write(self, lease: Lease, rows: Iterable[pa.RecordBatch]) -> Counts:
         """Step 2. Returns when every record is acknowledged; nothing is visible yet."""
         self.connection.client.forget()
-        encoder = Encoder(self.settings.codec, self.settings.batch_bytes)
+        # Rows without keys take turns over partitions from batch to batch, too.
+        encoder = Encoder(self.settings.codec, self.settings.batch_bytes, turn=self._first_turn())
         known: dict[str, int] = {}
         return self.send(lease, (self._encoded(arrived, encoder, known) for arrived in rows if arrived.num_rows))
 
@@ -114,11 +183,16 @@ class BatchTransaction:
             counts.setdefault(topic, {})[str(partition)] = totals.records
         return counts
 
+    def _first_turn(self) -> int:
+        return crc32c(self.sink_id.encode()) + self.batch.number
+
     def _encoded(self, arrived: pa.RecordBatch, encoder: Encoder, known: dict[str, int]) -> list[Addressed]:
         """Batches for the sender. `known` holds how many partitions a topic has: as many as when it was first met."""
         written: list[Addressed] = []
         for topic, rows in rows_by_topic(arrived, self.settings.topic):
             if topic not in known:
+                if topic == self.settings.progress_topic:
+                    raise BadRows(f"a row names the control topic {topic}: its records are the sink's own")
                 known[topic] = self.partitions_of(topic)
             batches = encoder.batches(rows, known[topic], now_ms())
             written += [((topic, partition), batch) for partition, batch in batches]
@@ -133,14 +207,17 @@ class BatchTransaction:
     def mark(self, lease: Lease, counts: Counts) -> None:
         """Step 3."""
         client, settings = self.connection.client, self.settings
+        source = self._source()
         if settings.group_id is not None:
-            assert settings.checkpoint is not None, "refused with the options"
-            offsets = end_offsets(settings.checkpoint, self.batch.number)
+            offsets = kafka_offsets(source)
+            if not offsets:
+                raise SourceOffsetsUnknown(f"batch {self.batch.number} has no Kafka source: leave option groupId out")
             committing = commit_offsets(client, lease, settings.group_id, offsets, patience_s=settings.patience_s)
             self.connection.run(committing, f"committing offsets to group {settings.group_id}")
         if self.batch.query is None:
             return
-        marker = Marker(self.batch.number, self._source(), counts, now_ms())
+        topics = [] if settings.topic is None else [settings.topic]
+        marker = Marker(self.batch.number, source, counts, now_ms(), topics)
         placed = self.progress.batch(progress_key(self.sink_id, self.batch.query), marker)
         sender = Sender(client, lease, patience_s=settings.patience_s)
 
@@ -155,15 +232,46 @@ class BatchTransaction:
         ending = end_transaction(self.connection.client, lease, commit=True, patience_s=self.settings.patience_s)
         self.connection.run(ending, f"committing batch {self.batch.number}")
 
-    def abort(self, lease: Lease) -> None:
-        """Give the transaction up. After a commit that took effect the broker refuses this, as it must."""
-        ending = end_transaction(self.connection.client, lease, commit=False, patience_s=self.settings.patience_s)
-        self.connection.run(ending, f"aborting batch {self.batch.number}")
+    def give_up(self, lease: Lease) -> None:
+        """Abort now, so that readers need not wait for the transaction's timeout. A batch that is decided stays so.
+
+        Best effort: what stays open is settled by the next lease, or by its timeout.
+        """
+        with suppress(ConnectorError):
+            self.connection.run(self._given_up(lease), f"aborting batch {self.batch.number}")
+
+    async def _given_up(self, lease: Lease) -> None:
+        """EndTxn(abort) where it moves the epoch. Under the old rules it does not, and a batch that is still under way
+        would begin a transaction that nobody ends (KAFKA-14402); there the next lease aborts, if this one is the last:
+        InitProducerId itself would not look at the epoch of what is open (KIP-360), and fence a successor.
+        """
+        client = self.connection.client
+        if lease.implicit:
+            await end_transaction(client, lease, commit=False, patience_s=_GIVING_UP_S)
+            return
+        found = await self._inspector().transaction(lease.transactional_id)
+        is_ours = found is not None and (found.producer_id, found.producer_epoch) == (
+            lease.producer_id,
+            lease.producer_epoch,
+        )
+        if is_ours and found is not None and found.is_open and not found.is_decided:
+            timeout_ms = self.settings.transaction_timeout_ms
+            await take_lease(client, lease.transactional_id, timeout_ms=timeout_ms, patience_s=_GIVING_UP_S)
+
+    def _inspector(self) -> Inspector:
+        return Inspector(self.connection.client, self.settings.progress_topic, _GIVING_UP_S)
 
     def compare(self, done: Marker) -> None:
-        """Whether a replayed batch is the one that was committed. Raises `CheckpointWentBack`."""
-        source = self._source()
-        if source and done.source and source != done.source:
+        """Whether a replayed batch is the one that was committed. Raises `CheckpointWentBack`, and
+        `SourceOffsetsUnknown` where that cannot be said.
+        """
+        if self.checkpoint is None:
+            return
+        plan = self.checkpoint.planned(self.batch.number)
+        source = plan.sources
+        # Older builds left out offsets that they could not read: the batch was planned before its marker then.
+        is_same = source == done.source if done.source else plan.planned_ms <= done.written_ms
+        if not is_same:
             raise CheckpointWentBack(
                 f"sink {self.sink_id} has committed batch {done.batch} of this query with the source offsets "
                 f"{done.source}, the checkpoint now has {source} for it: it is an older copy that has been run on. "
@@ -171,13 +279,8 @@ class BatchTransaction:
             )
 
     def _source(self) -> list[str]:
-        """The source's offsets from the checkpoint, where that can be read from here; else nothing."""
-        if self.settings.checkpoint is None:
-            return []
-        try:
-            return source_lines(self.settings.checkpoint, self.batch.number)
-        except SourceOffsetsUnknown:
-            return []
+        """The source's offsets from the checkpoint; a batch job has none. Raises `SourceOffsetsUnknown`."""
+        return [] if self.checkpoint is None else self.checkpoint.planned(self.batch.number).sources
 
 
 def drain(rows: Iterator[pa.RecordBatch]) -> None:

@@ -11,18 +11,14 @@ Rule 1. A claim is for the lease's life: it is not passed on. A refused attempt 
 Rule 2. A token that is not known is refused everything: its lease is over.
 """
 
-import json
-import socket
-import socketserver
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from spark_connector.errors import ClaimRefused
+from spark_connector.lines import Address, LineServer, ask
 from tallystick.client.background import fresh_name
-
-Address = tuple[str, int]
-_PATIENCE_S = 30.0
 
 
 class Claims:
@@ -48,23 +44,12 @@ class ClaimServer:
 
     def __init__(self, bind: str, host: str) -> None:
         self._claims: dict[str, Claims] = {}
-        book = self._claims
+        self._server = LineServer(bind, self._answer, "spark-eos-claims")
+        self.address: Address = (host, self._server.port)
 
-        class Handler(socketserver.StreamRequestHandler):
-            timeout = _PATIENCE_S
-
-            def handle(self) -> None:
-                with suppress(ValueError, KeyError, TypeError, OSError):
-                    asked = json.loads(self.rfile.readline(1 << 20))
-                    claims = book.get(asked["token"])
-                    wanted = asked["partitions"]
-                    refused = wanted if claims is None else claims.take(asked["attempt"], wanted)
-                    self.wfile.write(json.dumps({"refused": refused}).encode() + b"\n")
-
-        self._server = socketserver.ThreadingTCPServer((bind, 0), Handler)
-        self._server.daemon_threads = True
-        self.address: Address = (host, self._server.server_address[1])
-        threading.Thread(target=self._server.serve_forever, name="spark-eos-claims", daemon=True).start()
+    def _answer(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        claims, wanted = self._claims.get(asked["token"]), asked["partitions"]
+        return {"refused": wanted if claims is None else claims.take(asked["attempt"], wanted)}
 
     @contextmanager
     def opened(self) -> Iterator[Claims]:
@@ -77,24 +62,20 @@ class ClaimServer:
             del self._claims[claims.token]
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.close()
 
 
 def claim(address: Address, token: str, attempt: int, partitions: Sequence[int]) -> None:
     """In a task: ask for partitions. Raises `ClaimRefused`."""
     question = {"token": token, "attempt": attempt, "partitions": list(partitions)}
     try:
-        with socket.create_connection(address, _PATIENCE_S) as connection:
-            connection.sendall(json.dumps(question).encode() + b"\n")
-            with connection.makefile("rb") as answers:
-                answer = answers.readline()
+        answer = ask(address, question)
     except OSError as error:
         raise ClaimRefused(
             f"the driver does not answer at {address[0]}:{address[1]}: {error}. Tasks must reach the driver's Python "
             "process there (spark.driver.host); if the driver is gone, this attempt is, too"
         ) from error
-    refused = json.loads(answer)["refused"] if answer else list(partitions)
+    refused = list(partitions) if answer is None else answer["refused"]
     if refused:
         raise ClaimRefused(
             f"partitions {refused} belong to another attempt of this task, or the batch is over; nothing was written "

@@ -14,18 +14,20 @@ The steps are those of mode A1, and all but the second are the driver's:
 Rule 1. Whatever fails in 2 or 3, the batch is tried again as a whole, from step 1: the new lease fences the tasks of
         the old one. No EndTxn(abort) before that: under the old rules it would leave the epoch as it is, and with it
         the right of a late task to write.
+        Only a writer that tries no more gives its transaction up, in a way by which the epoch moves in any case.
 Rule 2. What a task claimed it must acknowledge; a claim without an acknowledgement means that rows may be missing.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_connector.errors import BadOption, BatchIncomplete, ConnectorError, TransactionAborted
+from spark_connector.checkpoint_files import Checkpoint, files_of
+from spark_connector.errors import BadOption, BatchIncomplete, CalledTwice, ConnectorError, TransactionAborted
 from spark_connector.progress import Marker
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts
 from spark_connector.sink.claims import Claims, ClaimServer
@@ -39,26 +41,37 @@ from spark_connector.sink.many_writers import (
     same_error,
     shuffled,
 )
+from spark_connector.sink.places import Places
 from spark_connector.sink.settings import SinkSettings
 from tallystick.client.lease import Lease
 
 _QUERY_ID = "sql.streaming.queryId"
+_RUN_ID = "spark.jobGroup.id"
+"""Spark puts the jobs of a run of a query in one group."""
 _AGAIN = (TransactionAborted, BatchIncomplete, PySparkException, Py4JError)
 """What another try may cure. A fence is not among them: another query has the sink."""
+_runs: dict[str, tuple[str | None, dict[str, int]]] = {}
+"""By query its run in this process, and the last batch of each of its sink ids."""
 
 
 def eos_writer(
-    options: Mapping[str, str], *, tasks: int | None = None, attempts: int = 3
+    options: Mapping[str, str], *, topics: Sequence[str] = (), tasks: int | None = None, attempts: int = 3
 ) -> Callable[[DataFrame, int], None]:
-    """A function for `foreachBatch`. Options as for format `kafka-eos`; `topic` is needed, all rows go there.
+    """A function for `foreachBatch`. Options as for format `kafka-eos`. All rows go to option `topic`; or each says in
+    its column `topic` which of `topics`, and all of these are written in one transaction.
 
-    `tasks` is how many write at a time, by default as many as Spark has cores for, and never more than the topic has
+    `tasks` is how many write at a time, by default as many as Spark has cores for, and never more than the topics have
     partitions. `attempts` is how often a batch is tried before the query fails.
     """
     settings = SinkSettings.of(options, streaming=True)
-    if settings.topic is None:
-        raise BadOption("many writers need option topic: their transaction is shared out by the topic's partitions")
-    return EosWriter(settings, tasks, attempts)
+    if (settings.topic is None) == (not topics):
+        raise BadOption(
+            "many writers need option topic, or the argument topics, and not both: their transaction is shared out by "
+            "the topics' partitions"
+        )
+    if settings.progress_topic in topics:
+        raise BadOption(f"topic {settings.progress_topic} is the control topic: choose another one")
+    return EosWriter(settings, tasks, attempts, tuple(dict.fromkeys(topics)))
 
 
 @dataclass
@@ -68,11 +81,26 @@ class EosWriter:
     settings: SinkSettings
     tasks: int | None
     attempts: int
+    topics: tuple[str, ...] = ()
+    """Those that rows may name; none where option `topic` says it."""
     _server: ClaimServer | None = field(default=None, init=False, repr=False)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        check_columns([(c.name, c.dataType.simpleString()) for c in frame.schema.fields], topic_named=True)
-        transaction = self.transaction(BatchId(_query_of(frame.sparkSession), batch_id))
+        columns = [(column.name, column.dataType.simpleString()) for column in frame.schema.fields]
+        check_columns(columns, topic_named=not self.topics)
+        query, done = _query_of(frame.sparkSession), _batches_of(frame.sparkSession)
+        checkpoint = Checkpoint(files_of(frame.sparkSession), self.settings.checkpoint, query)
+        transaction = self.transaction(BatchId(query, batch_id), checkpoint)
+        transaction.identify(is_sole=False, others=done)
+        if done.get(transaction.sink_id) == batch_id:
+            raise CalledTwice(
+                f"sink {transaction.sink_id} has written its part of batch {batch_id} already: two eos_writers of one "
+                "foreachBatch need topics of their own, or each its option sinkId; or give one of them all rows (union)"
+            )
+        self._write_once(frame, transaction)
+        done[transaction.sink_id] = batch_id
+
+    def _write_once(self, frame: DataFrame, transaction: BatchTransaction) -> None:
         for left in range(self.attempts, 0, -1):
             opened = transaction.open()
             if opened.done is not None:
@@ -81,19 +109,25 @@ class EosWriter:
             try:
                 transaction.mark(opened.lease, self.write(frame, transaction, opened.lease))
             except _AGAIN as error:
-                if left == 1 or _is_stopped(error):
-                    raise
-                continue
+                if left > 1 and not _is_stopped(error):
+                    continue
+                transaction.give_up(opened.lease)
+                raise
+            except BaseException:
+                transaction.give_up(opened.lease)
+                raise
             transaction.end(opened.lease)
             return
 
-    def transaction(self, batch: BatchId) -> BatchTransaction:
-        return BatchTransaction(self.settings, self.settings.sink_id, batch)
+    def transaction(self, batch: BatchId, checkpoint: Checkpoint) -> BatchTransaction:
+        return BatchTransaction(self.settings, batch, None, checkpoint)
 
-    def write_task(self, batch: BatchId, lease: Lease, claims: Claims, encode: EncodeTask | None) -> WriteTask:
-        """What the writing tasks run; `encode` where they encode as well."""
+    def write_task(self, lease: Lease, claims: Claims, encode: EncodeTask, *, is_shuffled: bool) -> WriteTask:
+        """What the writing tasks run; they encode as well, where nothing is shuffled."""
         assert self._server is not None
-        return WriteTask(self.settings, batch, lease, self._server.address, claims.token, encode)
+        own = None if is_shuffled else encode
+        address, token = self._server.address, claims.token
+        return WriteTask(self.settings, encode.batch, lease, address, token, own, encode.places)
 
     def replay(self, frame: DataFrame, transaction: BatchTransaction, done: Marker) -> None:
         """The batch is there. Its plan runs all the same: stateful operators must reach this batch's version."""
@@ -102,19 +136,16 @@ class EosWriter:
 
     def write(self, frame: DataFrame, transaction: BatchTransaction, lease: Lease) -> Counts:
         """Step 2: the tasks write. Returns when every row is acknowledged."""
-        assert self.settings.topic is not None
         session = frame.sparkSession
-        partitions = transaction.partitions_of(self.settings.topic)
+        topics = self.topics or (self.settings.topic or "",)
+        places = Places([(topic, transaction.partitions_of(topic)) for topic in topics])
         cores = session.sparkContext.defaultParallelism
-        tasks = max(1, min(self.tasks or cores, partitions))
-        encode = EncodeTask(self.settings, transaction.batch, partitions, tasks)
+        tasks = max(1, min(self.tasks or cores, places.total))
+        encode = EncodeTask(self.settings, transaction.batch, places, tasks)
+        moves = is_shuffled(frame, tasks, len(topics))
         with self._claim_server(session).opened() as claims:
-            if is_shuffled(frame, tasks):
-                batches = shuffled(frame, encode, max(tasks, cores))
-                task = self.write_task(transaction.batch, lease, claims, None)
-            else:
-                batches = frame.coalesce(tasks)
-                task = self.write_task(transaction.batch, lease, claims, encode)
+            batches = shuffled(frame, encode, max(tasks, cores)) if moves else frame.coalesce(tasks)
+            task = self.write_task(lease, claims, encode, is_shuffled=moves)
             rows = batches.mapInArrow(task, ACKNOWLEDGED).collect()
             for row in rows:
                 if row["error"] is not None:
@@ -124,7 +155,7 @@ class EosWriter:
                     f"batch {transaction.batch.number}: tasks claimed the partitions {sorted(claims.holders)} and "
                     f"acknowledged {sorted(acknowledged(rows))}: an attempt was lost. Nothing of the batch is visible"
                 )
-        return {self.settings.topic: {str(row["partition"]): row["records"] for row in sorted(rows)}} if rows else {}
+        return places.by_topic({row["place"]: row["records"] for row in rows})
 
     def _claim_server(self, session: SparkSession) -> ClaimServer:
         if self._server is None:
@@ -140,6 +171,14 @@ def _query_of(session: SparkSession) -> str:
     if query is None:
         raise ConnectorError("eos_writer is for foreachBatch of a streaming query: for a batch job use kafka-eos")
     return str(query)
+
+
+def _batches_of(session: SparkSession) -> dict[str, int]:
+    """The last batch of each sink id in this run of the query; a new run begins with none."""
+    query, run = _query_of(session), session.sparkContext.getLocalProperty(_RUN_ID)
+    if query not in _runs or _runs[query][0] != run:
+        _runs[query] = (run, {})
+    return _runs[query][1]
 
 
 def _is_stopped(error: Exception) -> bool:

@@ -9,7 +9,6 @@ more than once per batch, a lost attempt of a task is never told, and `abort` fo
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,10 +21,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_connector.errors import ConnectorError, NotMicroBatches, NotOneWriter
+from spark_connector.checkpoint_files import Checkpoint, Files, LocalFiles
+from spark_connector.errors import NotMicroBatches, NotOneWriter
 from spark_connector.progress import Marker
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts, drain
 from spark_connector.sink.columns import check_columns
+from spark_connector.sink.lease_notes import Notes
 from spark_connector.sink.settings import SinkSettings
 from spark_connector.workers import keep_what_is_loaded
 from tallystick.client.background import fresh_name
@@ -52,6 +53,11 @@ class Written(WriterCommitMessage):
 class KafkaEos(DataSource):
     """The data source. Options: `spark_connector.options.SINK`."""
 
+    files: Files = LocalFiles()
+    """How the checkpoint is read; `register` gives its sessions the way through the driver."""
+    notes: Notes | None = None
+    """Where tasks tell their leases; `register` knows it."""
+
     @classmethod
     def name(cls) -> str:
         return "kafka-eos"
@@ -60,7 +66,7 @@ class KafkaEos(DataSource):
         settings = SinkSettings.of(self.options, streaming=True)
         _check(schema, settings)
         keep_what_is_loaded("planner")
-        return EosStreamWriter(settings)
+        return EosStreamWriter(settings, self.files, self.notes)
 
     def writer(self, schema: StructType, overwrite: bool) -> "EosBatchWriter":
         settings = SinkSettings.of(self.options, streaming=False)
@@ -78,20 +84,28 @@ class _Steps:
 
     def __init__(self, settings: SinkSettings) -> None:
         self.settings = settings
-        self.sink_id = settings.sink_id
 
-    def transaction(self, batch: BatchId) -> BatchTransaction:
-        return BatchTransaction(self.settings, self.sink_id, batch)
+    def transaction(self, batch: BatchId, sink_id: str | None) -> BatchTransaction:
+        """The steps for a batch; in the task the sink id is not known yet."""
+        return BatchTransaction(self.settings, batch, sink_id)
 
-    def run_task(self, rows: Iterator[pa.RecordBatch], batch: BatchId) -> Written:
-        transaction = self.transaction(batch)
-        opened = transaction.open()
+    def run_task(self, rows: Iterator[pa.RecordBatch], transaction: BatchTransaction) -> Written:
+        batch, opened = transaction.batch, transaction.open()
         if opened.done is not None:
             drain(rows)
             return Written(opened.lease, batch, {}, opened.done)
-        written = Written(opened.lease, batch, transaction.write(opened.lease, rows), None)
+        self.noted(opened.lease, batch)
+        try:
+            written = Written(opened.lease, batch, transaction.write(opened.lease, rows), None)
+        except BaseException:
+            # A row, the source, the broker, or Spark that has given up this task: then nobody else knows the lease.
+            transaction.give_up(opened.lease)
+            raise
         keep_what_is_loaded("sink")
         return written
+
+    def noted(self, lease: Lease, batch: BatchId) -> None:
+        """Called before a task writes under its lease."""
 
     def decide(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit what the one task wrote. No task at all, no rows: nothing to decide.
@@ -108,7 +122,7 @@ class _Steps:
         if len(written) > 1:
             raise NotOneWriter(f"{len(written)} tasks have written; nothing was committed: {_ADVICE}")
         for message in written:
-            transaction = self.transaction(message.batch)
+            transaction = self.transaction(message.batch, message.lease.transactional_id)
             if message.done is not None:
                 transaction.compare(message.done)
             elif message.batch.query is not None or message.counts:
@@ -117,15 +131,10 @@ class _Steps:
         keep_what_is_loaded("commit")
 
     def give_up(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Best effort: whatever stays open is settled by the next lease, or by its timeout.
-
-        Not under the old rules: an abort leaves the epoch as it is there, and leaders before Kafka 3.6 would take a
-        marker that is still under way for the begin of a transaction that is never ended (KAFKA-14402).
-        """
+        """What tasks wrote, where Spark gives up the batch; a task that failed has given up by itself."""
         for message in messages:
-            if isinstance(message, Written) and message.done is None and message.lease.implicit:
-                with suppress(ConnectorError):
-                    self.transaction(message.batch).abort(message.lease)
+            if isinstance(message, Written) and message.done is None:
+                self.transaction(message.batch, message.lease.transactional_id).give_up(message.lease)
 
 
 def _task(*, expected: str) -> TaskContext:
@@ -139,17 +148,45 @@ def _task(*, expected: str) -> TaskContext:
 class EosStreamWriter(_Steps, DataSourceStreamArrowWriter):
     """The streaming writer."""
 
+    def __init__(self, settings: SinkSettings, files: Files, notes: Notes | None = None) -> None:
+        super().__init__(settings)
+        self.files = files
+        self.notes = notes
+
+    def transaction(self, batch: BatchId, sink_id: str | None) -> BatchTransaction:
+        return BatchTransaction(self.settings, batch, sink_id, self.checkpoint(batch))
+
+    def checkpoint(self, batch: BatchId) -> Checkpoint:
+        assert batch.query is not None, "a stream's batch"
+        return Checkpoint(self.files, self.settings.checkpoint, batch.query)
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         context = _task(expected="write runs in a task")
         query, number = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
         assert query is not None and number is not None, "a streaming write knows its query and batch"
-        return self.run_task(iterator, BatchId(query, int(number)))
+        transaction = self.transaction(BatchId(query, int(number)), None)
+        transaction.identify(is_sole=True)
+        return self.run_task(iterator, transaction)
+
+    def noted(self, lease: Lease, batch: BatchId) -> None:
+        if self.notes is not None and self._noted_as is not None:
+            self.notes.keep(self._noted_as, batch.number, lease)
+
+    @property
+    def _noted_as(self) -> str | None:
+        """What task and commit worker both know of the query; None where that is nothing of its own."""
+        named = (self.settings.sink_id, self.settings.checkpoint)
+        return "|".join(filter(None, named)) or None
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.decide(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """A task that Spark has given up has no message, but may have left its lease with the driver."""
         self.give_up(messages)
+        if self.notes is not None and self._noted_as is not None:
+            for lease in self.notes.of(self._noted_as, batchId):
+                BatchTransaction(self.settings, BatchId(None, batchId), lease.transactional_id).give_up(lease)
 
 
 class EosBatchWriter(_Steps, DataSourceArrowWriter):
@@ -157,14 +194,15 @@ class EosBatchWriter(_Steps, DataSourceArrowWriter):
 
     def __init__(self, settings: SinkSettings) -> None:
         super().__init__(settings)
-        if not self.sink_id:
-            # Made where the job is planned, and so the same for all attempts of its task.
-            self.sink_id = f"spark-job-{fresh_name()}"
+        # Made where the job is planned, and so the same for all attempts of its task.
+        self._sink_id = settings.sink_id or f"spark-job-{fresh_name()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         _task(expected="write runs in a task")
         job = self.settings.job_id
-        return self.run_task(iterator, BatchId(None if job is None else f"job:{job}", 0))
+        return self.run_task(
+            iterator, self.transaction(BatchId(None if job is None else f"job:{job}", 0), self._sink_id)
+        )
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self.decide(messages)

@@ -1,14 +1,16 @@
 """Mode An, the part of Spark's tasks: rows become record batches where they are, the batches come to the task of their
 Kafka partition, and each task writes its own.
 
-    rows -> EncodeTask -> (partition, batch) -> shuffle -> WriteTask -> (attempt, partition, records)
+    rows -> EncodeTask -> (place, batch) -> shuffle -> WriteTask -> (attempt, place, records)
+
+A place is a partition of one of the topics (`places`); with one topic it is the partition.
 
 What is shuffled is a few large binaries, not many small rows: that costs Spark's JVM next to nothing.
 
 Rule 1. A row's partition follows from the row alone (its `partition`, its key's murmur2, else a hash of its value), so
         a stage that Spark computes again gives every row the same place.
-Rule 2. Without keys and named partitions nothing is shuffled: task t of n takes turns among the partitions t, t + n ...
-        With one task nothing is shuffled either.
+Rule 2. Without keys, named partitions and topics nothing is shuffled: task t of n takes turns among the partitions t,
+        t + n ... With one task nothing is shuffled either.
 Rule 3. A partition is claimed before its first batch is written, whatever the plan promised.
 """
 
@@ -26,28 +28,31 @@ from pyspark.sql import functions as F
 
 from spark_connector import errors
 from spark_connector.errors import ClaimRefused, ConnectorError
+from spark_connector.lines import Address
 from spark_connector.sink.batch_transaction import Addressed, BatchId, BatchTransaction
-from spark_connector.sink.claims import Address, claim
+from spark_connector.sink.claims import claim
+from spark_connector.sink.columns import rows_by_topic
 from spark_connector.sink.encode import Encoder
+from spark_connector.sink.places import Places
 from spark_connector.sink.settings import SinkSettings
 from spark_connector.workers import keep_what_is_loaded
 from tallystick.client.background import now_ms
 from tallystick.client.lease import Lease
 
-ACKNOWLEDGED = "attempt long, partition int, records long, error string, message string"
-"""What a task returns to the driver: a row per partition; or one row with the error's name and message."""
-ENCODED = "partition int, batch binary"
-"""What an `EncodeTask` hands on. In partition -1: the name and the words of what stopped it, as JSON."""
+ACKNOWLEDGED = "attempt long, place int, records long, error string, message string"
+"""What a task returns to the driver: a row per place; or one row with the error's name and message."""
+ENCODED = "place int, batch binary"
+"""What an `EncodeTask` hands on. In place -1: the name and the words of what stopped it, as JSON."""
 _ACKNOWLEDGED = pa.schema(
     [
         ("attempt", pa.int64()),
-        ("partition", pa.int32()),
+        ("place", pa.int32()),
         ("records", pa.int64()),
         ("error", pa.string()),
         ("message", pa.string()),
     ]
 )
-_ENCODED = pa.schema([("partition", pa.int32()), ("batch", pa.binary())])
+_ENCODED = pa.schema([("place", pa.int32()), ("batch", pa.binary())])
 _STOPPED = -1
 _MOST_BYTES = 16 << 20
 """Handed on at a time."""
@@ -59,19 +64,22 @@ class EncodeTask:
 
     settings: SinkSettings
     batch: BatchId
-    partitions: int
+    places: Places
     tasks: int
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None, "runs in a task"
         encoder = Encoder(self.settings.codec, self.settings.batch_bytes, by_value=True)
-        own = range(context.partitionId() % self.tasks, self.partitions, self.tasks)
+        own = range(context.partitionId() % self.tasks, self.places.total, self.tasks)
         try:
             for turn, arrived in enumerate(rows):
-                if arrived.num_rows:
-                    placed = _placed(arrived, own[(self.batch.number + turn) % len(own)])
-                    yield from _in_pieces(*encoder.columns(placed, self.partitions, now_ms()))
+                for topic, part in rows_by_topic(arrived, self.settings.topic) if arrived.num_rows else ():
+                    begin, count = self.places.begin_of(topic)
+                    mine = own if count == self.places.total else range(count)
+                    placed = _placed(part, mine[(self.batch.number + turn) % len(mine)])
+                    partitions, batches = encoder.columns(placed, count, now_ms())
+                    yield from _in_pieces([begin + partition for partition in partitions], batches)
         except ConnectorError as error:
             failure = json.dumps([type(error).__name__, str(error)]).encode()
             yield pa.RecordBatch.from_arrays([pa.array([_STOPPED], pa.int32()), pa.array([failure])], schema=_ENCODED)
@@ -91,9 +99,10 @@ class WriteTask:
     address: Address
     token: str
     encode: EncodeTask | None
+    places: Places
 
     def transaction(self) -> BatchTransaction:
-        return BatchTransaction(self.settings, self.lease.transactional_id, self.batch)
+        return BatchTransaction(self.settings, self.batch, self.lease.transactional_id)
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -109,25 +118,28 @@ class WriteTask:
         except ConnectorError as error:
             yield _told(attempt, [(None, None, type(error).__name__, str(error))])
             return
-        written = counts.get(self.settings.topic or "", {})
-        yield _told(attempt, [(int(partition), records, None, None) for partition, records in written.items()])
+        written = {
+            self.places.begin_of(topic)[0] + int(partition): records
+            for topic, by_partition in counts.items()
+            for partition, records in by_partition.items()
+        }
+        yield _told(attempt, [(place, records, None, None) for place, records in sorted(written.items())])
         keep_what_is_loaded("writer")
 
     def _claimed(self, encoded: Iterator[pa.RecordBatch], attempt: int) -> Iterator[list[Addressed]]:
         """The batches with their partitions, all of them claimed."""
-        assert self.settings.topic is not None
         mine: set[int] = set()
         for arrived in encoded:
-            partitions, column = arrived.column(0).to_pylist(), arrived.column(1)
-            if _STOPPED in partitions:
-                raise same_error(*json.loads(column[partitions.index(_STOPPED)].as_py()))
-            new = sorted(set(partitions) - mine)
+            places, column = arrived.column(0).to_pylist(), arrived.column(1)
+            if _STOPPED in places:
+                raise same_error(*json.loads(column[places.index(_STOPPED)].as_py()))
+            new = sorted(set(places) - mine)
             if new:
                 claim(self.address, self.token, attempt, new)
                 mine.update(new)
             yield [
-                ((self.settings.topic, partition), bytearray(memoryview(batch.as_buffer())))
-                for partition, batch in zip(partitions, column, strict=True)
+                (self.places.where(place), bytearray(memoryview(batch.as_buffer())))
+                for place, batch in zip(places, column, strict=True)
             ]
 
 
@@ -139,15 +151,15 @@ def _placed(batch: pa.RecordBatch, partition: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, column], names=[*batch.schema.names, "partition"])
 
 
-def _in_pieces(partitions: Sequence[int], batches: Any) -> Iterator[pa.RecordBatch]:
+def _in_pieces(places: Sequence[int], batches: Any) -> Iterator[pa.RecordBatch]:
     """Some at a time, for Arrow's binaries end at 2 GiB."""
     begin = size = 0
-    for place, length in enumerate([*pc.binary_length(batches).to_pylist(), _MOST_BYTES]):
+    for end, length in enumerate([*pc.binary_length(batches).to_pylist(), _MOST_BYTES]):
         size += length
-        if size >= _MOST_BYTES and place > begin:
-            columns = [pa.array(partitions[begin:place], pa.int32()), batches[begin:place].cast(pa.binary())]
+        if size >= _MOST_BYTES and end > begin:
+            columns = [pa.array(places[begin:end], pa.int32()), batches[begin:end].cast(pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, schema=_ENCODED)
-            begin, size = place, length
+            begin, size = end, length
 
 
 def _told(attempt: int, rows: Sequence[tuple[int | None, int | None, str | None, str | None]]) -> pa.RecordBatch:
@@ -156,20 +168,20 @@ def _told(attempt: int, rows: Sequence[tuple[int | None, int | None, str | None,
     return pa.RecordBatch.from_arrays(arrays, schema=_ACKNOWLEDGED)
 
 
-def is_shuffled(frame: DataFrame, tasks: int) -> bool:
+def is_shuffled(frame: DataFrame, tasks: int, topics: int) -> bool:
     """Whether rows may have to change their task (rule 2)."""
-    return tasks > 1 and bool({"key", "partition"} & set(frame.columns))
+    return tasks > 1 and (topics > 1 or bool({"key", "partition"} & set(frame.columns)))
 
 
 def shuffled(frame: DataFrame, encode: EncodeTask, most_tasks: int) -> DataFrame:
-    """The rows as record batches where their task is: a task for every `tasks`-th partition."""
+    """The rows as record batches where their task is: a task for every `tasks`-th place."""
     batches = frame.coalesce(most_tasks).mapInArrow(encode, ENCODED)
-    return batches.repartitionById(encode.tasks, F.pmod(F.col("partition"), F.lit(encode.tasks)))
+    return batches.repartitionById(encode.tasks, F.pmod(F.col("place"), F.lit(encode.tasks)))
 
 
 def acknowledged(rows: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Which attempt wrote to each partition, by the results of the tasks."""
-    return {row["partition"]: row["attempt"] for row in rows}
+    """Which attempt wrote to each place, by the results of the tasks."""
+    return {row["place"]: row["attempt"] for row in rows}
 
 
 def same_error(name: str, message: str) -> ConnectorError:

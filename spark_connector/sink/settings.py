@@ -1,6 +1,5 @@
 """The options of the sink as one frozen value, and what is refused before anything is written."""
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from protocol.records.compression import NAMES
 from spark_connector.errors import BadOption
 from spark_connector.options import SINK, read_options
+from spark_connector.sink.identity import id_of_job
 
 _SINK_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
@@ -19,7 +19,8 @@ class SinkSettings:
     bootstrap: str
     client_id: str
     topic: str | None
-    sink_id: str
+    sink_id: str | None
+    """As it was named, or made of the name of a job; without a name a stream's follows from its query (`identity`)."""
     checkpoint: str | None
     group_id: str | None
     job_id: str | None
@@ -48,7 +49,7 @@ class SinkSettings:
             bootstrap=str(values["kafka.bootstrap.servers"]),
             client_id=str(values["kafka.client.id"]),
             topic=text("topic"),
-            sink_id=_sink_id(text("sinkId"), text("checkpointLocation"), text("jobId"), streaming=streaming),
+            sink_id=_sink_id(text("sinkId"), text("jobId")),
             checkpoint=text("checkpointLocation"),
             group_id=text("groupId"),
             job_id=text("jobId"),
@@ -67,22 +68,13 @@ class SinkSettings:
             raise BadOption(f"topic {self.topic} is the control topic: choose another one")
         if self.group_id is not None and not streaming:
             raise BadOption("groupId is for streaming: a batch job has no source offsets")
-        if self.group_id is not None and self.checkpoint is None:
-            raise BadOption("groupId needs checkpointLocation as an option of the sink: the offsets are read there")
         if self.job_id is not None and streaming:
             raise BadOption("jobId is for batch jobs: a stream has its checkpoint")
 
 
-def _sink_id(named: str | None, checkpoint: str | None, job_id: str | None, *, streaming: bool) -> str:
-    """The transactional id. It must be the same after a restart, or nothing is fenced and nothing remembered."""
-    if named is not None:
-        if not _SINK_ID.fullmatch(named):
-            raise BadOption(f"sinkId {named!r}: 1 to 200 letters, digits, '.', '_' and '-'")
-        return named
-    if streaming:
-        if checkpoint is None:
-            raise BadOption(
-                "a streaming sink needs option checkpointLocation, or sinkId if the location is set elsewhere"
-            )
-        return f"spark-{hashlib.sha256(checkpoint.rstrip('/').encode()).hexdigest()[:24]}"
-    return f"spark-job-{hashlib.sha256(job_id.encode()).hexdigest()[:24]}" if job_id is not None else ""
+def _sink_id(named: str | None, job_id: str | None) -> str | None:
+    if named is not None and not _SINK_ID.fullmatch(named):
+        raise BadOption(f"sinkId {named!r}: 1 to 200 letters, digits, '.', '_' and '-'")
+    if named is None and job_id is not None:
+        return id_of_job(job_id)
+    return named

@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_connector.errors import BadOption
 from spark_connector.formats.registry import FORMATS
-from spark_connector.options import CLUSTER, Option, number, one_of, read_options, text
+from spark_connector.options import CLUSTER, OF_CONNECTIONS, Option, number, one_of, read_options, text
 from spark_connector.source.ranges import TopicPartition
 
 EARLIEST_OR_LATEST = {"earliest": -2, "latest": -1}
@@ -77,20 +77,20 @@ SOURCE = (
     Option("kafka.check.crcs", 1, flag, "compare checksums"),
 )
 
-WITHOUT_EFFECT = frozenset(
-    {
-        "kafka.group.id",
-        "kafka.max.poll.records",
-        "kafka.fetch.max.bytes",
-        "kafka.fetch.min.bytes",
-        "kafka.receive.buffer.bytes",
-        "kafka.request.timeout.ms",
-        "kafka.session.timeout.ms",
-        "kafka.heartbeat.interval.ms",
-        "kafka.metadata.max.age.ms",
-    }
-)
-"""Settings of the stock source without a counterpart; accepted, so that switching is a change of the format's name."""
+WITHOUT_EFFECT = OF_CONNECTIONS | {
+    "fetchoffset.numretries": "kafkaConsumer.pollTimeoutMs says it",
+    "fetchoffset.retryintervalms": "fixed, half a second at most",
+    "groupidprefix": "there is no group",
+    "kafka.client.rack": "the leader is read, never a follower",
+    "kafka.default.api.timeout.ms": "kafkaConsumer.pollTimeoutMs says it",
+    "kafka.fetch.max.bytes": "each task reads one partition: kafka.max.partition.fetch.bytes says it",
+    "kafka.fetch.min.bytes": "what is asked for is there already",
+    "kafka.group.id": "there is no group",
+    "kafka.heartbeat.interval.ms": "there is no group",
+    "kafka.max.poll.records": "rows come as Arrow batches, not from a poll",
+    "kafka.session.timeout.ms": "there is no group",
+}
+"""Settings of the stock source that have no counterpart here, and why."""
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger")
 _BATCH_ONLY = ("endingTimestamp", "endingOffsetsByTimestamp", "reportGaps")
 

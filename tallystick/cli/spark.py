@@ -25,7 +25,7 @@ Command = Callable[..., None]
 
 _PROGRESS_TOPIC = "__spark_sink_progress"
 _ADVICE = (
-    "A streaming query's sink id is its option sinkId, or is made of checkpointLocation; "
+    "A streaming query's sink id is its option sinkId, or `spark-` and the query's id; "
     "`tallystick spark progress` without one lists all"
 )
 

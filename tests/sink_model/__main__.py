@@ -16,7 +16,15 @@ def title_of(setting: Setting) -> str:
         ", ".join(str(sum(len(rows) for rows in batch)) for batch in batches) for batches in setting.queries
     )
     faults = f"{setting.drivers} drivers, {setting.attempts} attempts given up, {setting.repeats} repeats, "
-    return f"{setting.mode.value}, {setting.rules.name}; rows per batch {batches}; {faults}{setting.timeouts} timeouts"
+    faults += f"{setting.timeouts} timeouts"
+    for count, what in (
+        (setting.stops, "batches given up"),
+        (setting.moves, "moves of the checkpoint"),
+        (setting.restores, "older copies of it"),
+    ):
+        faults += f", {count} {what}" if count else ""
+    faults += ", the first driver of an older build" if setting.is_upgrade else ""
+    return f"{setting.mode.value}, {setting.rules.name}; rows per batch {batches}; {faults}"
 
 
 def main(arguments: list[str]) -> int:

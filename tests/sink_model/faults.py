@@ -4,10 +4,10 @@ Nothing is said about time: whatever can happen may happen now, or at any later 
 """
 
 from tests.sink_model.kafka import CONTROL, PREPARED, Phase, fence, write_end_marker
-from tests.sink_model.requests import TASK_STEPS, program, served, task_request, try_request, without_the_void
+from tests.sink_model.requests import TASK_STEPS, first_try, served, task_request, try_request, without_the_void
 from tests.sink_model.settings import Flaw, Mode, Setting
-from tests.sink_model.steps import Moves, aborts, again, name, steps_of_task, steps_of_try
-from tests.sink_model.world import Task, Try, World, arrived, changed, sent, tasks_changed
+from tests.sink_model.steps import Moves, again, given_up, gives_up, name, steps_of_task, steps_of_try
+from tests.sink_model.world import Task, Try, World, arrived, broker_changed, changed, sent, tasks_changed
 
 
 def moves(world: World, setting: Setting) -> Moves:
@@ -43,62 +43,93 @@ def without_faults(world: World, setting: Setting) -> Moves:
 
 
 def end_markers(world: World) -> Moves:
-    broker = world.broker
-    if broker.phase in PREPARED:
-        number = broker.members[0]
-        where = "the control topic" if number == CONTROL else f"partition {number}"
-        said = ("the coordinator writes {} to {}", broker.phase.value.removeprefix("prepare "), where)
-        yield said, world._replace(broker=write_end_marker(broker, number))
+    for sink, broker in enumerate(world.brokers):
+        if broker.phase in PREPARED:
+            number = broker.members[0]
+            where = "the control topic" if number == CONTROL else f"partition {number}"
+            said = ("the coordinator writes {} to {}", broker.phase.value.removeprefix("prepare "), where)
+            yield said, broker_changed(world, sink, write_end_marker(broker, number))
 
 
 def new_try(world: World, setting: Setting, driver: int) -> World:
     """A driver begins where the newest checkpoint says."""
     query = len(world.noted) - 1
-    batch = world.noted[query]
+    batch = len(world.noted[query])
     if batch >= len(setting.queries[query]):
         return world
-    return changed(world, None, Try(driver, query, batch, program(setting)[0]))
+    return changed(world, None, first_try(setting, driver, query, batch, world.path, world.plan))
 
 
 def _starts(world: World, setting: Setting) -> Moves:
-    """A driver starts, whether an earlier one is dead or not; perhaps on a checkpoint that was emptied."""
+    """A driver starts, whether an earlier one is dead or not; perhaps on a checkpoint that was emptied, moved, copied,
+    or replaced by an older copy.
+    """
     left = world.left
     if not left.drivers:
         return
     driver = setting.drivers - left.drivers
     fewer = world._replace(left=left._replace(drivers=left.drivers - 1))
+    if setting.is_upgrade:
+        fewer = _without_the_living(fewer, setting)
     started = new_try(fewer, setting, driver)
     if started != fewer:
-        yield ("driver {} starts with batch {}", driver, world.noted[-1]), started
+        yield ("driver {} starts with batch {}", driver, len(world.noted[-1])), started
+    if left.moves:
+        moved = fewer._replace(path=world.path + 1, left=fewer.left._replace(moves=left.moves - 1))
+        yield ("the checkpoint is moved or copied, driver {} starts there", driver), new_try(moved, setting, driver)
+    if left.restores and world.noted[-1]:
+        noted = (*world.noted[:-1], world.noted[-1][:-1])
+        older = fewer._replace(noted=noted, plan=world.plan + 1, left=fewer.left._replace(restores=left.restores - 1))
+        yield ("the checkpoint is replaced by an older copy, driver {} starts", driver), new_try(older, setting, driver)
     if len(world.noted) < len(setting.queries):
-        anew = fewer._replace(noted=(*world.noted, 0))
+        anew = fewer._replace(noted=(*world.noted, ()))
         yield ("the checkpoint is emptied, driver {} starts", driver), new_try(anew, setting, driver)
+
+
+def _without_the_living(world: World, setting: Setting) -> World:
+    """All drivers are dead; what they have sent last is under way, and their tasks do not know."""
+    for attempt in world.tries:
+        if not attempt.is_zombie:
+            world = changed(sent(world, try_request(setting, attempt)), attempt)
+    for task in world.tasks:
+        if not task.is_zombie:
+            world = tasks_changed(world, task, task._replace(is_zombie=True))
+    return world
 
 
 def _late_requests(world: World, setting: Setting) -> Moves:
     for request in dict.fromkeys(world.net):
-        broker, answer = served(world.broker, setting, request)
+        broker, answer = served(world.brokers[request.sink], setting, request)
         said = ("a late {} of epoch {} arrives; nobody hears the answer: {}", request.kind, request.epoch, answer.value)
-        yield said, arrived(world, request)._replace(broker=broker)
+        yield said, broker_changed(arrived(world, request), request.sink, broker)
 
 
 def _timeout(world: World) -> Moves:
     left = world.left
-    if world.broker.phase is Phase.ONGOING and left.timeouts:
-        after = world._replace(broker=fence(world.broker), left=left._replace(timeouts=left.timeouts - 1))
-        yield ("the transaction is too old, the coordinator aborts it",), after
+    for sink, broker in enumerate(world.brokers):
+        if broker.phase is Phase.ONGOING and left.timeouts:
+            fewer = world._replace(left=left._replace(timeouts=left.timeouts - 1))
+            yield ("the transaction is too old, the coordinator aborts it",), broker_changed(fewer, sink, fence(broker))
 
 
 def _attempts(world: World, setting: Setting, attempt: Try) -> Moves:
     """Spark gives up an attempt that lives, and starts another one."""
     left = world.left
+    if left.stops and attempt.epoch >= 0 and attempt.step not in ("note", "abort"):
+        fewer = world._replace(left=left._replace(stops=left.stops - 1))
+        said = ("{}: Spark gives the batch up in {}, and the driver aborts", name(attempt), attempt.step)
+        if attempt.step in TASK_STEPS:
+            left_behind = changed(fewer, None, attempt._replace(is_zombie=True))
+        else:
+            left_behind = sent(fewer, try_request(setting, attempt))
+        yield said, given_up(left_behind, attempt)
     if not left.attempts:
         return
     fewer = world._replace(left=left._replace(attempts=left.attempts - 1))
     if setting.mode is Mode.ONE_WRITER:
         if attempt.step in TASK_STEPS:
             zombie = changed(fewer, attempt, attempt._replace(is_zombie=True))
-            other = Try(attempt.driver, attempt.query, attempt.batch, program(setting)[0])
+            other = first_try(setting, attempt.driver, attempt.query, attempt.batch, attempt.sink, attempt.plan)
             yield ("{}: Spark starts another attempt beside it", name(attempt)), changed(zombie, None, other)
         return
     for task in world.tasks:
@@ -115,7 +146,7 @@ def _attempts(world: World, setting: Setting, attempt: Try) -> Moves:
 def _second_attempt(world: World, setting: Setting, attempt: Try, task: Task) -> Moves:
     if setting.flaw is Flaw.TWO_ATTEMPTS:
         zombie = tasks_changed(world, task, task._replace(is_zombie=True))
-        other = Task(task.driver, task.query, task.batch, task.epoch, task.partition, 1 - task.attempt)
+        other = Task(task.driver, task.query, task.batch, task.epoch, task.partition, 1 - task.attempt, sink=task.sink)
         yield ("{}: Spark starts another attempt, which may write, too", name(task)), tasks_changed(zombie, None, other)
     else:
         yield (
@@ -133,9 +164,8 @@ def _repeats(world: World, setting: Setting, attempt: Try) -> Moves:
         return
     copied = _repeated(sent(world, request))
     yield ("{}: sends {} again, the first one is under way", name(attempt), attempt.step), copied
-    if aborts(setting) and attempt.step in ("mark", "end"):
-        aborting = attempt._replace(step="abort", added=False)
-        yield ("{}: waits no longer for {}, aborts", name(attempt), attempt.step), changed(copied, attempt, aborting)
+    if gives_up(setting) and attempt.step in ("mark", "end"):
+        yield ("{}: waits no longer for {}, aborts", name(attempt), attempt.step), given_up(copied, attempt)
 
 
 def _repeated(world: World) -> World:

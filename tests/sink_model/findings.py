@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from tests.sink_model.explore import Outcome, Search
 from tests.sink_model.faults import moves
-from tests.sink_model.kafka import OLD, VERIFIED
+from tests.sink_model.kafka import ALL_RULES, OLD, TV2, VERIFIED
 from tests.sink_model.properties import Checker
 from tests.sink_model.settings import FULL, NO_ROW, ONE_ROW, ROWS_IN_A_ROW, Flaw, Mode, Setting
 from tests.sink_model.world import World, beginning
 
 AN = Mode.MANY_WRITERS
 _SMALL = ((ONE_ROW, NO_ROW),)
+_TWO = ((ONE_ROW, ONE_ROW),)
 _EMPTIED = ((ONE_ROW,), (ONE_ROW,))
 
 SHORT = (
@@ -26,6 +27,10 @@ SHORT = (
     Setting(AN, queries=((ROWS_IN_A_ROW,),), timeouts=0, repeats=0),
     Setting(AN, queries=_SMALL, repeats=0),
     *(Setting(AN, rules, queries=((ONE_ROW,),), repeats=0) for rules in (VERIFIED, OLD)),
+    Setting(queries=_SMALL, attempts=0, timeouts=0, moves=1),
+    Setting(queries=_TWO, attempts=0, repeats=0, timeouts=0, restores=1),
+    *(Setting(mode, queries=_TWO, repeats=0, timeouts=0, is_upgrade=True) for mode in Mode),
+    *(Setting(mode, rules, queries=_SMALL, repeats=0, attempts=0, stops=1) for mode in Mode for rules in (TV2, OLD)),
 )
 
 DEEP = (
@@ -37,6 +42,10 @@ DEEP = (
     Setting(AN, queries=_SMALL),
     Setting(AN, queries=((ROWS_IN_A_ROW,),), repeats=0),
     *(Setting(AN, rules, queries=_SMALL, repeats=0) for rules in (VERIFIED, OLD)),
+    *(Setting(mode, queries=_TWO, attempts=0, repeats=0, drivers=3, moves=1, restores=1) for mode in Mode),
+    *(Setting(mode, rules, queries=_TWO, attempts=0, is_upgrade=True) for mode in Mode for rules in ALL_RULES),
+    *(Setting(mode, VERIFIED, queries=_SMALL, repeats=0, attempts=0, stops=1) for mode in Mode),
+    *(Setting(mode, queries=_SMALL, repeats=0, stops=1) for mode in Mode),
 )
 
 
@@ -70,6 +79,9 @@ FLAWED = (
     _many(Flaw.TWO_ATTEMPTS, "I1 no duplicates", queries=((ROWS_IN_A_ROW,),)),
     _many(Flaw.RETRY_UNDER_SAME_LEASE, "I1 no duplicates", queries=((ROWS_IN_A_ROW,),)),
     _many(Flaw.RETRY_WITHOUT_LOOKING, "I1 no duplicates"),
+    _one(Flaw.KEYED_BY_PATH, "I1 no duplicates", moves=1),
+    _one(Flaw.NOT_COMPARED, "I2 no loss", restores=1),
+    _one(Flaw.OLD_NAME_FORGOTTEN, "I1 no duplicates", is_upgrade=True),
     _many(Flaw.ABORT_BEFORE_RETRY, "L1 nothing stays open", rules=OLD),
 )
 

@@ -1,4 +1,4 @@
-"""The broker: the coordinator of one transactional id, and the partitions it writes to.
+"""The broker: the coordinator of one transactional id, and what is written under it to each partition.
 
     EMPTY -> ONGOING -> PREPARE_COMMIT -> COMPLETE_COMMIT        a lease (InitProducerId) leads back to EMPTY
                      -> PREPARE_ABORT  -> COMPLETE_ABORT         an end marker per partition between the two
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 CONTROL = 0
 MARKER = -1
-"""The number of a row that is the batch's marker."""
+"""The number of a row that is the batch's marker; those of later plans of a batch are below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,8 @@ class Request(NamedTuple):
     partition: int = -1
     sequence: int = -1
     row: Row | None = None
+    sink: int = 0
+    """Whose coordinator and records these are: each sink id is a `Broker` of its own here."""
 
 
 def deliver(broker: Broker, rules: Rules, request: Request) -> tuple[Broker, Answer]:

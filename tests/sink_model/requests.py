@@ -15,10 +15,16 @@ TASK_STEPS = ("lease", "look", "write")
 DONE = "done"
 
 
+OLDER = 1
+"""The sink id of the older build, where there is one."""
+
+
 @lru_cache(maxsize=64)
 def program(setting: Setting) -> tuple[str, ...]:
     """The steps of a mode, or what a flaw makes of them."""
     steps = list(PROGRAMS[setting.mode])
+    if setting.is_upgrade:
+        steps.insert(0, "identify")
     if setting.flaw is Flaw.MARKER_BEFORE_FENCE:
         steps[:2] = ["look", "lease"]
     elif setting.flaw is Flaw.LEASE_IN_STREAM_WRITER:
@@ -28,47 +34,67 @@ def program(setting: Setting) -> tuple[str, ...]:
     return (*steps, DONE)
 
 
+def first_try(setting: Setting, driver: int, query: int, batch: int, path: int, plan: int) -> Try:
+    """A driver's try at a batch, from its beginning. An older build does not look who it was."""
+    is_older = setting.is_upgrade and driver == 0
+    step = program(setting)[1 if is_older else 0]
+    sink = path if setting.flaw is Flaw.KEYED_BY_PATH else OLDER if is_older else 0
+    return Try(driver, query, batch, step, sink=sink, plan=plan)
+
+
 def task_request(setting: Setting, task: Task) -> Request:
     """The next row of a task. The order of rows is not the same in the next attempt: Spark does not promise it."""
-    numbers = setting.rows(task.query, task.batch)[task.partition]
+    numbers = setting.rows(task.query, task.batch, task.plan)[task.partition]
     number = numbers[::-1][task.place] if task.attempt else numbers[task.place]
     row = Row(task.query, task.batch, number)
-    return _write(setting, task.epoch, task.partition + 1, task.place, row, added=task.added)
+    return _write(setting, task, task.partition + 1, task.place, row)
 
 
 def try_request(setting: Setting, attempt: Try) -> Request | None:
     """The request a try waits for; None where its next step is none of the broker's business."""
     step = attempt.step
     if step in ("lease", "lease again"):
-        return Request("lease")
+        return Request("lease", sink=attempt.sink)
+    if step == "settle":
+        return Request("lease", sink=OLDER)
     if step == "end":
-        return Request("commit", attempt.epoch)
+        return Request("commit", attempt.epoch, sink=attempt.sink)
     if step == "abort":
-        return Request("abort", attempt.epoch)
+        return giving_up(setting, attempt)
     if step == "mark":
-        row = Row(attempt.query, attempt.batch, MARKER)
-        return _write(setting, attempt.epoch, CONTROL, 0, row, added=attempt.added)
+        row = Row(attempt.query, attempt.batch, MARKER - attempt.plan)
+        return _write(setting, attempt, CONTROL, 0, row)
     if step == "write":
-        partition, sequence, number = rows_in_order(setting, attempt.query, attempt.batch)[attempt.place]
-        row = Row(attempt.query, attempt.batch, number)
-        return _write(setting, attempt.epoch, partition, sequence, row, added=attempt.added)
+        rows = rows_in_order(setting, attempt.query, attempt.batch, attempt.plan)
+        partition, sequence, number = rows[attempt.place]
+        return _write(setting, attempt, partition, sequence, Row(attempt.query, attempt.batch, number))
     return None
 
 
+def giving_up(setting: Setting, attempt: Try) -> Request:
+    """EndTxn(abort) where that moves the epoch; else the next lease, for EndTxn would leave the epoch to late requests.
+
+    The next lease is taken only if nobody else has one. It is asked here in any case: then it might be taken from a
+    successor, which must do no harm, either.
+    """
+    by_end = setting.rules.moves_epoch or setting.flaw in (Flaw.ABORT_UNDER_OLD_RULES, Flaw.ABORT_BEFORE_RETRY)
+    return Request("abort" if by_end else "lease", attempt.epoch if by_end else -1, sink=attempt.sink)
+
+
 @lru_cache(maxsize=256)
-def rows_in_order(setting: Setting, query: int, batch: int) -> tuple[tuple[int, int, int], ...]:
+def rows_in_order(setting: Setting, query: int, batch: int, plan: int) -> tuple[tuple[int, int, int], ...]:
     """Partition, sequence and number of each row, as the one writer sends them."""
     return tuple(
         (at + 1, sequence, number)
-        for at, numbers in enumerate(setting.rows(query, batch))
+        for at, numbers in enumerate(setting.rows(query, batch, plan))
         for sequence, number in enumerate(numbers)
     )
 
 
-def _write(setting: Setting, epoch: int, partition: int, sequence: int, row: Row, *, added: bool) -> Request:
-    if not setting.rules.moves_epoch and not added:
-        return Request("add", epoch, partition)
-    return Request("produce", epoch, partition, sequence, row)
+def _write(setting: Setting, who: Try | Task, partition: int, sequence: int, row: Row) -> Request:
+    if not setting.rules.moves_epoch and not who.added:
+        return Request("add", who.epoch, partition, sink=who.sink)
+    return Request("produce", who.epoch, partition, sequence, row, who.sink)
 
 
 def served(broker: Broker, setting: Setting, request: Request) -> tuple[Broker, Answer]:
@@ -83,10 +109,12 @@ def served(broker: Broker, setting: Setting, request: Request) -> tuple[Broker, 
 
 def without_the_void(world: World, setting: Setting) -> World:
     """Forget what can never have an effect again: late requests and zombies whose epoch is over."""
-    broker, rules = world.broker, setting.rules
-    net = tuple(request for request in world.net if not is_void(broker, rules, request))
+    brokers, rules = world.brokers, setting.rules
+    net = tuple(request for request in world.net if not is_void(brokers[request.sink], rules, request))
     tasks = tuple(
-        task for task in world.tasks if not (task.is_zombie and is_void(broker, rules, task_request(setting, task)))
+        task
+        for task in world.tasks
+        if not (task.is_zombie and is_void(brokers[task.sink], rules, task_request(setting, task)))
     )
     tries = tuple(attempt for attempt in world.tries if not _is_over(world, setting, attempt))
     if (net, tasks, tries) == (world.net, world.tasks, world.tries):
@@ -98,4 +126,4 @@ def _is_over(world: World, setting: Setting, attempt: Try) -> bool:
     if not attempt.is_zombie:
         return False
     request = try_request(setting, attempt)
-    return request is not None and is_void(world.broker, setting.rules, request)
+    return request is not None and is_void(world.brokers[request.sink], setting.rules, request)

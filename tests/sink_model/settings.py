@@ -5,6 +5,7 @@ A flaw is the protocol with one thing wrong. The model is worth its name only if
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from tests.sink_model.kafka import MARKER, TV2, Row, Rules
 
@@ -41,6 +42,9 @@ class Flaw(Enum):
     RETRY_WITHOUT_LOOKING = "a batch is tried again without reading the marker anew"
     ABORT_BEFORE_RETRY = "a batch that is tried again is aborted by EndTxn, and then the lease is taken"
     ABORT_UNDER_OLD_RULES = "a driver that gives up sends EndTxn(abort) under the old rules, too"
+    KEYED_BY_PATH = "the sink's id is made of the checkpoint's path"
+    NOT_COMPARED = "a marker of the same batch is believed, whatever the checkpoint has planned for it"
+    OLD_NAME_FORGOTTEN = "a newer build does not look for markers under the name that the older one made of the path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +64,33 @@ class Setting:
     """How often a request may be sent again while its first copy is under way."""
     timeouts: int = 1
     """How often the coordinator finds a transaction too old."""
+    stops: int = 0
+    """How often Spark may give a batch up, so that its driver aborts."""
+    moves: int = 0
+    """How often a driver may start on the checkpoint in another place: moved, or copied while another uses it."""
+    restores: int = 0
+    """How often the checkpoint may be replaced by a copy that is one batch older, which plans that batch anew."""
+    is_upgrade: bool = False
+    """Whether the first driver is of an older build, which names its sink after the path; dead when others start."""
 
-    def rows(self, query: int, batch: int) -> tuple[tuple[int, ...], ...]:
-        return self.queries[query][batch]
+    @property
+    def sinks(self) -> int:
+        """How many sink ids there are."""
+        if self.flaw is Flaw.KEYED_BY_PATH:
+            return 1 + self.moves
+        return 1 + self.is_upgrade
+
+    @lru_cache(maxsize=1 << 12)  # noqa: B019
+    def rows(self, query: int, batch: int, plan: int = 0) -> tuple[tuple[int, ...], ...]:
+        """By partition. A later plan of a batch has a row more: the source has gone on."""
+        first, *others = self.queries[query][batch]
+        return (*((*first, 10 + plan),), *others) if plan else self.queries[query][batch]
 
     def partitions(self) -> int:
         """Without the control topic's."""
         return len(self.queries[0][0])
 
-    def content(self, query: int, batch: int) -> frozenset[Row]:
+    def content(self, query: int, batch: int, plan: int) -> frozenset[Row]:
         """Everything that must be seen of a batch: its rows and its marker."""
-        numbers = [number for rows in self.rows(query, batch) for number in rows]
-        return frozenset(Row(query, batch, number) for number in (*numbers, MARKER))
+        numbers = [number for rows in self.rows(query, batch, plan) for number in rows]
+        return frozenset(Row(query, batch, number) for number in (*numbers, MARKER - plan))

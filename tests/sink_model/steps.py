@@ -3,19 +3,32 @@
 from collections.abc import Iterator
 
 from tests.sink_model.explore import Sentence
-from tests.sink_model.kafka import CONTROL, MARKER, Answer, committed, undecided
-from tests.sink_model.requests import DONE, program, rows_in_order, served, task_request, try_request
+from tests.sink_model.kafka import CONTROL, MARKER, Answer, Phase, committed, undecided
+from tests.sink_model.requests import (
+    DONE,
+    OLDER,
+    first_try,
+    program,
+    rows_in_order,
+    served,
+    task_request,
+    try_request,
+)
 from tests.sink_model.settings import Flaw, Mode, Setting
-from tests.sink_model.world import Task, Try, World, changed, sent, tasks_changed
+from tests.sink_model.world import Task, Try, World, broker_changed, changed, sent, tasks_changed
 
 Moves = Iterator[tuple[Sentence, World]]
 
-_DRIVERS_LAST_STEPS = ("mark", "end", "lease again")
+_UNDER_A_LEASE = ("write", "tasks", "mark", "end", "lease again")
+_OPEN = (Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT)
+OLDER_COPY = "finds that its checkpoint is an older copy"
 
 
 def steps_of_try(world: World, setting: Setting, attempt: Try) -> Moves:
     """One step of a try: its request arrives and is answered, or it does what needs no broker."""
-    if attempt.step == "look":
+    if attempt.step == "identify":
+        yield _identify(world, setting, attempt)
+    elif attempt.step == "look":
         yield from _look(world, setting, attempt)
     elif attempt.step == "note":
         yield _note(world, setting, attempt)
@@ -28,8 +41,8 @@ def steps_of_try(world: World, setting: Setting, attempt: Try) -> Moves:
 def _ask(world: World, setting: Setting, attempt: Try) -> Moves:
     request = try_request(setting, attempt)
     assert request is not None
-    broker, answer = served(world.broker, setting, request)
-    after = world._replace(broker=broker)
+    broker, answer = served(world.brokers[request.sink], setting, request)
+    after = broker_changed(world, request.sink, broker)
     said: Sentence = ("{}: {} is answered: {}", name(attempt), attempt.step, answer.value)
     if answer is Answer.WAIT:
         yield said, after
@@ -48,11 +61,13 @@ def _went_on(world: World, setting: Setting, attempt: Try, kind: str) -> World:
     if kind == "add":
         return changed(world, attempt, attempt._replace(added=True))
     attempt_after = attempt._replace(added=False)
+    if attempt.step == "settle":
+        return changed(world, attempt, attempt_after._replace(step="identify"))
     if attempt.step == "lease":
-        attempt_after = attempt_after._replace(epoch=world.broker.epoch)
+        attempt_after = attempt_after._replace(epoch=world.brokers[attempt.sink].epoch)
     elif attempt.step == "write":
         attempt_after = attempt_after._replace(place=attempt.place + 1)
-        if attempt_after.place < len(rows_in_order(setting, attempt.query, attempt.batch)):
+        if attempt_after.place < len(rows_in_order(setting, attempt.query, attempt.batch, attempt.plan)):
             return changed(world, attempt, attempt_after)
         if attempt.is_zombie:
             return changed(world, attempt)
@@ -63,7 +78,7 @@ def _to_next(world: World, setting: Setting, attempt: Try) -> World:
     """Enter the next step. Steps that have nothing to do are passed by."""
     steps = program(setting)
     step = steps[steps.index(attempt.step) + 1]
-    is_empty = not any(setting.rows(attempt.query, attempt.batch))
+    is_empty = not any(setting.rows(attempt.query, attempt.batch, attempt.plan))
     if step == "look" and attempt.is_again and setting.flaw is Flaw.RETRY_WITHOUT_LOOKING:
         step = steps[steps.index("look") + 1]
     if step in ("write", "tasks") and is_empty:
@@ -78,11 +93,31 @@ def _to_next(world: World, setting: Setting, attempt: Try) -> World:
 
 
 def start_tasks(world: World, setting: Setting, attempt: Try) -> World:
-    for partition, numbers in enumerate(setting.rows(attempt.query, attempt.batch)):
+    for partition, numbers in enumerate(setting.rows(attempt.query, attempt.batch, attempt.plan)):
         if numbers:
             task = Task(attempt.driver, attempt.query, attempt.batch, attempt.epoch, partition, int(attempt.is_again))
-            world = tasks_changed(world, None, task)
+            world = tasks_changed(world, None, task._replace(sink=attempt.sink, plan=attempt.plan))
     return world
+
+
+def _identify(world: World, setting: Setting, attempt: Try) -> tuple[Sentence, World]:
+    """Whose query it is: an id under which it has markers stays its id. What an older build has left open in the first
+    batch is settled before anything is written under the new one; readers would wait for it.
+    """
+    older = world.brokers[OLDER]
+    if not _has_markers(world, attempt, 0):
+        if _has_markers(world, attempt, OLDER) and setting.flaw is not Flaw.OLD_NAME_FORGOTTEN:
+            said: Sentence = ("{}: finds markers under the older name and keeps it", name(attempt))
+            return said, changed(world, attempt, attempt._replace(step="lease", sink=OLDER))
+        if attempt.batch == 0 and older.phase in _OPEN and setting.flaw is not Flaw.OLD_NAME_FORGOTTEN:
+            said = ("{}: settles what is open under the older name", name(attempt))
+            return said, changed(world, attempt, attempt._replace(step="settle"))
+    return ("{}: writes under its own name", name(attempt)), changed(world, attempt, attempt._replace(step="lease"))
+
+
+def _has_markers(world: World, attempt: Try, sink: int) -> bool:
+    log = world.brokers[sink].partitions[CONTROL].log
+    return any(row.query == attempt.query for row in (*committed(log), *undecided(log)))
 
 
 def _look(world: World, setting: Setting, attempt: Try) -> Moves:
@@ -90,18 +125,21 @@ def _look(world: World, setting: Setting, attempt: Try) -> Moves:
 
     Another sink has a transaction open in front of everything, so the last stable offset is 0 all the time.
     """
-    log = world.broker.partitions[CONTROL].log
+    log = world.brokers[attempt.sink].partitions[CONTROL].log
     by_sink = setting.flaw is Flaw.SKIP_BY_SINK
     shown = () if setting.flaw is Flaw.MARKER_UP_TO_STABLE else committed(log)
-    markers = [row for row in shown if row.number == MARKER and (by_sink or row.query == attempt.query)]
+    markers = [row for row in shown if row.number <= MARKER and (by_sink or row.query == attempt.query)]
     last = markers[-1].batch if markers else -1
-    if last == attempt.batch or (by_sink and last > attempt.batch):
+    is_other = last == attempt.batch and markers[-1].number != MARKER - attempt.plan
+    if is_other and setting.flaw is not Flaw.NOT_COMPARED:
+        yield from failed(world, setting, attempt, (f"{{}}: {OLDER_COPY}", name(attempt)))
+    elif last == attempt.batch or (by_sink and last > attempt.batch):
         said: Sentence = ("{}: finds its marker and writes nothing", name(attempt))
         after = attempt._replace(step="end")
         yield said, _to_next(changed(world, attempt, after), setting, after)
-    elif last > attempt.batch or (
-        _is_fenced_first(setting) and any(row.query == attempt.query for row in undecided(log))
-    ):
+    elif last > attempt.batch:
+        yield from failed(world, setting, attempt, (f"{{}}: {OLDER_COPY}", name(attempt)))
+    elif _is_fenced_first(setting) and any(row.query == attempt.query for row in undecided(log)):
         yield from failed(world, setting, attempt, ("{}: finds a marker that must not be there", name(attempt)))
     else:
         yield ("{}: finds no marker of its batch", name(attempt)), _to_next(world, setting, attempt)
@@ -115,40 +153,47 @@ def _is_fenced_first(setting: Setting) -> bool:
 def _note(world: World, setting: Setting, attempt: Try) -> tuple[Sentence, World]:
     """Spark notes the batch as done, once; a second driver that wants to note it again stops."""
     query, batch = attempt.query, attempt.batch
-    if world.noted[query] != batch:
+    if len(world.noted[query]) != batch:
         return ("{}: stops, Spark has noted the batch already", name(attempt)), changed(world, attempt)
-    noted = (*world.noted[:query], batch + 1, *world.noted[query + 1 :])
+    noted = (*world.noted[:query], (*world.noted[query], attempt.plan), *world.noted[query + 1 :])
     following = None
     if batch + 1 < len(setting.queries[query]):
-        following = Try(attempt.driver, query, batch + 1, program(setting)[0])
+        following = first_try(setting, attempt.driver, query, batch + 1, attempt.sink, attempt.plan)
     after = changed(world._replace(noted=noted), attempt, following)
     return ("{}: Spark notes the batch as done", name(attempt)), after
 
 
 def failed(world: World, setting: Setting, attempt: Try, said: Sentence) -> Moves:
-    """The broker refuses. A zombie ends; a driver of mode A1 aborts and stops; one of mode An may try again."""
+    """The broker refuses. A zombie ends; a driver gives up and stops, or in mode An tries again."""
     if attempt.is_zombie:
         yield said, changed(world, attempt)
         return
-    if aborts(setting) and attempt.step in _DRIVERS_LAST_STEPS:
-        yield said, changed(world, attempt, attempt._replace(step="abort", added=False))
-        return
+    if gives_up(setting) and attempt.step in _UNDER_A_LEASE:
+        yield said, given_up(world, attempt)
+        if setting.mode is Mode.ONE_WRITER:
+            return
     yield said, stopped(world, attempt)
     if setting.mode is Mode.MANY_WRITERS and world.left.attempts and attempt.step != "look":
         left = world.left._replace(attempts=world.left.attempts - 1)
         yield (f"{said[0]}; tries again", *said[1:]), again(world._replace(left=left), setting, attempt)
 
 
-def aborts(setting: Setting) -> bool:
-    """Whether a driver of mode A1 that gives up says so. Under the old rules it must not: such an abort leaves the
-    epoch as it is, and where leaders do not verify, a late request would begin a transaction that nobody ends.
-    """
-    return setting.mode is Mode.ONE_WRITER and (setting.rules.moves_epoch or setting.flaw is Flaw.ABORT_UNDER_OLD_RULES)
+def gives_up(setting: Setting) -> bool:
+    """Whether a driver that stops aborts. In mode A1 with its last requests it may always lose patience, too."""
+    return bool(setting.stops) or (
+        setting.mode is Mode.ONE_WRITER and (setting.rules.moves_epoch or setting.flaw is Flaw.ABORT_UNDER_OLD_RULES)
+    )
+
+
+def given_up(world: World, attempt: Try) -> World:
+    """The driver aborts, and its tasks do not know."""
+    aborting = attempt._replace(step="abort", added=False, acknowledged=())
+    return _zombies(changed(world, attempt, aborting), attempt)
 
 
 def _given_up(world: World, setting: Setting, attempt: Try) -> World:
     """After an abort: the driver stops; or, with the flaw, takes the next lease."""
-    if setting.mode is Mode.MANY_WRITERS:
+    if setting.flaw is Flaw.ABORT_BEFORE_RETRY:
         return changed(world, attempt, _first_step(setting, attempt))
     return stopped(world, attempt)
 
@@ -170,7 +215,8 @@ def again(world: World, setting: Setting, attempt: Try) -> World:
 
 
 def _first_step(setting: Setting, attempt: Try) -> Try:
-    return Try(attempt.driver, attempt.query, attempt.batch, program(setting)[0], is_again=True)
+    first = first_try(setting, attempt.driver, attempt.query, attempt.batch, attempt.sink, attempt.plan)
+    return first._replace(is_again=True)
 
 
 def _zombies(world: World, attempt: Try) -> World:
@@ -183,8 +229,8 @@ def _zombies(world: World, attempt: Try) -> World:
 def steps_of_task(world: World, setting: Setting, task: Task) -> Moves:
     """The next row of a task arrives."""
     request = task_request(setting, task)
-    broker, answer = served(world.broker, setting, request)
-    after = world._replace(broker=broker)
+    broker, answer = served(world.brokers[request.sink], setting, request)
+    after = broker_changed(world, request.sink, broker)
     said: Sentence = ("{}: {} of row {} is answered: {}", name(task), request.kind, task.place, answer.value)
     owner = _owner(world, task)
     if answer is Answer.WAIT:
@@ -197,7 +243,7 @@ def steps_of_task(world: World, setting: Setting, task: Task) -> Moves:
             yield from failed(after, setting, owner, said)
     elif request.kind == "add":
         yield said, tasks_changed(after, task, task._replace(added=True))
-    elif task.place + 1 < len(setting.rows(task.query, task.batch)[task.partition]):
+    elif task.place + 1 < len(setting.rows(task.query, task.batch, task.plan)[task.partition]):
         yield said, tasks_changed(after, task, task._replace(place=task.place + 1))
     else:
         yield said, _task_done(after, setting, task, owner)
@@ -216,7 +262,7 @@ def _task_done(world: World, setting: Setting, task: Task, owner: Try | None) ->
     if owner is None:
         return after
     heard = owner._replace(acknowledged=tuple(sorted((*owner.acknowledged, task.partition))))
-    wanted = sum(1 for numbers in setting.rows(task.query, task.batch) if numbers)
+    wanted = sum(1 for numbers in setting.rows(task.query, task.batch, task.plan) if numbers)
     after = changed(after, owner, heard)
     if len(heard.acknowledged) < wanted:
         return after

@@ -30,6 +30,9 @@ class Try(NamedTuple):
     """Whether the same driver has tried this batch before (An)."""
     acknowledged: tuple[int, ...] = ()
     """Partitions whose task has reported to the driver that it is done (An)."""
+    sink: int = 0
+    plan: int = 0
+    """Which plan of the batch it runs."""
 
 
 class Task(NamedTuple):
@@ -45,6 +48,8 @@ class Task(NamedTuple):
     added: bool = False
     is_zombie: bool = False
     """Spark has given it up: nobody hears its acknowledgement."""
+    sink: int = 0
+    plan: int = 0
 
 
 class Left(NamedTuple):
@@ -54,22 +59,46 @@ class Left(NamedTuple):
     attempts: int
     repeats: int
     timeouts: int
+    stops: int = 0
+    moves: int = 0
+    restores: int = 0
+
+
+Noted = tuple[tuple[int, ...], ...]
+"""For each query, by which plan each batch was done that Spark's checkpoint has noted (commits/N)."""
 
 
 class World(NamedTuple):
-    broker: Broker
-    noted: tuple[int, ...]
-    """For each query, how many batches Spark's checkpoint has noted as done (commits/N)."""
+    brokers: tuple[Broker, ...]
+    """By sink id."""
+    noted: Noted
     left: Left
     tries: tuple[Try, ...] = ()
     tasks: tuple[Task, ...] = ()
     net: tuple[Request, ...] = ()
+    path: int = 0
+    """Where the checkpoint lies."""
+    plan: int = 0
+    """How batches are planned now."""
 
 
 def beginning(setting: Setting) -> World:
     broker = Broker((Partition(),) * (1 + setting.partitions()))
-    left = Left(setting.drivers, setting.attempts, setting.repeats, setting.timeouts)
-    return World(broker, (0,), left)
+    left = Left(
+        setting.drivers,
+        setting.attempts,
+        setting.repeats,
+        setting.timeouts,
+        setting.stops,
+        setting.moves,
+        setting.restores,
+    )
+    return World((broker,) * setting.sinks, ((),), left)
+
+
+def broker_changed(world: World, sink: int, broker: Broker) -> World:
+    brokers = world.brokers
+    return world._replace(brokers=(*brokers[:sink], broker, *brokers[sink + 1 :]))
 
 
 def changed(world: World, before: Try | None = None, after: Try | None = None) -> World:

@@ -23,8 +23,10 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from protocol.messages.transactions import DescribeTransactionsRequest
+from spark_connector.checkpoint_files import Files
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts, Opened
 from spark_connector.sink.kafka_eos import EosStreamWriter, KafkaEos
+from spark_connector.sink.lease_notes import Notes
 from spark_connector.sink.settings import SinkSettings
 from tallystick.client.client import TRANSACTION
 from tallystick.client.lease import Lease, take_lease
@@ -137,7 +139,16 @@ class FaultyTransaction(BatchTransaction):
         self.fault.reach("written", self)
         return counts
 
+    _read: list[str] | None = None
+
+    def _source(self) -> list[str]:
+        """A zombie has read the checkpoint before its driver died: so it is the broker that must refuse it."""
+        if self._read is None:
+            self._read = super()._source()
+        return self._read
+
     def mark(self, lease: Lease, counts: Counts) -> None:
+        self._source()
         self.fault.reach("deciding", self)
         with self.fault.telling():
             super().mark(lease, counts)
@@ -168,8 +179,8 @@ class FaultyTransaction(BatchTransaction):
 
 
 class FaultyWriter(EosStreamWriter):
-    def __init__(self, settings: SinkSettings, fault: Fault) -> None:
-        super().__init__(settings)
+    def __init__(self, settings: SinkSettings, files: Files, notes: Notes | None, fault: Fault) -> None:
+        super().__init__(settings, files, notes)
         self.fault = fault
 
     def decide(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -179,8 +190,8 @@ class FaultyWriter(EosStreamWriter):
             Path(f"{self.fault.flag}.refused").write_text(f"{type(error).__name__}: {error}")
             raise
 
-    def transaction(self, batch: BatchId) -> FaultyTransaction:
-        transaction = FaultyTransaction(self.settings, self.sink_id, batch)
+    def transaction(self, batch: BatchId, sink_id: str | None) -> FaultyTransaction:
+        transaction = FaultyTransaction(self.settings, batch, sink_id, self.checkpoint(batch))
         transaction.fault = self.fault
         return transaction
 
@@ -191,4 +202,6 @@ class FaultyEos(KafkaEos):
         return "kafka-eos-faulty"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> FaultyWriter:
-        return FaultyWriter(SinkSettings.of(self.options, streaming=True), Fault.of(self.options))
+        return FaultyWriter(
+            SinkSettings.of(self.options, streaming=True), self.files, self.notes, Fault.of(self.options)
+        )

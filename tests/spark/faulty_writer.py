@@ -22,8 +22,9 @@ from typing import Any
 import pyarrow as pa
 
 from protocol.records.record import NewRecord, build_batch
+from spark_connector.checkpoint_files import Checkpoint
 from spark_connector.errors import ClaimRefused
-from spark_connector.sink.batch_transaction import Addressed, BatchTransaction, Counts, Opened
+from spark_connector.sink.batch_transaction import Addressed, BatchId, BatchTransaction, Counts, Opened
 from spark_connector.sink.foreach_batch import EosWriter
 from spark_connector.sink.many_writers import WriteTask
 from spark_connector.sink.settings import SinkSettings
@@ -141,13 +142,13 @@ async def _send(client: Any, lease: Lease, where: tuple[str, int], batch: bytear
 class FaultyWriter(EosWriter):
     fault: Fault
 
-    def transaction(self, batch: Any) -> FaultyTransaction:
-        made = FaultyTransaction(self.settings, self.settings.sink_id, batch)
+    def transaction(self, batch: BatchId, checkpoint: Checkpoint) -> FaultyTransaction:
+        made = FaultyTransaction(self.settings, batch, None, checkpoint)
         made.fault = self.fault
         return made
 
-    def write_task(self, *given: Any) -> WriteTask:
-        task = super().write_task(*given)
+    def write_task(self, *given: Any, **more: Any) -> WriteTask:
+        task = super().write_task(*given, **more)
         return FaultyTask(**{part.name: getattr(task, part.name) for part in fields(task)}, fault=self.fault)
 
 

@@ -48,6 +48,8 @@ def new_session(folder: Path, master: str = "local[2]", more: Mapping[str, str] 
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        # Over TCP a client that looks for its dead broker meets Spark's server of rows on that port, and ends it.
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.streaming.pollingDelay": "5ms",
@@ -61,8 +63,8 @@ def new_session(folder: Path, master: str = "local[2]", more: Mapping[str, str] 
 
 def register_everything(spark: Any) -> None:
     """Our data sources, and those with faults in them."""
-    from spark_connector.register import register
+    from spark_connector.register import reading_through, register
     from tests.spark.faulty_sink import FaultyEos
 
     register(spark)
-    spark.dataSource.register(FaultyEos)
+    spark.dataSource.register(reading_through(spark, FaultyEos))

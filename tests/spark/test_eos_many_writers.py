@@ -73,6 +73,26 @@ def test_a_named_partition_goes_before_the_key(spark: Any, bootstrap: str, name:
     assert all(int(m.value()) % 3 == m.partition() for m in read_all(bootstrap, f"{name}-out"))
 
 
+def test_several_topics_in_one_transaction(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
+    """Good rows and dead letters by their column; a row of another topic is refused before anything is visible."""
+    wanted = input_of(bootstrap, name)
+    make_topic(bootstrap, f"{name}-dead", 1)
+    given = {"kafka.bootstrap.servers": bootstrap}
+
+    def run(topics: list[str], other: str) -> None:
+        column = f"if(cast(cast(value as string) as int) % 3 = 0, '{name}-{other}', '{name}-out') topic"
+        function = eos_writer(given, topics=topics, tasks=2)
+        finished(many_query(spark, bootstrap, name, function, checkpoint, "value", column))
+
+    with pytest.raises(Exception, match=f"names the topic {name}-astray, this writer was given {name}-out"):
+        run([f"{name}-out", f"{name}-dead"], "astray")
+    assert output_of(bootstrap, name) == []
+    run([f"{name}-out", f"{name}-dead"], "dead")
+    assert output_of(bootstrap, name) == [value for value in wanted if int(value) % 3]
+    dead_letters = sorted(message.value() or b"" for message in read_all(bootstrap, f"{name}-dead"))
+    assert dead_letters == [value for value in wanted if not int(value) % 3]
+
+
 @pytest.mark.parametrize(
     ("action", "step"), cases(TASK_SHORT, ((action, step) for action in ("raise", "worker") for step in TASK_STEPS))
 )
@@ -184,8 +204,9 @@ def test_a_second_driver_takes_over_and_the_first_says_so(
 
 def test_what_is_refused_says_why(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
     given = {"kafka.bootstrap.servers": bootstrap, "checkpointLocation": checkpoint}
-    with pytest.raises(BadOption, match="option topic"):
-        eos_writer(given)
+    for topic, topics in (({}, ()), ({"topic": "a"}, ("b",)), ({}, ("a", "__spark_sink_progress"))):
+        with pytest.raises(BadOption, match=r"option topic|control topic"):
+            eos_writer(given | topic, topics=topics)
     input_of(bootstrap, name)
     function = eos_writer(given | {"topic": f"{name}-out"})
     for select, words in ((("key", "cast(1 as double) value"), "cast it"), (("value", "99 partition"), "4 partitions")):

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("numpy")
 pytest.importorskip("pyarrow")
 
+from protocol.records.record import NewRecord, build_batch
 from spark_connector.errors import UnsafeProgressTopic
 from spark_connector.progress import PARTITIONS, Marker, ProgressTopic, progress_key
 from tallystick.client.client import Client
@@ -108,3 +109,59 @@ def test_other_records_are_not_taken_for_markers() -> None:
     for data in (b"", b"{}", b'{"v":1}', b"[]", b'{"v":2,"batch":1}'):
         with pytest.raises(UnsafeProgressTopic):
             Marker.from_bytes(data)
+
+
+async def append(client: Client, topic: str, partition: int, key: bytes, value: bytes, *, transactional: bool) -> None:
+    """What somebody else writes there."""
+    record = NewRecord(key=key, value=value)
+    if not transactional:
+        await client.produce(topic, partition, build_batch([record]))
+        return
+    lease = await take_lease(client, f"{topic}.foreign", timeout_ms=60_000, patience_s=PATIENCE_S)
+    sender = Sender(client, lease, patience_s=PATIENCE_S)
+    await sender.offer([((topic, partition), bytearray(build_batch([record], transactional=True)))])
+    await sender.flush()
+    await end_transaction(client, lease, commit=True, patience_s=PATIENCE_S)
+    await take_lease(client, lease.transactional_id, timeout_ms=60_000, patience_s=PATIENCE_S)
+
+
+def test_records_of_others_are_passed_over(bootstrap: str, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """They do not stop every sink of the partition; a marker that cannot be read stops the one whose it is."""
+
+    async def story(client: Client) -> None:
+        progress = ProgressTopic(client, name, PATIENCE_S)
+        await progress.ensure()
+        ours, theirs = neighbours(progress, 2)
+        partition = progress.partition_of(ours)
+        await mark(progress, ours, 1, commit=True)
+        await append(client, name, partition, b"somebody", b"hello", transactional=True)
+        await append(client, name, partition, ours.encode(), b'{"v":1,"batch":9}', transactional=False)
+        await append(client, name, partition, theirs.encode(), b'{"v":2,"batch":1}', transactional=True)
+        found = await progress.last(ours)
+        assert found is not None and found.batch == 1
+        with pytest.raises(UnsafeProgressTopic, match="newer connector"):
+            await progress.last(theirs)
+        await mark(progress, theirs, 3, commit=True)
+        assert (await progress.last(theirs) or Marker(-1)).batch == 3
+
+    run(bootstrap, story)
+    assert "no sink has written" in caplog.text and "of no transaction" in caplog.text
+
+
+def test_all_sinks_of_a_query_are_found(bootstrap: str, name: str) -> None:
+    """Whatever their names, which decide about the partition; also one whose transaction is open."""
+
+    async def story(client: Client) -> None:
+        progress = ProgressTopic(client, name, PATIENCE_S)
+        await progress.ensure()
+        for number, sink in enumerate(("spark-0123", "mine", "yours")):
+            await mark(progress, progress_key(sink, "q"), number, commit=None if sink == "yours" else True)
+        await mark(progress, progress_key("mine", "another"), 7, commit=True)
+        found = await ProgressTopic(client, name, PATIENCE_S).of_query("q")
+        assert {sink: marker and marker.batch for sink, marker in found.items()} == {
+            "spark-0123": 0,
+            "mine": 1,
+            "yours": None,
+        }
+
+    run(bootstrap, story)

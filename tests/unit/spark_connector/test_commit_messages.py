@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
+from spark_connector.checkpoint_files import LocalFiles
 from spark_connector.errors import NotMicroBatches, NotOneWriter
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction
 from spark_connector.sink.kafka_eos import EosStreamWriter, Written
@@ -22,26 +23,26 @@ class Asked(Exception):
 class Watched(EosStreamWriter):
     """Sends no request."""
 
-    def transaction(self, batch: BatchId) -> BatchTransaction:
+    def transaction(self, batch: BatchId, sink_id: str | None) -> BatchTransaction:
         raise Asked(batch)
 
 
 def test_a_batch_without_tasks_has_nothing_to_decide() -> None:
     """It sends no request, unlike a batch with a task."""
     with pytest.raises(Asked) as raised:
-        Watched(SETTINGS).commit([MESSAGE], 3)
+        Watched(SETTINGS, LocalFiles()).commit([MESSAGE], 3)
     assert raised.value.args == (MESSAGE.batch,)
-    Watched(SETTINGS).commit([], 3)
+    Watched(SETTINGS, LocalFiles()).commit([], 3)
 
 
 def test_rows_that_no_task_was_given_are_not_committed_over() -> None:
     """So Spark does in continuous mode: its epoch would be noted as done, and its rows would be lost."""
     with pytest.raises(NotMicroBatches, match="continuous"):
-        EosStreamWriter(SETTINGS).commit([None], 3)
+        EosStreamWriter(SETTINGS, LocalFiles()).commit([None], 3)
     with pytest.raises(NotMicroBatches):
-        EosStreamWriter(SETTINGS).commit([MESSAGE, None], 3)
+        EosStreamWriter(SETTINGS, LocalFiles()).commit([MESSAGE, None], 3)
 
 
 def test_two_writers_are_not_one_transaction() -> None:
     with pytest.raises(NotOneWriter, match=r"coalesce\(1\)"):
-        EosStreamWriter(SETTINGS).commit([MESSAGE, MESSAGE], 3)
+        EosStreamWriter(SETTINGS, LocalFiles()).commit([MESSAGE, MESSAGE], 3)

@@ -57,6 +57,12 @@ def test_the_searches_do_what_they_are_about() -> None:
         "its claim is refused",
         "the transaction is too old",
         "the checkpoint is emptied",
+        "the checkpoint is moved or copied",
+        "the checkpoint is replaced by an older copy",
+        "finds that its checkpoint is an older copy",
+        "finds markers under the older name and keeps it",
+        "settles what is open under the older name",
+        "Spark gives the batch up in {}, and the driver aborts",
     ):
         assert any(words in pattern for pattern in happened), words
 

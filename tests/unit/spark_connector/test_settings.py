@@ -7,9 +7,11 @@ import pytest
 pytest.importorskip("numpy")
 pytest.importorskip("pyarrow")
 
-from spark_connector.checkpoint import end_offsets, source_lines
-from spark_connector.errors import BadOption, SourceOffsetsUnknown
+from spark_connector.errors import BadOption
+from spark_connector.options import WITHOUT_EFFECT
 from spark_connector.sink.settings import SinkSettings
+from spark_connector.source.settings import WITHOUT_EFFECT as OF_THE_SOURCE
+from spark_connector.source.settings import settings_of
 
 LEAST = {"kafka.bootstrap.servers": "h:1", "checkpointLocation": "/c"}
 
@@ -19,14 +21,6 @@ def test_stock_names_in_any_case_and_defaults() -> None:
     settings = SinkSettings.of(given, streaming=True)
     assert (settings.codec, settings.batch_bytes, settings.patience_s) == (4, 512 << 10, 120)
     assert settings.progress_topic == "__spark_sink_progress"
-
-
-def test_the_sink_id_is_the_checkpoints_unless_named() -> None:
-    """The same after a restart, however the folder is written."""
-    made = SinkSettings.of(LEAST, streaming=True).sink_id
-    assert made == SinkSettings.of(LEAST | {"checkpointLocation": "/c/"}, streaming=True).sink_id
-    assert made != SinkSettings.of(LEAST | {"checkpointLocation": "/d"}, streaming=True).sink_id
-    assert SinkSettings.of(LEAST | {"sinkId": "mine"}, streaming=True).sink_id == "mine"
 
 
 @pytest.mark.parametrize(
@@ -45,6 +39,11 @@ def test_the_sink_id_is_the_checkpoints_unless_named() -> None:
         ({"sinkId": "a|b"}, "sinkId"),
         ({"topic": "__spark_sink_progress"}, "control topic"),
         ({"jobId": "x"}, "batch jobs"),
+        ({"job_id": "x"}, "was jobId meant"),
+        ({"SINK_ID": "x"}, "was sinkId meant"),
+        ({"topics": "x"}, "was topic meant"),
+        ({"group.id": "x"}, "was groupId meant"),
+        ({"progres-topic": "x"}, "was progressTopic meant"),
     ],
 )
 def test_what_is_refused_of_a_stream(change: dict[str, str], words: str) -> None:
@@ -52,39 +51,30 @@ def test_what_is_refused_of_a_stream(change: dict[str, str], words: str) -> None
         SinkSettings.of(LEAST | change, streaming=True)
 
 
-def test_neither_checkpoint_nor_sink_id() -> None:
-    with pytest.raises(BadOption, match="checkpointLocation, or sinkId"):
-        SinkSettings.of({"kafka.bootstrap.servers": "h:1"}, streaming=True)
-    with pytest.raises(BadOption, match="groupId needs checkpointLocation"):
-        SinkSettings.of({"kafka.bootstrap.servers": "h:1", "sinkId": "s", "groupId": "g"}, streaming=True)
+def test_what_is_without_effect_is_taken_and_documented() -> None:
+    """Each with its reason."""
+    documented = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
+    SinkSettings.of(LEAST | dict.fromkeys(WITHOUT_EFFECT, "5"), streaming=True)
+    settings_of({"kafka.bootstrap.servers": "h:1", "subscribe": "t"} | dict.fromkeys(OF_THE_SOURCE, "5"))
+    for name, reason in (WITHOUT_EFFECT | OF_THE_SOURCE).items():
+        assert f"| `{name}` | {reason} |" in documented
+
+
+def test_names_of_others_are_left_alone() -> None:
+    for name in ("path", "groupIdPrefix", "fetchOffset.numRetries", "compression", "mergeSchema", "queryName"):
+        SinkSettings.of(LEAST | {name: "x"}, streaming=True)
+
+
+def test_misspelled_names_of_the_source() -> None:
+    """Silently without effect they would read everything in one micro-batch."""
+    for name in ("maxOffsetPerTrigger", "max_offsets_per_trigger", "startingOffset"):
+        with pytest.raises(BadOption, match="meant"):
+            settings_of({"kafka.bootstrap.servers": "h:1", "subscribe": "t", name: "5"})
 
 
 def test_a_batch_job_needs_neither() -> None:
-    assert SinkSettings.of({"kafka.bootstrap.servers": "h:1"}, streaming=False).sink_id == ""
+    assert SinkSettings.of({"kafka.bootstrap.servers": "h:1"}, streaming=False).sink_id is None
     named = SinkSettings.of({"kafka.bootstrap.servers": "h:1", "jobId": "load 7"}, streaming=False)
-    assert named.sink_id.startswith("spark-job-")
+    assert (named.sink_id or "").startswith("spark-job-")
     with pytest.raises(BadOption, match="groupId"):
         SinkSettings.of({"kafka.bootstrap.servers": "h:1", "groupId": "g"}, streaming=False)
-
-
-def offsets_file(folder: Path, batch: int, *lines: str) -> str:
-    (folder / "offsets").mkdir(exist_ok=True)
-    (folder / "offsets" / str(batch)).write_text("\n".join(lines))
-    return str(folder)
-
-
-def test_offsets_of_all_kafka_sources_of_a_batch(tmp_path: Path) -> None:
-    """A stream-stream join has two; a file source has none that count."""
-    lines = ("v1", "{}", '{"a":{"0":5,"1":7}}', "-", '{"logOffset":3}', '{"a":{"1":6},"b":{"0":1}}')
-    location = offsets_file(tmp_path, 4, *lines)
-    for form in (location, f"{location}/", f"file:{location}", f"file://{location}"):
-        assert end_offsets(form, 4) == {("a", 0): 5, ("a", 1): 6, ("b", 0): 1}
-
-
-def test_checkpoints_that_do_not_say(tmp_path: Path) -> None:
-    for batch, lines in ((1, ("v9", "{}", "{}")), (2, ("v1", "{}", "-")), (3, ("v1", "{}", "not json"))):
-        location = offsets_file(tmp_path, batch, *lines)
-        with pytest.raises(SourceOffsetsUnknown):
-            end_offsets(location, batch)
-    with pytest.raises(SourceOffsetsUnknown, match="cannot be read"):
-        source_lines(str(tmp_path), 99)

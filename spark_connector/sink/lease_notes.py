@@ -1,0 +1,94 @@
+"""Under which lease a task writes, told to the driver: where Spark gives the batch up, somebody must know it.
+
+A task that is given up cannot be relied on: it was killed, or it was given the end of its rows as if there were no
+more, and what it returns nobody hears. So it tells its lease before it writes, and `abort` gives that lease up.
+
+    task -> driver            one line of JSON: token, sink, batch, the lease
+    commit worker -> driver   the same without a lease; the answer is the leases of that batch
+
+Rule 1. Best effort: a driver that cannot be reached costs its readers the transaction's timeout, and nothing else.
+Rule 2. Only the newest batch of a sink is kept.
+"""
+
+import hmac
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from spark_connector.lines import Address, LineServer, ask
+from tallystick.client.background import fresh_name
+from tallystick.client.lease import Lease
+
+_PATIENCE_S = 2.0
+_unreachable: set[Address] = set()
+"""Drivers that did not answer this process once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """How the driver's notes are reached; can be pickled. `token` shows that the asker is ours."""
+
+    address: Address
+    token: str
+
+    def keep(self, sink: str, batch: int, lease: Lease) -> None:
+        """Tell the driver a lease."""
+        self._asked({"sink": sink, "batch": batch, "lease": asdict(lease)})
+
+    def of(self, sink: str, batch: int) -> list[Lease]:
+        """The leases of a batch; none where they are not known."""
+        answer = self._asked({"sink": sink, "batch": batch})
+        return [Lease(**lease) for lease in answer["leases"]]
+
+    def _asked(self, question: dict[str, Any]) -> dict[str, Any]:
+        if self.address not in _unreachable:
+            with suppress(OSError, ValueError):
+                answer = ask(self.address, {**question, "token": self.token}, _PATIENCE_S)
+                if answer is not None:
+                    return answer
+            _unreachable.add(self.address)
+        return {"leases": []}
+
+
+class NoteServer:
+    """The notes, in the driver's Python process."""
+
+    def __init__(self, bind: str, host: str) -> None:
+        self._token = fresh_name()
+        self._noted: dict[str, tuple[int, list[dict[str, Any]]]] = {}
+        self._server = LineServer(bind, self._answer, "spark-eos-leases")
+        self.notes = Notes((host, self._server.port), self._token)
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not hmac.compare_digest(str(question["token"]), self._token):
+            raise ValueError("no question of ours")
+        sink, batch = str(question["sink"]), int(question["batch"])
+        kept, leases = self._noted.get(sink, (-1, []))
+        if "lease" not in question:
+            return {"leases": leases if kept == batch else []}
+        self._noted[sink] = (batch, [*(leases if kept == batch else ()), dict(question["lease"])])
+        return {"leases": []}
+
+
+_served: dict[int, NoteServer] = {}
+"""By the JVM of the session."""
+
+
+def notes_of(session: Any) -> Notes | None:
+    """Those of a session; None where this process is not its driver (Spark Connect)."""
+    if not isinstance(session, SparkSession) or getattr(session, "_jsparkSession", None) is None:
+        return None
+    key = id(session.sparkContext._gateway)
+    if key not in _served:
+        configured = session.sparkContext.getConf()
+        host = configured.get("spark.driver.host", "127.0.0.1")
+        assert host is not None
+        with suppress(OSError):
+            _served[key] = NoteServer(configured.get("spark.driver.bindAddress", host) or host, host)
+    return _served[key].notes if key in _served else None
