@@ -30,12 +30,14 @@ serve: install ## A broker on 127.0.0.1:9092, data under ./data (ARGS="--port 90
 	@exec $(BIN)/python -P -m tallystick serve --data-dir data $(ARGS)
 
 test: lint jars-tested ## Lint, then every short test; those of Spark where Java 17+ is (ARGS="-k demo")
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadgroup $(ARGS)
 
 test-spark: jars ## Every case of the Spark tests, the long ones too (ARGS="tests/spark/test_eos_faults.py")
 	@TALLYSTICK_SPARK=whole $(BIN)/python -m pytest $(or $(ARGS),tests/spark)
 
-conformance: install jars-kafka ## Clients of other languages (Java, franz-go) where a JDK and Go are; what is missing is named (ARGS="-k java")
+conformance: install ## Clients of other languages, where a JDK, Go, Rust and Node are; what is missing is named (ARGS="-k Java")
+	@$(BIN)/python -m tests.harness.jars --best-effort kafka kafka-3.9
+	@$(BIN)/python -m tests.conformance.matrix --prepare
 	@TALLYSTICK_CONFORMANCE=whole $(BIN)/python -m pytest tests/conformance $(ARGS)
 
 fresh: install ## The two commands of the README on fresh machines: Debian 13 and testing (root and debootstrap needed)
@@ -112,12 +114,12 @@ docs: install ## Write the generated pages anew (docs/compatibility.md, docs/inv
 	@$(BIN)/python -m tests.scenarios.invariants --write
 
 lock: install ## Compile the lock files anew from pyproject.toml
-	@$(COMPILE) --upgrade --extra security --extra test --output-file requirements/test.txt pyproject.toml requirements/build.in
-	@$(COMPILE) --constraint requirements/test.txt --extra security --output-file requirements/runtime.txt pyproject.toml
+	@$(COMPILE) --upgrade --extra security --extra telemetry --extra test --output-file requirements/test.txt pyproject.toml requirements/build.in
+	@$(COMPILE) --constraint requirements/test.txt --extra security --extra telemetry --output-file requirements/runtime.txt pyproject.toml
 	@$(COMPILE) --constraint requirements/test.txt --output-file requirements/build.txt requirements/build.in
-	@$(COMPILE) --upgrade --extra security --extra test --extra spark --constraint requirements/test.txt \
+	@$(COMPILE) --upgrade --extra security --extra telemetry --extra test --extra spark --constraint requirements/test.txt \
 		--output-file requirements/spark.txt pyproject.toml requirements/build.in
-	@$(COMPILE) --upgrade --extra security --extra test --extra mutants --constraint requirements/test.txt \
+	@$(COMPILE) --upgrade --extra security --extra telemetry --extra test --extra mutants --constraint requirements/test.txt \
 		--output-file requirements/mutants.txt pyproject.toml requirements/build.in
 
 # In an environment of its own, which no lock knows: it looks at the locks from outside. What cannot be looked up is a failure, too.
@@ -125,7 +127,7 @@ audit: $(VENV)/.audit ## Ask for known vulnerabilities of everything in the lock
 	@for lock in requirements/*.txt; do echo "$$lock"; \
 	$(VENV)/audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement $$lock $(ARGS); done
 
-clean: ## Remove what was made here; .jars stays
+clean: ## Remove what was made here; .jars and .conformance stay
 	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -5,23 +5,32 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
 
 from broker.api.catalogue import Entry
+from broker.api.client_metrics import ClientMetrics
 from broker.api.fetch_sessions import FetchSessions
+from broker.api.otlp import Decode
 from broker.api.services import Services
+from broker.api.share_sessions import ShareSession, ShareSessions
 from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
 from broker.coordination.acls import followed_acls
 from broker.coordination.cluster import Cluster
+from broker.coordination.consumer_groups.expressions import ExpressionResolver
 from broker.coordination.coordinators import Shards
 from broker.coordination.followed_quotas import follow_quotas
 from broker.coordination.groups import make_group_shards
 from broker.coordination.marker_writer import LocalMarkerWriter
 from broker.coordination.producer_ids import ProducerIdSource
+from broker.coordination.share_groups.errands import ShareErrands
+from broker.coordination.share_groups.record_settings import ConfiguredShareRecords
+from broker.coordination.share_groups.state import ShareStateKeeper, make_share_shards
+from broker.coordination.streams_groups.internal_topics import InternalTopicMaker
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards, make_transaction_shards
 from broker.disk.group_commit import GroupCommit
 from broker.partitions.opening import BatchOpener
 from broker.partitions.partition import Partition
+from broker.partitions.share.share_partitions import SharePartitions
 from broker.process.environment import Environment
 from broker.process.memory_budget import AnswerBudget
 from broker.security.sasl.listener import SaslListener
@@ -44,6 +53,7 @@ class Offering(Protocol):
     data_folder: DataFolder | None
     sasl: dict[str, SaslListener]
     group_commit: GroupCommit
+    decode_metrics: Decode | None
 
     def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run work in a task of the node's own."""
@@ -64,9 +74,10 @@ def make_services(
     endpoints: Mapping[str, Endpoint],
 ) -> Services:
     """Complete from the start; the coordinators load later."""
-    config, environment, publish = node.config, node.environment, node.group_commit.publish
-    groups = make_group_shards(config=config, environment=environment, topics=topics, publish=publish)
+    config, environment = node.config, node.environment
+    groups, share_state = _groups(node, cluster, topics), _share_state(node, topics)
     coordinator_markers, operator_markers = _marker_writers(node, topics, groups)
+    share_partitions = _share_partitions(node, cluster, share_state)
     acls = followed_acls(cluster, config, environment)
     client_quotas, connection_rates = follow_quotas(cluster, config, environment)
     return Services(
@@ -85,11 +96,18 @@ def make_services(
         coordinator_markers=coordinator_markers,
         operator_markers=operator_markers,
         group_commit=node.group_commit,
+        share_state=share_state,
+        share_partitions=share_partitions,
+        share_sessions=_share_sessions(node, share_partitions),
+        share_errands=ShareErrands(groups, share_state, topics, node.own),
+        expressions=ExpressionResolver(groups, topics, environment, node.own),
+        internal_topics=InternalTopicMaker(topics, environment, node.own),
         batch_opener=BatchOpener(environment),
         checkpoints=_checkpoints(node, topics),
         fetch_sessions=_fetch_sessions(node),
         waiting=WaitingRoom(),
         answer_budget=AnswerBudget(config.get_int("tallystick.request.memory.bytes")),
+        client_metrics=_client_metrics(node, cluster),
         client_quotas=client_quotas,
         connection_rates=connection_rates,
         sasl=node.sasl,
@@ -127,6 +145,50 @@ def _transactions(
         publish=node.group_commit.publish,
         producer_ids=producer_ids,
         transaction_version=lambda: cluster.finalized_features.get(TRANSACTION_VERSION, 0),
+    )
+
+
+def _groups(node: Offering, cluster: Cluster, topics: TopicDirectory) -> Shards[GroupCoordinator]:
+    return make_group_shards(
+        config=node.config,
+        environment=node.environment,
+        topics=topics,
+        own_configs=lambda group_id: cluster.image.group_configs.get(group_id, {}),
+        publish=node.group_commit.publish,
+    )
+
+
+def _share_state(node: Offering, topics: TopicDirectory) -> ShareStateKeeper:
+    config, environment, publish = node.config, node.environment, node.group_commit.publish
+    return ShareStateKeeper(make_share_shards(config=config, environment=environment, topics=topics, publish=publish))
+
+
+def _share_partitions(node: Offering, cluster: Cluster, state: ShareStateKeeper) -> SharePartitions:
+    settings = ConfiguredShareRecords(node.config, lambda group_id: cluster.image.group_configs.get(group_id, {}))
+    return SharePartitions(persister=state, settings_of=settings.of, environment=node.environment, own=node.own)
+
+
+def _share_sessions(node: Offering, share_partitions: SharePartitions) -> ShareSessions:
+    async def end(session: ShareSession) -> None:
+        await share_partitions.session_ended(session.group_id, session.member_id, session.wanted)
+        if not sessions.has_any_of(session.group_id):
+            share_partitions.let_go_group(session.group_id)
+
+    sessions = ShareSessions(
+        slots=lambda: node.config.get_int("group.share.max.share.sessions"),
+        most_partitions=lambda: node.config.get_int("tallystick.fetch.session.partitions.max"),
+        on_end=lambda session: node.own(end(session)),
+    )
+    return sessions
+
+
+def _client_metrics(node: Offering, cluster: Cluster) -> ClientMetrics:
+    return ClientMetrics(
+        lambda: cluster.image,
+        node.environment,
+        own=node.own,
+        decode=node.decode_metrics,
+        in_memory=node.config.in_memory,
     )
 
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from broker.api.api_families import load_handlers
+from broker.api.api_families import served
+from broker.api.handlers.administration.telemetry import RECEIVE
+from broker.api.otlp import decoder
 from broker.api.services import Services
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
@@ -21,6 +23,7 @@ from broker.coordination.coordinators import Shards
 from broker.coordination.first_users import FirstUsers
 from broker.coordination.forgotten_offsets import ForgottenOffsets
 from broker.coordination.producer_ids import ProducerIdSource
+from broker.coordination.share_groups.upkeep import ForgottenShares, prune
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import reconcile
 from broker.disk.closing import close_partitions
@@ -36,7 +39,7 @@ from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.security.sasl.listener import sasl_listeners
 from broker.upkeep.housekeeping import Housekeeping
-from protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from protocol.sasl.scram import ScramCredential, ScramMechanism
 from storage.checkpoints import MetaProperties
 from storage.data_folder import DataFolder
@@ -73,7 +76,8 @@ class Node:
         self.config = config
         self.environment = environment
         self.faults = faults
-        self.catalogue = load_handlers() if faults is None else faults.around_handlers(load_handlers())
+        self.catalogue = served(config) if faults is None else faults.around_handlers(served(config))
+        self.decode_metrics = decoder() if config.get_bool(RECEIVE) else None
         self.failure: BaseException | None = None
         self.data_folder: DataFolder | None = None
         self.group_commit = GroupCommit(environment, on_failure=self.fail)
@@ -123,12 +127,14 @@ class Node:
             topics=topics,
             open_partitions=self.open_partitions,
             write_checkpoints=services.checkpoints.write,
+            prune_share_state=lambda: prune(services.share_state.shards),
             fail=self.fail,
         )
         self._running = _Running(services, housekeeping)
         self._partition_sources.append(topics.opened)
         topics.on_created(lambda topic: self._topic_created(services, topic))
         topics.on_deleted(ForgottenOffsets(services.groups, self.own).forget)
+        topics.on_deleted(ForgottenShares(services.share_state.shards, self.own).forget)
         topics.before_reuse(lambda topic: self._forget_checkpoints(services, topic))
         topics.load()
         if self.data_folder is not None and self.data_folder.forget_others(topics.partition_names()):
@@ -190,6 +196,8 @@ class Node:
             self._opening.append(self.own(self._open_shards(services, services.transactions, topic)))
         elif topic.name == CONSUMER_OFFSETS:
             self._opening.append(self.own(self._open_shards(services, services.groups, topic)))
+        elif topic.name == SHARE_GROUP_STATE:
+            self._opening.append(self.own(self._open_shards(services, services.share_state.shards, topic)))
 
     async def _open_shards(self, services: Services, shards: Shards[Any], topic: Topic) -> None:
         await services.topics.wait_until_open([topic])
@@ -218,6 +226,7 @@ class Node:
         _log.info("logs are open", offline=len(services.topics.offline()))
         await services.transactions.wait_until_loaded()
         await services.groups.wait_until_loaded()
+        await services.share_state.shards.wait_until_loaded()
         if orphans := await reconcile(services):
             _log.error("orphaned transactions were aborted", count=orphans)
 
@@ -227,6 +236,7 @@ class Node:
         services = self._running.services
         await self._running.housekeeping.stop()
         services.waiting.close()
+        services.client_metrics.close()
         for task in self._opening:
             task.cancel()
         services.topics.to_open.stop()
@@ -234,6 +244,7 @@ class Node:
             await asyncio.wait(list(self._tasks), timeout=FINISH_WORK_S)
         services.transactions.close()
         services.groups.close()
+        services.share_state.shards.close()
         await self._give_up_what_is_left()
         try:
             await services.topics.to_open.wait_until_stopped()  # a log that was opened last is still to be synced

@@ -8,7 +8,7 @@ Rule 4. Loading goes through the same `replay`. A machine that its log contradic
 Rule 5. An operation that raises has changed nothing that is logged: its tickets are refused with UNKNOWN_SERVER_ERROR,
         all others go on.
 Rule 6. No asyncio here: the owner of the shard calls `load_slice` until it is loaded. One thread; no `submit` from
-        within an operation or a replay.
+        within an operation or a replay, nor by a ticket that such a one refuses.
 
 What a log raises besides `AppendRefused` (a failed disk) is not caught: the process is to end.
 """
@@ -219,10 +219,14 @@ class Shard(Generic[M]):
             raise NotReady(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         if self.state is ShardState.CLOSED:
             raise NotReady(ErrorCode.NOT_COORDINATOR)
-        assert not self._deciding, "an operation or a replay submitted another operation"
+        assert not self._deciding, "an operation, a replay or a refusal submitted another operation"
         for ticket in tickets:
             self._unanswered[ticket] = None
-        self._decide(operation, tickets)
+        self._deciding = True
+        try:
+            self._decide(operation, tickets)
+        finally:
+            self._deciding = False
         if not self._holds_requests:
             self.hold_no_requests()
         if self.state is ShardState.ACTIVE:
@@ -231,15 +235,12 @@ class Shard(Generic[M]):
 
     def _decide(self, operation: Callable[[M, int], AnyOutcome], tickets: tuple[AnyTicket, ...]) -> None:
         now_ms = self._clock.now_ms()
-        self._deciding = True
         try:
             outcome = operation(self.machine, now_ms)
         except OperationRefused as refused:
-            self._deciding = False
             self._refuse(refused.error, tickets, Outcome())
             return
         except Exception as bug:  # noqa: BLE001  one request that we cannot take is not to concern the others
-            self._deciding = False
             self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, tickets, Outcome())
             self.on_bug(bug)
             return
@@ -255,8 +256,6 @@ class Shard(Generic[M]):
         else:
             if outcome.answers:
                 self._waiting.append((self.log.end_offset, outcome.answers))
-        finally:
-            self._deciding = False
 
     def _append(self, outcome: AnyOutcome, now_ms: int) -> list[ReplayedRecord | ReplayedMarker]:
         if outcome.marker is not None:

@@ -176,17 +176,17 @@ class _DecoderWriter:
         elif isinstance(field.element, Primitive):
             self._primitive(field.element, name, path, nullable, compact)
         elif nullable:
-            self._nullable_struct(field.element, name)
+            self._nullable_struct(field.element, name, null=0 if field.tagged_in(self._version) else -1)
         else:
             self._source.line(f"{name} = {self._struct(field.element)}")
 
-    def _nullable_struct(self, cls: type, name: str) -> None:
+    def _nullable_struct(self, cls: type, name: str, *, null: int) -> None:
         """A struct behind one byte that says whether there is one."""
         source = self._source
         there = source.fresh("there")
         self._take("b", there)
         self._flush()
-        source.line(f"if {there} < 0:")
+        source.line(f"if {there} <= {null}:")
         source.line(f"    {name} = None")
         source.line("else:")
         source.depth += 1

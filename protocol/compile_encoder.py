@@ -180,20 +180,21 @@ class _EncoderWriter:
             encoded = f"sentence({value})" if field.name.endswith("error_message") else ""
             self._primitive(field.element, value, nullable, compact, encoded)
         elif nullable:
-            self._nullable_struct(field.element, value)
+            # Kafka writes null as 0 in a tagged field, and as -1 elsewhere.
+            self._nullable_struct(field.element, value, null=0 if field.tagged_in(self._version) else 0xFF)
         else:
             name = self._source.fresh(field.name)
             self._source.line(f"{name} = {value}")
             self._struct(field.element, name)
 
-    def _nullable_struct(self, cls: type, value: str) -> None:
+    def _nullable_struct(self, cls: type, value: str, *, null: int) -> None:
         """A struct behind one byte that says whether there is one."""
         source = self._source
         name = source.fresh("struct")
         self._flush()
         source.line(f"{name} = {value}")
         source.line(f"if {name} is None:")
-        source.line("    buf.append(0xFF)")
+        source.line(f"    buf.append({null})")
         source.line("else:")
         source.depth += 1
         source.line("buf.append(1)")

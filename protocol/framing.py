@@ -19,19 +19,30 @@ from protocol.messages import (
     acls,
     client_quotas,
     configs,
+    consumer_groups,
     delegation_tokens,
     features,
     fetch,
     group_offsets,
     groups,
+    log_dirs,
     metadata,
     offsets,
+    placement,
     produce,
+    quorum,
     sasl,
+    telemetry,
     topics,
     transactions,
 )
 from protocol.messages.header import RequestHeader, ResponseHeader
+from protocol.messages.share import acknowledge as share_acknowledge
+from protocol.messages.share import fetch as share_fetch
+from protocol.messages.share import groups as share_groups
+from protocol.messages.share import offsets as share_offsets
+from protocol.messages.share import state as share_state
+from protocol.messages.streams import groups as streams_groups
 from protocol.schema import Buffer, Kind, schema_of
 
 API_VERSIONS = 18
@@ -39,8 +50,9 @@ LENGTH = struct.Struct(">i")
 _KEY_AND_VERSION = struct.Struct(">hh")
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
 _MODULES = (
-    *(acls, client_quotas, configs, delegation_tokens, features, fetch, group_offsets, groups, metadata, offsets),
-    *(produce, sasl, topics, transactions),
+    *(acls, client_quotas, configs, consumer_groups, delegation_tokens, features, fetch, group_offsets, groups),
+    *(log_dirs, metadata, offsets, placement, produce, quorum, sasl, telemetry, topics, transactions),
+    *(share_acknowledge, share_fetch, share_groups, share_offsets, share_state, streams_groups),
 )
 
 

@@ -11,9 +11,13 @@ Work that does more on another thread is given `FilesBeside`.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from protocol.schema import Buffer
+
+TEMPORARY = ".tmp"
+"""Behind the name of a file while `write_whole` writes it."""
 
 
 class GivenUp(Exception):
@@ -50,6 +54,14 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Space:
+    """How large a file system is, and how much of it may still be written. In bytes."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class Files(Protocol):
     """A folder tree."""
 
@@ -79,6 +91,9 @@ class Files(Protocol):
 
     def longest_name(self) -> int:
         """How long the name of a folder may be in which files of a log are to be made."""
+
+    def space(self) -> "Space":
+        """Of the file system that it is on. Thread-safe."""
 
     def sync_folder(self, path: str) -> None:
         """Make creations, renames and deletions in a folder durable. Thread-safe."""

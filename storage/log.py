@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from storage.scrub import Scrub
 
 BEYOND_ALL_OFFSETS = (1 << 63) - 1
+LATEST_MS = (1 << 63) - 1
+"""The latest time that a batch or a setting can say."""
 CHECKPOINT_BYTES = 64 << 20
 CHECKPOINT_BATCHES = 50_000
 """After how much a log requests a checkpoint: what bounds the work of recovery."""
@@ -76,7 +78,7 @@ class LogConfig:
     cleanup_compact: bool = False
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
-    max_compaction_lag_ms: int = (1 << 63) - 1
+    max_compaction_lag_ms: int = LATEST_MS
     delete_retention_ms: int = 86_400_000
     decompression: Bounds = DEFAULT_BOUNDS
     """How far batches may grow where the log has to look inside."""

@@ -23,13 +23,13 @@ from protocol.records.batch import (
 from protocol.records.control import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, read_control_type
 from protocol.records.record import records_of
 from protocol.schema import Buffer
-from storage.files import Files
+from storage.files import TEMPORARY, Files
 from storage.segments.segment_format import DAMAGED
 from storage.steps import Spent, Steps
 
 SUFFIX = ".checkpoint"
 _NAME = re.compile(rf"^(?P<end_offset>\d{{20}})-(?P<epoch>\d{{10}}){re.escape(SUFFIX)}$")
-_LEFT_OVER = re.compile(rf"^\d{{20}}-\d{{10}}{re.escape(SUFFIX)}\.tmp$")
+_LEFT_OVER = re.compile(rf"^\d{{20}}-\d{{10}}{re.escape(SUFFIX + TEMPORARY)}$")
 READ_BYTES = 256 << 10
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from protocol.records.batch import BatchHeader
 from storage.checkpoints import replace_unsynced
 from storage.epochs import EPOCHS_FILE, EpochCache, read_epochs
-from storage.files import Files
+from storage.files import TEMPORARY, Files
 from storage.log import BEYOND_ALL_OFFSETS, LogConfig, LogDamaged
 from storage.segments.segment import Segment
 from storage.segments.segment_format import (
@@ -318,8 +318,8 @@ def _delete_segment(files: Files, folder: str, segment: Segment) -> None:
 
 
 def _tidy(files: Files, folder: str, config: LogConfig, now_ms: Callable[[], int]) -> tuple[Collection[str], list[str]]:
-    """Finish what a crash interrupted: deletions, half-made compactions, replacements, indexes without a log. Returns
-    the names that are left, and what was done."""
+    """Finish what a crash interrupted: deletions, half-made compactions, replacements, indexes without a log, snapshots
+    of producers. Returns the names that are left, and what was done."""
     notes: list[str] = []
     names = dict.fromkeys(files.list(folder))
     if any(name.endswith((DELETED, CLEANED, SWAP)) for name in names):
@@ -332,10 +332,15 @@ def _tidy(files: Files, folder: str, config: LogConfig, now_ms: Callable[[], int
                 _finish_swap(files, folder, base, config, now_ms)
         names = dict.fromkeys(files.list(folder))
     for name in list(names):
-        if name.endswith(SWAP) or _is_index_without_log(name, names):
+        if name.endswith(SWAP) or _is_half_a_snapshot(name) or _is_index_without_log(name, names):
             files.delete(f"{folder}/{name}")
             del names[name]
     return names, notes
+
+
+def _is_half_a_snapshot(name: str) -> bool:
+    """Being written when it was killed. Other files are written again under the same name; these never are."""
+    return name.endswith(TEMPORARY) and name[:20].isdigit()
 
 
 def _is_index_without_log(name: str, names: Collection[str]) -> bool:

@@ -139,8 +139,7 @@ class SegmentLog:
             return
         try:
             old.finish()
-            segment = Segment(self.files, self.folder, base, self.config, created_ms=self._now_ms())
-            segment.open_indexes()
+            segment = self._segment(base)
         except OSError as error:
             self._fail(error)
         self._unsynced.rolled(old, self.folder)
@@ -150,6 +149,10 @@ class SegmentLog:
         for observer in self._observers:
             observer.segment_rolled(base)
         self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
+
+    def _segment(self, base_offset: int) -> Segment:
+        """One that begins there, with all of its files. Raises `OSError`."""
+        return Segment(self.files, self.folder, base_offset, self.config, created_ms=self._now_ms()).open_indexes()
 
     def _assign_epoch(self, epoch: int, offset: int) -> None:
         if self._epochs.assign(epoch, offset):
@@ -267,9 +270,7 @@ class SegmentLog:
         """Drop whole segments from the last on, then cut the one that is left. On the disk when this returns."""
         self._remove(range(bisect_left(self._bases, end_offset), len(self.segments)))
         if not self.segments:
-            segment = Segment(self.files, self.folder, end_offset, self.config, created_ms=self._now_ms())
-            segment.open_indexes()
-            self.segments.append(segment)
+            self.segments.append(self._segment(end_offset))
             self._bases.append(end_offset)
         active = self.active
         if (position := active.locate(end_offset)) < active.size_bytes:
@@ -288,8 +289,7 @@ class SegmentLog:
         try:
             self._remove(which, with_snapshots=False)
             install()
-            segment = Segment(self.files, self.folder, base, self.config, created_ms=self._now_ms())
-            segment.open_indexes()
+            segment = self._segment(base)
         except OSError as error:
             self._fail(error)
         self.segments.insert(which.start, segment)

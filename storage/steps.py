@@ -108,10 +108,10 @@ def opened(header: BatchHeader, batch: Buffer, bounds: Bounds, *, at_once: bool 
     return result
 
 
-def sealed(header: BatchHeader, body: bytearray | Body) -> Steps[bytes]:
-    """A batch of this header and these records, compressed as the header says."""
+def sealed(header: BatchHeader, body: bytearray | Body, level: int | None = None) -> Steps[bytes]:
+    """A batch of this header and these records, compressed as the header says; None is the codec's usual level."""
     if header.compression == compression.NONE or len(body) <= INLINE_BYTES:
-        return assemble(header, body)
+        return assemble(header, body, level)
     results: list[bytes] = []
-    yield lambda: results.append(assemble(header, body))
+    yield lambda: results.append(assemble(header, body, level))
     return results[0]

@@ -58,6 +58,8 @@ class Entry:
     handler: Handler
     guard: Guard
     """What it needs to be allowed; asked before the handler where there is an authorizer."""
+    setting: str = ""
+    """The one that has it served; empty for what is always served."""
 
 
 CATALOGUE: dict[int, Entry] = {}
@@ -65,10 +67,16 @@ CATALOGUE: dict[int, Entry] = {}
 
 
 def handles(
-    request: type, response: type, *, versions: range, guard: Guard, advertised_from: int | None = None
+    request: type,
+    response: type,
+    *,
+    versions: range,
+    guard: Guard,
+    advertised_from: int | None = None,
+    setting: str = "",
 ) -> Callable[[Handler], Handler]:
     """Register a handler for one API. Every version in `versions` must be one the tables know. `guard` says what it
-    needs, and there is none without."""
+    needs, and there is none without; `setting` has it served."""
     schema = schema_of(request)
     assert schema.kind is Kind.REQUEST
     assert schema_of(response).api_key == schema.api_key
@@ -86,6 +94,7 @@ def handles(
             range(first, versions.stop),
             handler,
             guard,
+            setting,
         )
         return handler
 

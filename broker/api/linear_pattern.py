@@ -350,3 +350,12 @@ class _Parser:
 
     def _one(self, accepts: Predicate) -> Fragment:
         return lambda end: _add(self._states, _State(accepts=accepts, out=end))
+
+
+def understands(text: str) -> bool:
+    """Whether a text is a pattern."""
+    try:
+        Pattern(text)
+    except BadPattern:
+        return False
+    return True

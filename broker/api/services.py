@@ -9,20 +9,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from broker.api.client_metrics import ClientMetrics
 from broker.api.described_topics import DescribedTopics
 from broker.api.fetch_sessions import FetchSessions
+from broker.api.share_sessions import ShareSessions
 from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
 from broker.coordination.acls import FollowedAcls
 from broker.coordination.cluster import Cluster
+from broker.coordination.consumer_groups.expressions import ExpressionResolver
 from broker.coordination.coordinators import Shards
 from broker.coordination.marker_writer import LocalMarkerWriter
 from broker.coordination.producer_ids import ProducerIdSource
+from broker.coordination.share_groups.errands import ShareErrands
+from broker.coordination.share_groups.state import ShareStateKeeper
+from broker.coordination.streams_groups.internal_topics import InternalTopicMaker
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards
 from broker.disk.group_commit import GroupCommit
 from broker.partitions.opening import BatchOpener
+from broker.partitions.share.share_partitions import SharePartitions
 from broker.process.environment import Environment
 from broker.process.memory_budget import AnswerBudget
 from broker.security.authorizer import Authorizer
@@ -57,11 +64,22 @@ class Services:
     operator_markers: LocalMarkerWriter
     """Markers of decisions made elsewhere."""
     group_commit: GroupCommit
+    expressions: ExpressionResolver
+    """Of subscriptions of consumer groups."""
+    share_state: ShareStateKeeper
+    """Of share partitions, whoever serves them."""
+    internal_topics: InternalTopicMaker
+    """Of streams groups."""
+    share_errands: ShareErrands
+    """What share groups have kept and forgotten there."""
     batch_opener: BatchOpener
     checkpoints: Checkpoints
     fetch_sessions: FetchSessions
+    share_partitions: SharePartitions
+    share_sessions: ShareSessions
     waiting: WaitingRoom
     answer_budget: AnswerBudget
+    client_metrics: ClientMetrics
     client_quotas: ClientQuotas
     connection_rates: ConnectionRates
     sasl: Mapping[str, SaslListener]
@@ -113,6 +131,26 @@ class WithCluster(Protocol):
 class WithTopics(Protocol):
     @property
     def topics(self) -> TopicDirectory: ...
+
+
+class WithExpressions(Protocol):
+    @property
+    def expressions(self) -> ExpressionResolver: ...
+
+
+class WithShareState(Protocol):
+    @property
+    def share_state(self) -> ShareStateKeeper: ...
+
+
+class WithInternalTopics(Protocol):
+    @property
+    def internal_topics(self) -> InternalTopicMaker: ...
+
+
+class WithShareErrands(Protocol):
+    @property
+    def share_errands(self) -> ShareErrands: ...
 
 
 class WithTransactions(Protocol):

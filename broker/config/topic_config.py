@@ -8,6 +8,8 @@ from coordinator.cluster.keys.config_types import ConfigValue
 from protocol.records.compression import DEFAULT_BOUNDS, Bounds
 from storage.log import LogConfig
 
+USUAL_LEVELS = {"gzip": -1, "lz4": 9, "zstd": 3}
+"""Kafka's defaults, which stand for what each library does unasked."""
 FOREVER_MS = (1 << 63) - 1
 
 
@@ -29,6 +31,8 @@ class TopicConfig:
     log: LogConfig = field(default_factory=LogConfig)
     max_message_bytes: int = 1_048_588
     compression_type: str = "producer"
+    compression_level: int | None = None
+    """Of that codec; None for its usual one."""
     log_append_time: bool = False
     """message.timestamp.type=LogAppendTime."""
     timestamp_before_max_ms: int = (1 << 63) - 1
@@ -64,6 +68,7 @@ class TopicConfig:
             record_checks=record_checks,
             max_message_bytes=_whole(values, "max.message.bytes"),
             compression_type=str(values["compression.type"]),
+            compression_level=_level(values, str(values["compression.type"])),
             log_append_time=values["message.timestamp.type"] == "LogAppendTime",
             timestamp_before_max_ms=_whole(values, "message.timestamp.before.max.ms"),
             timestamp_after_max_ms=_whole(values, "message.timestamp.after.max.ms"),
@@ -93,6 +98,14 @@ def _log_config(values: Mapping[str, ConfigValue], decompression: Bounds) -> Log
         delete_retention_ms=_whole(values, "delete.retention.ms"),
         decompression=decompression,
     )
+
+
+def _level(values: Mapping[str, ConfigValue], codec: str) -> int | None:
+    usual = USUAL_LEVELS.get(codec)
+    if usual is None:
+        return None
+    level = _whole(values, f"compression.{codec}.level")
+    return None if level == usual else level
 
 
 def _whole(values: Mapping[str, ConfigValue], name: str) -> int:

@@ -144,7 +144,7 @@ class Shards(Generic[M]):
     `make(index)` makes an empty machine for one partition. `partition_count` is what the topic has, or will have
     when it is made. `publish(partition)` commits what needs no sync. `opened(index, shard)` is called for each new
     shard before it loads. Until `open` was called there is no shard; a question then waits a moment for one if the
-    topic `exists`, and is answered NOT_COORDINATOR if not.
+    topic `exists`, and is answered NOT_COORDINATOR if not. `compacted`: see `Shard`.
     """
 
     def __init__(
@@ -158,8 +158,10 @@ class Shards(Generic[M]):
         opened: Callable[[int, Shard[M]], None] | None = None,
         exists: Callable[[], bool] = lambda: False,
         publish: Callable[[Partition], None] = lambda partition: None,
+        compacted: bool = True,
     ) -> None:
         self.topic = topic
+        self._compacted = compacted
         self._partition_count = partition_count
         self._make = make
         self._environment = environment
@@ -199,6 +201,10 @@ class Shards(Generic[M]):
     def shard(self, index: int) -> Shard[M] | None:
         """The shard over one partition, if it is in this node."""
         return self._shards.get(index)
+
+    def partition(self, index: int) -> Partition:
+        """What is behind the shard over a partition that has one."""
+        return self._partitions[index]
 
     def is_offline(self, index: int) -> bool:
         """Whether the log of a partition is damaged: nothing of it is served until it is repaired. What all shards have
@@ -273,7 +279,12 @@ class Shards(Generic[M]):
 
     def _open_one(self, index: int, log: ShardLog, *, offline: bool = False) -> None:
         shard = Shard(
-            lambda: self._make(index), log, self.clock, self.timer, name=f"{self.topic}-{index}", compacted=True
+            lambda: self._make(index),
+            log,
+            self.clock,
+            self.timer,
+            name=f"{self.topic}-{index}",
+            compacted=self._compacted,
         )
         self._shards[index] = shard
         self._releases[index] = Releases(self._environment.time_slice())

@@ -7,15 +7,20 @@ offsets without their group; a repeated request deletes the rest.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from broker.config.broker_config import BrokerConfig
+from broker.coordination.consumer_groups.settings import ConfiguredConsumerGroups
+from broker.coordination.consumer_groups.topics import FollowedTopics
 from broker.coordination.coordinators import CoordinatorError, Shards
+from broker.coordination.share_groups.settings import ConfiguredShareGroups
+from broker.coordination.streams_groups.settings import ConfiguredStreamsGroups
 from broker.coordination.topics import TopicDirectory
 from broker.partitions.partition import Partition
 from broker.partitions.topic import largest_batch
 from broker.process.environment import Environment
-from coordinator.groups.coordinator import DeletedOffsets, GroupCoordinator
+from coordinator.groups.commits import DeletedOffsets
+from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.groups.held import Held
 from coordinator.machine import Outcome, Ticket
 from coordinator.runtime import NotReady
@@ -29,9 +34,14 @@ SCARCE_LOOK_MS = 1_000
 class ConfiguredGroups:
     """`GroupSettings` from the configuration, read when they are needed."""
 
-    def __init__(self, config: BrokerConfig, batch_limit: Callable[[], int]) -> None:
+    def __init__(
+        self, config: BrokerConfig, batch_limit: Callable[[], int], own: Callable[[str], Mapping[str, str]]
+    ) -> None:
         self._config = config
         self._batch_limit = batch_limit
+        self.consumer = ConfiguredConsumerGroups(config, own)
+        self.streams = ConfiguredStreamsGroups(config, own)
+        self.share = ConfiguredShareGroups(config, own)
 
     @property
     def max_size(self) -> int:
@@ -71,13 +81,19 @@ class ConfiguredGroups:
 
 
 def make_group_shards(
-    *, config: BrokerConfig, environment: Environment, topics: TopicDirectory, publish: Callable[[Partition], None]
+    *,
+    config: BrokerConfig,
+    environment: Environment,
+    topics: TopicDirectory,
+    own_configs: Callable[[str], Mapping[str, str]],
+    publish: Callable[[Partition], None],
 ) -> Shards[GroupCoordinator]:
     """The shards of `__consumer_offsets`.
 
     The number of partitions is that of the topic once it exists, for it decides who keeps what.
     """
-    settings = ConfiguredGroups(config, lambda: largest_batch(topics.by_name(CONSUMER_OFFSETS)))
+    settings = ConfiguredGroups(config, lambda: largest_batch(topics.by_name(CONSUMER_OFFSETS)), own_configs)
+    followed = FollowedTopics(topics, config)
 
     def partition_count() -> int:
         topic = topics.by_name(CONSUMER_OFFSETS)
@@ -91,7 +107,7 @@ def make_group_shards(
         if index in held:
             held[index].let_go()
         held[index] = Held(total)
-        return GroupCoordinator(settings, held[index])
+        return GroupCoordinator(settings, held[index], followed)
 
     shards: Shards[GroupCoordinator] = Shards(
         topic=CONSUMER_OFFSETS,

@@ -79,6 +79,8 @@ class TopicDirectory:
         self._to_configure: deque[Topic] = deque()
         self._configured: asyncio.Future[None] | None = None
         """While topics take over a change of the broker's settings."""
+        self.revision = self.offset = 0
+        """Counts what has changed of topics; and where the metadata log ended with the last of it."""
         self._created: list[Follower] = []
         self._deleted: list[Follower] = []
 
@@ -162,7 +164,7 @@ class TopicDirectory:
             self._take(change)
 
     def _take(self, change: Change) -> None:
-        image = change.topic
+        image, self.offset = change.topic, change.offset
         if image is None:
             self._apply_broker_configs()
         elif change.removed:
@@ -175,6 +177,7 @@ class TopicDirectory:
         topic = self._by_id.get(image.topic_id)
         if topic is not None:
             topic.partitions.grow(partition_count)
+            self.revision += 1
             self.to_open.add(topic)
             topic.configure(self._config.topic_config(image.configs))
         elif image.topic_id in self._cluster.image.by_id:
@@ -191,6 +194,7 @@ class TopicDirectory:
         topic.partitions.grow(partition_count)
         self._by_name[image.name] = topic
         self._by_id[image.topic_id] = topic
+        self.revision += 1
         self.to_open.add(topic)
         for follower in self._created:
             follower(topic)
@@ -245,6 +249,7 @@ class TopicDirectory:
         if topic is None:
             return
         del self._by_name[topic.name]
+        self.revision += 1
         opened = topic.partitions.opened()
         for partition in opened:
             partition.discarded = True

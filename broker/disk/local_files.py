@@ -16,11 +16,10 @@ from broker.disk.file_region import FileRegions
 from broker.disk.spare_descriptors import SpareDescriptors
 from broker.process.descriptor_limit import files_kept_open, highest_for_connections
 from protocol.schema import Buffer
-from storage.files import GivenUp
+from storage.files import TEMPORARY, GivenUp, Space
 
 LOCK_FILE = ".lock"
 """Kafka's name, and Java's kind of lock: a Kafka cannot be started on the folder of a running broker."""
-TEMPORARY = ".tmp"
 BESIDE_DESCRIPTORS = 64
 """Of files that another thread has open, at a time."""
 LONGEST_INSIDE = 64
@@ -86,6 +85,10 @@ class _Folder:
     def longest_name(self) -> int:
         whole = os.pathconf(self.root, "PC_PATH_MAX") - len(os.fsencode(self.root)) - len("/") - LONGEST_INSIDE
         return max(0, min(os.pathconf(self.root, "PC_NAME_MAX"), whole))
+
+    def space(self) -> Space:
+        found = os.statvfs(self.root)
+        return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def sync_folder(self, path: str) -> None:
         self._sync_folder(self._absolute(path))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from protocol.schema import Buffer
 from storage.checkpoints import CLEAN_SHUTDOWN, LOG_START_OFFSETS, RECOVERY_POINTS
 from storage.epochs import EPOCHS_FILE
-from storage.files import File, Files, FilesBeside
+from storage.files import File, Files, FilesBeside, Space
 
 if TYPE_CHECKING:
     from broker.faults.control import Faults
@@ -127,6 +127,9 @@ class FaultyFiles:
 
     def longest_name(self) -> int:
         return self._files.longest_name()
+
+    def space(self) -> Space:
+        return self._files.space()
 
     def sync_folder(self, path: str) -> None:
         self._files.sync_folder(path)

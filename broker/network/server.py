@@ -167,6 +167,7 @@ class Server:
 
     def connection_lost(self, connection: Connection) -> None:
         self._services.fetch_sessions.connection_closed(connection.info.connection_id)
+        self._services.share_sessions.connection_closed(connection.info.connection_id)
         self._connections.pop(connection, None)
         self._admission.leave(connection)
 

@@ -138,8 +138,6 @@ def must_open(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
     """Whether more is to be done with a batch than a header, a checksum and a few records take."""
     if config.leaves_closed and not header.attributes & COMPRESSION_MASK:  # as good as all of them
         return header.max_timestamp > now_ms + config.timestamp_after_max_ms
-    if config.leaves_closed and config.record_checks is RecordChecks.BOUNDED:
-        return True
     if config.recompresses or must_read_all(header, config, now_ms):
         return True
     if header.compression:

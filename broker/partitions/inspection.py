@@ -221,5 +221,5 @@ def rewrite(
         seal(out)
         return out, read_header(out)
     body = yield from opened(header, batch, config.log.decompression)  # as `read_batch` did before
-    again = yield from sealed(changed, body)
+    again = yield from sealed(changed, body, config.compression_level)
     return again, read_header(again)

@@ -47,6 +47,7 @@ class Housekeeping:
         topics: TopicDirectory,
         open_partitions: Callable[[], Sequence[Partition]],
         write_checkpoints: Callable[[], Awaitable[None]],
+        prune_share_state: Callable[[], Awaitable[None]],
         fail: Callable[[BaseException], None],
     ) -> None:
         self._config = config
@@ -54,12 +55,14 @@ class Housekeeping:
         self._topics = topics
         self._open_partitions = open_partitions
         self._write_checkpoints = write_checkpoints
+        self._prune_share_state = prune_share_state
         self._fail = fail
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         expiry = "producer.id.expiration.check.interval.ms"
         snapshots = "metadata.log.max.snapshot.interval.ms"
+        pruning = "share.coordinator.state.topic.prune.interval.ms"
         rounds: tuple[tuple[str, str, int, int, Callable[[], Awaitable[None]]], ...] = (
             ("retention", "log.retention.check.interval.ms", OFTEN_MS, FOREVER_MS, self.enforce_retention),
             ("scrub", "tallystick.scrub.interval.ms", OFTEN_MS, FOREVER_MS, self.scrub),
@@ -68,6 +71,7 @@ class Housekeeping:
             ("producer cap", expiry, OFTEN_MS, PRODUCER_CAP_MS, self.bound_producers),
             ("checkpoint", "log.flush.offset.checkpoint.interval.ms", OFTEN_MS, SOON_MS, self._write_checkpoints),
             ("metadata snapshots", snapshots, OFTEN_MS, SOON_MS, self._topics.snapshots.keep_up),
+            ("share state", pruning, OFTEN_MS, FOREVER_MS, self._prune_share_state),
             ("deletion", "log.segment.delete.delay.ms", DELETION_MS, SOON_MS, self.free_space),
         )
         create_task = asyncio.get_running_loop().create_task

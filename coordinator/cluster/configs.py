@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from coordinator.cluster import client_metrics
 from coordinator.cluster.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -17,10 +18,11 @@ from coordinator.cluster.image import (
     ClusterImage,
 )
 from coordinator.cluster.keys.config_keys import (
-    CLIENT_METRICS_KEYS,
+    GROUP_KEYS,
     TOPIC_KEYS,
     Layers,
     broker_key,
+    check_group_values,
     check_topic_values,
     is_ignored,
 )
@@ -77,13 +79,11 @@ def alter(
     resources: Sequence[AlteredResource],
     rules: Rules,
     decided: Decided,
-    times_named: Mapping[tuple[int, str], int] | None = None,
+    times_named: Mapping[tuple[int, str], int],
     spent: Callable[[], bool] = never_spent,
 ) -> list[AlterationResult]:
     """Decide resources, each on its own: one at least, and as many as there is time for. `times_named` is for the
     request as a whole, where these are not all of it."""
-    if times_named is None:
-        times_named = Counter((one.resource_type, one.name) for one in resources)
     results: list[AlterationResult] = []
     for resource in resources:
         try:
@@ -103,23 +103,30 @@ def _alter_one(image: ClusterImage, resource: AlteredResource, rules: Rules) -> 
         before = _topic_configs(image, resource.name)
     elif resource.resource_type == BROKER_RESOURCE:
         before = _broker_configs(image, resource.name, rules.node_id)
-    elif resource.resource_type in (CLIENT_METRICS_RESOURCE, GROUP_RESOURCE):
-        before = {}
+    elif resource.resource_type == CLIENT_METRICS_RESOURCE:
+        before = _subscription_configs(image, resource.name)
+    elif resource.resource_type == GROUP_RESOURCE:
+        before = image.group_configs.get(resource.name, {})  # A group need not exist to have settings.
     else:
-        message = f"Configurations of resource type {resource.resource_type} cannot be altered here."
-        raise Refused(ErrorCode.INVALID_REQUEST, message)
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
     names = Counter(one.name for one in resource.alterations)
     if any(count > 1 for count in names.values()):
         raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    if resource.resource_type in (CLIENT_METRICS_RESOURCE, GROUP_RESOURCE):
-        _check_nothing_is_set(resource)
-        return []
     after = altered(before, resource, rules.layers)
     if resource.resource_type == TOPIC_RESOURCE:
         try:
             check_topic_values(
                 {name: after[name] for name in after if name in names or name in TOPIC_KEYS}, rules.layers
             )
+        except InvalidConfig as problem:
+            raise Refused(ErrorCode.INVALID_CONFIG, str(problem)) from None
+    elif resource.resource_type == CLIENT_METRICS_RESOURCE:
+        client_metrics.check(after, rules.understands)
+    elif resource.resource_type == GROUP_RESOURCE:
+        if not resource.name:
+            raise Refused(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        try:
+            check_group_values(after, rules.layers)
         except InvalidConfig as problem:
             raise Refused(ErrorCode.INVALID_CONFIG, str(problem)) from None
     else:
@@ -134,22 +141,10 @@ def _alter_one(image: ClusterImage, resource: AlteredResource, rules: Rules) -> 
     ]
 
 
-def _check_nothing_is_set(resource: AlteredResource) -> None:
-    """Subscriptions to metrics of clients (KIP-714) and settings of groups (KIP-848) are not kept here:
-    deleting one does nothing, as in Kafka, and setting one is an error."""
-    is_group = resource.resource_type == GROUP_RESOURCE
-    if not resource.name:
-        message = "Default group resources are not allowed." if is_group else "Subscription name can't be empty"
-        raise Refused(ErrorCode.INVALID_REQUEST, message)
-    for one in resource.alterations:
-        if one.operation == Operation.DELETE:
-            continue
-        if is_group:
-            raise Refused(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {one.name}")
-        if one.name not in CLIENT_METRICS_KEYS:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {one.name}")
-        message = "Metrics of clients are not collected here (KIP-714): a subscription would have no effect."
-        raise Refused(ErrorCode.INVALID_REQUEST, message)
+def _subscription_configs(image: ClusterImage, name: str) -> Mapping[str, str]:
+    if not name:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+    return image.client_metrics.get(name, {})
 
 
 def _topic_configs(image: ClusterImage, name: str) -> Mapping[str, str]:
@@ -177,10 +172,18 @@ def check_broker_name(name: str, node_id: int) -> None:
         raise Refused(ErrorCode.INVALID_REQUEST, message)
 
 
+_KEYS_OF: dict[int, Callable[[str], ConfigKey | None]] = {
+    TOPIC_RESOURCE: TOPIC_KEYS.get,
+    GROUP_RESOURCE: GROUP_KEYS.get,
+    CLIENT_METRICS_RESOURCE: lambda name: None,
+}
+"""Lists that can be appended to. Those of a subscription cannot, in Kafka."""
+
+
 def altered(before: Mapping[str, str], resource: AlteredResource, layers: Layers) -> dict[str, str]:
     """What is set of a resource after a change of what was set before. Raises `Refused`."""
     after = {} if resource.replace else dict(before)
-    key_of = TOPIC_KEYS.get if resource.resource_type == TOPIC_RESOURCE else broker_key
+    key_of = _KEYS_OF.get(resource.resource_type, broker_key)
     for one in resource.alterations:
         if one.operation == Operation.DELETE:
             after.pop(one.name, None)

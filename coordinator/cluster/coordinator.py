@@ -216,9 +216,9 @@ class ClusterCoordinator:
         ticket: Ticket[list[AlterationResult]],
         resources: Sequence[AlteredResource],
         rules: Rules,
+        times_named: Mapping[tuple[int, str], int],
         *,
         validate_only: bool = False,
-        times_named: Mapping[tuple[int, str], int] | None = None,
         spent: Callable[[], bool] = never_spent,
     ) -> Outcome[list[AlterationResult]]:
         """Answers a list of `AlterationResult`, for as many of the resources as there was time."""

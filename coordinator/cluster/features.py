@@ -13,9 +13,27 @@ from protocol.errors import ErrorCode
 from protocol.messages.features import FeatureUpdateKey
 
 METADATA_VERSION, TRANSACTION_VERSION = "metadata.version", "transaction.version"
-SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {METADATA_VERSION: (7, 29), TRANSACTION_VERSION: (0, 2)}
+GROUP_VERSION = "group.version"
+"""Level 1: groups of the consumer protocol (KIP-848)."""
+SHARE_VERSION = "share.version"
+"""Level 1: share groups (KIP-932)."""
+STREAMS_VERSION = "streams.version"
+"""Level 1: streams groups (KIP-1071)."""
+SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
+    GROUP_VERSION: (0, 1),
+    METADATA_VERSION: (7, 29),
+    SHARE_VERSION: (0, 1),
+    STREAMS_VERSION: (0, 1),
+    TRANSACTION_VERSION: (0, 2),
+}
 """Feature levels this broker can speak. 29 is Kafka 4.2."""
-FINALIZED_FEATURES: dict[str, int] = {METADATA_VERSION: 29, TRANSACTION_VERSION: 2}
+FINALIZED_FEATURES: dict[str, int] = {
+    GROUP_VERSION: 1,
+    METADATA_VERSION: 29,
+    SHARE_VERSION: 1,
+    STREAMS_VERSION: 1,
+    TRANSACTION_VERSION: 2,
+}
 """What a new cluster begins with."""
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 

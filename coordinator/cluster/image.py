@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+BROKER_LOGGER_RESOURCE = 8
 CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 
@@ -70,6 +71,12 @@ class ClusterImage:
         self.by_id: dict[bytes, TopicImage] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
         """By broker id as text; the empty name is for all brokers."""
+        self.client_metrics: dict[str, dict[str, str]] = {}
+        """Subscriptions to metrics of clients, by name; one without settings is none."""
+        self.client_metrics_changes = 0
+        """How often one of them changed."""
+        self.group_configs: dict[str, dict[str, str]] = {}
+        """By group id: what consumer groups have of their own."""
         self.quotas = QuotaTable()
         self.acls = AclTable()
         self.removed: dict[bytes, str] = {}
@@ -172,6 +179,15 @@ class ClusterImage:
         elif record.resource_type == BROKER_RESOURCE:
             _set(self.broker_configs.setdefault(record.resource_name, {}), record)
             self.changes.append(Change(offset))
+        elif record.resource_type == CLIENT_METRICS_RESOURCE:
+            _set(self.client_metrics.setdefault(record.resource_name, {}), record)
+            if not self.client_metrics[record.resource_name]:
+                del self.client_metrics[record.resource_name]
+            self.client_metrics_changes += 1
+        elif record.resource_type == GROUP_RESOURCE:
+            _set(self.group_configs.setdefault(record.resource_name, {}), record)
+            if not self.group_configs[record.resource_name]:
+                del self.group_configs[record.resource_name]
         else:
             self.is_complete = False
 

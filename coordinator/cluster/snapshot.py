@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from coordinator.cluster.acls import acl_records
 from coordinator.cluster.features import METADATA_VERSION
 from coordinator.cluster.framing import framed
-from coordinator.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, TopicImage
+from coordinator.cluster.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterImage,
+    TopicImage,
+)
 from coordinator.cluster.quotas import Entity, record_of
 from coordinator.cluster.records import (
     ConfigRecord,
@@ -50,6 +57,8 @@ class FrozenImage:
     producer_ids: ProducerIdsRecord | None
     features: dict[str, int]
     broker_configs: dict[str, dict[str, str]]
+    client_metrics: dict[str, dict[str, str]]
+    group_configs: dict[str, dict[str, str]]
     scram_users: Kept
     quotas: dict[Entity, Mapping[str, float]]
     acls: dict[bytes, Acl]
@@ -74,6 +83,8 @@ def freeze(image: ClusterImage, leaving: Collection[bytes]) -> FrozenImage:
         producer_ids=image.producer_ids,
         features={name: image.features.get(name, 0) for name in image.decided_features},
         broker_configs={name: dict(configs) for name, configs in image.broker_configs.items()},
+        client_metrics={name: dict(configs) for name, configs in image.client_metrics.items()},
+        group_configs={name: dict(configs) for name, configs in image.group_configs.items()},
         scram_users=dict(image.scram_users.kept),
         quotas=dict(image.quotas.by_entity),
         acls=dict(image.acls.by_id),
@@ -122,7 +133,8 @@ def _in_batches(records: Iterator[Record]) -> Iterator[list[Record]]:
 
 
 def _messages(frozen: FrozenImage) -> Iterator[object]:
-    """Features, `metadata.version` first, then brokers, settings, users, ACLs, topics, quotas. What stands behind a
+    """Features, `metadata.version` first, then brokers, settings, users, ACLs, topics, metrics of
+    clients, quotas. What stands behind a
     damage is cut off, so an ACL that denies something stands before what only clients care for."""
     for name in sorted(frozen.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name=name, feature_level=frozen.features[name])
@@ -131,6 +143,8 @@ def _messages(frozen: FrozenImage) -> Iterator[object]:
         yield frozen.producer_ids
     for name, configs in frozen.broker_configs.items():
         yield from _configs(BROKER_RESOURCE, name, configs)
+    for group_id, configs in frozen.group_configs.items():
+        yield from _configs(GROUP_RESOURCE, group_id, configs)
     yield from scram_records(frozen.scram_users)
     yield from acl_records(frozen.acls)
     for topic_id, name in frozen.removed.items():
@@ -141,6 +155,8 @@ def _messages(frozen: FrozenImage) -> Iterator[object]:
         yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
         yield from _configs(TOPIC_RESOURCE, topic.name, configs)
         yield from _partitions(topic.topic_id, partition_count, frozen.registration)
+    for name, configs in frozen.client_metrics.items():
+        yield from _configs(CLIENT_METRICS_RESOURCE, name, configs)
     for entity, quotas in frozen.quotas.items():
         for key, value in quotas.items():
             yield record_of(entity, key, value)

@@ -69,7 +69,8 @@ class Rules:
     internal_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     """What internal topics are made with, by name; a request may add to it, but cannot change it."""
     asked_from: str = ""
-    """The address that a change of settings is asked for from."""
+    understands: Callable[[str], bool] = bool
+    """What a change of settings comes from: an address; whether a text is a regular expression here."""
 
 
 @dataclass(slots=True)

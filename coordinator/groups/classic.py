@@ -103,6 +103,13 @@ class ClassicProtocol:
         group = self.memberships.get(logged.group_id)
         return GroupState.EMPTY if group is None else group.state
 
+    def adopt(self, group: Membership) -> None:
+        """A group that was a consumer group; its record is about to be written."""
+        before = self.memberships.get(group.group_id)
+        if before is not None:
+            self._forget(before)
+        self.memberships[group.group_id] = group
+
     def _forget(self, group: Membership) -> None:
         self._rebalance.forget_group(group)
         group.let_go()

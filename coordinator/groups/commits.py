@@ -11,14 +11,19 @@ from itertools import islice
 
 from coordinator.batch_room import STEP_BYTES, BatchRoom
 from coordinator.groups.answers import validate_member
+from coordinator.groups.consumer.group import ConsumerGroup
+from coordinator.groups.consumer.member import ConsumerMember
 from coordinator.groups.log_entries import committed_offset, offset_tombstone
 from coordinator.groups.membership import GroupState, Membership
 from coordinator.groups.offsets import OffsetStore, Partition, UnreadableOffset
 from coordinator.groups.settings import GroupSettings
+from coordinator.groups.streams.group import StreamsGroup
+from coordinator.groups.streams.member import StreamsMember
 from coordinator.machine import ProducerStamp, Record
 from protocol.errors import ErrorCode
 
 GROUP_ID_NOT_FOUND_SINCE = 9
+MEMBER_EPOCH_SINCE = 9
 NO_OFFSET = -1
 DELETED_AT_ONCE = 2_000
 
@@ -101,6 +106,55 @@ def validate_commit(group: Membership | None, commit: Commit) -> ErrorCode:
     if not transactional and group.state is GroupState.COMPLETING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
+
+
+def validate_fetch(group: ConsumerGroup | StreamsGroup | None, member_id: str | None, epoch: int) -> ErrorCode:
+    """Whether a member may ask where its group goes on; who does not say who it is may (KIP-848)."""
+    if group is None or (member_id is None and epoch < 0):
+        return ErrorCode.NONE
+    member = group.members.get(member_id or "")
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    return ErrorCode.ILLEGAL_GENERATION if _is_classic(member) else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def _is_classic(member: ConsumerMember | StreamsMember) -> bool:
+    return isinstance(member, ConsumerMember) and member.classic is not None
+
+
+def validate_commit_to_members(group: ConsumerGroup | StreamsGroup, commit: Commit) -> ErrorCode:
+    """The same for a group that the broker itself leads (KIP-848, KIP-1071).
+
+    An epoch that is not the member's any more will do for partitions it had then and has had ever since (KIP-1251). One
+    stale offset fails all.
+    """
+    transactional = commit.stamp is not None
+    if commit.generation < 0 and not group.members:
+        return ErrorCode.NONE
+    if transactional and commit.generation == -1 and not commit.member_id and commit.instance_id is None:
+        return ErrorCode.NONE
+    member = group.members.get(commit.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not transactional and not _is_classic(member) and commit.api_version < MEMBER_EPOCH_SINCE:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if commit.generation == member.epoch:
+        return ErrorCode.NONE
+    sinces = [_epoch_of(group, commit.member_id, one) for one in commit.offsets]
+    if commit.generation < member.epoch and all(since is not None and commit.generation >= since for since in sinces):
+        return ErrorCode.NONE
+    # Producers of transactions know the code of the classic protocol only.
+    return ErrorCode.ILLEGAL_GENERATION if transactional or _is_classic(member) else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def _epoch_of(group: ConsumerGroup | StreamsGroup, member_id: str, offset: OffsetToCommit) -> int | None:
+    """The epoch in which a member got a partition, or the task that reads it, and has had it ever since."""
+    if isinstance(group, ConsumerGroup):
+        return group.members[member_id].epoch_of(offset.topic_id, offset.partition)
+    subtopology = None if group.topology is None else group.topology.readers.get(offset.topic)
+    return None if subtopology is None else group.members[member_id].epoch_of(subtopology, offset.partition)
 
 
 def records_of_commit(commit: Commit, settings: GroupSettings, now_ms: int) -> tuple[list[Record], list[ErrorCode]]:
@@ -189,21 +243,35 @@ def _fetch_one(
     return FetchedOffset(partition, stored.offset, stored.leader_epoch, stored.metadata)
 
 
-def validate_delete_offsets(group: Membership | None) -> ErrorCode:
+@dataclass(frozen=True, slots=True)
+class DeletedOffsets:
+    """The answer to OffsetDelete: an error for all, or one for each of the first partitions of the request."""
+
+    error: ErrorCode
+    errors: list[ErrorCode]
+
+
+def validate_delete_offsets(group: Membership | ConsumerGroup | StreamsGroup | None) -> ErrorCode:
     """Offsets of a live group can be deleted only where we know its topics."""
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
+    if not isinstance(group, Membership):
+        return ErrorCode.NONE
     if group.state is GroupState.EMPTY or group.uses_consumer_protocol:
         return ErrorCode.NONE
     return ErrorCode.NON_EMPTY_GROUP
 
 
 def records_of_delete(
-    store: OffsetStore, group: Membership, wanted: Sequence[Partition], start: int, max_batch_bytes: int
+    store: OffsetStore,
+    group: Membership | ConsumerGroup | StreamsGroup,
+    wanted: Sequence[Partition],
+    start: int,
+    max_batch_bytes: int,
 ) -> tuple[list[Record], list[ErrorCode]]:
     """Tombstones for what is there, committed or staged, as many as one batch takes; the answer for each of those
     partitions, which begin at `start`. Nothing as long as it is still being read which topics the group wants."""
-    if not group.knows_subscriptions():
+    if isinstance(group, Membership) and not group.knows_subscriptions():
         return [], []
     room = BatchRoom(min(STEP_BYTES, max_batch_bytes))
     deleted: set[Partition] = set()

@@ -29,15 +29,18 @@ def listed(of_group: tuple[LoggedGroup, GroupState]) -> ListedGroup:
     )
 
 
-def described(group_id: str, group: Membership | None) -> DescribedGroup:
-    """One group. Metadata is shown of stable groups only; an unknown group is Dead.
+def described(group_id: str, group: Membership | None, *, is_led_here: bool = False) -> DescribedGroup:
+    """One group. Metadata is shown of stable groups only; an unknown group is Dead, and so is one that
+    the broker leads, which another API describes.
 
     The code GROUP_ID_NOT_FOUND for the latter is of version 6; the handler takes it back for older ones.
     """
     if group is None:
         return DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} not found.",
+            error_message=f"Group {group_id} is not a classic group."
+            if is_led_here
+            else f"Group {group_id} not found.",
             group_id=group_id,
             group_state=GroupState.DEAD.value,
             protocol_type="",

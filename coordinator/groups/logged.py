@@ -9,6 +9,8 @@ Rule 2. Who is joining, which generation is under way, who waits for what: all t
 from collections import deque
 from dataclasses import dataclass, field
 
+from coordinator.groups.consumer.group import ConsumerGroup
+from coordinator.groups.consumer.log_reading import CONSUMER_TYPES, ConsumerGroups
 from coordinator.groups.held import LOGGED_GROUP_BYTES, LOGGED_MEMBER_BYTES, Held, text_bytes
 from coordinator.groups.offsets import OffsetStore, StoredOffset, UnreadableOffset
 from coordinator.groups.records import (
@@ -19,12 +21,15 @@ from coordinator.groups.records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from coordinator.groups.share.log_reading import SHARE_TYPES, ShareGroups
+from coordinator.groups.streams.group import StreamsGroup
+from coordinator.groups.streams.log_reading import STREAMS_TYPES, StreamsGroups
 from coordinator.machine import ReplayedMarker, ReplayedRecord, UnreadableValue
 from protocol.codec import read_key, read_version, read_versioned
 from protocol.errors import ProtocolError
 
-KNOWN_TYPES = frozenset((0, 1, 2))
-"""Of keys. Groups of the newer protocols have others, and so may a later release."""
+KNOWN_TYPES = frozenset((0, 1, 2)) | CONSUMER_TYPES | SHARE_TYPES | STREAMS_TYPES
+"""Of keys. A later release may have others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +111,20 @@ class GroupLedger:
     def __init__(self, held: Held | None = None) -> None:
         self.held = held or Held()
         self.groups: dict[str, LoggedGroup] = {}
+        """Those of the classic protocol, and those that only keep offsets."""
+        self.consumers = ConsumerGroups(self.held, lambda group_id: self._put(group_id, None))
+        self.streams = StreamsGroups(self.held, lambda group_id: self._put(group_id, None))
+        self.shares = ShareGroups(self.held)
         self.offsets = OffsetStore(self.held)
         self._written: deque[tuple[bytes, LoggedGroup]] = deque()
+
+    def led_here(self, group_id: str) -> ConsumerGroup | StreamsGroup | None:
+        """The group, if the broker itself leads it: a consumer group or a streams group."""
+        return self.consumers.by_id.get(group_id) or self.streams.by_id.get(group_id)
+
+    def is_half_read(self, group_id: str) -> bool:
+        """Whether a record of such a group cannot be read."""
+        return group_id in self.consumers.unreadable or group_id in self.streams.unreadable
 
     def wrote(self, value: bytes, group: LoggedGroup) -> None:
         """A record of a group was just made: replay need not decode what is known."""
@@ -122,8 +139,8 @@ class GroupLedger:
         return None
 
     def replay(self, entry: ReplayedRecord | ReplayedMarker) -> str | None:
-        """Take in what the log says; the id of the group whose own record it is. Unknown record types are skipped
-        (KIP-915), unknown versions of known ones are not: to skip them would lose offsets (KAFKA-18672). Raises
+        """Take in what the log says; the id of the classic group whose own record it is. Unknown record types are
+        skipped (KIP-915), unknown versions of known ones are not: to skip them would lose offsets (KAFKA-18672). Raises
         `UnreadableValue`, and `ProtocolError` where the key cannot be read."""
         if isinstance(entry, ReplayedMarker):
             self.offsets.end_transaction(entry.stamp.producer_id, commit=entry.commit)
@@ -137,6 +154,12 @@ class GroupLedger:
             case 0:
                 old = read_key(LegacyOffsetCommitKey, entry.key)
                 self._replay_offset(old.group, old.topic, old.partition, entry)
+            case known if known in CONSUMER_TYPES:
+                self.consumers.replay(entry)
+            case known if known in STREAMS_TYPES:
+                self.streams.replay(entry)
+            case known if known in SHARE_TYPES:
+                self.shares.replay(entry)
             case _:
                 pass
         return None
@@ -178,7 +201,7 @@ class GroupLedger:
                 stored = StoredOffset.of(read_versioned(OffsetCommitValue, entry.value), entry.offset)
             except ProtocolError as error:
                 stored, unreadable = UnreadableOffset(entry.timestamp_ms, entry.offset), error
-            if group_id not in self.groups:
+            if not any(group_id in known for known in (self.groups, self.consumers.by_id, self.streams.by_id)):
                 # A client stores offsets without being a member.
                 self._put(group_id, LoggedGroup(group_id))
         producer_id = None if entry.stamp is None else entry.stamp.producer_id

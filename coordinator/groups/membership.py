@@ -8,6 +8,7 @@ again.
 This file keeps the books. What happens when is decided in `rebalance`, `joining` and `classic`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from enum import Enum
@@ -261,13 +262,8 @@ class Membership:
         assert self.members
         everyone = len(self.members)
         candidates = {name for name, count in self.supporters.items() if count == everyone}
-        if len(candidates) == 1:
-            return candidates.pop()
-        votes: dict[str, int] = {}
-        for member in self.members.values():
-            choice = member.vote(candidates)
-            votes[choice] = votes.get(choice, 0) + 1
-        return max(votes, key=lambda name: votes[name])
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return max(votes, key=votes.__getitem__)
 
     def forget_subscriptions(self) -> None:
         """Another generation, other topics."""

@@ -207,8 +207,7 @@ class Rebalance:
 
     def syncs_are_due(self, group: Membership, now_ms: int, outcome: AnyOutcome) -> None:
         """Members that never sent SyncGroup are removed, and the others join again."""
-        if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.unsynced:
-            return
+        assert group.unsynced, "without any left, nothing is waited for: see `settled` and `prepare`"
         if group.group_id in self._assigning:
             # The leader has spoken; give it the moment that takes.
             self._deadlines.set(DeadlineKey(DeadlineKind.SYNC, group.group_id), now_ms + RETRY_MS)

@@ -12,14 +12,17 @@ Tombstones go out in batches that fit, each step looks at so many offsets and no
 last of all: whatever is interrupted leaves a group with fewer offsets, never offsets without their group.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from coordinator.batch_room import STEP_BYTES, BatchRoom
+from coordinator.groups.consumer.group import ConsumerGroup
+from coordinator.groups.consumer.log_entries import consumer_group_tombstones
 from coordinator.groups.log_entries import group_tombstone, offset_tombstone
 from coordinator.groups.logged import GroupLedger, LoggedGroup
 from coordinator.groups.membership import GroupState, Membership
 from coordinator.groups.offsets import NO_TOPIC_ID, OffsetStore, Partition, StoredOffset
 from coordinator.groups.settings import GroupSettings
+from coordinator.groups.streams.log_entries import streams_group_tombstones
 from coordinator.machine import Record
 
 VISITS_PER_STEP = 2_000
@@ -33,6 +36,7 @@ class RetentionRound:
     """
 
     def __init__(self, ledger: GroupLedger, memberships: dict[str, Membership], settings: GroupSettings) -> None:
+        self._ledger = ledger
         self._logged = ledger.groups
         self._store = ledger.offsets
         self._memberships = memberships
@@ -62,44 +66,56 @@ class RetentionRound:
                 break
             group_id = self._groups[-1]
             group = self._logged.get(group_id)
+            led = self._ledger.led_here(group_id)
             if not self._begun:
                 if not self._knows_subscriptions(group_id):
                     break
                 self._partitions = list(self._store.committed.get(group_id, ()))
                 self._begun, going = True, 0
-            if group is not None and self._partitions and group.is_readable:
+            readable = not self._ledger.is_half_read(group_id) if group is None else group.is_readable
+            if self._partitions and readable and (group is not None or led is not None):
                 topic, partition = self._partitions[-1]
-                if self._has_expired(group, topic, partition, now_ms):
+                if self._has_expired(group_id, topic, partition, now_ms):
                     if not room.add(offset_tombstone(group_id, topic, partition)):
                         break
                     going += 1
                 self._partitions.pop()
                 continue
-            if group is not None and self._is_unused(group, going) and not room.add(group_tombstone(group_id)):
+            if self._is_unused(group_id, going) and not room.add(*tombstones(self._ledger, group_id)):
                 break
             self._forget_idle(group_id)
             self._groups.pop()
             self._begun = False
         return room.records
 
-    def _has_expired(self, group: LoggedGroup, topic: str, partition: int, now_ms: int) -> bool:
-        stored = self._store.get(group.group_id, topic, partition)
-        members = self._memberships.get(group.group_id)
-        return (
-            stored is not None
-            and _has_expired(group, members, topic, stored, self._settings, now_ms)
-            and not self._store.is_unstable(group.group_id, topic, partition)
-        )
+    def _has_expired(self, group_id: str, topic: str, partition: int, now_ms: int) -> bool:
+        stored = self._store.get(group_id, topic, partition)
+        if stored is None or self._store.is_unstable(group_id, topic, partition):
+            return False
+        led = self._ledger.led_here(group_id)
+        if led is not None:
+            # By the time of the commit, also where the group has no members (KIP-848).
+            return not led.is_subscribed_to(topic) and _is_old(
+                stored, stored.commit_timestamp_ms, self._settings, now_ms
+            )
+        members = self._memberships.get(group_id)
+        return _has_expired(self._logged[group_id], members, topic, stored, self._settings, now_ms)
 
     def _knows_subscriptions(self, group_id: str) -> bool:
         members = self._memberships.get(group_id)
         return members is None or members.state is not GroupState.STABLE or members.knows_subscriptions()
 
-    def _is_unused(self, group: LoggedGroup, going: int) -> bool:
-        members = self._memberships.get(group.group_id)
-        left = len(self._store.committed.get(group.group_id, ())) - going
-        idle = group.is_readable and (members is None or members.is_idle)
-        return idle and left == 0 and not self._store.has_open_transaction(group.group_id)
+    def _is_unused(self, group_id: str, going: int) -> bool:
+        left = len(self._store.committed.get(group_id, ())) - going
+        return self._is_idle(group_id) and left == 0 and not self._store.has_open_transaction(group_id)
+
+    def _is_idle(self, group_id: str) -> bool:
+        """Whether there is a group, and nobody in it."""
+        led, group = self._ledger.led_here(group_id), self._logged.get(group_id)
+        if led is not None:
+            return not led.members and not self._ledger.is_half_read(group_id)
+        members = self._memberships.get(group_id)
+        return group is not None and group.is_readable and (members is None or members.is_idle)
 
     def _forget_idle(self, group_id: str) -> None:
         """What is in the log only costs less."""
@@ -124,19 +140,35 @@ def _has_expired(
             return False
     elif group.protocol_type is not None and group.state_timestamp_ms != -1:
         since_ms = group.state_timestamp_ms
+    return _is_old(stored, since_ms, settings, now_ms)
+
+
+def _is_old(stored: StoredOffset, since_ms: int, settings: GroupSettings, now_ms: int) -> bool:
     if stored.expire_timestamp_ms != -1:
         return now_ms >= stored.expire_timestamp_ms
     return now_ms - since_ms >= settings.offsets_retention_ms
 
 
-def records_of_deletion(group_id: str, store: OffsetStore, max_batch_bytes: int) -> tuple[list[Record], bool]:
+def tombstones(ledger: GroupLedger, group_id: str) -> list[Record]:
+    """What ends a group, of whichever protocol."""
+    group = ledger.led_here(group_id)
+    if group is None:
+        return [group_tombstone(group_id)]
+    if isinstance(group, ConsumerGroup):
+        return list(consumer_group_tombstones(group))
+    return list(streams_group_tombstones(group))
+
+
+def records_of_deletion(
+    group_id: str, store: OffsetStore, end: Sequence[Record], max_batch_bytes: int
+) -> tuple[list[Record], bool]:
     """The group is deleted by its owner, with everything that is committed or staged for it: a batch of tombstones, and
-    whether it is the last."""
+    whether it is the last; `end` are those of the group."""
     room = BatchRoom(min(STEP_BYTES, max_batch_bytes))
     for partition in store.partitions_of(group_id):
         if not room.add(offset_tombstone(group_id, *partition)):
             return room.records, False
-    return room.records, room.add(group_tombstone(group_id))
+    return room.records, room.add(*end)
 
 
 class TopicDeletion:

@@ -2,9 +2,25 @@
 
 from typing import Protocol
 
+from coordinator.groups.consumer.settings import ConsumerGroupSettings
+from coordinator.groups.share.settings import ShareGroupSettings
+from coordinator.groups.streams.settings import StreamsGroupSettings
+
 
 class GroupSettings(Protocol):
     """What `broker` supplies from its configuration. Kafka's key is named in each docstring."""
+
+    @property
+    def consumer(self) -> ConsumerGroupSettings:
+        """Those of groups of the consumer protocol."""
+
+    @property
+    def streams(self) -> StreamsGroupSettings:
+        """Those of streams groups."""
+
+    @property
+    def share(self) -> ShareGroupSettings:
+        """Those of share groups."""
 
     @property
     def max_size(self) -> int:

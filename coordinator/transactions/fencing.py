@@ -110,8 +110,7 @@ def _end_verdict_tv2(transaction: Transaction, claimed: Producer, commit: bool) 
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     retried = after_bump or after_rotation
     current = claimed.producer_epoch == transaction.producer_epoch
-    may_be_retried = transaction.state in (COMPLETE_COMMIT, COMPLETE_ABORT)
-    if not current and not (retried and may_be_retried):
+    if not current and not retried:
         return ErrorCode.PRODUCER_FENCED
     verdict = END_TV2[transaction.state][(2 if commit else 0) + (0 if retried else 1)]
     if verdict is ALREADY and transaction.client_version < 2:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import cramjam
 
 from protocol.records.batch import CorruptRecords
-from protocol.records.lz4_frames import compress_frame, decompress_frame_into
+from protocol.records.lz4_frames import compress_frame, compress_frame_at, decompress_frame_into
 from protocol.schema import Buffer
 
 NONE = 0
@@ -75,18 +75,18 @@ class Bounds(NamedTuple):
 DEFAULT_BOUNDS = Bounds()
 
 
-def compress(codec: int, data: Buffer | mmap.mmap) -> bytes:
-    """Compress the records of a batch."""
+def compress(codec: int, data: Buffer | mmap.mmap, level: int | None = None) -> bytes:
+    """Compress the records of a batch; None is the codec's usual level. Snappy has none."""
     if codec == NONE:
         return bytes(data)
     if codec == GZIP:
-        return bytes(cramjam.gzip.compress(data))
+        return bytes(cramjam.gzip.compress(data, level=level))
     if codec == SNAPPY:
         return _compress_xerial(memoryview(data))
     if codec == LZ4:
-        return compress_frame(memoryview(data))
+        return compress_frame(memoryview(data)) if level is None else compress_frame_at(level, data)
     if codec == ZSTD:
-        return bytes(cramjam.zstd.compress(data))
+        return bytes(cramjam.zstd.compress(data, level=level))
     raise ValueError(f"no codec has the code {codec}")
 
 

@@ -7,6 +7,7 @@ Java and librdkafka write, are taken apart here, block by block. There are four 
 any other frame, and of whatever is not as it should be, the library is to say what it is.
 """
 
+import mmap
 import struct
 
 import cramjam
@@ -41,6 +42,13 @@ def compress_frame(data: memoryview) -> bytes:
             out += raw
     out += _SIZE.pack(0)
     return bytes(out)
+
+
+def compress_frame_at(level: int, data: Buffer | mmap.mmap) -> bytes:
+    """One frame, of smaller blocks: the library's own, with checksums, for it has levels in no other way."""
+    compressor = cramjam.lz4.Compressor(level=level, block_linked=False)
+    compressor.compress(data)
+    return bytes(compressor.finish())
 
 
 def decompress_frame_into(data: Buffer, room: bytearray) -> int | None:

@@ -232,10 +232,10 @@ class GrowingBatch:
         return assemble(first._replace(last_offset_delta=self._count - 1, records_count=self._count), self._body)
 
 
-def assemble(header: BatchHeader, body: bytearray | Body) -> bytes:
+def assemble(header: BatchHeader, body: bytearray | Body, level: int | None = None) -> bytes:
     """A whole batch of uncompressed records: compressed as the header says, with length and checksum."""
     batch = bytearray(HEADER.pack(*header))
-    batch += compression.compress(header.compression, body) if header.compression else body
+    batch += compression.compress(header.compression, body, level) if header.compression else body
     seal(batch)
     return bytes(batch)
 

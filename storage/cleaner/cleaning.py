@@ -17,7 +17,7 @@ from protocol.schema import Buffer
 from storage.cleaner.cleaned_segment import CleanedSegment
 from storage.cleaner.cleaned_transactions import CleanedTransactions
 from storage.cleaner.key_map import KeyMap
-from storage.log import LogConfig
+from storage.log import LATEST_MS, LogConfig
 from storage.segments.segment import Segment
 from storage.steps import RECORDS_AT_ONCE, Spent, Steps, opened, sealed
 
@@ -105,7 +105,7 @@ class Cleaning:
         self._transactions = transactions
         self._last_batch_of = last_batch_of
         self._now_ms = now_ms
-        self._work = work
+        self.work = work
 
     def clean(self, group: tuple[Segment, ...], target: CleanedSegment) -> Steps[None]:
         """Copy what stays of `group` into `target`. Raises `DamagedSegment`."""
@@ -116,7 +116,7 @@ class Cleaning:
                 if waiting is not None:
                     yield from self._copy(*waiting, target, is_last=False)
                 waiting = header, batch
-                if self._work.moved(len(batch)):
+                if self.work.moved(len(batch)):
                     target.write_out()
                     yield None
         if waiting is not None:
@@ -136,7 +136,7 @@ class Cleaning:
                 unneeded = gone = self._transactions.data_seen(header)
             kept = _Kept(b"") if gone else (yield from self._kept(header, batch, horizon_ms))
         except CorruptRecords as error:
-            self._work.cannot_read(header, error)
+            self.work.cannot_read(header, error)
             self._add(header, batch, target)
             return
         stamps = horizon_ms is None and (unneeded if header.is_control else kept.has_tombstone)
@@ -152,7 +152,7 @@ class Cleaning:
 
     def _add(self, header: BatchHeader, batch: Buffer, target: CleanedSegment) -> None:
         target.add(header, batch)
-        self._work.moved_bytes += len(batch)
+        self.work.moved_bytes += len(batch)
 
     def _kept(self, header: BatchHeader, batch: Buffer, horizon_ms: int | None) -> Steps[_Kept]:
         """The records that stay. Raises `CorruptRecords`."""
@@ -169,7 +169,7 @@ class Cleaning:
                 kept.count += 1
                 kept.newest_ms = max(kept.newest_ms, timestamp_ms)
                 kept.has_tombstone = kept.has_tombstone or value_bytes < 0
-            if not seen % RECORDS_AT_ONCE and self._work.spent():
+            if not seen % RECORDS_AT_ONCE and self.work.spent():
                 yield None
         records += body[begin:end]
         return kept
@@ -195,7 +195,7 @@ class Cleaning:
         attributes, records, base_ms = header.attributes, kept.records, header.base_timestamp
         if stamps:
             attributes |= DELETE_HORIZON
-            base_ms = self._now_ms + self._config.delete_retention_ms
+            base_ms = min(LATEST_MS, self._now_ms + self._config.delete_retention_ms)
             records = yield from self._at_other_base(header, kept, horizon_ms, base_ms)
         if not kept.count:
             attributes &= ~COMPRESSION_MASK
@@ -215,6 +215,6 @@ class Cleaning:
         for seen, span in enumerate(spans_in(header, kept.body), 1):
             if all_stay or self._stays(span[2], span[4], span[5], horizon_ms):
                 append_at_other_base(records, kept.body, span, old_base_ms=header.base_timestamp, base_ms=base_ms)
-            if not seen % RECORDS_AT_ONCE and self._work.spent():
+            if not seen % RECORDS_AT_ONCE and self.work.spent():
                 yield None
         return records

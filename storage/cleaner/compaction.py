@@ -27,6 +27,7 @@ from storage.cleaner.cleaned_segment import CleanedSegment
 from storage.cleaner.cleaned_transactions import CleanedTransactions
 from storage.cleaner.cleaning import Cleaning, DamagedSegment, LastBatch, Work, whole_batches
 from storage.cleaner.key_map import KeyMap, short_of
+from storage.log import LATEST_MS
 from storage.producers.aborted import AbortedTransaction
 from storage.segments.segment import Segment
 from storage.segments.segment_format import LARGEST_RELATIVE_OFFSET
@@ -93,6 +94,9 @@ def plan(
     """What there is to compact, or None: enough of the log is dirty, or something is dirty for too long. Nothing from
     the first segment on whose base offset is `damaged`. None, too, where segments left the log meanwhile."""
     config, segments = log.config, list(log.segments)
+    # Without a lag timestamps are not looked at: one of the future would keep all behind it from being compacted.
+    lag_ms = config.min_compaction_lag_ms
+    too_new_ms = now_ms - lag_ms if lag_ms > 0 else LATEST_MS
     ends = [segment.base_offset for segment in segments[1:]]
     chosen: list[Segment] = []
     clean_bytes = dirty_bytes = 0
@@ -105,7 +109,7 @@ def plan(
         is_dirty = end_offset > first_dirty_offset
         if end_offset > last_stable_offset:
             break
-        if is_dirty and segment.largest_timestamp[0] > now_ms - config.min_compaction_lag_ms:
+        if is_dirty and segment.largest_timestamp[0] > too_new_ms:
             break
         if segment.base_offset in damaged or segment.damage:
             break
@@ -140,14 +144,28 @@ def compact(
     given where the segments began that are replaced. Raises `OSError`.
     """
     keys = KeyMap(max_keys)
+    cleaning = Cleaning(log.config, keys, CleanedTransactions(aborted), last_batch_of, now_ms, work)
+    done = yield from _compact(log, planned, aborted, cleaning, keys, before_swap, after_swap)
+    yield from keys.forget(work.spent)
+    return done
+
+
+def _compact(
+    log: "SegmentLog",
+    planned: Plan,
+    aborted: list[AbortedTransaction],
+    cleaning: Cleaning,
+    keys: KeyMap,
+    before_swap: Callable[[], Steps[None]],
+    after_swap: Callable[[Sequence[int]], Steps[None]],
+) -> Steps[Pass]:
     done = Pass(planned.first_dirty_offset)
     try:
-        yield from _read_keys(log, planned, aborted, keys, work)
+        yield from _read_keys(log, planned, aborted, keys, cleaning.work)
     except _Gone:
         return done
     except DamagedSegment as damaged:
         done.damaged = damaged
-    cleaning = Cleaning(log.config, keys, CleanedTransactions(aborted), last_batch_of, now_ms, work)
     for group in _groups(log, planned, keys.end_offset, done.damaged):
         try:
             yield from _replace(log, group, cleaning, done, before_swap, after_swap)

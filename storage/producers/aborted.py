@@ -259,16 +259,11 @@ class _Section:
     def __init__(self, file: File | None) -> None:
         self._file = file
         self._memory = bytearray()
-        self.count = 0
-        self._crc: int | None = None
-        """That of all entries, where it is known."""
-        self.torn = False
+        self.count, rest = divmod(0 if file is None else file.size(), _ENTRY.size)
+        self.torn = rest > 0
         """A crash, or damage, has left a part of an entry at the end."""
-        if file is not None:
-            self.count, rest = divmod(file.size(), _ENTRY.size)
-            self.torn = rest > 0
-        if not self.count:
-            self._crc = 0
+        self._crc: int | None = None if self.count else 0
+        """That of all entries, where it is known."""
 
     def append(self, packed: bytes) -> None:
         if self.torn and self._file is not None:  # Damaged since the log was opened, or `truncate` would have cut it.

@@ -51,9 +51,9 @@ class Segment(SegmentReading):
         self._first_timestamp_ms: int | None = None
         self.damage: dict[int, LogDamaged] = {}
 
-    def open_indexes(self) -> None:
-        """Open both index files and rebuild them if one is missing or cannot be right. Raises `OSError`: who has just
-        made the segment, for writing, cannot go on without them."""
+    def open_indexes(self) -> "Segment":
+        """Open both index files and rebuild them if one is missing or cannot be right; gives the segment itself. Raises
+        `OSError`: who has just made the segment, for writing, cannot go on without them."""
         missing = not (self._files.exists(self.path + INDEX) and self._files.exists(self.path + TIME_INDEX))
         limit = self._config.segment_index_bytes
         opened = [self._files.open(self.path + suffix, create=True) for suffix in (INDEX, TIME_INDEX)]
@@ -63,6 +63,7 @@ class Segment(SegmentReading):
         self._time_index = times
         if (missing and self.size_bytes > 0) or not self._indexes_are_sane():
             self.rebuild_indexes()
+        return self
 
     def _indexes_are_sane(self) -> bool:
         offsets, times = self.offset_index, self.time_index

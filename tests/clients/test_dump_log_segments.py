@@ -13,7 +13,7 @@ import pytest
 from protocol.records.batch import headers_in
 from tests.harness import jars
 from tests.harness.broker import Target
-from tests.harness.confluent import SECONDS, make_topic, producer, write
+from tests.harness.confluent import SECONDS, consumer, make_topic, producer, wait_until, write
 
 SUFFIXES = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
 COMPLAINTS = (
@@ -74,6 +74,10 @@ def _some_of_everything(bootstrap: str) -> None:
         sender.produce("dumped", b"in a transaction", partition=0)
         sender.flush(SECONDS)
         end(SECONDS)
+    member = consumer(bootstrap, group__id="dumped", group__protocol="consumer")
+    member.subscribe(["dumped"])
+    wait_until(lambda: member.poll(0.1) or member.assignment(), "a member of a consumer group has its assignment")
+    member.close()
 
 
 def of_topic(folder: Path, prefix: str) -> list[Path]:
@@ -104,6 +108,8 @@ def test_the_offsets_log_is_decoded(data_folder: Path) -> None:
     logs = [path for path in of_topic(data_folder, "__consumer_offsets-") if path.suffix == ".log"]
     output = dump(logs, "--deep-iteration", "--offsets-decoder")
     assert complaints(output) == []
+    kinds = {int(kind) for kind in re.findall(r'key: {"type":"(\d+)"', output)}
+    assert kinds >= {3, 5, 6, 7, 8}, "epoch of a group, its members, epoch of its target, targets, assignments"
 
 
 def test_the_metadata_log_is_decoded(data_folder: Path) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence, Set
+from types import MappingProxyType
+from typing import Protocol
 
 import pytest
 from aiokafka import AIOKafkaConsumer
@@ -17,14 +19,16 @@ ASSIGNORS = ["range", "roundrobin", "cooperative-sticky"]
 class Member:
     """A consumer polled by a thread of its own, as a real one is."""
 
+    TIMES: Mapping[str, int] = MappingProxyType({"session__timeout__ms": 6000, "heartbeat__interval__ms": 200})
+
     def __init__(self, bootstrap: str, group: str, topic: str, **settings: object) -> None:
-        self.reader: Consumer = consumer(
-            bootstrap, group__id=group, session__timeout__ms=6000, heartbeat__interval__ms=200, **settings
-        )
+        self.reader: Consumer = consumer(bootstrap, group__id=group, **self.TIMES, **settings)
         self.owned: set[int] = set()
         self.assigned_times = 0
         self.values: list[bytes] = []
-        self._cooperative = settings.get("partition__assignment__strategy") == "cooperative-sticky"
+        self._cooperative = (
+            settings.get("partition__assignment__strategy") == "cooperative-sticky" or "group__protocol" in settings
+        )
         self._leaving = threading.Event()
         self.reader.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
         self._thread = threading.Thread(target=self._poll, daemon=True)
@@ -50,7 +54,14 @@ class Member:
         self._thread.join(SECONDS)
 
 
-def shared_out(members: list[Member], partitions: int) -> Callable[[], bool]:
+class Owner(Protocol):
+    """A member, whichever client it is of."""
+
+    @property
+    def owned(self) -> Set[int]: ...
+
+
+def shared_out(members: Sequence[Owner], partitions: int) -> Callable[[], bool]:
     """Every partition has exactly one owner, every member has something."""
 
     def check() -> bool:

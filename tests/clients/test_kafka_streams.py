@@ -6,7 +6,7 @@ many partitions in one transaction, and reads its state back from committed reco
 
 import subprocess
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,13 +32,17 @@ class Applications:
         self._folder = folder
         self._running: list[subprocess.Popen[bytes]] = []
 
-    def start(self) -> "subprocess.Popen[bytes]":
+    def start(
+        self, program: str = "StreamsCounts", *arguments: str, more: Sequence[str] = ()
+    ) -> "subprocess.Popen[bytes]":
+        """Its arguments are the broker, these, a folder for its state, and `more`."""
         number = len(self._running)
         small = ["-Xmx200m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF"]
-        arguments = [self._bootstrap, "counts", "in", "out", str(self._folder / f"state-{number}")]
+        named = arguments or ("counts", "in", "out")
+        told = [self._bootstrap, *named, str(self._folder / f"state-{number}"), *more]
         with (self._folder / f"application-{number}.out").open("wb") as output:
             process = subprocess.Popen(
-                [str(jars.java()), *small, "-cp", self._classes, "StreamsCounts", *arguments],
+                [str(jars.java()), *small, "-cp", self._classes, program, *told],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,

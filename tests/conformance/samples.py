@@ -9,6 +9,8 @@ from typing import Any
 
 from coordinator.cluster import records as cluster_records
 from coordinator.groups import records as group_records
+from coordinator.groups.share import records as share_group_records
+from coordinator.share_state import records as share_state_records
 from coordinator.transactions import records as transaction_records
 from protocol.errors import ErrorCode
 from protocol.framing import REQUESTS, RESPONSES
@@ -17,7 +19,10 @@ from protocol.schema import FieldSchema, Kind, Primitive, fields_of, schema_of
 
 _WIDTHS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 _LAST_COMMON_ERROR = ErrorCode.TRANSACTION_ABORTABLE
-_MODULES = (transaction_records, group_records, cluster_records, header)
+_MODULES = (
+    *(transaction_records, group_records, share_group_records, share_state_records, cluster_records),
+    header,
+)
 
 
 def messages() -> list[tuple[type, int]]:

@@ -18,7 +18,14 @@ TOO_YOUNG = {
     ("DeleteGroups", 3),
 }
 """Versions of Kafka's trunk that kafka-python 3.0 does not have yet."""
-NOT_THERE = {f"{verb}DelegationToken" for verb in ("Create", "Renew", "Expire", "Describe")}
+NOT_THERE = {f"{verb}DelegationToken" for verb in ("Create", "Renew", "Expire", "Describe")} | {
+    *("UnregisterBroker", "GetTelemetrySubscriptions", "PushTelemetry"),
+    *("ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "StreamsGroupHeartbeat", "StreamsGroupDescribe"),
+    *("ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge"),
+    *(f"{verb}ShareGroupOffsets" for verb in ("Describe", "Alter", "Delete")),
+    *(f"{verb}ShareGroupState" for verb in ("Initialize", "Read", "Write", "Delete")),
+    "ReadShareGroupStateSummary",
+}
 """APIs that it does not have; `test_kio_oracle` has them."""
 RENAMED = {
     "enable_2pc": "enable2_pc",

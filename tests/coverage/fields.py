@@ -26,6 +26,10 @@ EXEMPT = {
         ("CreateAcls", "DeleteAcls", "DescribeAcls"),
         "who asks has to be somebody, and nobody in a story is; tests/unit/security asks each in every version",
     ),
+    **dict.fromkeys(
+        ("GetTelemetrySubscriptions", "PushTelemetry"),
+        "served where a setting says so, with a library that not everybody has; tests/unit/administration asks them",
+    ),
     "ApiVersions": "its answer is the list of APIs itself, which is ours; real clients and tests/conformance ask it",
 }
 """What stories need not say, with the reason: an API, or a field of one (`Fetch.rack_id`)."""

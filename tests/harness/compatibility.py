@@ -1,5 +1,5 @@
 """docs/compatibility.md, made from the catalogue of handlers: per API the versions served, and what the handler
-says of itself.
+says of itself; from the matrix of clients, and from the list of what clients stumble over.
 
 `python -m tests.harness.compatibility --write` writes it; a test holds it against the catalogue.
 """
@@ -12,14 +12,16 @@ from pathlib import Path
 from broker.api.api_families import load_handlers
 from broker.api.catalogue import CATALOGUE, Entry
 from protocol.schema import schema_of
+from tests.conformance import quirks
+from tests.conformance.matrix import page as matrix
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
 
 HEAD = """# Compatibility
 
-This page is made from the catalogue of handlers (`make docs`); do not edit it. ApiVersions, this page and the
-tests of every message and version come from the same list, so an API that is not here is not advertised, and a
-version that is not here closes the connection with a line in the log, as Apache Kafka does.
+This page is made from the catalogue of handlers and from what clients saw (`make docs`); do not edit it. ApiVersions,
+this page and the tests of every message and version come from the same list, so an API that is not here is not
+advertised, and a version that is not here closes the connection with a line in the log, as Apache Kafka does.
 
 Unmodified clients (confluent-kafka, kafka-python, aiokafka) use these APIs over TCP in `tests/clients`, and the
 messages of every API are compared byte for byte with two independent implementations, in every version
@@ -38,6 +40,8 @@ def row(entry: Entry) -> str:
     served = versions(entry.versions)
     if entry.advertised != entry.versions:
         served += f" (advertised {versions(entry.advertised)})"
+    if entry.setting:
+        served += f" (with `{entry.setting}=true`)"
     module = inspect.getmodule(entry.handler)
     assert module is not None and module.__name__.startswith("broker.api.handlers.")
     where = module.__name__.replace(".", "/") + ".py"
@@ -60,7 +64,8 @@ def page() -> str:
     load_handlers()
     entries = [CATALOGUE[key] for key in sorted(CATALOGUE)]
     table = "\n".join(row(entry) for entry in entries)
-    return f"{HEAD}{table}\n\n## What each handler says of itself\n\n" + "\n".join(map(details, entries))
+    said = "\n".join(map(details, entries))
+    return f"{HEAD}{table}\n\n{matrix.section()}\n{quirks.section()}\n## What each handler says of itself\n\n{said}"
 
 
 def main() -> int:

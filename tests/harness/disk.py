@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from protocol.schema import Buffer
+from storage.files import Space
 from tests.harness.loop import ProcessDied
 from tests.harness.nothing_beside import NothingBeside
 from tests.harness.page_cache import Folder, Inode
@@ -210,6 +211,9 @@ class SimulatedDisk(NothingBeside):
 
     def longest_name(self) -> int:
         return 255
+
+    def space(self) -> Space:
+        return Space(1 << 40, 1 << 39)
 
     def sync_folder(self, path: str) -> None:
         self.before("sync_folder", path)

@@ -35,6 +35,8 @@ class CuttingProxy:
         self._losing = False
         self.cuts = 0
         self.swallowed_bytes = 0
+        self._cut_each_bytes = self._cuts_left = self._since_cut = 0
+        self._cutting: asyncio.Future[None] | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._server: asyncio.Server | None = None
 
@@ -56,6 +58,12 @@ class CuttingProxy:
     def cut(self, *, losing_answers: bool = False) -> None:
         """Reset every connection. With `losing_answers`, swallow the broker's next answers first, then reset."""
         self._call(self._cut(losing_answers))
+
+    def cut_each(self, size_bytes: int, *, times: int) -> None:
+        """From now on cut whenever clients have sent so much more, every other time losing answers to what the broker
+        has done; so many times at most.
+        """
+        self._cut_each_bytes, self._cuts_left, self._since_cut = size_bytes, times, 0
 
     def _call(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
@@ -102,12 +110,21 @@ class CuttingProxy:
             self._writers.discard(end)
         await asyncio.gather(requests, answers)
 
+    def _count(self, size_bytes: int) -> None:
+        self._since_cut += size_bytes
+        if self._cuts_left and self._since_cut >= self._cut_each_bytes:
+            self._since_cut = 0
+            self._cuts_left -= 1
+            self._cutting = asyncio.ensure_future(self._cut(self._cuts_left % 2 == 0))
+
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool) -> None:
         try:
             while part := await reader.read(65536):
                 if answers and self._losing:
                     self.swallowed_bytes += len(part)
                     continue
+                if not answers:
+                    self._count(len(part))
                 writer.write(part)
                 await writer.drain()
         except (OSError, RuntimeError):

@@ -15,7 +15,7 @@ import org.apache.kafka.streams.state.Stores;
  * A Kafka Streams application with exactly_once_v2: counts values through a repartition topic and a store with a
  * changelog, and writes every count that a value ever had. Runs until its standard input ends.
  *
- * <pre>StreamsCounts bootstrap application source sink stateFolder</pre>
+ * <pre>StreamsCounts bootstrap application source sink stateFolder [protocol]</pre>
  */
 public final class StreamsCounts {
   public static void main(String[] told) throws Exception {
@@ -28,8 +28,12 @@ public final class StreamsCounts {
     settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
     settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 2);
     settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
-    settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 6000);
-    settings.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 500);
+    if (told.length > 5) {
+      settings.put("group.protocol", told[5]); // Then timeouts are the broker's.
+    } else {
+      settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 6000);
+      settings.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 500);
+    }
     settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
     settings.put(StreamsConfig.consumerPrefix("max.poll.records"), 100);
     settings.put(StreamsConfig.producerPrefix("transaction.timeout.ms"), 10000);

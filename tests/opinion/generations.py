@@ -1,4 +1,7 @@
-"""The rules for members of classic groups: generations only grow, and an old one commits nothing."""
+"""The rules for members of classic groups: generations only grow, and an old one commits nothing.
+
+Groups that members of the consumer protocol have come to are left out: their coordinator assigns, and no member leads.
+"""
 
 from collections import defaultdict
 
@@ -19,12 +22,15 @@ def check(evidence: Evidence) -> None:
     """All rules of this file."""
     if evidence.circumstances.forgets_groups:
         return
+    moved = {exchange.request.group_id for exchange in evidence.of("ConsumerGroupHeartbeat")}
     joins: dict[str, list[Exchange]] = defaultdict(list)
     begun: dict[str, Begun] = defaultdict(list)
     for exchange in evidence.of("JoinGroup", "SyncGroup"):
         if exchange.response is None or exchange.response.error_code != ErrorCode.NONE:
             continue
         group = exchange.request.group_id
+        if group in moved:
+            continue
         if exchange.api == "SyncGroup":
             begun[group].append((exchange.received, exchange.request.generation_id))
         else:
@@ -34,9 +40,9 @@ def check(evidence: Evidence) -> None:
     for group, found in joins.items():
         _check_joins(evidence, found, begun[group])
     for exchange in evidence.of(*BY_MEMBERS):
-        if exchange.response is not None and _generation(exchange) >= 0:
+        if exchange.request.group_id not in moved and exchange.response is not None and _generation(exchange) >= 0:
             _check_not_old(evidence, exchange, begun[exchange.request.group_id])
-    _check_assignments(evidence)
+    _check_assignments(evidence, moved)
 
 
 def _check_joins(evidence: Evidence, joins: list[Exchange], begun: Begun) -> None:
@@ -87,7 +93,7 @@ def _check_not_old(evidence: Evidence, exchange: Exchange, begun: Begun) -> None
         evidence.object("group.fenced", exchange, f"taken in generation {generation}, after {max(later)} had begun")
 
 
-def _check_assignments(evidence: Evidence) -> None:
+def _check_assignments(evidence: Evidence, moved: set[str]) -> None:
     """A member gets what the leader of its generation made of it."""
     made: dict[tuple[str, int, str], set[bytes]] = defaultdict(set)
     for exchange in evidence.of("SyncGroup"):
@@ -97,6 +103,8 @@ def _check_assignments(evidence: Evidence) -> None:
     for exchange in evidence.of("SyncGroup"):
         request, answer = exchange.request, exchange.response
         if answer is None or answer.error_code != ErrorCode.NONE or request.group_instance_id:
+            continue
+        if request.group_id in moved:
             continue
         allowed = made[request.group_id, request.generation_id, request.member_id] or {b""}
         if bytes(answer.assignment) not in allowed:

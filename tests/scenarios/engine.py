@@ -12,6 +12,7 @@ import re
 from typing import Any, Protocol
 
 from protocol.errors import ErrorCode
+from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 from protocol.messages.groups import DescribeGroupsRequest, FindCoordinatorRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -110,7 +111,7 @@ class Engine:
         if found := re.fullmatch(r"(\S+) has epoch (\d+)", step.text):
             await self.place.age(self, self.names.unique(found[1]), int(found[2]))
             return []
-        if step.text.startswith(("log ", "read ", "transaction log ", "offsets log ")):
+        if step.text.startswith(("log ", "read ", "transaction log ", "offsets log ", "group log ")):
             return marked(await logs.look(self, words))
         client = self.clients.setdefault(words[0], Client(words[0]))
         if verb == "reconnects":
@@ -225,16 +226,27 @@ class Engine:
         raise AssertionError(f"{group_id} does not become {state}")
 
     async def _wait(self, words: list[str]) -> list[str]:
-        """wait until tx is CompleteAbort, or: wait until the broker is gone."""
+        """wait until tx is CompleteAbort, or: until group g has epoch 3, or: until the broker is gone."""
         if words[2:] == ["the", "broker", "is", "gone"]:
             await (await self.connection("console")).wait_until_lost()
             return []
+        if words[2] == "group":
+            return await self._wait_for_epoch(self.names.unique(words[3]), int(words[6]))
         name, wanted = self.names.unique(words[2]), words[4]
         for _ in range(ATTEMPTS):
             if await self._state_of(name) == wanted:
                 return []
             await asyncio.sleep(PAUSE_S)
         raise AssertionError(f"{words[2]} is {await self._state_of(name)}, not {wanted}")
+
+    async def _wait_for_epoch(self, group_id: str, epoch: int) -> list[str]:
+        """What a regular expression stands for is found out beside the requests."""
+        for _ in range(ATTEMPTS):
+            answer = await self.ask_console(ConsumerGroupDescribeRequest(group_ids=[group_id]), 0)
+            if answer.groups[0].group_epoch >= epoch:
+                return []
+            await asyncio.sleep(PAUSE_S)
+        raise AssertionError(f"the group is at epoch {answer.groups[0].group_epoch}, not {epoch}")
 
     # -- the stage -------------------------------------------------------------------------------------------------
 
@@ -304,7 +316,8 @@ class Engine:
 
     async def _wait_until_gone(self, name: str) -> None:
         for _ in range(ATTEMPTS):
-            found = await self.ask_console(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12)
+            asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+            found = await self.ask_console(asked, 12)
             if found.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 return
             await asyncio.sleep(PAUSE_S)

@@ -3,6 +3,7 @@
 log t-0                every batch, markers too
 read t-0               what a read_committed consumer is shown
 transaction log tx     what the coordinator wrote of an id: state, identity, partitions
+group log g            what it holds of its members: a line for each record
 offsets log g          what the group's partition of __consumer_offsets holds of the group, markers too
 """
 
@@ -22,6 +23,7 @@ from protocol.records.control import read_end_transaction
 from protocol.records.record import records_of
 from tallystick.client.reading import joined, visible_records
 from tests.scenarios import normalise
+from tests.scenarios.group_records import GROUP_RECORDS, group_record_lines
 from tests.scenarios.phrases import partition
 from tests.scenarios.rendering import batch_lines, record_word
 
@@ -38,6 +40,8 @@ async def look(engine: "Engine", words: list[str]) -> list[str]:
         return await _transaction_log(engine, names.unique(words[2]))
     if words[0] == "offsets":
         return await _offsets_log(engine, names.unique(words[2]))
+    if words[0] == "group":
+        return await _group_log(engine, names.unique(words[2]))
     topic, index = partition(words[1])
     where = (names.unique(topic), index)
     if words[0] == "log":
@@ -116,6 +120,15 @@ def _transaction(engine: "Engine", value: TransactionLogValue, version: int) -> 
             words.append(normalise.scalar(names, name, getattr(value, name)))
     words.append(f"client_version={value.client_transaction_version}")
     return " ".join(words)
+
+
+async def _group_log(engine: "Engine", group: str) -> list[str]:
+    lines = []
+    for header, position, data in await _internal(engine, "__consumer_offsets", group):
+        for record in [] if header.is_control else records_of(data, position):
+            if record.key is not None and (read_version(record.key) in GROUP_RECORDS):
+                lines += group_record_lines(engine.names, group, record.key, record.value)
+    return lines or ["empty"]
 
 
 async def _offsets_log(engine: "Engine", group: str) -> list[str]:

@@ -3,6 +3,8 @@
 producer ids              P1, P2 ... in the order of their first sight
 member ids                M1, M2 ...
 fetch session ids         S1, S2 ...
+data folders              D1, D2 ...
+what a machine has        … (sizes of disks, the end of the metadata log, names of listeners)
 epochs of leaders         E for the one that a topic has which is made now; E+1 after the broker's next start.
 and coordinators          -1 stays -1
 times                     T+5 five milliseconds after the story's own zero (times that a client gave), else `now`
@@ -18,9 +20,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from coordinator.groups.consumer.embedded import read_assignment
 from protocol.errors import ErrorCode
 
 LEFT_OUT = {"throttle_time_ms", "host", "port", "rack", "cluster_id", "node_endpoints", "client_host", "documentation"}
+SHOWN_WHOLE = {"StreamsEndpoint", "LoggedEndpoint"}
+"""Structures of which nothing is left out: a client has said it."""
+OWN_EPOCHS = {"DescribedTopology", "StreamsGroupTopologyValue"}
+"""Structures whose epoch a client has chosen."""
 EPOCHS = {
     "leader_epoch",
     "committed_leader_epoch",
@@ -31,17 +38,29 @@ EPOCHS = {
 }
 PRODUCERS = {"producer_id", "previous_producer_id", "next_producer_id", "ongoing_txn_producer_id"}
 MEMBERS = {"member_id", "leader"}
-NODES = {"node_id", "leader_id", "controller_id", "broker_id", "replica_nodes", "isr_nodes"}
+NODES = {"node_id", "leader_id", "controller_id", "broker_id", "replica_nodes", "isr_nodes", "replica_id"}
 MESSAGES = {"error_message", "batch_index_error_message"}
 SORTED = {
     *("members", "groups", "transaction_states", "active_producers", "partitions", "topics", "configs"),
     *("responses", "results", "partition_responses", "topic_results", "entries", "entity", "values"),
+    *("topic_partitions", "subscribed_topic_names", "assigned_partitions", "partitions_pending_revocation"),
     *("results_by_topic_v3_and_below", "results_by_partition"),
+    *("partitions_by_user_endpoint", "active_partitions", "standby_partitions", "topic_configs", "client_tags"),
 }
 """Lists whose order Kafka leaves to a hash table."""
 OWN_ONLY = {"ListTransactionsResponse": "transaction_states", "ListGroupsResponse": "groups"}
+OF_A_STORY = re.compile(r"\.r[0-9a-f]+x[0-9]+$")
+"""The suffix of any run."""
+VARIES = {
+    "DescribeLogDirsResult": {"total_bytes", "usable_bytes"},
+    "DescribeQuorumResponseListener": {"name"},
+    "DescribeQuorumResponsePartitionData": {"leader_epoch", "high_watermark"},
+    "ReplicaState": {"log_end_offset"},
+}
+"""By structure: fields whose value is said to be there, and no more."""
 SUBSCRIPTION = re.compile(rb"\0\0(\0\0\0.)(.*)\0\0\0.(.*)", re.DOTALL)
 """A subscription of the consumer protocol, version 0: topics with their lengths, then the user's part with its own."""
+NO_USER_DATA = b"\xff\xff\xff\xff"
 UNKNOWN_ID = bytes(15) + b"\x07"
 TIME_WINDOW_MS = 600_000
 
@@ -55,7 +74,7 @@ class Names:
     """The story's own zero of time."""
     node_id: int = 1
     base_epoch: int = 0
-    known: dict[str, dict[object, str]] = field(default_factory=lambda: {"P": {}, "M": {}, "S": {}})
+    known: dict[str, dict[object, str]] = field(default_factory=lambda: {"P": {}, "M": {}, "S": {}, "D": {}})
     literals: set[object] = field(default_factory=lambda: {""})
     """Words that a request said itself stay what they are ..."""
     strange_producers: set[int] = field(default_factory=lambda: {-1})
@@ -67,8 +86,8 @@ class Names:
         return names.setdefault(value, f"{letter}{len(names) + 1}")
 
     def meant_by(self, name: str) -> object | None:
-        """The value behind P1, M1, S1; None for anything else."""
-        if re.fullmatch(r"[PMS]\d+", name):
+        """The value behind P1, M1, S1, D1; None for anything else."""
+        if re.fullmatch(r"[PMSD]\d+", name):
             for value, given in self.known[name[0]].items():
                 if given == name:
                     return value
@@ -110,13 +129,18 @@ def _value(names: Names, field_name: str, value: object) -> str:
             return topic_id(names, value)
         return _opaque(names, value)
     text = names.plain(str(value))
+    if field_name == "log_dir":
+        return names.bound("D", value)
     if field_name in MEMBERS and value not in names.literals:
         return names.bound("M", value)
     return text if text and " " not in text else f'"{text}"'
 
 
 def _opaque(names: Names, value: bytes) -> str:
-    """Of a subscription its topics and what the user says; else what is there."""
+    """Of a subscription its topics and what the user says, of an assignment its partitions; else what is there."""
+    if value.startswith(b"\0\0") and value.endswith(NO_USER_DATA):
+        owned = read_assignment(value).assigned_partitions
+        return ",".join(f"{names.plain(one.topic)}-{index}" for one in owned for index in one.partitions)
     found = SUBSCRIPTION.fullmatch(value)
     if found is None:
         return value.decode("latin-1")
@@ -157,7 +181,9 @@ def topic_id(names: Names, value: bytes) -> str:
 
 
 def keeps(names: Names, message_name: str) -> Callable[[object], bool]:
-    """Which entries of a broker-wide list belong to the story."""
+    """Which entries of a broker-wide list belong to the story. Resources with settings do that are of no other."""
+    if message_name == "ListConfigResourcesResponse":
+        return lambda entry: OF_A_STORY.sub(names.suffix, name := str(getattr(entry, "resource_name", ""))) == name
     if message_name not in OWN_ONLY:
         return lambda entry: True
     return lambda entry: str(getattr(entry, "transactional_id", "") or getattr(entry, "group_id", "")).endswith(

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.scenarios.normalise import Names
 from tests.scenarios.requests import Literal, value_of
+from tests.scenarios.streams_phrases import streams_heartbeat
 
 Said = dict[str, Any]
 Phrase = Callable[[list[str], Said, int, Names], Said]
@@ -157,6 +158,26 @@ def leave(words: list[str], said: Said, version: int, names: Names) -> Said:
     return {**said, "members": members}
 
 
+def move(words: list[str], said: Said, version: int, names: Names) -> Said:
+    """to=FOLDER t-0 t-1."""
+    return {"dirs": [{"path": said["to"], "topics": indexes(words)}]} if words else said
+
+
+def reassign(words: list[str], said: Said, version: int, names: Names) -> Said:
+    """t-0=[1], or t-0=null for the end of a reassignment."""
+
+    def one(index: int, replicas: str) -> Said:
+        return {"partition_index": index, "replicas": value_of(names, replicas)}
+
+    return {**said, "topics": by_topic(words, "partitions", one)} if words else said
+
+
+def quorum(words: list[str], said: Said, version: int, names: Names) -> Said:
+    """Of the metadata log, which has the same name for every story."""
+    topics = by_topic(words, "partitions", lambda index, _: {"partition_index": index}, "topic_name")
+    return {**said, "topics": [{**topic, "topic_name": Literal(topic["topic_name"])} for topic in topics]}
+
+
 def create_topics(words: list[str], said: Said, version: int, names: Names) -> Said:
     count, copies = said.pop("partitions", 1), said.pop("replication", 1)
     configs = [{"name": name, "value": str(said.pop(name))} for name in list(said) if "." in name]
@@ -190,7 +211,7 @@ def _resources(words: list[str]) -> list[list[str]]:
 
 def _resource(words: list[str], names: Names) -> Said:
     kind, name = RESOURCES[words[0]], value_of(names, words[1]) if len(words) > 1 else Literal("")
-    if kind == 2 and not isinstance(name, Literal):
+    if kind in (2, 32) and not isinstance(name, Literal):
         name = names.unique(name)
     return {"resource_type": kind, "resource_name": str(names.node_id) if name == "N" else name}
 
@@ -230,6 +251,22 @@ def features(words: list[str], said: Said, version: int, names: Names) -> Said:
         for name, level in levels.items()
     ]
     return {**said, "feature_updates": updates}
+
+
+def consumer_heartbeat(words: list[str], said: Said, version: int, names: Names) -> Said:
+    """ConsumerGroupHeartbeat g joins=[t], owns=[t-0 t-1], leaves, leaves for a while; or its fields as they are."""
+    group = {"group_id": value_of(names, words[0])} if words and words[0] not in ("leaves",) else {}
+    if "leaves" in words:
+        return {**group, **said, "member_epoch": -2 if "while" in words else -1}
+    if "joins" in said:
+        first = {"member_epoch": 0, "rebalance_timeout_ms": 60_000, "topic_partitions": []}
+        said = first | {"subscribed_topic_names": said.pop("joins")} | said
+    if "owns" in said:
+        owned = by_topic([str(word) for word in said.pop("owns")], "partitions", lambda index, _: index, "topic_id")
+        said["topic_partitions"] = owned
+    if said.get("subscribed_topic_names"):
+        said["subscribed_topic_names"] = [names.unique(name) for name in said["subscribed_topic_names"]]
+    return {**group, **said}
 
 
 def coordinator(words: list[str], said: Said, version: int, names: Names) -> Said:
@@ -272,9 +309,26 @@ PHRASES: dict[str, Phrase] = {
     "DescribeProducers": lambda words, said, *_: {**said, "topics": indexes(words, "partition_indexes")},
     "DescribeTransactions": first_word("transactional_ids", list_field=True),
     "DeleteRecords": delete_records,
+    "DescribeLogDirs": lambda words, said, *_: {
+        **said,
+        "topics": by_topic(words, "partitions", lambda index, _: index, "topic"),
+    },
+    "AlterReplicaLogDirs": move,
+    "ElectLeaders": lambda words, said, *_: (
+        {**said, "topic_partitions": by_topic(words, "partitions", lambda index, _: index, "topic")} if words else said
+    ),
+    "AlterPartitionReassignments": reassign,
+    "ListPartitionReassignments": lambda words, said, *_: (
+        {**said, "topics": indexes(words, "partition_indexes")} if words else said
+    ),
+    "DescribeQuorum": quorum,
     "JoinGroup": join,
     "SyncGroup": sync,
     "Heartbeat": first_word("group_id"),
+    "ConsumerGroupHeartbeat": consumer_heartbeat,
+    "ConsumerGroupDescribe": first_word("group_ids", list_field=True),
+    "StreamsGroupHeartbeat": streams_heartbeat,
+    "StreamsGroupDescribe": first_word("group_ids", list_field=True),
     "LeaveGroup": leave,
     "DescribeGroups": first_word("groups", list_field=True),
     "DeleteGroups": first_word("groups_names", list_field=True),

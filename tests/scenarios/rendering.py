@@ -17,7 +17,7 @@ from tests.scenarios.normalise import Names
 from tests.scenarios.requests import columns_of
 
 TOPIC_FIELDS = ("name", "topic", "topic_id")
-INDEX_FIELDS = ("partition_index", "partition", "index")
+INDEX_FIELDS = ("partition_index", "partition", "partition_id", "index")
 CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 
 
@@ -38,7 +38,8 @@ def structure(value: Any, version: int, names: Names, topic: str | None = None) 
     """The lines of one structure."""
     own: list[str] = []
     below: list[str] = []
-    carried = [spec for spec in _carried(value, version) if spec.name not in normalise.LEFT_OUT]
+    whole = type(value).__name__ in normalise.SHOWN_WHOLE
+    carried = [spec for spec in _carried(value, version) if whole or spec.name not in normalise.LEFT_OUT]
     lists = sum(_is_structures(spec) for spec in carried)
     topic_here = _topic_of(value, version, names)
     for spec in carried:
@@ -71,6 +72,10 @@ def _own_words(value: Any, spec: FieldSchema, version: int, names: Names, topic:
         return ["partitions=[*]"]
     if spec.name == "producer_id" and content == 0 and getattr(value, "error_code", 0):
         return ["producer_id=0"]  # nobody's
+    if spec.name == "epoch" and type(value).__name__ in normalise.OWN_EPOCHS:
+        return [f"epoch={content}"]
+    if spec.name in normalise.VARIES.get(type(value).__name__, ()):
+        return [f"{spec.name}={content if getattr(value, 'error_code', 0) else '…'}"]
     return [] if _says_nothing(spec, content, version) else [_written(spec, content, version, names)]
 
 

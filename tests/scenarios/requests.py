@@ -51,6 +51,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "Fetch": {"max_wait_ms": 500, "min_bytes": 0},
     "ListOffsets": {"replica_id": -1},
     "OffsetForLeaderEpoch": {"replica_id": -1},
+    "ConsumerGroupHeartbeat": {"member_id": "", "member_epoch": 0},
+    "StreamsGroupHeartbeat": {"member_id": "", "member_epoch": 0, "endpoint_information_epoch": -1},
     "JoinGroup": {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 60_000, "protocol_type": "consumer"},
     "CreateTopics": {"timeout_ms": 30_000},
     "DeleteTopics": {"timeout_ms": 30_000},
@@ -65,7 +67,15 @@ SHORT = {
     "instance": "group_instance_id",
 }
 """Short names of fields, where a message has the long one."""
-UNIQUE = {"transactional_id", "group_id", "key", "coordinator_keys", "groups_names", "transactional_ids"} | {
+UNIQUE = {
+    "transactional_id",
+    "group_id",
+    "group_ids",
+    "key",
+    "coordinator_keys",
+    "groups_names",
+    "transactional_ids",
+} | {
     "topic_names",
     "topic_name",
     "groups",
@@ -99,6 +109,14 @@ class Client:
                 self.sequences.clear()
             self.remembered["producer_id"], self.remembered["producer_epoch"] = now
             self.remembered["transactional_id"] = request.transactional_id
+        if api == "ConsumerGroupHeartbeat":
+            self.remembered |= {"group_id": request.group_id, "member_id": answer.member_id}
+            self.remembered["member_epoch"] = self.remembered["generation_id"] = answer.member_epoch
+            if request.instance_id is not None:
+                self.remembered["instance_id"] = request.instance_id
+        if api == "StreamsGroupHeartbeat":
+            self.remembered |= {"group_id": request.group_id, "member_id": answer.member_id}
+            self.remembered["member_epoch"] = self.remembered["generation_id"] = answer.member_epoch
         if api == "JoinGroup":
             self.remembered |= {"group_id": request.group_id, "member_id": answer.member_id}
             self.remembered["generation_id"] = answer.generation_id

@@ -137,6 +137,30 @@ class Ownership:
     """When it sent its SyncGroup."""
 
 
+@dataclass(slots=True)
+class Holding:
+    """A member of a consumer group took a partition for its own, or one of a streams group a task, on the clock of the
+    clients."""
+
+    group: str
+    member: str
+    place: Place
+    """By the id of the topic, or the name of the subtopology."""
+    begin_s: float
+    end_s: float
+    """It gave it back then, or had to reckon with the end of its session."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochCommit:
+    """A member of a consumer group committed, and was not refused."""
+
+    group: str
+    member: str
+    place: Place
+    sent_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """InitProducerId was answered: from now on, whatever is sent by an older epoch of the id must come to nothing."""
@@ -177,6 +201,8 @@ class History:
         self.transactions: list[Transaction] = []
         self.readings: list[Reading] = []
         self.ownerships: list[Ownership] = []
+        self.holdings: list[Holding] = []
+        self.epoch_commits: list[EpochCommit] = []
         self.claims: list[Claim] = []
         self.trims: dict[Place, int] = {}
         """The highest offset ever requested by DeleteRecords."""

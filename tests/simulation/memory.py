@@ -49,6 +49,13 @@ def _of_connections(world: World, node: Node, server: Server) -> Iterator[str]:
     known = {connection.info.connection_id for connection in server._connections}
     if lost := node.services.fetch_sessions._of_connection.keys() - known:
         yield f"fetch sessions of {len(lost)} connections that are gone"
+    if lost := node.services.share_sessions._of_connection.keys() - known:
+        yield f"share sessions of {len(lost)} connections that are gone"
+    idle = [
+        group for group in node.services.share_partitions._groups if not node.services.share_sessions.has_any_of(group)
+    ]
+    if idle:
+        yield f"share partitions of {len(idle)} groups without a session"
 
 
 def _held_by(connection: Connection) -> list[str]:

@@ -51,6 +51,10 @@ def draw_clients(random: Random, duration_s: float, seed: int) -> tuple[ClientPl
         clients.add("admin", chores=random.choice(CHORES))
     if (churn := Random(f"churn {seed}")).random() < 0.15:  # of its own, so that it changes no other draw
         _churn(churn, clients)
+    if (consumers := Random(f"consumers {seed}")).random() < 0.2:
+        _consumers(consumers, clients)
+    if (streams := Random(f"streams {seed}")).random() < 0.2:
+        _streams(streams, clients)
     return tuple(clients.made)
 
 
@@ -68,6 +72,21 @@ def _churn(random: Random, clients: Clients) -> None:
             timeout_ms=random.choice((1000, 3000)),
         )
     clients.add("reader", committed=random.random() < 0.7, sessions=random.random() < 0.6, topic=CHURNED)
+
+
+def _consumers(random: Random, clients: Clients) -> None:
+    """Members of a group of the consumer protocol; some have a name in it, and now and then two have the same."""
+    clients.random = random
+    for number in range(random.choice((2, 2, 3))):
+        instance = f"i{number if random.random() < 0.8 else 0}" if random.random() < 0.4 else ""
+        clients.add("consumer", instance=instance, assignor=random.choice(("", "", "range", "uniform")))
+
+
+def _streams(random: Random, clients: Clients) -> None:
+    """Members of a streams group; some of them are of one process."""
+    clients.random = random
+    for number in range(random.choice((2, 3, 4))):
+        clients.add("streams", process=random.choice((0, number)))
 
 
 def _writers(random: Random, clients: Clients) -> None:

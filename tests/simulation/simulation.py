@@ -24,7 +24,17 @@ from tests.harness.turn_work import CountingScheduler
 from tests.simulation import ending, silence
 from tests.simulation.broker_process import BrokerProcess, BugLog
 from tests.simulation.checkers import CHECKERS
-from tests.simulation.clients import admin, committer, idempotent, plain, reader, transactional, worker
+from tests.simulation.clients import (
+    admin,
+    committer,
+    consumer,
+    idempotent,
+    plain,
+    reader,
+    streams,
+    transactional,
+    worker,
+)
 from tests.simulation.clients.session import Session
 from tests.simulation.faults import Faults
 from tests.simulation.history import History
@@ -39,6 +49,8 @@ CLIENTS: dict[str, Callable[[World, ClientPlan], Awaitable[None]]] = {
     "reader": reader.run,
     "worker": worker.run,
     "committer": committer.run,
+    "consumer": consumer.run,
+    "streams": streams.run,
     "admin": admin.run,
 }
 COUNTED_EVERY = 25
@@ -171,6 +183,14 @@ def _broker(plan: Plan, scheduler: Scheduler, network: Network, random: Random) 
         "offsets.topic.num.partitions": str(plan.internal_partitions),
         "transaction.state.log.num.partitions": str(plan.internal_partitions),
         "group.min.session.timeout.ms": "100",
+        "group.consumer.min.session.timeout.ms": "100",
+        "group.consumer.session.timeout.ms": str(consumer.SESSION_MS),
+        "group.consumer.assignment.interval.ms": "0",
+        "group.streams.min.session.timeout.ms": "100",
+        "group.streams.session.timeout.ms": str(streams.SESSION_MS),
+        "group.streams.assignment.interval.ms": "0",
+        "group.streams.initial.rebalance.delay.ms": "100",
+        "group.streams.num.standby.replicas": "1",
         "auto.create.topics.enable": "false",
         **dict(plan.settings),
     }

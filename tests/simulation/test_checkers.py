@@ -10,8 +10,10 @@ from tests.simulation.history import (
     CameBack,
     Claim,
     Commit,
+    EpochCommit,
     FinalPartition,
     History,
+    Holding,
     Look,
     Ownership,
     Place,
@@ -182,6 +184,15 @@ def _processed_twice(story: Story) -> None:
     story.history.final_offsets["workers", "a", 0] = 1
 
 
+def _owned_at_once(story: Story) -> None:
+    story.history.holdings += [Holding("group", "one", A, 1.0, 3.0), Holding("group", "other", A, 2.0, 4.0)]
+
+
+def _committed_by_the_former_owner(story: Story) -> None:
+    story.history.holdings += [Holding("group", "one", A, 1.0, 2.0), Holding("group", "other", A, 2.0, 4.0)]
+    story.history.epoch_commits.append(EpochCommit("group", "one", A, 3.0))
+
+
 def _two_owners(story: Story) -> None:
     story.history.ownerships += [Ownership("group", 3, member, (A,), asked_at=0) for member in ("one", "other")]
 
@@ -215,6 +226,8 @@ WRONGS: tuple[tuple[str, Callable[[Story], None]], ...] = (
     ("offsets kept", _offsets_kept),
     ("processed", _processed_twice),
     ("two owners", _two_owners),
+    ("owned at once", _owned_at_once),
+    ("owned at once", _committed_by_the_former_owner),
     ("second opinion", _one_identity_for_two),
 )
 

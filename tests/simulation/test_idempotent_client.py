@@ -73,13 +73,6 @@ def test_seeds_in_which_a_later_batch_might_come_first(seed: int) -> None:
     assert run(draw(seed)).violations == []
 
 
-def test_a_seed_with_a_late_copy_after_a_power_cut() -> None:
-    """The run that showed it."""
-    result = run(draw(7312796))
-    assert result.hits["producer.overtaken"]
-    assert result.violations == []
-
-
 def test_a_refusal_that_ends_between_two_batches() -> None:
     """The run that showed it: ten appends in a row are turned away, and the eleventh is not the producer's first."""
     plan = draw(9537)

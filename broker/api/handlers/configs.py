@@ -3,13 +3,15 @@ settings of topics and brokers.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from broker.api.broker_loggers import alter_loggers, logger_levels
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.guarded_configs import put_in_force, refused_by_guards
+from broker.api.linear_pattern import understands
 from broker.api.permissions.of_cluster import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
@@ -19,16 +21,23 @@ from broker.api.permissions.of_cluster import (
 from broker.api.services import WithCluster, WithConfig, WithEnvironment, WithNodeId, WithTopics
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource
-from coordinator.cluster.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from coordinator.cluster.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from coordinator.cluster.keys.config_keys import (
     BROKER_KEYS,
     CLIENT_METRICS_KEYS,
+    GROUP_KEYS,
     TOPIC_KEYS,
     Resolved,
     SynonymValue,
     broker_key,
 )
-from coordinator.cluster.keys.config_types import ConfigSource, Scope
+from coordinator.cluster.keys.config_types import ConfigSource, Scope, render
 from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST, TOO_LARGE, Refused, check_name
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
@@ -51,7 +60,7 @@ from protocol.messages.configs import (
 )
 
 KNOWN_RESOURCE_TYPES = frozenset((2, 4, 8, 16, 32))
-"""Topics, brokers, broker loggers, client metrics, groups; the first two have settings that can be changed."""
+"""Topics, brokers, broker loggers, client metrics, groups; all have settings that can be changed."""
 
 
 class _WithConfigs(Protocol):
@@ -80,9 +89,10 @@ async def describe_configs(
     """Settings with their source and synonyms. Answered at once.
 
     No keys (null) means all. A secret is never returned. v3: types and documentation. A subscription to metrics of
-    clients (KIP-714) has its defaults, whatever its name, and a group no settings: neither is kept here. Loggers have
-    none either: INVALID_REQUEST. A resource that is named more than once is described once, with all keys that are
-    wanted of it: a few bytes would be answered with 20 KB each time.
+    clients (KIP-714) has its defaults where nothing is set of it, whatever its name; a group has those of the consumer
+    protocol (KIP-848), whether it exists or not. Loggers have their levels (KIP-412). A resource that is named more
+    than once is described once, with all keys that are wanted of it: a few bytes would be answered with 20 KB each
+    time.
     """
     time_slice = services.environment.time_slice()
     wanted: dict[tuple[int, str], set[str] | None] = {}
@@ -114,7 +124,7 @@ def _describe(
     result.configs = [
         _entry(setting, request, is_broker=is_broker)
         for setting in settings
-        if keys is None or setting.key.name in keys
+        if keys is None or setting.key.name in keys or (resource_type == BROKER_LOGGER_RESOURCE and not keys)
     ]
     return result
 
@@ -131,12 +141,24 @@ def _settings(services: ConfigServices, resource_type: int, name: str) -> Iterab
     if resource_type == CLIENT_METRICS_RESOURCE:
         if not name:
             raise Refused(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-        return [Resolved(key, key.default, ConfigSource.DEFAULT, ()) for key in CLIENT_METRICS_KEYS.values()]
+        return _subscription(services.cluster.image.client_metrics.get(name, {}))
     if resource_type == GROUP_RESOURCE:
         if not name:
             raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-        return []
+        own = services.cluster.image.group_configs.get(name, {})
+        return [services.config.layers.group(key, own) for key in GROUP_KEYS.values()]
+    if resource_type == BROKER_LOGGER_RESOURCE:
+        return logger_levels(name, services.node_id)
     raise Refused(ErrorCode.INVALID_REQUEST, f"Resources of type {resource_type} have no configuration here.")
+
+
+def _subscription(configs: Mapping[str, str]) -> Iterable[Resolved]:
+    for name, key in CLIENT_METRICS_KEYS.items():
+        if (value := configs.get(name)) is None:
+            yield Resolved(key, key.default, ConfigSource.DEFAULT, ())
+        else:
+            source, value = ConfigSource.CLIENT_METRICS, render(key.parse(value))
+            yield Resolved(key, value, source, (SynonymValue(name, value, source),))
 
 
 def _broker_settings(services: ConfigServices, name: str) -> Iterable[Resolved]:
@@ -205,7 +227,8 @@ async def alter_configs(
 async def incremental_alter_configs(
     services: ConfigServices, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Change some settings: set, delete, append to a list, take from a list (KIP-339).
+    """Change some settings: set, delete, append to a list, take from a list (KIP-339). Levels of loggers hold until the
+    process ends (KIP-412).
 
     Answered when durable and in force. Each resource changes whole or not at all.
     """
@@ -252,14 +275,18 @@ async def _alter(
 
         return await time_slice.each(too_large, requested)
     resources = await time_slice.each(altered, requested)
-    rules = replace(services.topics.rules(), asked_from=context.connection.peer_host)
+    rules = replace(services.topics.rules(), asked_from=context.connection.peer_host, understands=understands)
     times_named = Counter((resource.resource_type, resource.name) for resource in resources)
     refused = await refused_by_guards(services, resources)
+    for one in resources:
+        place = (one.resource_type, one.name)
+        if one.resource_type == BROKER_LOGGER_RESOURCE and not one.replace and times_named[place] == 1:
+            refused[place] = alter_loggers(one, services.node_id, validate_only=validate_only)
     try:
         results = await services.cluster.ask_in_slices(
             [one for one in resources if (one.resource_type, one.name) not in refused],
             lambda machine, ticket, rest, spent: machine.alter_configs(
-                ticket, rest, rules, validate_only=validate_only, times_named=times_named, spent=spent
+                ticket, rest, rules, times_named, validate_only=validate_only, spent=spent
             ),
         )
         await services.topics.wait_until_configured()
@@ -277,20 +304,31 @@ async def _alter(
 def list_config_resources(
     services: ConfigServices, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """Name what has settings: topics and this broker (KIP-1142). Answered at once.
+    """Name what has settings: subscriptions to metrics of clients, this broker, its loggers, topics, groups
+    (KIP-1142). Answered at once.
 
-    v0 asks for client metrics only, of which there are none, nor settings of groups. Kafka names its loggers too (the
-    type of broker loggers, with the id of the broker); levels of ours cannot be changed. An unknown type is
+    v0 asks for metrics of clients only. Groups are named that have settings of their own. An unknown type is
     UNSUPPORTED_VERSION.
     """
     if any(one not in KNOWN_RESOURCE_TYPES for one in request.resource_types):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
     wanted = frozenset(request.resource_types) or KNOWN_RESOURCE_TYPES
     found: list[ConfigResource] = []
-    if context.api_version >= 1 and BROKER_RESOURCE in wanted:
-        found.append(ConfigResource(resource_name=str(services.node_id), resource_type=BROKER_RESOURCE))
+    if CLIENT_METRICS_RESOURCE in wanted:
+        found += [
+            ConfigResource(resource_name=name, resource_type=CLIENT_METRICS_RESOURCE)
+            for name in sorted(services.cluster.image.client_metrics)
+        ]
+    found += [
+        ConfigResource(resource_name=str(services.node_id), resource_type=kind)
+        for kind in (BROKER_LOGGER_RESOURCE, BROKER_RESOURCE)
+        if context.api_version >= 1 and kind in wanted
+    ]
     if context.api_version >= 1 and TOPIC_RESOURCE in wanted:
         found += [
             ConfigResource(resource_name=topic.name, resource_type=TOPIC_RESOURCE) for topic in services.topics.all()
         ]
+    if context.api_version >= 1 and GROUP_RESOURCE in wanted:
+        names = services.cluster.image.group_configs
+        found += [ConfigResource(resource_name=name, resource_type=GROUP_RESOURCE) for name in names]
     return ListConfigResourcesResponse(config_resources=found)

@@ -5,18 +5,19 @@ from typing import Any, Protocol
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.permissions.of_groups import FIND_COORDINATOR
-from broker.api.services import WithEndpoints, WithEnvironment, WithGroups, WithTopics, WithTransactions
+from broker.api.services import WithEndpoints, WithEnvironment, WithGroups, WithShareState, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError, Shards
+from broker.coordination.share_groups.state import names_share_partition
 from broker.process.logging import EventLog
 from coordinator.runtime import ShardState
 from protocol.errors import ErrorCode
-from protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from protocol.messages.groups import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 _log = EventLog("groups")
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 BATCHED_SINCE = 4
+SHARES_SINCE = 6
 MESSAGES = {
     ErrorCode.NONE: "NONE",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
@@ -26,7 +27,9 @@ MESSAGES = {
 """Kafka's words. Until version 3 every answer has some; later on only one to a kind of key that nobody knows has."""
 
 
-class CoordinatorServices(WithEndpoints, WithEnvironment, WithGroups, WithTopics, WithTransactions, Protocol):
+class CoordinatorServices(
+    WithEndpoints, WithEnvironment, WithGroups, WithShareState, WithTopics, WithTransactions, Protocol
+):
     """What these handlers use of the node."""
 
 
@@ -38,7 +41,7 @@ async def find_coordinator(
     until that is there; Kafka answers 15 and the client retries.
 
     v1 transactional ids; v4 several keys at once, each with its own error (KIP-699); v5 TRANSACTION_ABORTABLE is
-    understood; v6 share groups, which we do not have (INVALID_REQUEST).
+    understood; v6 share partitions, named `group:topicId:partition` (KIP-932).
     """
     if context.api_version >= BATCHED_SINCE:
         time_slice = services.environment.time_slice()
@@ -59,7 +62,7 @@ async def find_coordinator(
 
 
 async def _coordinator(services: CoordinatorServices, context: RequestContext, key_type: int, key: str) -> Coordinator:
-    error = await _ready(services, key_type, key)
+    error = await _ready(services, context.api_version, key_type, key)
     if error is not ErrorCode.NONE:
         message = "" if key_type in (GROUP, TRANSACTION, SHARE) else MESSAGES[error]
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)
@@ -67,23 +70,25 @@ async def _coordinator(services: CoordinatorServices, context: RequestContext, k
     return Coordinator(key=key, node_id=services.node_id, host=endpoint.host, port=endpoint.port)
 
 
-async def _ready(services: CoordinatorServices, key_type: int, key: str) -> ErrorCode:
+async def _ready(services: CoordinatorServices, version: int, key_type: int, key: str) -> ErrorCode:
     """NONE once the coordinator exists; it may still be loading, which its own answers tell."""
+    shards: Shards[Any]
     if key_type == GROUP:
-        topic = CONSUMER_OFFSETS
+        shards = services.groups
     elif key_type == TRANSACTION:
-        topic = TRANSACTION_STATE
+        shards = services.transactions
+    elif key_type == SHARE and version >= SHARES_SINCE and names_share_partition(key):
+        shards = services.share_state.shards
     else:
         return ErrorCode.INVALID_REQUEST
-    shards: Shards[Any] = services.groups if key_type == GROUP else services.transactions
     shard = shards.shard_of(key)
     if shard is not None:
         # A shard that is closed while its node runs has a damaged log: Kafka has no leader for it then.
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if shard.state is ShardState.CLOSED else ErrorCode.NONE
     try:
-        found = await services.topics.ensure_internal(topic)
+        found = await services.topics.ensure_internal(shards.topic)
     except CoordinatorError as refused:
-        _log.warning("an internal topic could not be made", topic=topic, error=refused.error.name)
+        _log.warning("an internal topic could not be made", topic=shards.topic, error=refused.error.name)
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     # The node opens the shards of a topic by itself; opening them here spares this client a retry.
     shards.open(found.partitions)

@@ -5,10 +5,14 @@ from typing import Protocol
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.permissions.of_groups import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS
-from broker.api.services import WithEnvironment, WithGroups
+from broker.api.services import WithEnvironment, WithGroups, WithShareErrands
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.groups import delete_group
+from broker.coordination.share_groups.errands import is_gone
+from coordinator.groups.consumer.answers import listed_consumers, wanted_states
 from coordinator.groups.listing import group_filter, listed
+from coordinator.groups.share.answers import listed_share_group, wanted_share_states
+from coordinator.groups.streams.answers import listed_streams, wanted_streams_states
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DeletableGroupResult,
@@ -27,7 +31,7 @@ ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 """Read, delete, describe, describe configs, alter configs: all there is to do with a group, as nobody is restricted."""
 
 
-class AdministrationServices(WithEnvironment, WithGroups, Protocol):
+class AdministrationServices(WithEnvironment, WithGroups, WithShareErrands, Protocol):
     """What these handlers use of the node."""
 
 
@@ -71,21 +75,37 @@ async def list_groups(
     """All groups of this node; COORDINATOR_LOAD_IN_PROGRESS as long as some of them may be missing. Those in a damaged
     log are left out, as in Kafka.
 
-    v4 state, and a filter on it (KIP-518); v5 type, and a filter on it (KIP-848): all are classic here.
+    v4 state, and a filter on it (KIP-518); v5 type, and a filter on it (KIP-848).
     """
     time_slice = services.environment.time_slice()
     wanted = group_filter(request.states_filter, request.types_filter)
+    states = wanted_states(request.states_filter, request.types_filter)
+    of_streams = wanted_streams_states(request.states_filter, request.types_filter)
+    shared = wanted_share_states(request.states_filter, request.types_filter)
     groups: list[ListedGroup] = []
     for index in services.groups.indexes():
         try:
             known = await services.groups.ask_partition(
                 index, lambda machine, ticket, now_ms: machine.list_groups(wanted, ticket, now_ms)
             )
+            streams = await services.groups.ask_partition(
+                index, lambda machine, ticket, now_ms: machine.streams.list(of_streams, ticket, now_ms)
+            )
+            consumers = await services.groups.ask_partition(
+                index, lambda machine, ticket, now_ms: machine.list_consumer_groups(states, ticket, now_ms)
+            )
+            shares = await services.groups.ask_partition(
+                index,
+                lambda machine, ticket, now_ms: machine.share_administration.list_groups(shared, ticket, now_ms),
+            )
         except CoordinatorError as refused:
             if services.groups.is_offline(index):
                 continue
             return ListGroupsResponse(error_code=refused.error, groups=[])
         groups += await time_slice.each(listed, known)
+        groups += await time_slice.each(listed_consumers, consumers)
+        groups += await time_slice.each(listed_streams, streams)
+        groups += await time_slice.each(listed_share_group, shares)
         await time_slice.give_way()
     return ListGroupsResponse(groups=groups)
 
@@ -94,13 +114,34 @@ async def list_groups(
 async def delete_groups(
     services: AdministrationServices, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
-    """Groups without members go, with their offsets; others are NON_EMPTY_GROUP. Answered when that is durable."""
+    """Groups without members go, with their offsets; others are NON_EMPTY_GROUP. Answered when that is durable.
+
+    Of a share group the share coordinator forgets everything before.
+    """
     time_slice = services.environment.time_slice()
     results = []
     for group_id in dict.fromkeys(request.groups_names):
-        results.append(
-            DeletableGroupResult(group_id=group_id, error_code=await delete_group(services.groups, group_id))
-        )
+        error = await _forget_shares(services, group_id)
+        if error is ErrorCode.NONE:
+            error = await delete_group(services.groups, group_id)
+        results.append(DeletableGroupResult(group_id=group_id, error_code=error))
         if time_slice.spent():
             await time_slice.wait_for_turn()
     return DeleteGroupsResponse(results=results)
+
+
+async def _forget_shares(services: AdministrationServices, group_id: str) -> ErrorCode:
+    """NONE as well where it is no share group, or one whose records cannot be read: it is given up as it is."""
+    try:
+        prepared = await services.groups.ask(
+            group_id,
+            lambda machine, ticket, now_ms: machine.share_administration.begin_forgetting(
+                group_id, None, ticket, now_ms
+            ),
+        )
+    except CoordinatorError as refused:
+        return ErrorCode.NONE if refused.error is ErrorCode.UNKNOWN_SERVER_ERROR else refused.error
+    if prepared.errand is None:
+        return ErrorCode.NONE if prepared.error is ErrorCode.GROUP_ID_NOT_FOUND else prepared.error
+    verdicts = await services.share_errands.forget(prepared.errand)
+    return next((verdict.error for verdict in verdicts.values() if not is_gone(verdict)), ErrorCode.NONE)

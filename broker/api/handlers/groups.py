@@ -3,7 +3,8 @@
 A JoinGroup or SyncGroup may wait for other members as long as a rebalance timeout; a client that goes away meanwhile
 leaves its member behind, until its session ends. An empty group id is refused with INVALID_GROUP_ID.
 
-What we do not do: the consumer protocol of KIP-848, share groups and streams groups; their APIs are not listed.
+Groups of the consumer protocol (KIP-848) answer here to their members of the classic one. What we do not do: share
+groups and streams groups; their APIs are not listed.
 """
 
 from typing import Protocol

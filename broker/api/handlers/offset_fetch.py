@@ -45,7 +45,7 @@ async def offset_fetch(
 
     v2 null means all topics, and errors of the group stand beside the topics; v5 leader epochs; v7 a client may insist
     on stable offsets: UNSTABLE_OFFSET_COMMIT where a transaction is open (KIP-447); v8 several groups (KIP-709); v9
-    member and epoch, which say nothing about classic groups; v10 topic ids instead of names.
+    member and epoch, which only consumer groups look at (KIP-848); v10 topic ids instead of names.
     """
     time_slice = services.environment.time_slice()
     if context.api_version >= GROUPS_SINCE:
@@ -74,7 +74,7 @@ async def _fetch(
     time_slice: TimeSlice,
 ) -> OffsetFetchResponseGroup:
     by_id = context.api_version >= TOPIC_IDS_SINCE
-    ask = partial(_ask, services, group.group_id, require_stable)
+    ask = partial(_ask, services, group, require_stable)
 
     def topic_id_of(name: str) -> bytes:
         topic = services.topics.by_name(name)
@@ -135,16 +135,22 @@ def _forget_unknown(topic: OffsetFetchResponseTopics) -> None:
 
 async def _ask(
     services: OffsetFetchServices,
-    group_id: str,
+    group: OffsetFetchRequestGroup,
     require_stable: bool,
     wanted: Sequence[WantedTopic] | Callable[[str], bytes],
 ) -> list[FetchedTopic] | None:
     """What the coordinator knows of some topics, or of all; None where that is too much for one step. Raises
     `CoordinatorError`."""
     return await services.groups.ask(
-        group_id,
+        group.group_id,
         lambda machine, ticket, now_ms: machine.fetch_offsets(
-            group_id, wanted, require_stable=require_stable, ticket=ticket, now_ms=now_ms
+            group.group_id,
+            wanted,
+            require_stable=require_stable,
+            ticket=ticket,
+            now_ms=now_ms,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
         ),
     )
 

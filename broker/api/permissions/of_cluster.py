@@ -4,7 +4,13 @@ from collections import Counter
 from typing import Any
 
 from broker.api.permissions.need import Call, Guard, Need, asks_itself, open_to_all, sift, whole, whole_of_many
-from coordinator.cluster.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from coordinator.cluster.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from protocol.acls import CLUSTER_NAME, Operation, ResourceType
 from protocol.errors import ErrorCode
 from protocol.messages.acls import (
@@ -36,7 +42,6 @@ from protocol.messages.sasl import (
     DescribeUserScramCredentialsResult,
 )
 
-BROKER_LOGGER_RESOURCE = 8
 CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 CLUSTER_MESSAGE = "Cluster authorization failed."
 MESSAGES = {

@@ -4,7 +4,7 @@ from typing import Any
 
 from broker.api.permissions.need import Call, Guard, Need, each, sift, whole
 from coordinator.groups.answers import heartbeat, join_refused, sync_refused
-from protocol.acls import Operation, ResourceType
+from protocol.acls import CLUSTER_NAME, Operation, ResourceType
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     Coordinator,
@@ -106,27 +106,39 @@ FIND_ID = Need(
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     "a transactional id that is asked for",
 )
-_FINDABLE = {0: FIND_GROUP, 1: FIND_ID}
+FIND_SHARE = Need(
+    Operation.CLUSTER_ACTION,
+    ResourceType.CLUSTER,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    "where share partitions are asked for",
+)
+_FINDABLE = {0: FIND_GROUP, 1: FIND_ID, 2: FIND_SHARE}
 BATCHED_SINCE = 4
+SHARES_SINCE = 6
 
 
 async def _find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     need = _FINDABLE.get(request.key_type)
-    if need is None:  # share groups, and what nobody knows: the handler says so
+    if need is FIND_SHARE and call.context.api_version < SHARES_SINCE:
+        need = None
+    if need is None:  # what nobody knows: the handler says so
         return await call.answer(request)  # type: ignore[no-any-return]
-    permissions, error = call.permissions, need.error
+    error = need.error
     assert error is not None
+
+    def have(key: str) -> bool:
+        return call.permissions.have(need, CLUSTER_NAME if need is FIND_SHARE else key)
+
     if call.context.api_version < BATCHED_SINCE:
-        if permissions.have(need, request.key):
+        if have(request.key):
             return await call.answer(request)  # type: ignore[no-any-return]
         return FindCoordinatorResponse(error_code=error, error_message=MESSAGES[error], node_id=-1, host="", port=-1)
     time_slice = call.time_slice()
-    request.coordinator_keys, denied = await sift(
-        request.coordinator_keys, lambda key: permissions.have(need, key), time_slice
-    )
+    request.coordinator_keys, denied = await sift(request.coordinator_keys, have, time_slice)
     response: FindCoordinatorResponse = await call.answer(request)
+    message = MESSAGES[error] if need is FIND_SHARE else ""
     response.coordinators += await time_slice.each(
-        lambda key: Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error), denied
+        lambda key: Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message), denied
     )
     return response
 
@@ -134,5 +146,6 @@ async def _find_coordinator(call: Call, request: FindCoordinatorRequest) -> Find
 MESSAGES = {
     GROUP_DENIED: "Group authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
 }
-FIND_COORDINATOR = Guard((FIND_GROUP, FIND_ID), _find_coordinator)
+FIND_COORDINATOR = Guard((FIND_GROUP, FIND_ID, FIND_SHARE), _find_coordinator)

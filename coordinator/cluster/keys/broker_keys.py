@@ -14,10 +14,13 @@ from coordinator.cluster.keys.config_types import (
     not_empty,
     one_of,
 )
+from coordinator.cluster.keys.group_keys import CONSUMER_GROUPS
 from coordinator.cluster.keys.key_tables import BOOLEAN, DOUBLE, INT, LIST, LONG, SHORT, STRING, dynamic, fixed
 from coordinator.cluster.keys.limit_keys import LIMIT_KEYS
 from coordinator.cluster.keys.own_keys import OWN_KEYS
 from coordinator.cluster.keys.sasl_keys import SASL
+from coordinator.cluster.keys.share_keys import SHARE_GROUPS
+from coordinator.cluster.keys.streams_keys import STREAMS_GROUPS
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
@@ -118,6 +121,7 @@ TOPICS = (
     dynamic(
         "compression.zstd.level", INT, "3", "The level for zstd where the broker compresses.", between(-131072, 22)
     ),
+    fixed("telemetry.max.bytes", INT, "1048576", "How large what a client pushes of its metrics may be.", at_least(1)),
 )
 
 LOG = (
@@ -313,5 +317,5 @@ METADATA = (
 
 EFFECTIVE_KEYS = (
     *(*IDENTITY, *NETWORK, *LIMIT_KEYS, *SASL, *ACCESS_KEYS, *TOPICS, *LOG, *METADATA),
-    *(*TRANSACTIONS, *GROUPS, *OWN_KEYS),
+    *(*TRANSACTIONS, *GROUPS, *CONSUMER_GROUPS, *SHARE_GROUPS, *STREAMS_GROUPS, *OWN_KEYS),
 )

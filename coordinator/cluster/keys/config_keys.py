@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from coordinator.cluster.keys.broker_keys import EFFECTIVE_KEYS
 from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigType, InvalidConfig, render
+from coordinator.cluster.keys.group_keys import GROUP_KEYS, problem_with
 from coordinator.cluster.keys.inert_keys import IGNORED_PREFIXES, INERT_KEYS
 from coordinator.cluster.keys.key_tables import dynamic
 from coordinator.cluster.keys.listener_keys import LISTENER_PREFIX, key_of_listener
@@ -18,11 +19,13 @@ from coordinator.cluster.keys.topic_keys import TOPIC_KEYS
 __all__ = [
     "BROKER_KEYS",
     "CLIENT_METRICS_KEYS",
+    "GROUP_KEYS",
     "TOPIC_KEYS",
     "Layers",
     "Resolved",
     "SynonymValue",
     "broker_key",
+    "check_group_values",
     "check_topic_values",
     "is_ignored",
 ]
@@ -31,12 +34,17 @@ BROKER_KEYS: dict[str, ConfigKey] = {key.name: key for key in (*EFFECTIVE_KEYS, 
 CLIENT_METRICS_KEYS: dict[str, ConfigKey] = {
     key.name: key
     for key in (
-        dynamic("interval.ms", ConfigType.INT, "300000", "How often clients would send metrics; none are collected."),
-        dynamic("match", ConfigType.LIST, "", "Which clients would."),
-        dynamic("metrics", ConfigType.LIST, "", "Which metrics they would send."),
+        dynamic("interval.ms", ConfigType.INT, "300000", "How often clients send metrics, in ms."),
+        dynamic(
+            "match",
+            ConfigType.LIST,
+            "",
+            "Of which clients: a regular expression for each attribute that counts.",
+        ),
+        dynamic("metrics", ConfigType.LIST, "", "Beginnings of the names of metrics that they send; `*` means all."),
     )
 }
-"""Of a subscription to metrics of clients (KIP-714): of any name, as long as there is none."""
+"""Of a subscription to metrics of clients (KIP-714)."""
 
 ValueLayer = tuple[ConfigSource, Mapping[str, str]]
 """Texts by key, and where they come from."""
@@ -96,6 +104,16 @@ class Layers:
             found = self._inherited[key.name] = self._resolve(key, {})
         return found
 
+    def group(self, key: ConfigKey, overrides: Mapping[str, str]) -> Resolved:
+        """What holds for a key of groups, given the group's own settings."""
+        said = self._said(key, tuple((one.name, one.factor) for one in key.synonyms))
+        if not said and key.default is not None:
+            said = [(SynonymValue(key.name, key.default, ConfigSource.DEFAULT), key.default)]
+        if key.name in overrides:
+            own = SynonymValue(key.name, overrides[key.name], ConfigSource.DYNAMIC_GROUP)
+            said.insert(0, (own, own.value))
+        return Resolved(key, said[0][1], said[0][0].source, tuple(one for one, _ in said))
+
     def _resolve(self, key: ConfigKey, overrides: Mapping[str, str]) -> Resolved:
         said: list[tuple[SynonymValue, str]] = []
         if key.name in overrides:
@@ -137,6 +155,30 @@ def _scaled(key: ConfigKey, source: ConfigKey, text: str, factor: int) -> str:
     return text.strip() if key.type in (ConfigType.PASSWORD, ConfigType.DOUBLE) else render(value)
 
 
+BOUNDS_OF_GROUPS = tuple(
+    f"group.{kind}.{bound}." for kind in ("consumer", "share", "streams") for bound in ("min", "max")
+)
+
+
+def check_group_values(overrides: Mapping[str, str], layers: Layers) -> None:
+    """The settings of a group, as a whole. Raises `InvalidConfig`."""
+    for name in overrides:
+        if name not in GROUP_KEYS:
+            raise InvalidConfig(f"Unknown group config name: {name}")
+
+    def number(key: ConfigKey, text: str | None) -> int:
+        value = key.parse(text or "")
+        assert isinstance(value, int)
+        return value
+
+    parsed = {name: key.parse(layers.group(key, overrides).value or "") for name, key in GROUP_KEYS.items()}
+    values = {name: value for name, value in parsed.items() if isinstance(value, int)}
+    keys = [key for key in BROKER_KEYS.values() if key.name.startswith(BOUNDS_OF_GROUPS)]
+    problem = problem_with(values, {key.name: number(key, layers.broker(key).value) for key in keys})
+    if problem is not None:
+        raise InvalidConfig(problem)
+
+
 def check_topic_values(overrides: Mapping[str, str], layers: Layers) -> None:
     """Refuse a topic's settings that are unknown, unreadable or contradict each other. Raises `InvalidConfig`."""
     for name, text in overrides.items():
@@ -152,5 +194,6 @@ def check_topic_values(overrides: Mapping[str, str], layers: Layers) -> None:
         )
     if overrides.get("remote.storage.enable", "false").strip().lower() == "true":
         raise InvalidConfig(
-            "Tiered storage functionality is disabled in the broker. Topic cannot be configured with it."
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
         )

@@ -16,6 +16,7 @@ Check = Callable[[ConfigValue], str | None]
 class ConfigType(IntEnum):
     """Numbers as DescribeConfigs sends them."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -36,6 +37,8 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
     DYNAMIC_GROUP = 8
 
 
@@ -199,9 +202,9 @@ def not_empty(value: ConfigValue) -> str | None:
 
 def default_or_between(low: int, high: int) -> Check:
     """-1 (the codec's own default) or a number in a range."""
-    inner = between(low, high)
 
     def check(value: ConfigValue) -> str | None:
-        return None if value == -1 else inner(value)
+        assert isinstance(value, int)
+        return None if value == -1 or low <= value <= high else f"Value must be between {low} and {high} or equal to -1"
 
     return check

@@ -101,6 +101,13 @@ OWN_KEYS = (
         "several stand behind each other.",
     ),
     fixed(
+        "tallystick.client.telemetry",
+        BOOLEAN,
+        "false",
+        "Receive metrics of clients (KIP-714), as subscriptions of the type CLIENT_METRICS ask for them. It needs the "
+        "extra `telemetry`.",
+    ),
+    fixed(
         "tallystick.authentication.timeout.ms",
         INT,
         "30000",

@@ -8,12 +8,11 @@ import argparse
 import multiprocessing
 import os
 import random
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
 from tests.mutants.at_random.draw import drawn
-from tests.mutants.at_random.reach import HERE, TESTS, Map, fingerprint, measured
+from tests.mutants.at_random.reach import HERE, TESTS, Map, TestsFail, fingerprint, measured
 from tests.mutants.at_random.record import Verdict, counts, goes_for, note, read, report, survivors
 from tests.mutants.at_random.source import Defect
 from tests.mutants.at_random.trial import tried
@@ -38,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     try:
         reach = measured()
-    except subprocess.CalledProcessError:
+    except TestsFail:
         print("the tests fail without any defect")
         return 2
     defects = drawn(seed, options.count, options.part, options.kinds.split(",") if options.kinds else ())

@@ -23,6 +23,10 @@ _IMPORT = "import"
 """The context of what runs when the code is imported."""
 
 
+class TestsFail(Exception):
+    """Without any defect."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """Of one line: tests as pytest names them, the most special first; scenarios by title; seeds."""
@@ -75,14 +79,16 @@ class Map:
 
 
 def measured() -> Map:
-    """For the code as it is: measured now, or before."""
+    """For the code as it is: measured now, or before. Raises `TestsFail`."""
     folder = HERE / f"reach-{fingerprint()}"
     if not (folder / "whole").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        for what in (_UNIT, _STORIES):
-            print(f"measuring what the {what} reach, once for this state of the code", flush=True)
-            command = [sys.executable, "-m", "tests.mutants.at_random.reach", what, str(folder / what)]
-            subprocess.run(command, check=True, cwd=PROJECT)
+        print("measuring what tests and stories reach, once for this state of the code", flush=True)
+        command = [sys.executable, "-m", "tests.mutants.at_random.reach"]
+        measuring = [subprocess.Popen([*command, what, str(folder / what)], cwd=PROJECT) for what in (_UNIT, _STORIES)]
+        statuses = [one.wait() for one in measuring]
+        if any(statuses):
+            raise TestsFail
         (folder / "whole").touch()
     return Map(folder)
 

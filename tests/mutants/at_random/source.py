@@ -30,6 +30,7 @@ ROOMS: dict[str, Sequence[str]] = {
         "broker/coordination/groups.py",
         "broker/coordination/forgotten_offsets.py",
         "broker/api/handlers/groups.py",
+        "broker/api/handlers/consumer_groups.py",
         "broker/api/handlers/group_administration.py",
         "broker/api/handlers/group_offsets.py",
         "broker/api/handlers/offset_fetch.py",

@@ -16,7 +16,7 @@ from tests.mutants.at_random import record, source
 from tests.mutants.at_random.draw import code_with, drawn
 from tests.mutants.at_random.operators import changes
 from tests.mutants.at_random.reach import Map, Reach
-from tests.mutants.at_random.trial import given, tried
+from tests.mutants.at_random.trial import given, tried, type_error
 from tests.mutants.mutant import function_at
 
 
@@ -77,6 +77,17 @@ def test_a_function_that_was_made_at_import_has_the_defect() -> None:
         assert guard.__code__ is not right
         assert guard.__code__ in changed.co_consts
     assert guard.__code__ is right
+
+
+def test_what_the_type_checker_refuses_is_noticed_at_any_length() -> None:
+    defect = next(
+        one
+        for one in source.defects("cluster", "coordinator/cluster/snapshot.py")
+        if one.after == "_configs(name, BROKER_RESOURCE, configs)"
+    )
+    assert not type_error()  # it remembers the code as it is
+    verdict = tried(defect, Reach([], [], []), asked="few")
+    assert (verdict.by, len(defect.before)) == ("types", len(defect.after)), verdict
 
 
 def test_what_runs_at_import_only_does_not_count(tmp_path: Path) -> None:

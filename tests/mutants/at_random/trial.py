@@ -83,11 +83,15 @@ def _catcher_of(said: str) -> str | None:
 def _types(defect: Defect) -> str:
     """What `make lint` would say."""
     with tempfile.NamedTemporaryFile("w", suffix=".py", encoding="utf-8") as changed:
-        changed.write(text_of(defect))
+        changed.write(text_of(defect) + "\n")  # mypy takes a text of the old length for the one that it has cached
         changed.flush()
-        cache = HERE / "mypy"
-        command = [sys.executable, "-m", "mypy", "--cache-dir", str(cache), "--shadow-file", defect.path, changed.name]
-        done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+        return type_error("--shadow-file", defect.path, changed.name)
+
+
+def type_error(*arguments: str) -> str:
+    """The first one that mypy finds in the whole code, or nothing."""
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(HERE / "mypy"), *arguments]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     lines = [Path(line).name for line in done.stdout.splitlines() if ": error: " in line]
     return lines[0] if lines else ""
 

@@ -43,7 +43,7 @@ MUTANTS = (
         (
             Change(
                 f"{FENCING}:_end_verdict_tv2",
-                "if not current and not (retried and may_be_retried):",
+                "if not current and not retried:",
                 "if not current:",
             ),
         ),

@@ -69,7 +69,7 @@ MUTANTS = (
         (
             Change(
                 "coordinator.groups.retention:RetentionRound._has_expired",
-                "and not self._store.is_unstable(group.group_id, topic, partition)",
+                "or self._store.is_unstable(group_id, topic, partition)",
                 "",
             ),
         ),
@@ -81,7 +81,7 @@ MUTANTS = (
         (
             Change(
                 "coordinator.groups.retention:RetentionRound._is_unused",
-                "and not self._store.has_open_transaction(group.group_id)",
+                "and not self._store.has_open_transaction(group_id)",
                 "",
             ),
         ),

@@ -36,5 +36,6 @@ CHECKERS: dict[str, Callable[[History], Iterable[str]]] = {
     "offsets kept": offsets.kept,
     "processed": offsets.processed_once,
     "two owners": groups.two_owners,
+    "owned at once": groups.owned_at_once,
     "second opinion": opinion.objections,
 }

@@ -1,8 +1,8 @@
-"""A partition has one owner in a generation."""
+"""A partition has one owner in a generation, and one at a time."""
 
 from collections.abc import Iterator
 
-from tests.simulation.history import History, Place
+from tests.simulation.history import History, Holding, Place
 
 
 def two_owners(history: History) -> Iterator[str]:
@@ -18,3 +18,20 @@ def two_owners(history: History) -> Iterator[str]:
             owner = owners.setdefault((ownership.group, ownership.generation, steps, place), ownership.member)
             if owner != ownership.member:
                 yield f"{place} belongs to {owner} and to {ownership.member} in generation {ownership.generation}"
+
+
+def owned_at_once(history: History) -> Iterator[str]:
+    """A member of a consumer group is given a partition, one of a streams group a task, when the former owner has given
+    it back, or its session is over; and who had it before commits nothing from then on (KIP-848, KIP-1071)."""
+    held: dict[tuple[str, Place], list[Holding]] = {}
+    for holding in sorted(history.holdings, key=lambda one: one.begin_s):
+        before = held.setdefault((holding.group, holding.place), [])
+        for other in before:
+            if other.member != holding.member and other.end_s > holding.begin_s:
+                mine, before_me = f"{holding.member}'s at {holding.begin_s}", f"{other.member}'s until {other.end_s}"
+                yield f"{holding.place} is {mine}, {before_me}"
+        before.append(holding)
+    for commit in history.epoch_commits:
+        for holding in held.get((commit.group, commit.place), ()):
+            if holding.member != commit.member and holding.begin_s < commit.sent_s <= holding.end_s:
+                yield f"{commit.member} commits {commit.place} at {commit.sent_s}, which is {holding.member}'s"

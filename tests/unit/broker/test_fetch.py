@@ -42,10 +42,17 @@ def append(partition: Any, count: int = 1) -> int:
     return len(batch)
 
 
-async def fetch(node: Services, *wanted: FetchPartition, max_bytes: int = LARGE, **fields: Any) -> list[PartitionData]:
+async def fetch(
+    node: Services,
+    *wanted: FetchPartition,
+    max_bytes: int = LARGE,
+    min_bytes: int = 1,
+    wait_ms: int = 0,
+    **fields: Any,
+) -> list[PartitionData]:
     request = FetchRequest(
-        max_wait_ms=0,
-        min_bytes=1,
+        max_wait_ms=wait_ms,
+        min_bytes=min_bytes,
         max_bytes=max_bytes,
         session_epoch=-1,
         topics=[FetchTopic(topic="t", partitions=list(wanted))],
@@ -124,6 +131,25 @@ def test_a_partition_that_cannot_be_read_harms_no_other(
         assert [(data.error_code, size(data)) for data in got] == [(ErrorCode.KAFKA_STORAGE_ERROR, 0), (0, batch)]
         (line,) = [record for record in caplog.records if record.name == names]
         assert line.exc_info is None
+
+    in_a_node(story, tmp_path)
+
+
+def test_an_error_is_answered_at_once(tmp_path: Any) -> None:
+    """Whatever else is waited for: its client has something to do about it."""
+
+    async def story(node: Services) -> None:
+        append(partitions_of(node)[0], 3)
+        hour_ms = 3_600_000
+
+        async def answered(*one: FetchPartition) -> list[tuple[int, int]]:
+            got = await fetch(node, *one, wait_ms=hour_ms, min_bytes=LARGE)
+            return [(data.partition_index, data.error_code) for data in got]
+
+        assert await answered(wanted(0), wanted(1, 1)) == [(0, 0), (1, ErrorCode.OFFSET_OUT_OF_RANGE)]
+        assert await answered(wanted(0), wanted(9)) == [(0, 0), (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+        ahead = wanted(1, current_leader_epoch=99)
+        assert await answered(wanted(0), ahead) == [(0, 0), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 
     in_a_node(story, tmp_path)
 

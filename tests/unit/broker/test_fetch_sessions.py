@@ -156,6 +156,16 @@ def test_a_full_cache_refuses_sessions_until_one_expires() -> None:
     assert client.fetch(young.session_id, 2, {}).error is ErrorCode.NONE
 
 
+def test_a_session_has_its_place_for_as_long_as_it_is_used() -> None:
+    client = Client(slots=1)
+    client.now_ms = 5000
+    assert client.fetch(0, 0, {0: 1}).session_id == 1
+    client.now_ms = 6000
+    assert client.fetch(0, 0, {0: 1}).session_id == 0
+    client.now_ms = 6001
+    assert client.fetch(0, 0, {0: 1}).session_id == 2
+
+
 def test_with_no_slots_there_are_no_sessions() -> None:
     assert Client(slots=0).fetch(0, 0, {0: 1}).session_id == 0
 
@@ -242,3 +252,86 @@ def test_a_fetch_that_is_given_up_between_two_steps_leaves_its_session_counted()
     assert client.sessions.partitions == 5
     assert client.fetch(session_id, 2, {}, forgotten=tuple(range(5))).session_id == 0
     assert (len(client.sessions), client.sessions.partitions) == (0, 0)
+
+
+def test_what_a_client_was_told_of_a_partition() -> None:
+    (wanted,) = Client().fetch(0, 0, {0: 5}).wanted
+    assert (wanted.told_high_watermark, wanted.told_start_offset) == (-1, -1), "nothing yet"
+    wanted.tell(high_watermark=7, start_offset=3)
+    places = ((7, 3), (7, 4), (8, 3), (8, 4))
+    assert [wanted.knows(high_watermark=high, start_offset=start) for high, start in places] == [True] + [False] * 3
+    wanted.tell_error()
+    assert (wanted.told_high_watermark, wanted.told_start_offset) == (-1, 3)
+
+
+def test_partitions_are_known_by_topic_id_or_by_name() -> None:
+    partition = FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=100)
+    both = [
+        FetchTopic(topic=name, topic_id=topic_id, partitions=[partition])
+        for name, topic_id in (("t", b"a" * 16), ("t", b"b" * 16), ("u", b"b" * 16))
+    ]
+    for version, count in ((12, 2), (13, 2)):
+        request = Client.request(0, 0, {})
+        request.topics = both
+        view = Client(version=version).sessions.view(request, version, 0)
+        assert len(view.wanted) == count
+        assert view.session is not None and view.session.by_topic_id == (version == 13)
+        first, second = view.wanted
+        view.session.had_records(first)
+        assert list(view.session.wanted.values()) == [second, first]
+        view.session.wanted.clear()
+        view.session.had_records(first)
+        assert view.session.wanted == {}, "it was forgotten while the fetch waited"
+
+
+def test_a_request_is_taken_in_one_go_where_there_is_time() -> None:
+    client = Client()
+    requests = (client.request(0, 0, {0: 1, 1: 1}), client.request(1, 1, {2: 1}, forgotten=(0,)))
+    for request in requests:
+        with pytest.raises(StopIteration):
+            next(client.sessions.viewing(request, 12, 0, 1, lambda: False, "User:alice"))
+    assert client.sessions.partitions == 2
+
+
+def test_a_session_that_does_not_grow_goes_on_where_less_is_remembered_by_now() -> None:
+    most = 3
+    sessions = FetchSessions(
+        draw_id=itertools.count(1).__next__, slots=lambda: 9, eviction_ms=lambda: 0, most_partitions=lambda: most
+    )
+    view = sessions.view(Client.request(0, 0, {0: 1, 1: 1, 2: 1}), 12, 0)
+    assert view.session_id == 1
+    most = 2
+    assert not sessions.view(Client.request(1, 1, {0: 5}), 12, 0).error
+    assert sessions.view(Client.request(1, 2, {3: 5}), 12, 0).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_as_many_partitions_are_remembered_as_there_may_be() -> None:
+    assert not Client(most_partitions=100).fetch(0, 0, dict.fromkeys(range(101), 0)).session_id
+    both = Client(most_partitions=100)
+    assert all(both.fetch(0, 0, dict.fromkeys(range(count), 0)).session_id for count in (60, 40))
+    client = Client(most_partitions=100)
+    first = client.fetch(0, 0, {0: 0})
+    assert not client.fetch(first.session_id, 1, dict.fromkeys(range(100), 0)).error
+    client.now_ms += 1000
+    assert not client.fetch(0, 0, {0: 0}).session_id, "it was not silent for long enough"
+    client.now_ms += 1
+    assert client.fetch(0, 0, dict.fromkeys(range(100), 0)).session_id
+    assert (len(client.sessions), client.sessions.partitions) == (1, 100)
+
+
+def test_a_session_whose_answer_is_not_sent_ends() -> None:
+    client = Client()
+    first, second = client.fetch(0, 0, {0: 0}), client.fetch(0, 0, {0: 0})
+    client.sessions.end(client.fetch(0, -1, {0: 0}))
+    assert len(client.sessions) == 2
+    client.sessions.end(first)
+    assert (first.session, first.session_id, len(client.sessions), client.sessions.partitions) == (None, 0, 1, 1)
+    client.sessions.end(first)
+    assert client.fetch(second.session_id, 1, {}).session_id == second.session_id
+
+
+def test_no_two_sessions_have_one_id() -> None:
+    drawn = iter([0, 7, 7, 0, 7, 8])
+    sessions = FetchSessions(draw_id=drawn.__next__, slots=lambda: 9, eviction_ms=lambda: 0)
+    assert [sessions.view(Client.request(0, 0, {0: 1}), 12, 0).session_id for _ in range(2)] == [7, 8]
+    assert len(sessions) == 2

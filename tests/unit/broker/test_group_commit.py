@@ -25,6 +25,18 @@ class Bench:
     def partition(self, topic: str, *, durable: bool = True) -> FakePartition:
         return FakePartition(topic, self.events, durable=durable)
 
+    def count_slices(self) -> list[object]:
+        """Those of time that are begun from now on."""
+        begun: list[object] = []
+        time_slice = self.environment.time_slice
+
+        def counted() -> object:
+            begun.append(time_slice())
+            return begun[-1]
+
+        self.environment.time_slice = counted
+        return begun
+
     def write(self, *partitions: FakePartition) -> None:
         for partition in partitions:
             partition.write()
@@ -120,7 +132,7 @@ def test_page_cache_mode_syncs_checkpoints_in_the_background() -> None:
     run(story())
 
 
-def test_a_failed_sync_is_final_and_nothing_is_published() -> None:
+def test_a_failed_sync_is_final_and_nothing_is_published(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         bench = Bench()
         data, other = bench.partition("data"), bench.partition("other")
@@ -128,6 +140,9 @@ def test_a_failed_sync_is_final_and_nothing_is_published() -> None:
         bench.write(data, other)
         await bench.commit.wait_until_idle()
         assert [type(error) for error in bench.failures] == [OSError]
+        (record,) = caplog.records
+        assert (record.getMessage(), record.exc_info) == ("sync failed, the broker stops", None)
+        assert vars(record)["fields"] == {"error": bench.failures[0]}
         assert not [event for event in bench.events if event.startswith("committed")]
         bench.write(other)
         await bench.commit.wait_until_idle()
@@ -172,7 +187,7 @@ def test_a_bug_in_a_cycle_ends_the_node(where: str) -> None:
     run(story())
 
 
-def test_a_bug_in_a_sync_ends_the_node() -> None:
+def test_a_bug_in_a_sync_ends_the_node(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         bench = Bench()
         broken = bench.partition("broken")
@@ -182,6 +197,9 @@ def test_a_bug_in_a_sync_ends_the_node() -> None:
         bench.write(broken)
         await bench.commit.wait_until_idle()
         assert [type(error) for error in bench.failures] == [RuntimeError]
+        (record,) = caplog.records
+        assert record.getMessage() == "a cycle of syncs failed, the broker stops"
+        assert record.exc_info is not None and record.exc_info[1] is bench.failures[0]
         assert not [event for event in bench.events if event.startswith("committed")]
 
     run(story())
@@ -195,6 +213,10 @@ def test_a_deleted_partition_is_left_alone() -> None:
         gone.discarded = True
         await bench.commit.wait_until_idle()
         assert bench.events == ["sync data", "committed data 1"]
+        slices = bench.count_slices()
+        bench.commit.wrote(gone)
+        await bench.commit.wait_until_idle()
+        assert len(slices) == 1, "no cycle is begun for nothing"
 
     run(story())
 
@@ -219,10 +241,13 @@ def test_fully_published_commits_leave_no_turn_to_wait_for() -> None:
     async def story() -> None:
         bench = Bench()
         relaxed, other = bench.partition("relaxed", durable=False), bench.partition("other", durable=False)
+        slices = bench.count_slices()
         bench.write(other)
         bench.commit.publish(other)
         with pytest.raises(StopIteration):
             bench.commit.wait_until_idle().send(None)
+        await asyncio.sleep(0)
+        assert not slices
         bench.events.clear()
         bench.write(relaxed, other)
         bench.commit.publish(relaxed)

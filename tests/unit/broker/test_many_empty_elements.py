@@ -332,6 +332,19 @@ def test_many_members_leave_in_steps() -> None:
     with_node(story)
 
 
+def test_others_have_their_turn_between_two_steps_of_those_that_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.api.handlers.groups.LEAVING_AT_ONCE", 1)
+
+    async def story(services: Services) -> None:
+        await services.topics.ensure_internal("__consumer_offsets")
+        members = [MemberIdentity(member_id=f"m{number}") for number in range(300)]
+        turns = Turns(services.environment)
+        answer = await handle(services, LeaveGroupRequest(group_id=join().group_id, members=members), 3)
+        assert len(answer.members) == 300 and turns.waited > 5
+
+    with_node(story)
+
+
 def test_many_groups_are_listed_in_steps() -> None:
     async def story(services: Services) -> None:
         await services.topics.create([topic("t", 2)])

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from broker.coordination.coordinators import FutureTicket
-from broker.coordination.releases import AT_ONCE, Releases
-from broker.process.time_slice import TimeSlice
+from broker.coordination.releases import AT_ONCE, LARGEST_LOT, TURNS_OF_A_LOT, Releases
+from broker.process.time_slice import SLICE_S, TimeSlice
 from tests.harness.turns import CallsPerTurn
 from tests.harness.work_clock import WorkClock
 
@@ -101,3 +101,62 @@ def test_a_cancelled_wait_does_not_delay_others(cancelled: int) -> None:
         assert await asyncio.gather(*rest) == [number for number in range(100) if number != cancelled]
 
     asyncio.run(story())
+
+
+def sizes_of_lots(took: list[float], hops: int = 0) -> list[int]:
+    """How many answers each lot has where they took so many seconds, and no time from then on. `hops`: the time passes
+    so many turns of the loop after the answer was delivered."""
+    lots, now = [0], [0.0]
+
+    class Counted(TimeSlice):
+        def call_in_turn(self, callback: Any) -> None:
+            lots.append(0)
+            super().call_in_turn(callback)
+
+    def work(seconds: float, left: int) -> None:
+        if left:
+            asyncio.get_running_loop().call_soon(work, seconds, left - 1)
+        else:
+            now[0] += seconds
+
+    def deliver(_: int) -> None:
+        lots[-1] += 1
+        if lots[-1] == 1 and 2 <= len(lots) <= len(took) + 1:
+            work(took[len(lots) - 2], hops)
+
+    async def story() -> None:
+        releases = Releases(Counted(lambda: now[0]))
+        for number in range(AT_ONCE + MANY):
+            releases.put(deliver, number)
+        while sum(lots) < AT_ONCE + MANY:
+            await asyncio.sleep(0)
+
+    asyncio.run(story())
+    return lots[1:]
+
+
+@pytest.mark.parametrize(
+    ("took", "sizes"),
+    [
+        ([], [16, 32, 64, 128, 256, 512, LARGEST_LOT]),
+        ([SLICE_S], [16, 16, 32]),
+        ([SLICE_S * 1.01], [16, 8, 16]),
+        ([SLICE_S / 2], [16, 16, 32]),
+        ([SLICE_S * 0.49], [16, 32, 64]),
+        ([SLICE_S * 2] * 6, [16, 8, 4, 2, 1, 1, 1, 2]),
+    ],
+)
+def test_a_lot_is_as_large_as_the_one_before_it_was_quick(took: list[float], sizes: list[int]) -> None:
+    assert sizes_of_lots(took)[: len(sizes)] == sizes
+
+
+def test_no_lot_is_larger_than_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.coordination.releases.LARGEST_LOT", 100)
+    assert sizes_of_lots([])[:5] == [16, 32, 64, 100, 100]
+
+
+def test_what_a_lot_wakes_belongs_to_its_time() -> None:
+    """An answer is written two turns after it was delivered; what comes later is the time of somebody else."""
+    slow = SLICE_S * 2
+    assert sizes_of_lots([slow], TURNS_OF_A_LOT - 1)[:2] == [16, 8]
+    assert sizes_of_lots([slow], TURNS_OF_A_LOT + 1)[:2] == [16, 32]

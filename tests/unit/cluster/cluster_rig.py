@@ -144,6 +144,7 @@ def image_of(machine: ClusterCoordinator) -> dict[str, Any]:
         "ids": sorted(image.by_id),
         "removed": sorted(image.removed),
         "brokers": {name: dict(values) for name, values in sorted(image.broker_configs.items()) if values},
+        "metrics": {name: dict(values) for name, values in sorted(image.client_metrics.items())},
         "features": dict(image.features),
         "scram": dict(image.scram_users.kept),
         "acls": dict(image.acls.by_id),

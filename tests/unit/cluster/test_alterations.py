@@ -1,9 +1,13 @@
 """Changing settings: AlterConfigs replaces all, IncrementalAlterConfigs changes some."""
 
+from collections import Counter
+from typing import Any
+
 import pytest
 
 from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource, Operation
 from protocol.errors import ErrorCode
+from protocol.primitives import MAX_STRING_BYTES
 from tests.unit.cluster.cluster_rig import ClusterRig, topic
 
 SET, DELETE, APPEND, SUBTRACT = Operation.SET, Operation.DELETE, Operation.APPEND, Operation.SUBTRACT
@@ -21,10 +25,16 @@ def alter(
     resource = AlteredResource(
         resource_type, name, tuple(Alteration(key, value, how) for key, how, value in changes), replace
     )
+    (result,) = altered(rig, resource, validate_only=validate_only)
+    return result.error, result.message
+
+
+def altered(rig: ClusterRig, *resources: AlteredResource, **options: Any) -> list[AlterationResult]:
+    times_named = Counter((one.resource_type, one.name) for one in resources)
     results: list[AlterationResult] = rig.ask(
-        lambda machine, ticket: machine.alter_configs(ticket, [resource], rig.rules, validate_only=validate_only)
+        lambda machine, ticket: machine.alter_configs(ticket, resources, rig.rules, times_named, **options)
     )
-    return results[0].error, results[0].message
+    return results
 
 
 def with_topic() -> ClusterRig:
@@ -39,7 +49,7 @@ def configs(rig: ClusterRig) -> dict[str, str]:
 
 def test_set_delete_append_and_subtract() -> None:
     rig = with_topic()
-    assert alter(rig, TOPIC, "t", ("segment.ms", SET, "7"), ("retention.ms", DELETE, None)) == (0, None)
+    assert alter(rig, TOPIC, "t", ("retention.ms", DELETE, None), ("segment.ms", SET, "7")) == (0, None)
     assert configs(rig) == {"segment.ms": "7"}
     assert alter(rig, TOPIC, "t", ("cleanup.policy", APPEND, "compact")) == (0, None)
     assert configs(rig)["cleanup.policy"] == "delete,compact", "appending starts from the default"
@@ -145,8 +155,18 @@ def test_nobody_can_be_locked_out(key: str, broker: str) -> None:
 def test_a_resource_named_twice_is_refused_twice() -> None:
     rig = with_topic()
     resource = AlteredResource(TOPIC, "t", (Alteration("retention.ms", "9"),))
-    results = rig.ask(lambda machine, ticket: machine.alter_configs(ticket, [resource, resource], rig.rules))
-    assert [result.error for result in results] == [42, 42] and configs(rig) == {"retention.ms": "5"}
+    results = altered(rig, resource, resource)
+    assert [(one.error, one.message) for one in results] == [(42, "Each resource must appear at most once.")] * 2
+    assert configs(rig) == {"retention.ms": "5"}
+
+
+def test_as_many_resources_change_as_there_is_time_for() -> None:
+    rig = with_topic()
+    topics = AlteredResource(TOPIC, "t", (Alteration("retention.ms", "9"),))
+    brokers = AlteredResource(BROKER, "", (Alteration("log.retention.ms", "9"),))
+    (result,) = altered(rig, topics, brokers, spent=lambda: True)
+    assert result == AlterationResult(topics)
+    assert configs(rig) == {"retention.ms": "9"} and rig.machine.image.broker_configs == {}
 
 
 PATH = "ssl.keystore.location"
@@ -168,3 +188,102 @@ def test_settings_of_one_listener(broker: str, name: str, code: int, sentence: s
     assert error == code
     assert message is None if sentence is None else sentence in str(message)
     assert rig.machine.image.broker_configs.get(broker, {}) == ({} if code else {name: "/keys.p12"})
+
+
+def test_what_a_later_version_has_set_of_a_topic_is_left_alone() -> None:
+    rig = with_topic()
+    rig.machine.image.topics["t"].configs["of.a.later.version"] = "x"
+    assert alter(rig, TOPIC, "t", ("retention.ms", SET, "6")) == (0, None)
+    assert configs(rig) == {"retention.ms": "6", "of.a.later.version": "x"}
+    assert alter(rig, TOPIC, "t", ("of.a.later.version", SET, "y"))[0] == ErrorCode.INVALID_CONFIG
+    assert alter(rig, TOPIC, "t", ("of.a.later.version", DELETE, None)) == (0, None)
+    assert configs(rig) == {"retention.ms": "6"}
+
+
+def test_a_setting_is_held_against_those_that_were_there_before() -> None:
+    rig = with_topic()
+    shortest, longest = "min.compaction.lag.ms", "max.compaction.lag.ms"
+    assert alter(rig, TOPIC, "t", (longest, SET, "10")) == (0, None)
+    assert alter(rig, TOPIC, "t", (shortest, SET, "11"))[0] == ErrorCode.INVALID_CONFIG
+    assert alter(rig, TOPIC, "t", (shortest, SET, "10")) == (0, None)
+
+
+def test_only_what_changes_is_written_down() -> None:
+    rig = with_topic()
+    end = rig.log.end_offset
+    assert alter(rig, TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", DELETE, None)) == (0, None)
+    assert rig.log.end_offset == end
+    assert alter(rig, TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "6")) == (0, None)
+    assert rig.log.end_offset == end + 1
+
+
+METRICS, GROUP = 16, 32
+NOTHING_IS_KEPT = [
+    (GROUP, "g", ("nope", DELETE, None), 0, None),
+    (GROUP, "", ("nope", DELETE, None), 42, "Default group resources are not allowed."),
+    (GROUP, "g", ("nope", SET, "1"), 40, "Unknown group config name: nope"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "change", "code", "message"), NOTHING_IS_KEPT)
+def test_of_groups_nothing_can_be_set(
+    kind: int, name: str, change: tuple[str, int, str | None], code: int, message: str | None
+) -> None:
+    rig = with_topic()
+    end = rig.log.end_offset
+    assert alter(rig, kind, name, change) == (code, message)
+    assert alter(rig, kind, name, ("first", DELETE, None), change) == (code, message)
+    assert alter(rig, kind, name, change, change) == (42, "Error due to duplicate config keys")
+    assert rig.log.end_offset == end
+
+
+def test_a_list_is_altered_word_by_word() -> None:
+    rig = with_topic()
+    key = "leader.replication.throttled.replicas"
+    assert alter(rig, TOPIC, "t", (key, SET, " 0:1 ,,1:1")) == (0, None)
+    assert alter(rig, TOPIC, "t", (key, APPEND, " 1:1, 2:1 ,")) == (0, None)
+    assert configs(rig)[key] == "0:1,1:1,2:1"
+    assert alter(rig, TOPIC, "t", (key, SUBTRACT, " 0:1 , 9:9")) == (0, None)
+    assert configs(rig)[key] == "1:1,2:1"
+    room = MAX_STRING_BYTES - len("1:1,2:1,")
+    assert alter(rig, TOPIC, "t", (key, APPEND, "x" * (room + 1))) == (
+        40,
+        f"The configuration value of {key} would be longer than {MAX_STRING_BYTES} bytes.",
+    )
+    assert alter(rig, TOPIC, "t", (key, APPEND, "3:" + "1" * (room - 2))) == (0, None)
+    assert len(configs(rig)[key]) == MAX_STRING_BYTES
+
+
+NAMES_OF_BROKERS = [
+    ("-1", "Unexpected broker id, expected 1, but received -1"),
+    ("01", "Unexpected broker id, expected 1, but received 01"),
+    ("--1", "Node id must be an integer, but it is: --1"),
+    ("\u00b9", "Node id must be an integer, but it is: \u00b9"),
+    ("1.0", "Node id must be an integer, but it is: 1.0"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), NAMES_OF_BROKERS)
+def test_names_of_brokers(name: str, message: str) -> None:
+    rig = ClusterRig()
+    assert alter(rig, BROKER, name, ("log.retention.ms", SET, "5")) == (42, message)
+    assert rig.machine.image.broker_configs == {}
+
+
+def test_lists_of_a_broker_begin_with_what_is_in_force() -> None:
+    rig = ClusterRig()
+    assert alter(rig, BROKER, "1", ("log.cleanup.policy", APPEND, "compact")) == (0, None)
+    assert rig.machine.image.broker_configs["1"] == {"log.cleanup.policy": "delete,compact"}
+    assert alter(rig, BROKER, "1", ("log.retention.ms", SUBTRACT, "1"))[0] == ErrorCode.INVALID_CONFIG
+    assert alter(rig, BROKER, "1", ("no.such.key", APPEND, "1")) == (
+        40,
+        "Can't APPEND to key no.such.key because its type is not LIST.",
+    )
+
+
+def test_what_cannot_change_may_be_deleted_where_it_is_not_set() -> None:
+    rig = ClusterRig()
+    assert alter(rig, BROKER, "1", ("log.dirs", DELETE, None)) == (0, None)
+    rig.machine.image.broker_configs["1"] = {"log.dirs": "x"}
+    assert alter(rig, BROKER, "1", ("log.dirs", DELETE, None))[0] == 42
+    assert alter(rig, BROKER, "1", ("log.retention.ms", SET, "5"))[0] == 42

@@ -152,3 +152,12 @@ def test_a_log_that_cannot_be_closed_takes_no_more_questions(monkeypatch: pytest
         assert node.cluster.shard.state is ShardState.CLOSED
 
     behind_the_door(story)
+
+
+def test_no_snapshot_is_due_of_a_closed_log() -> None:
+    async def story(node: Services) -> None:
+        assert node.topics.snapshots.is_due()
+        node.cluster.shard.close()
+        assert node.cluster.image.record_bytes > 0 and not node.topics.snapshots.is_due()
+
+    behind_the_door(story, settings={"metadata.log.max.record.bytes.between.snapshots": "1"})

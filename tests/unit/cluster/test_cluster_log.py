@@ -1,5 +1,6 @@
 """The metadata log: what was said there is known again after any restart; ids and epochs never come twice."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def do(rig: ClusterRig, step: tuple[str, str, int]) -> None:
     elif what == "alter":
         changes = (Alteration("segment.ms", str(number)), Alteration("retention.ms", None, 1))
         resources = [AlteredResource(2, name, changes), AlteredResource(4, "", (Alteration("message.max.bytes", "7"),))]
-        rig.ask(lambda machine, ticket: machine.alter_configs(ticket, resources, rig.rules))
+        rig.ask(lambda machine, ticket: machine.alter_configs(ticket, resources, rig.rules, Counter([(2, name)])))
     elif what == "allow":
         acls = [acl(name, one) for one in range(number)]
         rig.ask(lambda machine, ticket: machine.create_acls(ticket, acls, fresh_id=rig.fresh_id))
@@ -123,6 +124,15 @@ def test_a_log_cut_between_batches_is_a_past_state(steps: list[tuple[str, str, i
     assert image_of(ClusterRig(rig.log.copy(kept)).machine) == seen[kept]
 
 
+def test_the_time_of_an_image_is_the_latest_that_was_said() -> None:
+    image, frame = ClusterImage(), framed([NoOpRecord()])[0].value
+    assert frame is not None
+    for offset, (said_ms, latest_ms) in enumerate(((10, 10), (5, 10), (11, 11))):
+        image.replay(offset, frame, said_ms)
+        assert (image.last_offset, image.last_timestamp_ms) == (offset, latest_ms)
+        assert image.record_bytes == (offset + 1) * len(frame)
+
+
 def test_every_start_has_an_epoch_of_its_own() -> None:
     rig = ClusterRig()
     epochs = [register(rig)]
@@ -134,7 +144,13 @@ def test_every_start_has_an_epoch_of_its_own() -> None:
     assert told is not None and (told.broker_id, told.broker_epoch, told.rack, told.fenced) == (1, 3, "r1", False)
     (endpoint,) = told.end_points
     assert (endpoint.name, endpoint.host, endpoint.port, endpoint.security_protocol) == ("P", "h", 9, 0)
-    assert rig.machine.image.features == {"metadata.version": 29, "transaction.version": 2}
+    assert rig.machine.image.features == {
+        "group.version": 1,
+        "metadata.version": 29,
+        "share.version": 1,
+        "streams.version": 1,
+        "transaction.version": 2,
+    }
 
 
 def test_producer_ids_come_in_blocks_that_never_overlap() -> None:

@@ -19,7 +19,7 @@ from protocol.messages.configs import (
 from tests.harness.turns import CallsPerTurn, Turns
 from tests.unit.cluster.cluster_rig import handle, topic, with_node
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, LOGGER = 2, 4, 8
 DEFAULT, STATIC, DYNAMIC_DEFAULT, DYNAMIC, OF_TOPIC = 5, 4, 3, 2, 1
 
 
@@ -170,8 +170,20 @@ def test_a_compacted_topic_is_exactly_compact() -> None:
         assert {name: one.value for name, one in configs.items()} == {"cleanup.policy": "compact", "retention.ms": "-1"}
         assert (await describe(node, TOPIC, "nope"))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert (await describe(node, TOPIC, ""))[0] == ErrorCode.INVALID_TOPIC_EXCEPTION
-        assert (await describe(node, 8, "1"))[0] == ErrorCode.INVALID_REQUEST
-        assert await describe(node, 32, "group") == (ErrorCode.NONE, {})
+        assert (await describe(node, 64, "1"))[0] == ErrorCode.INVALID_REQUEST
+        error, of_group = await describe(node, 32, "group")
+        assert error == ErrorCode.NONE
+        of_members = {name: one.value for name, one in of_group.items() if not name.startswith("share.")}
+        assert of_members == {
+            "consumer.session.timeout.ms": "45000",
+            "consumer.heartbeat.interval.ms": "5000",
+            "consumer.assignment.interval.ms": "1000",
+            "streams.session.timeout.ms": "45000",
+            "streams.heartbeat.interval.ms": "5000",
+            "streams.num.standby.replicas": "0",
+            "streams.initial.rebalance.delay.ms": "3000",
+            "streams.assignment.interval.ms": "1000",
+        }
 
     with_node(story)
 
@@ -184,7 +196,7 @@ def test_resources_with_settings_are_listed() -> None:
             answer = await handle(node, ListConfigResourcesRequest(resource_types=list(kinds)), version)
             return answer.error_code, [(one.resource_name, one.resource_type) for one in answer.config_resources]
 
-        assert await listed(1) == (ErrorCode.NONE, [("1", BROKER), ("t", TOPIC)])
+        assert await listed(1) == (ErrorCode.NONE, [("1", LOGGER), ("1", BROKER), ("t", TOPIC)])
         assert await listed(1, TOPIC) == (ErrorCode.NONE, [("t", TOPIC)])
         assert await listed(1, 99) == (ErrorCode.UNSUPPORTED_VERSION, [])
         assert await listed(0) == (ErrorCode.NONE, [])

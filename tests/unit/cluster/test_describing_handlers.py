@@ -35,7 +35,11 @@ def test_every_handler_is_listed_with_its_versions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "supported"), [(3, {"metadata.version"}), (4, {"metadata.version", "transaction.version"})]
+    ("version", "supported"),
+    [
+        (3, {"metadata.version"}),
+        (4, {"group.version", "metadata.version", "share.version", "streams.version", "transaction.version"}),
+    ],
 )
 def test_features_from_level_0_are_hidden_from_older_clients(version: int, supported: set[str]) -> None:
     """KAFKA-17011; all of them get the finalised features, with an epoch."""

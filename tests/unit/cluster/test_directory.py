@@ -208,6 +208,9 @@ def test_partitions_that_are_durable_are_known_to_be_closed_until_they_are_opene
         assert len(made.partitions) == 3 and node.topics.to_open.any_left
         await node.topics.wait_until_open([made])
         assert len(made.partitions.opened()) == 3 and not node.topics.to_open.any_left
+        node.topics.to_open.give_up()
+        await node.topics.grow([CreatePartitionsTopic(name="t", count=4, assignments=None)])
+        assert len(made.partitions.opened()) == 3 and made.partitions.is_closed(3), "none is opened any more"
 
     with_node(story)
 
@@ -355,13 +358,17 @@ def test_a_partition_that_opens_does_not_look_at_all_others() -> None:
     assert slots.looks < 10_000
 
 
-def test_many_topics_are_created_and_deleted_in_slices() -> None:
+def test_many_topics_are_created_grown_and_deleted_in_slices() -> None:
     async def story(services: Services) -> None:
         turns = Turns(services.environment)
         names = [f"t{number}" for number in range(300)]
         results = await services.topics.create([topic(name, 1) for name in names])
         assert [one.name for one in results] == names and not any(one.error_code for one in results)
         assert turns.waited > 10
+        before = turns.waited
+        growths = [CreatePartitionsTopic(name=name, count=2, assignments=None) for name in names]
+        assert not any(one.error_code for one in await services.topics.grow(growths, validate_only=True))
+        assert turns.waited > before + 10
         before = turns.waited
         deleted = await services.topics.delete([DeleteTopicState(name=name) for name in names])
         assert [one.name for one in deleted] == names and not any(one.error_code for one in deleted)

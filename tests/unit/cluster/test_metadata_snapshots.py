@@ -1,5 +1,6 @@
 """Snapshots of the metadata (KIP-630): a start reads what there is, not all there was."""
 
+import asyncio
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from broker.node import Node
 from coordinator.cluster.coordinator import Registration
 from coordinator.cluster.framing import framed
 from coordinator.cluster.image import ClusterImage
-from coordinator.cluster.records import ConfigRecord, PartitionRecord
+from coordinator.cluster.records import ConfigRecord, NoOpRecord, PartitionRecord
 from coordinator.cluster.snapshot import freeze, snapshot_batches, thaw
 from coordinator.machine import Record
 from protocol.codec import decode, read_metadata_frame
@@ -194,6 +195,18 @@ def test_a_start_uses_the_snapshot_without_the_earlier_log() -> None:
     life(files, knows_all)
 
 
+def test_what_is_said_while_a_snapshot_is_written_is_in_a_segment_behind_it() -> None:
+    files = SimulatedFiles()
+
+    async def story(node: Node) -> None:
+        await create(node, "before")
+        await asyncio.gather(snapshot(node), create(node, "meanwhile"))
+        (one,) = ids(files)
+        assert one.end_offset in segments(files)
+
+    life(files, story)
+
+
 def test_snapshots_are_kept_as_long_as_kafka_keeps_them() -> None:
     """All of them while they are young and small; with the oldest goes the log before the next one."""
     files = SimulatedFiles()
@@ -255,7 +268,7 @@ def test_a_snapshot_is_due_by_bytes_or_time() -> None:
         with pytest.raises(OSError, match="broken"):
             await snapshots.keep_up()
         files.fault = None
-        assert snapshots.is_due() and ids(files) == [], "one that was not written counts as none"
+        assert snapshots.is_due() and ids(files) == [] and not snapshots._known, "what was not written counts as none"
         await snapshots.keep_up()
         assert not snapshots.is_due() and len(ids(files)) == 1
 
@@ -278,19 +291,21 @@ def test_a_snapshot_is_due_by_bytes_or_time() -> None:
     life(files, never_by_time, metadata_log_max_snapshot_interval_ms="0")
 
 
-OF_GROUPS = ConfigRecord(resource_type=32, resource_name="g", name="consumer.session.timeout.ms", value="5")
+OF_ANOTHER_KIND = ConfigRecord(resource_type=64, resource_name="m", name="interval.ms", value="5")
 
 
 @pytest.mark.parametrize(
-    "unknown", [bytes([1, 90, 0, 1, 2, 3]), framed([OF_GROUPS])[0].value], ids=["a kind", "settings of groups"]
+    "unknown", [bytes([1, 90, 0, 1, 2, 3]), framed([OF_ANOTHER_KIND])[0].value], ids=["a kind", "settings of a kind"]
 )
 def test_no_snapshot_is_made_of_what_is_not_understood(unknown: bytes) -> None:
     """A later version wrote a kind of record that the image knows nothing of: without the log it would be lost."""
     files = SimulatedFiles()
 
     async def from_the_future(node: Node) -> None:
+        image, end_offset = node.services.cluster.image, node.services.cluster.partition.end_offset
+        image.replay(end_offset, framed([NoOpRecord()])[0].value)
         assert node.services.topics.snapshots.is_due()
-        node.services.cluster.image.replay(node.services.cluster.partition.end_offset, unknown)
+        image.replay(end_offset, unknown)
         assert not node.services.topics.snapshots.is_due()
 
     life(files, from_the_future, metadata_log_max_record_bytes_between_snapshots="1")

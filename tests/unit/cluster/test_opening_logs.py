@@ -70,8 +70,7 @@ class Gate:
     """Threads that open a log of the topic `t` wait here, before they do it, or `after`."""
 
     def __init__(self) -> None:
-        self.is_shut = False
-        self.after = False
+        self.is_shut = self.after = False
         self.failure: Exception | None = None
         self.is_met = threading.Event()
         self.is_open = threading.Event()
@@ -333,19 +332,20 @@ def test_a_stop_gives_up_a_log_that_takes_long(tmp_path: Path, monkeypatch: pyte
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
+@pytest.mark.parametrize("after", [False, True])
 def test_late_writes_during_a_stop_are_synced_before_the_close(
-    tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, gate: Gate, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the marker of a transaction does."""
     filled(tmp_path, batches=3)
-    stop = LogsToOpen.stop
+    wait = LogsToOpen.wait_until_stopped
 
-    def stop_and_let_go(logs: LogsToOpen) -> None:
-        stop(logs)
-        gate.is_open.set()
+    async def let_go_and_wait(logs: LogsToOpen) -> None:
+        asyncio.get_running_loop().call_soon(gate.is_open.set)
+        await wait(logs)
 
-    monkeypatch.setattr(LogsToOpen, "stop", stop_and_let_go)
-    gate.is_shut = gate.after = True
+    monkeypatch.setattr(LogsToOpen, "wait_until_stopped", let_go_and_wait)
+    gate.is_shut, gate.after = True, after
 
     async def stops(node: Services) -> None:
         found = node.topics.by_name("t")
@@ -359,11 +359,11 @@ def test_late_writes_during_a_stop_are_synced_before_the_close(
 
     with_node(stops, folder=tmp_path, settings={}, opened=False)
 
-    async def after(node: Services) -> None:
+    async def later(node: Services) -> None:
         await node.topics.wait_until_open()
         assert node.topics.partition("t", 0).end_offset == 4  # type: ignore[union-attr]
 
-    started(tmp_path, after)
+    started(tmp_path, later)
 
 
 def test_a_stop_follows_requests_waiting_for_a_just_opened_log(

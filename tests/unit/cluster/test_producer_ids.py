@@ -40,6 +40,20 @@ def test_the_next_block_is_requested_before_it_is_needed() -> None:
     assert [source.take() for _ in range(2_500)] == list(range(2_500))
 
 
+def test_the_next_block_is_asked_for_when_nine_tenths_of_one_are_used() -> None:
+    rig = ClusterRig(MemoryShardLog(durable=False))
+    source = source_of(rig)
+    source.prefetch()
+    rig.log.sync()
+    written = len(rig.log.batches)
+    assert [source.take() for _ in range(900)] == list(range(900))
+    assert len(rig.log.batches) == written
+    assert [source.take() for _ in range(101)] == [*range(900, 1_000), None]
+    assert len(rig.log.batches) == written + 1, "once"
+    rig.log.sync()
+    assert source.take() == 1_000
+
+
 def test_unused_ids_are_lost_with_the_process() -> None:
     rig = ClusterRig()
     first = source_of(rig)

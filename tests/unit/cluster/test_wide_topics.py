@@ -61,6 +61,18 @@ def test_a_synchronous_takeover_equals_the_log(first: int, more: int) -> None:
         assert getattr(reloaded.image, name) == getattr(rig.machine.image, name), name
 
 
+def test_each_change_is_told_with_its_place_in_the_log() -> None:
+    rig, plain = ClusterRig(), ClusterRig()
+    create(rig, "t", 70, built(rig, "t", 70))
+    plain.create(topic("t", 70, configs={"retention.ms": "5"}))
+    assert told(rig) == [(0, 0), (1, 0), (71, 70)]
+    assert told(plain) == [(0, 0), (1, 0), *((offset, offset - 1) for offset in range(2, 72))]
+
+
+def told(rig: ClusterRig) -> list[tuple[int, int]]:
+    return [(one.offset, one.partition_count) for one in rig.machine.image.changes]
+
+
 def test_what_was_built_counts_only_if_it_still_holds() -> None:
     rig = ClusterRig()
     twice = [built(rig, "t", 70) for _ in range(2)]

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.topic_config import TopicConfig
-from coordinator.cluster.keys.config_keys import BROKER_KEYS, TOPIC_KEYS
+from coordinator.cluster.keys.config_keys import BROKER_KEYS, TOPIC_KEYS, check_group_values
 from coordinator.cluster.keys.config_types import ConfigKey, ConfigType, InvalidConfig, parse, render
+from coordinator.cluster.keys.share_keys import duration_ms
 
 ALL_KEYS = [*BROKER_KEYS.values(), *TOPIC_KEYS.values()]
 
@@ -41,13 +42,26 @@ def test_every_topic_setting_arrives_where_it_is_used() -> None:
         ConfigType.LIST: "compact",
     }
     words = {"compression.type": "gzip", "message.timestamp.type": "LogAppendTime"}
-    not_of_partitions = {"remote.storage.enable", "compression.gzip.level", "compression.lz4.level"}
-    not_of_partitions.add("compression.zstd.level")
+    levels = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
     for key in TOPIC_KEYS.values():
-        if not key.effective or key.name in not_of_partitions:
+        if not key.effective or key.name == "remote.storage.enable":
             continue
-        value = words.get(key.name) or other[key.type]
-        assert BrokerConfig().topic_config({key.name: value}) != TopicConfig(), key.name
+        beside = {"compression.type": levels[key.name]} if key.name in levels else {}
+        value = "1" if beside else words.get(key.name) or other[key.type]
+        set_alone = BrokerConfig().topic_config(beside)
+        assert BrokerConfig().topic_config({key.name: value, **beside}) != set_alone, key.name
+
+
+def test_a_level_is_of_the_codec_that_the_broker_uses() -> None:
+    def level(**settings: str) -> int | None:
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        return BrokerConfig().topic_config(named).compression_level
+
+    three = {"compression_gzip_level": "1", "compression_lz4_level": "12", "compression_zstd_level": "-7"}
+    codecs = ("gzip", "lz4", "zstd", "snappy", "producer", "uncompressed")
+    found = {codec: level(compression_type=codec, **three) for codec in codecs}
+    assert found == {"gzip": 1, "lz4": 12, "zstd": -7, "snappy": None, "producer": None, "uncompressed": None}
+    assert {level(compression_type=codec) for codec in codecs} == {None}
 
 
 @pytest.mark.parametrize(
@@ -113,3 +127,43 @@ def test_lists_are_trimmed_and_shown_as_they_are_stored(words: list[str]) -> Non
 @pytest.mark.parametrize("kind", [ConfigType.STRING, ConfigType.PASSWORD])
 def test_words_are_trimmed_as_in_kafka(kind: ConfigType) -> None:
     assert parse("key", kind, " a b ") == "a b"
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("PT1H", 3_600_000),
+        ("P1DT2H3M4.5S", 93_784_500),
+        ("pt-1h2h", None),
+        ("PT2H-1M", 7_140_000),
+        ("-PT-1S", 1_000),
+        ("PT-1S", None),
+        ("PT0.0015S", 1),
+        ("-PT0S", 0),
+        ("P", None),
+        ("PT", None),
+        ("P1DT", None),
+        ("1h", None),
+        ("P" + "9" * 5_000 + "D", None),
+    ],
+)
+def test_durations_are_read_as_java_reads_them(text: str, milliseconds: int | None) -> None:
+    assert duration_ms(text) == milliseconds
+
+
+def test_the_settings_of_a_share_group_are_within_what_the_broker_allows() -> None:
+    layers = BrokerConfig().layers
+    check_group_values(
+        {"share.auto.offset.reset": "by_duration:PT1H", "share.isolation.level": "read_committed"}, layers
+    )
+    for name, value, problem in (
+        ("share.session.timeout.ms", "44999", "must be greater than or equal to group.share.min.session.timeout.ms"),
+        ("share.delivery.count.limit", "11", "must be less than or equal to group.share.max.delivery.count.limit"),
+        ("share.record.lock.duration.ms", "999", "Value must be at least 1000"),
+        ("share.auto.offset.reset", "by_duration:-PT1H", "The value must be either 'earliest', 'latest' or"),
+        ("share.isolation.level", "READ_COMMITTED", "String must be one of: read_committed, read_uncommitted"),
+        ("share.assignor.offload.enable", "true", "Unknown group config name: share.assignor.offload.enable"),
+    ):
+        with pytest.raises(InvalidConfig) as refused:
+            check_group_values({name: value}, layers)
+        assert problem in str(refused.value)

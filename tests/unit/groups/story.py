@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-from coordinator.groups.commits import Commit, FetchedOffset, OffsetToCommit, WantedTopic
-from coordinator.groups.coordinator import DeletedOffsets, GroupCoordinator
+from coordinator.groups.commits import Commit, DeletedOffsets, FetchedOffset, OffsetToCommit, WantedTopic
+from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.groups.joining import Caller
 from coordinator.groups.listing import group_filter, listed
 from coordinator.groups.logged import LoggedGroup

@@ -35,6 +35,7 @@ def test_an_empty_group_takes_commits_without_a_generation() -> None:
     assert story.commit(5) == NONE
     assert story.commit(6, producer=4) == NONE
     assert story.commit(5, member=member, generation=2) == UNKNOWN
+    assert story.commit(5, generation=0) == UNKNOWN
 
 
 @pytest.mark.parametrize("producer", [None, 4])
@@ -108,6 +109,7 @@ def test_metadata_has_a_largest_size() -> None:
     assert story.commit(5, metadata="abcd") == NONE
     assert story.commit(6, metadata="abcde") == ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert story.commit(6, metadata="ab\U0001f600") == NONE
+    assert story.commit(6, metadata="abc\uffff") == NONE
     assert story.commit(7, metadata="abc\U0001f600", producer=4) == ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert story.offset() == 6
 

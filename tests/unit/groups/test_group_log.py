@@ -99,7 +99,7 @@ def test_unknown_record_types_are_skipped_and_unknown_versions_are_not() -> None
     """KIP-915 and KAFKA-18672."""
     machine = GroupCoordinator(FixedGroupSettings())
     machine.replay(ReplayedRecord(0, 0, None, b"\x00\x63whatever", b"\x00\x00"))
-    machine.replay(ReplayedRecord(1, 0, None, b"\x00\x03\x00\x01g", b"\x00\x00"))
+    machine.replay(ReplayedRecord(1, 0, None, b"\x00\x40\x00\x01g", b"\x00\x00"))
     with pytest.raises(UnreadableValue):
         machine.replay(ReplayedRecord(2, 0, None, b"\x00\x02\x00\x01g", b"\x00\x63"))
     with pytest.raises(UnreadableValue):

@@ -118,6 +118,17 @@ def test_the_common_protocol_with_the_most_votes_wins() -> None:
     assert [member.metadata for member in joined(tickets[0]).members] == [b"b", b"b", b"b"]
 
 
+def test_a_member_that_joins_with_other_protocols_is_counted_among_those_alone() -> None:
+    story = Story()
+    (member,) = story.stable()
+    both = joined(story.join(member, protocols=(("sticky", b"s"), ("range", b"r"))))
+    assert (both.protocol_name, both.members[0].metadata) == ("sticky", b"s")
+    one = joined(story.join(member, protocols=(("sticky", b"s"),)))
+    assert (one.protocol_name, one.generation_id) == ("sticky", both.generation_id + 1)
+    assert joined(story.join(protocols=(("range", b""),))).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert joined(story.join(protocols=(("sticky", b""),))).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
 def test_an_unknown_id_is_refused_and_makes_no_group() -> None:
     story = Story()
     assert joined(story.join("ghost")).error_code == ErrorCode.UNKNOWN_MEMBER_ID

@@ -55,7 +55,7 @@ def test_offsets_by_name_and_by_id(tmp_path: Path) -> None:
         ]
         fetched = await broker.ask(OffsetFetchRequest(group_id=GROUP, topics=wanted), 1)
         assert [topic.partitions[0].committed_offset for topic in fetched.topics] == [2, -1]
-        by_id = [OffsetFetchRequestTopics(topic_id=one, partition_indexes=[0]) for one in (topic_id, NOBODY)]
+        by_id = [OffsetFetchRequestTopics(topic_id=one, partition_indexes=[0]) for one in (topic_id, NOBODY, bytes(16))]
         groups = [
             OffsetFetchRequestGroup(group_id=GROUP, topics=by_id),
             OffsetFetchRequestGroup(group_id=GROUP, topics=None),
@@ -65,6 +65,7 @@ def test_offsets_by_name_and_by_id(tmp_path: Path) -> None:
         assert [(topic.topic_id, topic.partitions[0].error_code) for topic in first.topics] == [
             (topic_id, ErrorCode.NONE),
             (NOBODY, ErrorCode.UNKNOWN_TOPIC_ID),
+            (bytes(16), ErrorCode.UNKNOWN_TOPIC_ID),
         ]
         assert [(topic.topic_id, topic.partitions[0].committed_offset) for topic in second.topics] == [(topic_id, 2)]
 

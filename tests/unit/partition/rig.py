@@ -6,6 +6,7 @@ from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
 from coordinator.machine import Marker
 from protocol.errors import ErrorCode
+from protocol.records.batch import BatchHeader, read_header
 from protocol.records.record import NewRecord, build_batch
 from storage.log import Log, LogConfig
 from storage.memory_log import MemoryLog
@@ -139,3 +140,9 @@ def idempotent(
 
 def in_transaction(producer_id: int, epoch: int, sequence: int, count: int = 1, *, value: bytes = b"v") -> bytes:
     return idempotent(producer_id, epoch, sequence, count, transactional=True, value=value)
+
+
+def header_of(
+    producer_id: int, epoch: int, sequence: int, count: int = 1, *, timestamp_ms: int = NOW_MS
+) -> BatchHeader:
+    return read_header(idempotent(producer_id, epoch, sequence, count, timestamp_ms=timestamp_ms))

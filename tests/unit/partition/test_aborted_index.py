@@ -1,22 +1,27 @@
 """The look-up of aborted transactions where they overlap (I30)."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 
 import pytest
 
 from storage.producers.aborted import AbortedIndex, AbortedTransaction
-from storage.producers.aborted_checkpoint import AbortedCheckpoint
+from storage.producers.aborted_checkpoint import ABORTED_CHECKPOINT, AbortedCheckpoint
 from storage.producers.producer_state import CompletedTransaction
+from storage.recovery import Recovery
+from storage.segment_log import SegmentLog
+from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
-from tests.unit.partition.rig import in_transaction
-from tests.unit.partition.rig import on_disk as partition_on_disk
+from tests.unit.partition.rig import KILLED, Rig, idempotent, in_transaction, on_disk, plain
+from tests.unit.partition.test_recovered_state import GOLDEN_ABORTED, state_of
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_a_transaction_that_began_earlier_and_ends_later_is_found(on_disk: bool) -> None:
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_a_transaction_that_began_earlier_and_ends_later_is_found(in_a_file: bool) -> None:
     """Entries stand in the order of their markers. Where the first marker lies behind what was read, a later entry may
     still have begun before it: what bounds the search is the last stable offset, not the marker."""
-    files = SimulatedFiles() if on_disk else None
+    files = SimulatedFiles() if in_a_file else None
     if files is not None:
         files.make_folder("t-0")
     index = AbortedIndex(files, "t-0", [0])
@@ -63,7 +68,7 @@ def test_an_entry_behind_its_segment_is_of_an_earlier_life(end_offset: int) -> N
 
 def test_what_is_before_the_start_of_the_log_is_forgotten() -> None:
     """And its files are closed: they go with their segments."""
-    rig = partition_on_disk(SimulatedFiles())
+    rig = on_disk(SimulatedFiles())
     for sequence in range(12):
         rig.transact(in_transaction(7, 0, sequence, value=bytes(100)))
         rig.end(7, 0, commit=False, version=0)
@@ -83,19 +88,46 @@ def test_an_entry_behind_a_torn_one_is_found() -> None:
     index.append(CompletedTransaction(1, 0, 9, True, 10))
     files.spoil("t-0/00000000000000000000.txnindex", lambda content: content.extend(b"torn"))
     index.reload([0])
-    index.append(CompletedTransaction(2, 12, 19, True, 20))
-    assert [entry.producer_id for entry in index.collect(0, 20)] == [1, 2]
+    assert [entry.producer_id for entry in index.collect(0, 20)] == [1]
+    assert +files.held == {path_of(0): 1}
+    files.syncs.clear()
+    index.sync()
+    assert files.syncs == [path_of(0)]
+    files.fault = lambda operation, path: OSError("broken")
+    with pytest.raises(OSError, match="broken"):
+        index.append(CompletedTransaction(2, 12, 19, True, 20))
+    files.fault = None
+    with cuts(files) as cut:
+        index.append(CompletedTransaction(2, 12, 19, True, 20))
+        index.append(CompletedTransaction(3, 22, 29, True, 30))
+    assert cut == [path_of(0)]
+    assert [entry.producer_id for entry in index.collect(0, 30)] == [1, 2, 3]
 
 
-def test_of_two_checkpoints_the_later_stays_whichever_is_written_last() -> None:
+def test_what_was_cut_once_is_not_cut_again() -> None:
     files = SimulatedFiles()
-    files.make_folder("t-0")
-    checkpoint = AbortedCheckpoint(files, "t-0")
-    earlier, later = checkpoint.take({0: (1, 5)}), checkpoint.take({0: (2, 7)})
-    assert earlier is not None and later is not None
-    later()
-    earlier()
-    assert AbortedCheckpoint(files, "t-0").known == {0: (2, 7)}
+    index = in_five_segments(files)
+    with cuts(files) as cut:
+        index.truncate(33)
+        index.truncate(33)
+        index.append(CompletedTransaction(1, 31, 36, True, 37))
+    assert cut == [path_of(30), path_of(40)]
+    index.clear()
+    assert (index.last_offset, index.collect(0, 100)) == (-1, []), "a marker at 0 is newer than none"
+
+
+@contextmanager
+def cuts(files: SimulatedFiles) -> Iterator[list[str]]:
+    """Which files are cut meanwhile."""
+    cut: list[str] = []
+
+    def remember(operation: str, path: str) -> None:
+        if operation == "truncate":
+            cut.append(path)
+
+    files.watcher = remember
+    yield cut
+    files.watcher = None
 
 
 def in_five_segments(files: SimulatedFiles) -> AbortedIndex:
@@ -178,6 +210,25 @@ def test_what_is_not_synced_is_not_said_of_segments_that_became_one() -> None:
     assert index.write_down() is None
 
 
+def test_the_newest_marker_is_looked_for_behind_segments_that_were_emptied() -> None:
+    files = SimulatedFiles()
+    index = in_five_segments(files)
+    index.truncate(10)
+    index.append(CompletedTransaction(1, 41, 45, True, 46))
+    merge(files, index, [40], [])
+    assert index.last_offset == 5
+
+
+def test_a_newest_marker_at_the_very_beginning_of_a_segment_may_go() -> None:
+    files = SimulatedFiles()
+    files.make_folder("t-0")
+    index = AbortedIndex(files, "t-0", [0, 10])
+    index.append(CompletedTransaction(1, 0, 5, True, 6))
+    index.append(CompletedTransaction(1, 6, 10, True, 11))
+    merge(files, index, [10], [])
+    assert index.last_offset == 5
+
+
 @pytest.mark.parametrize(
     ("bases", "left"), [([0, 10], [25, 35, 45]), ([10, 20], [25, 35, 45]), ([0, 10, 20], [25, 45])]
 )
@@ -186,7 +237,145 @@ def test_segments_before_the_start_may_become_one(bases: list[int], left: list[i
     files = SimulatedFiles()
     index = in_five_segments(files)
     index.trimmed(20)
+    opened = set[str]()
+    files.looker = lambda operation, path: opened.add(path) if operation == "open" else None
     merge(files, index, bases, [end for end in left if bases[0] <= end < bases[-1] + 10])
+    assert opened == (set() if bases[-1] < 20 else {path_of(bases[0])})
     if len(bases) == 3:
         merge(files, index, [0, 30], [25])
     assert [entry.last_offset for entry in index.collect(20, 100)] == left
+
+
+# ------------------------------------------------------------------------------- an index that is not what was written
+
+
+def with_aborted(files: SimulatedFiles, count: int = 3, rig: Rig | None = None) -> Rig:
+    rig = rig or on_disk(files)
+    for number in range(count):
+        rig.transact(in_transaction(5, 0, number))
+        rig.end(5, 0, commit=False, version=0)
+    return rig
+
+
+def test_an_index_of_an_earlier_version_is_made_anew_once(caplog: pytest.LogCaptureFixture) -> None:
+    files = SimulatedFiles()
+    rig = with_aborted(files)
+    known = rig.partition.derived.aborted.collect(0, 100)
+    rig.partition.close()
+    files.lose(f"t-0/{ABORTED_CHECKPOINT}")
+    for made_anew in (True, False):
+        caplog.clear()
+        again = on_disk(files := files.kill(), recovery=Recovery(clean=True, recovery_point=rig.log.end_offset))
+        assert again.partition.derived.aborted.collect(0, 100) == known
+        assert bool(caplog.records) == made_anew
+
+
+def test_the_index_is_certain_after_a_kill_at_any_moment(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither before the first snapshot, nor with entries behind it."""
+    files = SimulatedFiles()
+    rig = with_aborted(files)
+    on_disk(files.kill(), recovery=KILLED)
+    rig.partition.derived.snapshot()
+    rig.transact(in_transaction(5, 0, 3))
+    rig.end(5, 0, commit=False, version=0)
+    again = on_disk(files.kill(), recovery=KILLED)
+    assert len(again.partition.derived.aborted.collect(0, 100)) == 4
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("more", [GOLDEN_ABORTED, GOLDEN_ABORTED[:20]], ids=["an entry", "a part of one"])
+def test_an_index_with_more_than_was_written_is_made_anew(more: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """I30: an entry that nobody wrote hides what the same producer has committed. Below the snapshot no replay comes
+    by, and only in the segment that holds its end may there be more than was synced."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    while len(rig.log.segment_bases()) == 1:
+        rig.produce(plain(b"v"))
+    rig = with_aborted(files, 10, rig)
+    bases, known = rig.log.segment_bases(), rig.partition.derived.aborted.collect(0, 100)
+    assert not rig.partition.derived.aborted.entries(bases[0]) and len(bases) > 3
+    rig.partition.close()
+    files.open(path_of(bases[2])).append([more])
+    again = on_disk(files, recovery=Recovery(clean=True, recovery_point=rig.log.end_offset))
+    assert again.partition.derived.aborted.collect(0, 100) == known
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_was_aborted_and_decided_stays_so_when_the_log_is_cut(
+    lost: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """I29, I30: what stands before the cut, with a snapshot or without. The index is looked at as it is on the disk."""
+    files = SimulatedFiles()
+    rig = with_aborted(files)
+    rig.flush()
+    if lost:
+        rig.partition.close()
+        rig = on_disk(files, recovery=Recovery(clean=True, recovery_point=rig.log.end_offset))
+    known = rig.partition.derived.aborted.collect(0, 100)
+    seen: list[int] = []
+    rig.partition.watch(lambda: seen.append(rig.partition.last_stable_offset))
+    rig.produce(plain(b"v"))
+    rig.transact(in_transaction(6, 0, 0))
+    if lost:
+        files.lose("t-0/00000000000000000000.txnindex")
+    rig.log.truncate(7)
+    assert rig.partition.derived.aborted.collect(0, 100) == known
+    assert len(known) == 3
+    assert seen == [rig.partition.last_stable_offset] == [rig.partition.high_watermark] == [6]
+    assert bool(caplog.records) == lost
+
+
+def test_an_index_made_anew_is_certain_from_then_on(caplog: pytest.LogCaptureFixture) -> None:
+    """Up to the snapshot and behind it: the next start reads what is behind the snapshot only."""
+    files = SimulatedFiles()
+    rig = with_aborted(files)
+    rig.partition.derived.snapshot()
+    rig.transact(in_transaction(5, 0, 3))
+    rig.end(5, 0, commit=False, version=0)
+    known = rig.partition.derived.aborted.collect(0, 100)
+    files.lose(f"t-0/{ABORTED_CHECKPOINT}")
+    for lines in (1, 0):
+        caplog.clear()
+        again = on_disk(files := files.kill(), recovery=KILLED)
+        assert again.partition.derived.aborted.collect(0, 100) == known
+        assert [record.levelname for record in caplog.records] == ["WARNING"] * lines
+    assert len(known) == 4
+
+
+def test_of_unsynced_segments_nothing_is_said_after_a_compaction() -> None:
+    """A power cut would make what is said wrong, and the index be made anew from the whole log."""
+    files = SimulatedFiles()
+    rig = with_aborted(files, 10)
+    bases = rig.log.segment_bases()
+    rig.flush()
+    rig.partition.derived.snapshot()
+    known = AbortedCheckpoint(files, "t-0").known
+    assert known is not None and bases[-1] in known
+    rig.transact(in_transaction(5, 0, 10))
+    rig.end(5, 0, commit=False, version=0)
+    files.write_whole(path_of(bases[0]), b"")
+    finish(rig.partition.derived.segments_compacted(bases[:1]))
+    assert AbortedCheckpoint(files, "t-0").known == {base: known[base] for base in known if base != bases[0]}
+
+
+def test_producers_without_records_survive_an_index_rebuild() -> None:
+    """I24: the snapshot is not given up for the index."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    rig.produce(idempotent(6, 0, 0))
+    while len(rig.log.segment_bases()) < 3:
+        rig.transact(in_transaction(5, 0, rig.partition.end_offset // 2))
+        rig.end(5, 0, commit=False, version=0)
+    rig.flush()
+    rig.partition.derived.snapshot()
+    assert isinstance(rig.log, SegmentLog)
+    rig.log.remove_oldest(1)
+    rig.partition.close()
+    base = rig.log.segment_bases()[0]
+    known = state_of(rig)
+    assert base > 0 and 6 in known
+    files.lose(f"t-0/{base:020d}.txnindex")
+    again = on_disk(files, recovery=Recovery(clean=True, recovery_point=rig.log.end_offset, log_start_offset=base))
+    assert state_of(again) == known
+    assert again.partition.derived.aborted.entries(base)

@@ -27,6 +27,14 @@ def changed(batch: bytes, *, body: bytes | None = None, **fields: int) -> bytes:
     return bytes(out)
 
 
+def sized(left: int, length: int, magic: int = 2) -> bytes:
+    """What begins as a batch that claims to be so long, and has so many bytes behind its length."""
+    data = bytearray(8) + struct.pack(">i", length) + bytes(left)
+    if left > 4:
+        data[16] = magic
+    return bytes(data)
+
+
 def refusal(rig: Rig, batch: bytes) -> AppendError:
     with pytest.raises(AppendError) as caught:
         rig.produce(batch)
@@ -89,13 +97,76 @@ def test_a_non_transactional_write_within_a_transaction_is_refused() -> None:
 
 
 def test_size_limits() -> None:
-    rig = Rig(config=TopicConfig(max_message_bytes=100))
-    assert rig.error_of(plain(b"v" * 100)) is ErrorCode.MESSAGE_TOO_LARGE
-    assert refusal(rig, plain(b"v" * 100)).log_start_offset == -1
-    rig = Rig(config=TopicConfig(log=LogConfig(segment_bytes=200)))
-    assert rig.error_of(plain(b"v" * 300)) is ErrorCode.RECORD_LIST_TOO_LARGE
-    assert refusal(rig, plain(b"v" * 300)).log_start_offset == -1
-    rig.produce(plain(b"v"))
+    """The limit itself is allowed, of what comes and of what is stored."""
+    data = plain(b"v" * 100)
+    for size, room in ((len(data), True), (len(data) - 1, False)):
+        for config, code in (
+            (TopicConfig(max_message_bytes=size), ErrorCode.MESSAGE_TOO_LARGE),
+            (TopicConfig(log=LogConfig(segment_bytes=size)), ErrorCode.RECORD_LIST_TOO_LARGE),
+            (TopicConfig(max_message_bytes=size, compression_type="uncompressed"), ErrorCode.MESSAGE_TOO_LARGE),
+        ):
+            rig = Rig(config=config)
+            coded = build_batch([NewRecord(b"v" * 100, None, NOW_MS)], compression=compression.GZIP)
+            batch = coded if config.recompresses else data
+            assert len(coded) < size
+            if room:
+                rig.produce(batch)
+                assert rig.log.size_bytes == len(data)
+            else:
+                assert rig.error_of(batch) is code
+                assert refusal(rig, batch).log_start_offset == -1
+
+
+def test_a_coordinator_is_held_to_the_size_of_its_topic() -> None:
+    data = plain(b"v" * 100)
+    rig = Rig(config=TopicConfig(max_message_bytes=len(data)))
+    assert (rig.partition.append_records(data, now_ms=NOW_MS), rig.written) == (0, 1)
+    with pytest.raises(AppendError) as caught:
+        rig.partition.append_records(plain(b"v" * 101), now_ms=NOW_MS)
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert (rig.partition.end_offset, rig.written) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (plain()[:11], ErrorCode.INVALID_RECORD),
+        (sized(4, 13), ErrorCode.CORRUPT_MESSAGE),
+        (sized(4, 14), ErrorCode.INVALID_RECORD),
+        (sized(5, 15), ErrorCode.INVALID_RECORD),
+        (sized(14, 14), ErrorCode.CORRUPT_MESSAGE),
+        (sized(48, 48), ErrorCode.CORRUPT_MESSAGE),
+        (changed(plain(), body=b""), ErrorCode.INVALID_RECORD),
+        (sized(4, 14, magic=3), ErrorCode.INVALID_RECORD),
+        (sized(5, 14, magic=3), ErrorCode.CORRUPT_MESSAGE),
+    ],
+)
+def test_what_is_too_short_for_a_header_is_no_batch(data: bytes, code: ErrorCode) -> None:
+    """12 bytes tell how long it is, the 17th its format, and 61 are a header."""
+    assert Rig().error_of(data) is code
+
+
+@pytest.mark.parametrize(("magic", "named"), [(3, 3), (127, 127), (128, -128), (255, -1)])
+def test_a_format_that_nobody_knows_is_named(magic: int, named: int) -> None:
+    assert refusal(Rig(), sized(60, 60, magic=magic)).message == f"Invalid magic found in record: {named}"
+
+
+@pytest.mark.parametrize("many", [1, 7])
+def test_a_refusal_tells_where_the_log_begins(many: int) -> None:
+    """But for what Kafka refuses before it asks the log."""
+    rig = Rig()
+    for _ in range(3):
+        rig.produce(plain())
+    rig.flush()
+    rig.partition.delete_records(2)
+    packed = build_batch([NewRecord(b"v", b"k", NOW_MS)] * many, compression=compression.LZ4)
+    assert refusal(rig, changed(packed, base_offset=1)).log_start_offset == 2
+    assert refusal(rig, changed(packed, records_count=many + 1)).log_start_offset == 2
+    assert refusal(rig, changed(packed, body=b"no lz4")).log_start_offset == 2
+    assert refusal(rig, packed + packed).log_start_offset == -1
+    assert rig.produce(plain()).log_start_offset == 2
+    rig.produce(idempotent(5, 0, 0))
+    assert rig.produce(idempotent(5, 0, 0)) == (4, 4, NOW_MS, 2, True)
 
 
 def test_zstd_needs_a_produce_that_knows_it() -> None:
@@ -110,8 +181,7 @@ def test_zstd_needs_a_produce_that_knows_it() -> None:
 @pytest.mark.parametrize("codec", [compression.NONE, compression.GZIP, compression.SNAPPY, compression.ZSTD])
 def test_a_compacted_topic_wants_keys_and_names_every_record_without(codec: int) -> None:
     records = [NewRecord(b"v", b"k", NOW_MS), *[NewRecord(b"v", None, NOW_MS) for _ in range(4)]]
-    rig = Rig(config=COMPACTED)
-    refused = refusal(rig, build_batch(records, compression=codec))
+    refused = refusal(rig := Rig(config=COMPACTED), build_batch(records, compression=codec))
     text = "Compacted topic cannot accept message without key in topic partition t-0"
     assert refused.code is ErrorCode.INVALID_RECORD
     assert refused.record_errors == tuple(RecordError(index, text) for index in (1, 2, 3, 4))
@@ -217,9 +287,47 @@ def test_a_header_that_claims_the_future_is_corrected() -> None:
 
 def test_records_too_old_for_the_topic_are_refused() -> None:
     rig = Rig(config=TopicConfig(timestamp_before_max_ms=1000))
-    assert rig.error_of(plain(timestamp_ms=NOW_MS - 5000)) is ErrorCode.INVALID_TIMESTAMP
+    assert rig.error_of(plain(timestamp_ms=NOW_MS - 1001)) is ErrorCode.INVALID_TIMESTAMP
+    assert rig.error_of(plain(timestamp_ms=NOW_MS + HOUR_MS + 1)) is ErrorCode.INVALID_TIMESTAMP
     rig.produce(plain(timestamp_ms=NOW_MS - 1000))
+    rig.produce(plain(timestamp_ms=NOW_MS + HOUR_MS))
     rig.produce(plain(timestamp_ms=-1))
+
+
+def test_a_thousand_faults_are_named_and_all_are_counted() -> None:
+    records = [NewRecord(b"v", b"k", NOW_MS)] + [NewRecord(b"v", None, NOW_MS)] * 1_001
+    refused = refusal(Rig(config=COMPACTED), build_batch(records))
+    assert [error.batch_index for error in refused.record_errors] == list(range(1, 1_001))
+    assert refused.message is not None and "rejected due to 1001 record errors in total" in refused.message
+
+
+@pytest.mark.parametrize("codec", [compression.NONE, compression.LZ4])
+def test_only_the_kind_of_its_timestamps_is_changed(codec: int) -> None:
+    """A batch has a codec and a transaction besides."""
+    batch = build_batch(
+        [NewRecord(b"v", b"k", NOW_MS)] * 3,
+        compression=codec,
+        producer_id=7,
+        producer_epoch=1,
+        base_sequence=4,
+        transactional=True,
+    )
+    header = read_header(batch)
+    to_append_time = Rig(config=TopicConfig(log_append_time=True))
+    to_append_time.now_ms += 5
+    assert to_append_time.transact(batch).log_append_time_ms == NOW_MS + 5
+    to_create_time = Rig()
+    to_create_time.now_ms += 5
+    to_create_time.transact(changed(batch, attributes=header.attributes | LOG_APPEND_TIME))
+    for rig, attributes, newest_ms in (
+        (to_append_time, header.attributes | LOG_APPEND_TIME, NOW_MS + 5),
+        (to_create_time, header.attributes, NOW_MS),
+    ):
+        stored = bytes(rig.log.read(0, 1000, end_offset=3)[0])
+        found = read_header(stored)
+        assert found == header._replace(attributes=attributes, max_timestamp=newest_ms, leader_epoch=1, crc=found.crc)
+        assert check_crc(stored, 0, found)
+        assert stored[HEADER_SIZE:] == batch[HEADER_SIZE:]
 
 
 def test_log_append_time_is_the_brokers_and_in_the_checksum() -> None:
@@ -237,16 +345,18 @@ def test_log_append_time_is_the_brokers_and_in_the_checksum() -> None:
 
 
 def test_a_producer_does_not_choose_log_append_time() -> None:
-    claims = changed(plain(), attributes=LOG_APPEND_TIME)
+    records = [NewRecord(b"v", None, NOW_MS), NewRecord(None, b"key", NOW_MS)]
+    claims = changed(build_batch(records), attributes=LOG_APPEND_TIME)
     refused = refusal(Rig(config=TopicConfig(log_append_time=True)), claims)
     assert refused.code is ErrorCode.INVALID_TIMESTAMP
-    assert refused.record_errors[0].message == (
-        f"Invalid timestamp type in message DefaultRecord(offset=0, timestamp={NOW_MS}, key=0 bytes, value=1 bytes). "
+    assert [error.message for error in refused.record_errors] == [
+        f"Invalid timestamp type in message DefaultRecord(offset={offset}, timestamp={NOW_MS}, {sizes}). "
         "Producer should not set timestamp type to LogAppendTime."
-    )
+        for offset, sizes in enumerate(("key=0 bytes, value=1 bytes", "key=3 bytes, value=0 bytes"))
+    ]
     rig = Rig()
     assert rig.produce(claims).log_append_time_ms == -1
-    assert not read_header(rig.log.read(0, 1000, end_offset=1)[0]).log_append_time
+    assert not read_header(rig.log.read(0, 1000, end_offset=2)[0]).log_append_time
 
 
 @pytest.mark.parametrize("target", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
@@ -286,6 +396,5 @@ def test_every_append_is_announced_once_and_moves_nothing() -> None:
 
 def test_a_changed_configuration_takes_effect() -> None:
     rig = Rig()
-    rig.produce(plain(b"v" * 500))
     rig.partition.configure(replace(TopicConfig(), max_message_bytes=200))
     assert rig.error_of(plain(b"v" * 500)) is ErrorCode.MESSAGE_TOO_LARGE

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from random import Random
+from unittest import mock
 
 import pytest
 
@@ -12,10 +13,13 @@ from storage.producers.producer_snapshot import SnapshotFiles
 from storage.producers.producer_state import ProducerState
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
+from storage.segments.segment import Segment
 from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import KILLED, NOW_MS, Rig, idempotent, plain
 from tests.unit.partition.test_compaction import COMPACTED, batches, compact_all, filled, latest, one_pass, opened
+
+ONE = len(plain(b"v", key=b"00"))
 
 
 def replayed(rig: Rig) -> ProducerState:
@@ -83,9 +87,9 @@ def test_retention_takes_away_what_compaction_would_put_in_its_place(killed: boo
         assert again.partition.end_offset == end_offset
 
 
-@pytest.mark.parametrize("time_ms", [0, NOW_MS])
+@pytest.mark.parametrize("time_ms", [-1, 0, NOW_MS])
 def test_a_compacted_segment_has_one_entry_for_one_time(time_ms: int) -> None:
-    """The earliest there is included: a segment without an entry would have no record of a known time."""
+    """The earliest there is included: a segment without an entry would have no record of a known time; -1 is none."""
     rig = opened(SimulatedFiles())
     for number in range(30):
         rig.produce(plain(b"v" * 30, key=b"%d" % (number % 20), timestamp_ms=time_ms))
@@ -93,7 +97,27 @@ def test_a_compacted_segment_has_one_entry_for_one_time(time_ms: int) -> None:
     assert compact_all(rig)
     assert isinstance(rig.log, SegmentLog)
     for segment in rig.log.segments[:-1]:
-        assert len(segment.time_index) == 1 and segment.largest_timestamp[0] == time_ms
+        assert len(segment.time_index) == (time_ms >= 0) and segment.largest_timestamp[0] == time_ms
+
+
+@pytest.mark.parametrize("interval", [0, *range(ONE - 1, ONE + 2), *range(2 * ONE - 1, 2 * ONE + 2), 1 << 20])
+def test_indexes_of_a_compacted_segment_are_as_if_made_anew(interval: int) -> None:
+    """Where an entry is due is counted in the bytes that stay."""
+    rig = opened(SimulatedFiles(), config=replace(COMPACTED, segment_bytes=24 * ONE, index_interval_bytes=interval))
+    for number in range(60):
+        rig.produce(plain(b"v", key=b"%02d" % (number % 40), timestamp_ms=NOW_MS + 7 * number % 5))
+    rig.log.roll()
+    rig.flush()
+    rig.now_ms += 100
+    assert isinstance(rig.log, SegmentLog)
+    with mock.patch.object(Segment, "rebuild_indexes", autospec=True) as anew:
+        assert compact_all(rig)
+        before = [[index._file.read(0, 1 << 20) for index in one.indexes()] for one in rig.log.segments]
+    assert not anew.called
+    assert [segment.size_bytes // ONE for segment in rig.log.segments] == [4, 24, 12, 0]
+    for compacted, held in zip(rig.log.segments[:-1], before, strict=False):
+        compacted.rebuild_indexes()
+        assert [index._file.read(0, 1 << 20) for index in compacted.indexes()] == held
 
 
 def test_a_cut_within_a_gap_of_compaction_is_where_it_was_wanted() -> None:

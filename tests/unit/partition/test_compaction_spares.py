@@ -8,7 +8,7 @@ import pytest
 from protocol.records import compression
 from protocol.records.batch import HEADER, HEADER_SIZE, read_header, seal
 from protocol.records.record import NewRecord, build_batch, records_of
-from storage.cleaner.cleaning import Work
+from storage.cleaner.cleaning import DamagedSegment, Work, whole_batches
 from storage.cleaner.compaction import compact, plan
 from storage.cleaner.compactor import CHECKPOINT
 from storage.segment_log import SegmentLog
@@ -114,6 +114,45 @@ def test_nonsense_supersedes_nothing_and_stays(caplog: pytest.LogCaptureFixture)
     assert batches(rig)[0][1][HEADER_SIZE:] == bytes(nonsense)[HEADER_SIZE:]
     assert rig.partition.compactor is not None and rig.partition.compactor.unreadable_batches == 1
     assert len([record for record in caplog.records if "cannot read" in record.getMessage()]) == 1
+
+
+def test_batches_that_cannot_be_read_are_reported_once_each_pass(caplog: pytest.LogCaptureFixture) -> None:
+    rig = opened(SimulatedFiles())
+
+    def nonsense() -> None:
+        batch = bytearray(plain(b"v", key=b"a"))
+        batch[HEADER_SIZE] = 0x7E  # the length of its record
+        seal(batch)
+        rig.log.append(bytes(batch), leader_epoch=1)
+        rig.partition.derived.producers.skip_to(rig.log.end_offset)
+
+    counts = []
+    for count in (2, 1, 0):
+        for _ in range(count):
+            nonsense()
+        if not count:
+            rig.produce(plain(b"v", key=b"a"))
+        log_of(rig).roll()
+        rig.flush()
+        assert compact_all(rig) and rig.partition.compactor is not None
+        counts.append(rig.partition.compactor.unreadable_batches)
+    assert counts == [2, 3, 3]
+    said = [record.getMessage() for record in caplog.records if "cannot read the batch" in record.getMessage()]
+    assert [line.partition(" at ")[2].partition(" ")[0] for line in said] == ["0", "2"]
+
+
+def test_damage_is_said_with_its_place() -> None:
+    """A segment without batches has none."""
+    rig = opened(SimulatedFiles())
+    assert [*whole_batches(log_of(rig).active)] == []
+    for key in (b"a", b"b"):
+        rig.produce(plain(b"v", key=key))
+    log_of(rig).roll()
+    segment, one = log_of(rig).segments[0], len(plain(b"v", key=b"a"))
+    for position, at in ((one + HEADER_SIZE, one), (HEADER_SIZE, 0)):
+        segment.log.write_at(position, b"\x7e")
+        with pytest.raises(DamagedSegment, match=f"at byte {at} of {2 * one}$"):
+            list(whole_batches(segment))
 
 
 def nothing(*_: object) -> Steps[None]:
@@ -247,3 +286,17 @@ def test_the_checkpoint_is_closed_when_it_was_read() -> None:
     assert again.partition.compactor is not None
     assert again.partition.compactor.first_dirty_offset == rig.partition.compactor.first_dirty_offset > 0
     assert f"t-0/{CHECKPOINT}" not in +files.held
+
+
+@pytest.mark.parametrize("codec", [compression.GZIP, compression.LZ4, compression.ZSTD])
+def test_what_is_left_of_a_packed_batch_without_records_is_a_bare_header(codec: int) -> None:
+    """As Kafka writes it: of no codec, since nothing is packed; and no later pass stumbles over it."""
+    rig = opened(SimulatedFiles())
+    gone = [NewRecord(b"v", b"k0", NOW_MS)]
+    rig.produce(build_batch(gone, producer_id=9, producer_epoch=4, base_sequence=10, compression=codec))
+    for _ in range(2):
+        filled(rig)
+        assert compact_all(rig)
+        header, batch = batches(rig)[0]
+        assert (header.producer_id, header.last_sequence, header.records_count) == (9, 10, 0)
+        assert (header.attributes, batch[HEADER_SIZE:]) == (0, b"")

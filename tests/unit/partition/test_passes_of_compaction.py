@@ -10,7 +10,7 @@ from protocol.records.record import NewRecord, build_batch
 from storage.cleaner.cleaned_transactions import CleanedTransactions
 from storage.cleaner.cleaning import AT_ONCE_BYTES, Work
 from storage.cleaner.compaction import Pass, compact, plan
-from storage.log import StorageFailed
+from storage.log import LATEST_MS, StorageFailed
 from storage.producers.aborted import AbortedTransaction
 from storage.segment_log import SegmentLog
 from storage.steps import NoLongerTrue, Spent, Steps, finish, never, while_true
@@ -139,6 +139,49 @@ def test_a_pass_ends_where_its_keys_are_full() -> None:
     assert finish(a_pass(rig, max_keys=5)).first_dirty_offset == 5
 
 
+@pytest.mark.parametrize(("timestamp_ms", "rolls"), [(-1, False), (0, True), (1, True)])
+def test_the_active_segment_rolls_for_the_longest_lag_where_its_time_is_known(timestamp_ms: int, rolls: bool) -> None:
+    rig = opened(SimulatedFiles(), config=replace(COMPACTED, max_compaction_lag_ms=1_000))
+    rig.produce(plain(b"v", key=b"a", timestamp_ms=timestamp_ms))
+    rig.flush()
+    assert (finish(rig.partition.compaction_due(NOW_MS)) is not None) is rolls
+    assert log_of(rig).segment_bases() == [0, 1][: 1 + rolls]
+
+
+def test_what_lies_behind_full_keys_is_left_alone() -> None:
+    """Also what its segment would lose without any key."""
+    rig = opened(SimulatedFiles(), config=replace(COMPACTED, segment_bytes=200))
+    in_segments(rig, [of_keys(b"a")], [of_keys(b"a")], [of_keys(b"b", b"c")], [plain(b"x", key=b"d")])
+    before = log_of(rig).segment_bases()
+    done = finish(a_pass(rig, max_keys=2))
+    assert (done.first_dirty_offset, done.segments_before, done.segments_after) == (2, 2, 1)
+    assert log_of(rig).segment_bases() == [0, *before[2:]]
+
+
+@pytest.mark.parametrize(("ratio", "is_due"), [(0.0, True), (0.5, True), (0.51, False), (1.0, False)])
+def test_a_pass_is_due_from_a_share_of_dirty_bytes_on(ratio: float, is_due: bool) -> None:
+    rig = opened(SimulatedFiles(), config=replace(COMPACTED, min_cleanable_dirty_ratio=ratio))
+    in_segments(rig, [of_keys(b"a")], [of_keys(b"b")])
+    assert (finish(plan(log_of(rig), first_dirty_offset=1, last_stable_offset=2, now_ms=NOW_MS)) is not None) is is_due
+    assert finish(plan(log_of(rig), first_dirty_offset=2, last_stable_offset=2, now_ms=NOW_MS)) is None
+
+
+@pytest.mark.parametrize(("age_ms", "is_due"), [(999, False), (1_000, False), (1_001, True)])
+def test_a_pass_is_due_once_a_record_is_older_than_the_longest_lag(age_ms: int, is_due: bool) -> None:
+    """KIP-354; for its sake the active segment is rolled."""
+    config = replace(COMPACTED, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=1_000)
+    rig = opened(SimulatedFiles(), config=config)
+    in_segments(rig, [of_keys(b"a")])
+    rig.produce(of_keys(b"a"))
+    rig.flush()
+    assert finish(plan(log_of(rig), first_dirty_offset=0, last_stable_offset=2, now_ms=NOW_MS)) is not None
+    steps = plan(log_of(rig), first_dirty_offset=1, last_stable_offset=2, now_ms=NOW_MS + age_ms)
+    assert finish(steps) is None, "the active one is not compacted"
+    planned = finish(rig.partition.compaction_due(NOW_MS + age_ms))
+    assert planned is not None and len(planned.segments) == 1 + is_due
+    assert log_of(rig).segment_bases() == [0, 1, *([2] if is_due else [])]
+
+
 def test_transactions_that_were_aborted_side_by_side_are_known_from_their_first_records() -> None:
     """Entries are in the order of the markers, and those that end first may have begun last."""
     entries = [AbortedTransaction(2, 1, 4, 0), AbortedTransaction(1, 0, 5, 6)]
@@ -184,6 +227,19 @@ def test_a_pass_ends_before_damage_that_it_meets_while_it_copies() -> None:
     assert done.damaged is not None and done.damaged.segment is damaged
     assert done.first_dirty_offset == 2
     assert [header.base_offset for header, _ in batches(rig)][-2:] == [2, 3]
+
+
+def test_a_pass_ends_before_damage_that_it_meets_while_it_reads_keys() -> None:
+    """What lies before it is compacted by the keys that were read, and the next pass begins behind them."""
+    rig = opened(SimulatedFiles())
+    in_segments(rig, [of_keys(b"a")], [of_keys(b"a")], [of_keys(b"a")], [of_keys(b"a")])
+    damaged = log_of(rig).segments[2]
+    damaged.log.write_at(damaged.size_bytes - 1, b"\xff")
+    done = finish(a_pass(rig))
+    assert done.damaged is not None and done.damaged.segment is damaged
+    assert (done.first_dirty_offset, done.segments_before, done.segments_after) == (2, 2, 1)
+    assert (done.bytes_before, done.bytes_after) == (2 * len(of_keys(b"a")), len(of_keys(b"a")))
+    assert [header.base_offset for header, _ in batches(rig)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -307,3 +363,31 @@ def test_steps_that_end_early_are_closed_at_once(holds: Callable[[], bool]) -> N
     except (OSError, NoLongerTrue) as error:
         kept.append(error)
     assert kept and closed == [True]
+
+
+def test_a_record_of_the_future_keeps_nothing_behind_it_from_being_compacted() -> None:
+    """As in Kafka, timestamps are looked at only where min.compaction.lag.ms asks for it."""
+    rig = opened(SimulatedFiles())
+    ahead = plain(b"ahead", key=b"ahead", timestamp_ms=NOW_MS + 1_800_000)
+    in_segments(rig, [ahead], [of_keys(b"a", b"b")], [of_keys(b"a", b"b")])
+    assert compact_all(rig)
+    assert [seen.key for seen in rig.consume(0)] == [b"ahead", b"a", b"b"]
+    lagging = opened(SimulatedFiles(), config=replace(COMPACTED, min_compaction_lag_ms=1))
+    in_segments(lagging, [of_keys(b"a")], [of_keys(b"a")], [ahead], [of_keys(b"a")])
+    lagging.now_ms += 2
+    assert compact_all(lagging)
+    assert [seen.key for seen in lagging.consume(0)] == [b"a", b"ahead", b"a"]
+
+
+def test_tombstones_that_stay_for_ever_are_compacted_like_others() -> None:
+    """The largest delete.retention.ms: a horizon that no batch can say would end each pass."""
+    rig = opened(SimulatedFiles(), config=replace(COMPACTED, delete_retention_ms=LATEST_MS))
+    gone = build_batch([NewRecord(None, b"gone", NOW_MS)])
+    in_segments(rig, [plain(b"value", key=b"gone")], [gone], [of_keys(b"a")])
+    for _ in range(2):
+        assert compact_all(rig)
+        in_segments(rig, [of_keys(b"a")])
+        rig.now_ms += 1_000
+    assert latest(rig) == {b"a": b"of a"}
+    assert next((seen.key, seen.value) for seen in rig.consume(0)) == (b"gone", None)
+    assert [header.base_timestamp for header, _ in batches(rig) if header.has_delete_horizon] == [LATEST_MS]

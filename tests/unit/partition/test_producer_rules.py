@@ -8,17 +8,13 @@ from hypothesis import strategies as st
 
 from broker.partitions.errors import AppendError
 from protocol.errors import ErrorCode
-from protocol.records.batch import BatchHeader, read_header
+from protocol.records.batch import CONTROL, read_header
 from protocol.records.record import NewRecord, build_batch
 from storage.producers.producer_entry import CachedBatch, ProducerEntry
-from storage.producers.producer_state import ProducerState
-from tests.unit.partition.rig import DAY_MS, NOW_MS, Rig, idempotent, in_transaction, plain
+from storage.producers.producer_state import EndMarker, ProducerState
+from tests.unit.partition.rig import DAY_MS, NOW_MS, Rig, header_of, idempotent, in_transaction, plain
 
 LAST = (1 << 31) - 1
-
-
-def header(producer_id: int, epoch: int, sequence: int, count: int = 1, timestamp_ms: int = NOW_MS) -> BatchHeader:
-    return read_header(idempotent(producer_id, epoch, sequence, count, timestamp_ms=timestamp_ms))
 
 
 @settings(max_examples=60, deadline=None)
@@ -104,6 +100,30 @@ def test_only_the_last_five_batches_are_remembered() -> None:
     assert rig.error_of(idempotent(4, 0, 1, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_what_was_expected_is_named() -> None:
+    rig = Rig()
+    rig.produce(idempotent(4, 0, 0, 2))
+    for epoch, sequence, expected in ((0, 3, 2), (1, 2, 0)):
+        with pytest.raises(AppendError, match=f"producer 4: {sequence} came, {expected} was expected in t-0"):
+            rig.produce(idempotent(4, epoch, sequence))
+
+
+def test_an_open_transaction_before_those_that_wait_for_the_disk_decides() -> None:
+    state = ProducerState()
+    for offset, producer_id in enumerate((1, 2, 3)):
+        state.apply_data(read_header(in_transaction(producer_id, 0, 0)), offset, NOW_MS)
+    assert (state.open_transactions(), state.first_unstable_offset) == ([1, 2, 3], 0)
+    for offset, producer_id in ((3, 2), (4, 3)):
+        state.apply_marker(EndMarker(producer_id, 0, True, 0, NOW_MS), offset, NOW_MS)
+    for high_watermark, unstable in ((3, 0), (4, 0), (5, 0)):
+        state.high_watermark_moved(high_watermark)
+        assert state.first_unstable_offset == unstable
+    state.apply_marker(EndMarker(1, 0, True, 0, NOW_MS), 5, NOW_MS)
+    for high_watermark, first in ((5, 0), (6, None)):
+        state.high_watermark_moved(high_watermark)
+        assert (state.open_transactions(), state.first_unstable_offset) == ([], first)
+
+
 def test_a_new_epoch_starts_at_zero_without_old_batches() -> None:
     rig = Rig()
     rig.produce(idempotent(4, 0, 0))
@@ -120,6 +140,14 @@ def test_an_unknown_producer_may_begin_anywhere() -> None:
     rig = Rig()
     assert rig.produce(idempotent(4, 0, 77)).base_offset == 0
     rig.produce(idempotent(4, 0, 78))
+
+
+def test_a_producer_of_no_epoch_may_go_on_anywhere() -> None:
+    """As in Kafka: nothing is known of the sequences of an epoch."""
+    rig = Rig()
+    rig.produce(idempotent(4, -1, 0))
+    rig.produce(idempotent(4, 0, 7))
+    assert rig.error_of(idempotent(4, 0, 9)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_sequence_after_a_lone_marker_starts_at_zero() -> None:
@@ -158,16 +186,54 @@ def test_replay_takes_whatever_the_log_contains() -> None:
     """I36: gaps, repeated sequences, epochs that go back: a log is replayed, never judged."""
     state = ProducerState()
     for offset, (epoch, sequence) in enumerate([(0, 5), (0, 5), (0, 99), (3, 7), (1, 0)]):
-        state.replay(header(4, epoch, sequence)._replace(base_offset=offset), None, NOW_MS)
+        state.replay(header_of(4, epoch, sequence)._replace(base_offset=offset), None, NOW_MS)
     entry = state.entry(4)
     assert entry is not None and entry.epoch == 1 and state.offset == 5
+
+
+@pytest.mark.parametrize("now_ms", [NOW_MS - 50, NOW_MS, NOW_MS + 50])
+def test_a_marker_whose_record_was_cleaned_away_still_fences(now_ms: int) -> None:
+    """KAFKA-7467: its batch has the epoch. All else that is known of the producer stays, but for its batches."""
+    state = ProducerState()
+    marker = EndMarker(4, 2, commit=True, coordinator_epoch=6, timestamp_ms=77)
+    state.apply_marker(marker, 0, 77)
+    state.apply_data(header_of(4, 2, 0, timestamp_ms=88), 1, 88)
+
+    def replayed(producer_id: int, epoch: int, offset: int) -> ProducerEntry | None:
+        emptied = header_of(producer_id, epoch, 0)._replace(
+            attributes=CONTROL, base_offset=offset, records_count=0, base_sequence=-1
+        )
+        assert state.replay(emptied, None, now_ms) is None
+        assert state.offset == offset + 1
+        return state.entry(producer_id)
+
+    known = ProducerEntry(2, 6, 88, 88, -1, (CachedBatch(0, 1, 0, 88),))
+    assert replayed(4, 1, 2) == known
+    assert replayed(4, 2, 3) == known
+    seen_ms = max(now_ms, NOW_MS)
+    assert replayed(4, 3, 4) == ProducerEntry(3, 6, 88, seen_ms, -1, ())
+    assert replayed(5, 0, 5) == ProducerEntry(0, -1, -1, seen_ms, -1, ())
+    assert (replayed(-1, 3, 6), len(state)) == (None, 2)
+
+
+def test_what_is_known_of_one_producer_is_of_no_other() -> None:
+    state = ProducerState()
+    state.apply_data(header_of(4, 2, 10, 3), 0, NOW_MS)
+    state.apply_marker(EndMarker(5, 1, commit=True, coordinator_epoch=6, timestamp_ms=7), 3, 7)
+    assert [state.epoch(one) for one in (3, 4, 5)] == [-1, 2, 1]
+    assert [state.next_sequence(one) for one in (3, 4, 5)] == [0, 13, 0]
+    assert [state.last_offset(one) for one in (3, 4, 5)] == [-1, 2, -1]
+    assert [state.coordinator_epoch(one) for one in (3, 4, 5)] == [-1, -1, 6]
+    assert [one in state for one in (3, 4, 5)] == [False, True, True]
+    state.apply_data(header_of(4, 2, LAST, 1), 4, NOW_MS)
+    assert (state.next_sequence(4), state.offset) == (0, 5)
 
 
 def test_an_idle_producer_of_five_batches_costs_below_400_bytes() -> None:
     """The entry, its key and its share of the dictionary at the worst moment, just after it has grown."""
     state = ProducerState()
     for sequence in range(5):
-        state.apply_data(header((1 << 60) + 1, 5, sequence * 10, 10), sequence * 10, NOW_MS)
+        state.apply_data(header_of((1 << 60) + 1, 5, sequence * 10, 10), sequence * 10, NOW_MS)
     (producer_id, packed), *_ = state.packed_entries().items()
     assert len(ProducerEntry.unpack(packed).batches) == 5
     crowd = dict.fromkeys(range(1_400), packed)
@@ -204,7 +270,7 @@ def test_historical_timestamps_do_not_shorten_a_producers_life() -> None:
 def test_expiry_works_in_slices() -> None:
     state = ProducerState()
     for producer_id in range(25):
-        state.apply_data(header(producer_id, 0, 0), producer_id, NOW_MS)
+        state.apply_data(header_of(producer_id, 0, 0), producer_id, NOW_MS)
     assert [state.expire(NOW_MS + DAY_MS, DAY_MS, limit=10) for _ in range(3)] == [False, False, True]
     assert len(state) == 0
 
@@ -213,6 +279,7 @@ def test_an_entry_packs_and_unpacks() -> None:
     batches = tuple(CachedBatch(number, number * 10, 3, NOW_MS + number) for number in range(5))
     entry = ProducerEntry(32767, 12, NOW_MS, NOW_MS + 1, 1 << 40, batches)
     assert ProducerEntry.unpack(entry.pack()) == entry
+    assert (entry.last_sequence, ProducerEntry().last_sequence) == (4, -1)
     assert CachedBatch(1, 19, 3, 0).first_sequence == LAST - 1
 
 

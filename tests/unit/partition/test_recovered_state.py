@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.producers.aborted import AbortedIndex, AbortedTransaction
-from storage.producers.aborted_checkpoint import ABORTED_CHECKPOINT
+from storage.producers.aborted_checkpoint import AbortedCheckpoint
 from storage.producers.producer_entry import CachedBatch, ProducerEntry
 from storage.producers.producer_snapshot import (
+    SnapshotFiles,
     SnapshotUnreadable,
     decode_sidecar,
     decode_snapshot,
@@ -18,7 +19,6 @@ from storage.producers.producer_snapshot import (
 )
 from storage.producers.producer_state import CompletedTransaction
 from storage.recovery import Recovery
-from storage.segment_log import SegmentLog
 from tests.harness.read_committed_oracle import Seen
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import DAY_MS, KILLED, NOW_MS, Rig, idempotent, in_transaction, on_disk, plain
@@ -263,6 +263,31 @@ def test_an_old_snapshot_does_not_outlive_records_that_were_deleted() -> None:
     assert again.produce(idempotent(6, 0, 4)).base_offset == 4
 
 
+@pytest.mark.parametrize(
+    ("durable_offset", "kept"), [(1, [1, 3, 4, 5]), (2, [2, 3, 4, 5]), (3, [3, 4, 5]), (9, [3, 4, 5])]
+)
+def test_the_newest_snapshot_of_what_is_durable_is_kept(durable_offset: int, kept: list[int]) -> None:
+    """I24: after a power cut all that are younger may be of records that are gone. Each goes before what lies beside
+    it: a cut leaves none without its own."""
+    files = SimulatedFiles()
+    files.make_folder("t-0")
+    snapshots = SnapshotFiles(files, "t-0")
+    gone: list[str] = []
+    files.watcher = lambda operation, path: gone.append(path) if operation == "delete" else None
+    for offset in range(6):
+        snapshots.write(offset, {7: bytes(30)}, durable_offset=min(offset, durable_offset))
+    assert snapshots.offsets() == kept
+    assert files.list("t-0") == [f"{one:020d}.{kind}" for one in kept for kind in ("producers", "snapshot")]
+    snapshots.forget_before(4)
+    assert snapshots.offsets() == [4, 5]
+    snapshots.write(5, {}, durable_offset=5)
+    assert files.list("t-0") == [
+        f"{one:020d}.{kind}" for one, kind in ((4, "producers"), (4, "snapshot"), (5, "snapshot"))
+    ]
+    assert gone.index(f"t-0/{3:020d}.snapshot") < gone.index(f"t-0/{3:020d}.producers")
+    assert gone.index(f"t-0/{0:020d}.snapshot") < gone.index(f"t-0/{0:020d}.producers")
+
+
 # ------------------------------------------------------------------------------------------------------ aborted index
 
 
@@ -326,60 +351,27 @@ def test_leftovers_of_a_power_cut_after_the_snapshot_are_truncated(tail: bytes) 
     again.append(completed(2, 20, 29, 30))
 
 
-# ------------------------------------------------------------------------------- an index that is not what was written
-
-
-def with_aborted(files: SimulatedFiles, count: int = 3) -> Rig:
-    rig = on_disk(files)
-    for number in range(count):
-        rig.transact(in_transaction(5, 0, number))
-        rig.end(5, 0, commit=False, version=0)
-    return rig
-
-
-def test_an_index_of_an_earlier_version_is_made_anew_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_of_two_checkpoints_the_later_stays_whichever_is_written_last() -> None:
     files = SimulatedFiles()
-    rig = with_aborted(files)
-    known = rig.partition.derived.aborted.collect(0, 100)
-    rig.partition.close()
-    files.lose(f"t-0/{ABORTED_CHECKPOINT}")
-    for made_anew in (True, False):
-        caplog.clear()
-        again = on_disk(files := files.kill(), recovery=Recovery(clean=True, recovery_point=rig.log.end_offset))
-        assert again.partition.derived.aborted.collect(0, 100) == known
-        assert bool(caplog.records) == made_anew
+    files.make_folder("t-0")
+    checkpoint = AbortedCheckpoint(files, "t-0")
+    earlier, later = checkpoint.take({0: (1, 5)}), checkpoint.take({0: (2, 7)})
+    assert earlier is not None and later is not None
+    later()
+    earlier()
+    assert AbortedCheckpoint(files, "t-0").known == {0: (2, 7)}
 
 
-def test_the_index_is_certain_after_a_kill_at_any_moment(caplog: pytest.LogCaptureFixture) -> None:
-    """Neither before the first snapshot, nor with entries behind it."""
+def test_a_checkpoint_that_could_not_be_written_is_written_when_asked_again() -> None:
+    """A snapshot that is tried once more vouches for it."""
     files = SimulatedFiles()
-    rig = with_aborted(files)
-    on_disk(files.kill(), recovery=KILLED)
-    rig.partition.derived.snapshot()
-    rig.transact(in_transaction(5, 0, 3))
-    rig.end(5, 0, commit=False, version=0)
-    again = on_disk(files.kill(), recovery=KILLED)
-    assert len(again.partition.derived.aborted.collect(0, 100)) == 4
-    assert caplog.records == []
-
-
-def test_producers_without_records_survive_an_index_rebuild() -> None:
-    """I24: the snapshot is not given up for the index."""
-    files = SimulatedFiles()
-    rig = on_disk(files)
-    rig.produce(idempotent(6, 0, 0))
-    while len(rig.log.segment_bases()) < 3:
-        rig.transact(in_transaction(5, 0, rig.partition.end_offset // 2))
-        rig.end(5, 0, commit=False, version=0)
-    rig.flush()
-    rig.partition.derived.snapshot()
-    assert isinstance(rig.log, SegmentLog)
-    rig.log.remove_oldest(1)
-    rig.partition.close()
-    base = rig.log.segment_bases()[0]
-    known = state_of(rig)
-    assert base > 0 and 6 in known
-    files.lose(f"t-0/{base:020d}.txnindex")
-    again = on_disk(files, recovery=Recovery(clean=True, recovery_point=rig.log.end_offset, log_start_offset=base))
-    assert state_of(again) == known
-    assert again.partition.derived.aborted.entries(base)
+    files.make_folder("t-0")
+    checkpoint = AbortedCheckpoint(files, "t-0")
+    write = checkpoint.take({0: (1, 5)})
+    assert write is not None
+    files.fault = lambda operation, path: OSError("full")
+    with pytest.raises(OSError, match="full"):
+        write()
+    files.fault = None
+    write()
+    assert AbortedCheckpoint(files, "t-0").known == {0: (1, 5)}

@@ -55,6 +55,7 @@ def housekeeping(rigs: list[Rig], **settings: str) -> Housekeeping:
         topics=None,  # type: ignore[arg-type]
         open_partitions=lambda: [rig.partition for rig in rigs],
         write_checkpoints=nothing,
+        prune_share_state=nothing,
         fail=fails,
     )
 

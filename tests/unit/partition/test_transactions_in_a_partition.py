@@ -303,6 +303,7 @@ def test_lookups_end_where_the_reader_may_not_see() -> None:
     rig.produce(plain(timestamp_ms=200))
     partition = rig.partition
     assert partition.visible_end(read_committed=False) == 0
+    assert finish(Rig().partition.max_timestamp(read_committed=False)) is None
     assert finish(partition.offset_for_timestamp(50, read_committed=False)) is None
     rig.flush()
     assert (partition.visible_end(read_committed=True), partition.visible_end(read_committed=False)) == (1, 3)

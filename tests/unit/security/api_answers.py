@@ -24,8 +24,9 @@ from protocol.messages.transactions import (
     InitProducerIdRequest,
 )
 from protocol.schema import fields_of
-from tests.unit.security.api_cases import CASES, Case
+from tests.unit.security.api_cases import CASES
 from tests.unit.security.api_requests import committing
+from tests.unit.security.case import Case
 from tests.unit.security.door_rig import ALICE, ROOT
 
 RECORDED = Path(__file__).with_name("kafka_answers.json")

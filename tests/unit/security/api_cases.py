@@ -1,14 +1,13 @@
 """One request of each API, in the forms that matter to permissions (`api_requests` says about what)."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 from protocol.acls import Operation, Permission, ResourceType
 from protocol.messages import (
     acls,
     client_quotas,
     configs,
+    consumer_groups,
     delegation_tokens,
     features,
     group_offsets,
@@ -19,6 +18,7 @@ from protocol.messages import (
     topics,
     transactions,
 )
+from tests.unit.security.administration_cases import administration
 from tests.unit.security.api_requests import (
     RESOURCES,
     TOPICS,
@@ -35,15 +35,9 @@ from tests.unit.security.api_requests import (
     producing,
     staging,
 )
-
-
-@dataclass(frozen=True)
-class Case:
-    """`make` builds the request anew, as guards change them; `topic_id` is that of `t`."""
-
-    name: str
-    version: int
-    make: Callable[[bytes], Any]
+from tests.unit.security.case import Case
+from tests.unit.security.share_cases import of_members_of_shares, of_share_groups, of_shared_records
+from tests.unit.security.streams_cases import of_streams_groups
 
 
 def of_topics() -> Iterator[Case]:
@@ -143,6 +137,11 @@ def of_offsets() -> Iterator[Case]:
 
 
 def of_groups() -> Iterator[Case]:
+    yield Case(
+        "FindCoordinator of share partitions",
+        6,
+        lambda _: groups.FindCoordinatorRequest(key_type=2, coordinator_keys=["x"]),
+    )
     for kind, key in ((0, "g"), (1, "x")):
         request = {"key_type": kind, "coordinator_keys": [key]}
         yield Case(f"FindCoordinator of type {kind}", 4, lambda _, one=request: groups.FindCoordinatorRequest(**one))  # type: ignore[misc]
@@ -180,6 +179,28 @@ def of_groups() -> Iterator[Case]:
     )
     yield Case("ListGroups", 5, lambda _: groups.ListGroupsRequest())
     yield Case("DeleteGroups", 2, lambda _: groups.DeleteGroupsRequest(groups_names=["h"]))
+
+
+def of_consumer_groups() -> Iterator[Case]:
+    yield Case(
+        "ConsumerGroupHeartbeat",
+        1,
+        lambda _: consumer_groups.ConsumerGroupHeartbeatRequest(
+            group_id="c",
+            member_id="nobody",
+            member_epoch=0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=list(TOPICS),
+            topic_partitions=[],
+        ),
+    )
+    yield Case(
+        "ConsumerGroupDescribe",
+        1,
+        lambda _: consumer_groups.ConsumerGroupDescribeRequest(
+            group_ids=["c", "h"], include_authorized_operations=True
+        ),
+    )
 
 
 def of_committed_offsets() -> Iterator[Case]:
@@ -366,9 +387,12 @@ CASES = (
     *of_records(),
     *of_offsets(),
     *of_groups(),
+    *of_consumer_groups(),
     *of_committed_offsets(),
     *of_transactions(),
     *of_the_cluster(),
+    *administration(),
+    *(*of_share_groups(), *of_members_of_shares(), *of_shared_records(), *of_streams_groups()),
     *of_access(),
     *of_quotas(),
     *of_authentication(),

@@ -27,7 +27,11 @@ from tests.unit.cluster.cluster_rig import with_node
 T = TypeVar("T")
 ROOT, ALICE, HOST = "User:root", "User:alice", "10.0.0.1"
 PATIENCE_S = 20
-AUTHORIZER = {"authorizer.class.name": "StandardAuthorizer", "super.users": ROOT}
+AUTHORIZER = {
+    "authorizer.class.name": "StandardAuthorizer",
+    "super.users": ROOT,
+    "group.share.assignment.interval.ms": "0",
+}
 
 CLOSED = (CloseConnection, ConnectionLost, ProtocolError)
 """What a connection ends with instead of an answer, here and with a client."""

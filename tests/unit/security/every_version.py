@@ -12,7 +12,8 @@ from broker.api.api_families import load_handlers
 from protocol.schema import schema_of
 from tests.harness.framing import request_frame
 from tests.unit.security.api_answers import Door, prepared, told
-from tests.unit.security.api_cases import CASES, Case
+from tests.unit.security.api_cases import CASES
+from tests.unit.security.case import Case
 from tests.unit.security.door_rig import ALICE, CLOSED
 
 RECORDED = Path(__file__).with_name("kafka_every_version.json")

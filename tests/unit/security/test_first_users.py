@@ -69,6 +69,7 @@ def test_what_is_kept_follows_from_password_or_salted_password() -> None:
         "SCRAM-SHA-256=[name=ute,password=hunter2,iterations=4095]",
         "SCRAM-SHA-256=[name=ute,password=hunter2,iterations=16385]",
         "SCRAM-SHA-256=[name=ute,password=hunter2,iterations=many]",
+        "SCRAM-SHA-256=[name=ute,password=hunter2,iterations=\u0664\u0660\u0669\u0666]",
         "SCRAM-SHA-256=[name=ute,password=hunter2,secret=hunter2]",
         "SCRAM-SHA-256=[name=ute,password=hunter2] SCRAM-SHA-256=[name=ute,password=hunter2]",
         "SCRAM-SHA-256=[" + "a=b," * 50_000,

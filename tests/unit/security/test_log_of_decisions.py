@@ -8,6 +8,7 @@ import pytest
 
 from broker.api.services import Services
 from protocol.acls import Operation, ResourceType
+from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -17,7 +18,7 @@ from protocol.messages.group_offsets import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest
+from protocol.messages.groups import DescribeGroupsRequest, FindCoordinatorRequest, ListGroupsRequest
 from protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
@@ -173,5 +174,42 @@ def test_what_is_left_out_is_not_in_the_answer() -> None:
         assert (await answer("transactions")).transaction_states[0].topics == []
         states = (await answer("all transactions")).transaction_states
         assert [one.transactional_id for one in states] == ["x"]
+
+    behind_the_door(story)
+
+
+def test_operations_on_a_group_are_told_to_who_asks_for_them() -> None:
+    async def story(node: Services) -> None:
+        await begin(node)
+        for wanted, told in ((True, 1 << Operation.DESCRIBE), (False, -(1 << 31))):
+            request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=wanted)
+            (found,) = (await ask(node, request, 5, ALICE)).groups
+            assert (found.error_code, found.authorized_operations) == (ErrorCode.NONE, told)
+
+    behind_the_door(story)
+
+
+def test_a_topic_that_may_not_be_written_is_denied_whether_it_is_there_or_not() -> None:
+    """Nobody finds out by a transaction what topics there are. None is added where one cannot be."""
+
+    async def story(node: Services) -> None:
+        await begin(node)
+        await grant(node, allow(Operation.WRITE, ID, "x"), *(allow(Operation.WRITE, TOPIC, name) for name in "cm"))
+        assert not (await ask(node, CreateTopicsRequest(topics=[topic("m", 1)]), 7)).topics[0].error_code
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="x",
+            v3_and_below_producer_id=0,
+            v3_and_below_producer_epoch=0,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in ("t", "nowhere", "m", "c")
+            ],
+        )
+        topics = (await ask(node, request, 3, ALICE)).results_by_topic_v3_and_below
+        assert {one.name: one.results_by_partition[0].partition_error_code for one in topics} == {
+            "t": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            "nowhere": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            "m": ErrorCode.OPERATION_NOT_ATTEMPTED,
+            "c": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
 
     behind_the_door(story)

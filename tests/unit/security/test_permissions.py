@@ -8,7 +8,8 @@ from broker.api.api_families import load_handlers
 from broker.api.permissions.need import Need, Permissions
 from protocol.acls import Operation, ResourceType
 from tests.unit.security.api_answers import AUTHORIZATION, TOLD, Answers, answers, needs_of
-from tests.unit.security.api_cases import CASES, Case
+from tests.unit.security.api_cases import CASES
+from tests.unit.security.case import Case
 from tests.unit.security.door_rig import OwnDoor, behind_the_door
 
 DENIED = {error.name for error in AUTHORIZATION}

@@ -11,10 +11,11 @@ import pytest
 
 from broker.config.broker_config import BrokerConfig
 from broker.process.environment import RealEnvironment
-from broker.security.tls import contexts
+from broker.security.tls import contexts, tls_listeners
 from broker.security.tls.contexts import LoadedTls, load_tls
 from broker.security.tls.errors import BadTls, NoRuleMatches
-from broker.security.tls.settings import tls_settings
+from broker.security.tls.key_files import Stamp
+from broker.security.tls.settings import TlsSettings, tls_settings
 from broker.security.tls.tls_listeners import TlsListeners
 from tests.harness.certificates import HOSTS, Certificates
 
@@ -195,6 +196,30 @@ def test_files_that_cannot_be_loaded_leave_what_was_and_are_told_of_once(
             assert await look() == [] and not watching.done()
         watching.cancel()
         await asyncio.wait([watching])
+        environment.close()
+
+    asyncio.run(story())
+
+
+def test_a_change_of_settings_is_looked_at_once(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    stamps_of = tls_listeners.stamps_of
+
+    def counted(settings: TlsSettings) -> tuple[Stamp, ...]:
+        looks.append(settings.listener)
+        return stamps_of(settings)
+
+    async def story() -> None:
+        environment = RealEnvironment(None, sync_threads=1)
+        config = BrokerConfig(LISTENERS | certificates.settings())
+        listeners = TlsListeners(config, environment, ["SSL"])
+        await listeners.load()
+        monkeypatch.setattr(tls_listeners, "stamps_of", counted)
+        for count in (1, 2):
+            config.said_again(frozenset(["listener.name.ssl.ssl.keystore.location"]))
+            for _ in range(2):
+                await listeners.settled()
+                assert looks == ["SSL"] * count
         environment.close()
 
     asyncio.run(story())

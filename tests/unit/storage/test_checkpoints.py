@@ -116,6 +116,22 @@ def test_a_start_learns_how_the_last_run_ended() -> None:
     assert DataFolder(files, boot_id="").same_boot is False
 
 
+@pytest.mark.parametrize("name", [RECOVERY_POINTS, LOG_START_OFFSETS, "tallystick.trust", "tallystick.format"])
+def test_a_start_that_cannot_read_a_checkpoint_leaves_the_mark_to_the_next(name: str) -> None:
+    """All logs need not be checked because of it."""
+    files = SimulatedFiles()
+    first = DataFolder(files, boot_id="b")
+    first.checkpoint({("t", 0): 40}, {("t", 0): 5})
+    first.recovered()
+    first.close_cleanly()
+    files = files.kill()
+    files.fault = lambda operation, path: OSError("bad sector") if (operation, path) == ("read", name) else None
+    with pytest.raises(OSError, match="bad sector"):
+        DataFolder(files, boot_id="b")
+    found = DataFolder(files.kill(), boot_id="b").recovery_of("t", 0)
+    assert (found.clean, found.recovery_point, found.log_start_offset) == (True, 40, 5)
+
+
 def test_a_boot_counts_when_every_log_was_opened_in_it() -> None:
     """Killed, or stopped in order, while logs were still being opened after a power cut: those that were not come to
     their check at the next start, although the machine has not rebooted since."""
@@ -175,6 +191,42 @@ def test_a_failed_sync_at_the_end_of_startup_is_remembered() -> None:
 def test_a_start_in_page_cache_mode_syncs_nothing_it_finds() -> None:
     assert not DataFolder(SimulatedFiles(), boot_id="b", page_cache=True).recovery_of("t", 0).sync
     assert DataFolder(SimulatedFiles(), boot_id="b").recovery_of("t", 0).sync
+
+
+def test_each_checkpoint_is_written_where_it_changed() -> None:
+    files = SimulatedFiles()
+    folder = DataFolder(files, boot_id="b")
+    for recovery_point, start_offset, written in (
+        (40, 5, [RECOVERY_POINTS, LOG_START_OFFSETS]),
+        (40, 5, []),
+        (5, 5, [RECOVERY_POINTS]),
+        (5, 6, [LOG_START_OFFSETS]),
+        (6, 6, [RECOVERY_POINTS]),
+        (6, 5, [LOG_START_OFFSETS]),
+    ):
+        files.syncs.clear()
+        folder.checkpoint({("t", 0): recovery_point}, {("t", 0): start_offset})
+        assert files.syncs == written
+        found = DataFolder(files.kill(), boot_id="b").recovery_of("t", 0)
+        assert (found.recovery_point, found.log_start_offset) == (recovery_point, start_offset)
+
+
+def test_a_boot_that_could_not_be_written_down_is_tried_again() -> None:
+    files = SimulatedFiles()
+    DataFolder(files, boot_id="boot-1").recovered()
+    put(files, RECOVERY_POINTS, "0\n0\n")
+    files.make_folder("t-0")
+    folder = DataFolder(files, boot_id="boot-2")
+    files.fault = lambda operation, path: OSError("bad sector") if operation == "write_whole" else None
+    with pytest.raises(OSError, match="bad sector"):
+        folder.recovered()
+    files.fault = None
+    assert not DataFolder(files.kill(), boot_id="boot-2").same_boot
+    folder.recovered()
+    assert DataFolder(files.kill(), boot_id="boot-2").same_boot
+    files.syncs.clear()
+    folder.recovered()
+    assert files.syncs == []
 
 
 def test_a_forgotten_partition_begins_anew() -> None:

@@ -9,7 +9,10 @@ import pytest
 
 from storage.checkpoints import read_offsets
 from storage.epochs import EpochCache, read_epochs
+from storage.files import TEMPORARY
 from storage.log import LogConfig
+from storage.producers.producer_entry import NO_OFFSET, CachedBatch, ProducerEntry
+from storage.producers.producer_snapshot import SIDECAR_SUFFIX, SNAPSHOT_SUFFIX, SnapshotFiles
 from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
 from tests.harness.loop import ProcessDied
@@ -20,6 +23,7 @@ CONFIG = LogConfig(segment_bytes=300, file_delete_delay_ms=0)
 FORGETFUL = Recovery(recovery_point=5, log_start_offset=9)
 """DeleteRecords up to 9 was written down, and a power cut has taken all behind 5 (page-cache durability)."""
 EPOCHS = "t-0/leader-epoch-checkpoint"
+PRODUCER = ProducerEntry(0, -1, 0, 0, NO_OFFSET, (CachedBatch(0, 1, 0, 0),))
 
 
 def opened(files: SimulatedFiles, recovery: Recovery) -> SegmentLog:
@@ -56,6 +60,37 @@ def killed_at_each_step(files: SimulatedFiles, recovery: Recovery) -> Iterator[S
         tried.watcher = None
         yield tried
         return
+
+
+def done_to(files: SimulatedFiles, recovery: Recovery) -> list[tuple[str, str]]:
+    """What a start changes and syncs, in order; afterwards it has nothing open."""
+    done: list[tuple[str, str]] = []
+    files.watcher = lambda operation, path: done.append((operation, path.removeprefix("t-0/")))
+    opened(files, recovery).close()
+    assert not +files.held
+    return [one for one in done if not one[0].startswith("after ")]
+
+
+def test_a_tail_is_cut_before_the_file_is_synced() -> None:
+    files, name = filled(3), f"{0:020d}.log"
+    files.spoil(f"t-0/{name}", lambda content: content.extend(b"torn"))
+    changes = [operation for operation, path in done_to(files.kill(), Recovery()) if path == name]
+    assert changes[:2] == ["truncate", "sync"]
+
+
+def test_a_replacement_has_its_name_for_good_before_its_indexes_are_made() -> None:
+    """Not when it is first read: that would take long."""
+    files, name = filled(12), f"{0:020d}"
+    files.write_whole(f"t-0/{name}.log.swap", files.open(f"t-0/{name}.log").read(0, 1 << 20))
+    changes = done_to(files.kill(), Recovery(same_boot=True, recovery_point=12))
+    assert changes[:6] == [
+        ("delete", f"{name}.index"),
+        ("delete", f"{name}.timeindex"),
+        ("rename", f"{name}.log.swap"),
+        ("sync_folder", "t-0"),
+        ("create", f"{name}.index"),
+        ("create", f"{name}.timeindex"),
+    ]
 
 
 @pytest.mark.parametrize("later", [Recovery(same_boot=True, log_start_offset=9), FORGETFUL])
@@ -287,3 +322,41 @@ def test_what_was_cut_off_stays_cut_off() -> None:
     files.watcher = lambda operation, path: steps.append((operation, path))
     opened(files, Recovery(same_boot=True, recovery_point=12, sync=False))
     assert steps[steps.index(("truncate", f"t-0/{last}")) + 1] == ("sync", f"t-0/{last}")
+
+
+def test_what_a_kill_leaves_of_a_snapshot_goes_at_the_next_start() -> None:
+    """Each snapshot has a name of its own: nothing would ever replace what was half-written of it."""
+    files, left = filled(2), set[str]()
+
+    def start_over(operation: str, path: str) -> None:
+        again = files.kill()
+        left.update(name for name in again.list("t-0") if name.endswith(TEMPORARY))
+        assert opened(again, Recovery(recovery_point=2)).end_offset == 2
+        assert not [name for name in again.list("t-0") if name.endswith(TEMPORARY)]
+
+    files.watcher = start_over
+    SnapshotFiles(files, "t-0").write(2, {7: PRODUCER.pack()}, durable_offset=2)
+    assert left == {f"{2:020d}{suffix}{TEMPORARY}" for suffix in (SIDECAR_SUFFIX, SNAPSHOT_SUFFIX)}
+
+
+def test_the_epoch_of_records_that_were_all_deleted_is_still_known() -> None:
+    """Only where the log ends at its start: elsewhere what begins at the end goes with what is cut off."""
+    for begins, end_offset, log_start_offset, stays in (
+        (9, 9, 9, True),
+        (9, 9, 8, False),
+        (9, 8, 8, False),
+        (9, 10, 8, True),
+        (0, 0, 0, False),
+    ):
+        epochs = EpochCache([(3, begins)])
+        assert epochs.truncate_end(end_offset, log_start_offset=log_start_offset) is not stays
+        assert epochs.entries == [(3, begins)] * stays
+
+
+def test_a_log_of_which_all_waits_for_deletion_begins_anew() -> None:
+    """Nothing of it had to be on the disk."""
+    files, first = filled(2), f"t-0/{0:020d}.log"
+    files.rename(first, first + ".deleted")
+    log = opened(files := files.kill(), Recovery())
+    assert (log.start_offset, log.end_offset, log.epoch_end(3)) == (0, 0, (3, 0))
+    assert not files.exists(first + ".deleted")

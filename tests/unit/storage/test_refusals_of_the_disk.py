@@ -43,6 +43,20 @@ def test_a_truncation_that_fails_is_final(operation: str, name: str) -> None:
         log.append(batch(1), leader_epoch=0)
 
 
+def test_what_could_not_be_cut_off_is_still_read() -> None:
+    files = SimulatedFiles()
+    log = open_log(files)
+    log.append(batches_of(4), leader_epoch=0)
+    before = log.read(0, 1 << 20, end_offset=4)
+    refuse(files, "truncate", ".log")
+    with pytest.raises(StorageFailed, match="bad sector"):
+        log.truncate(2)
+    files.fault = None
+    assert (log.end_offset, log.size_bytes, log.active.largest_timestamp) == (4, sum(map(len, before)), (4, 3))
+    assert log.read(0, 1 << 20, end_offset=4) == before
+    assert log.read(3, 1, end_offset=4) == [before[0][-len(batch(1)) :]]
+
+
 def test_epochs_that_cannot_be_written_end_the_log() -> None:
     files = SimulatedFiles()
     log = open_log(files)
@@ -86,6 +100,7 @@ def test_an_index_that_cannot_be_cut_counts_what_its_file_has() -> None:
     for number in range(10):
         index.append(number, number)
     index.write_out()
+    index.append(10, 10)
     refuse(files, "truncate", "index")
     with pytest.raises(OSError, match="bad sector"):
         index.keep_below(0, 4)

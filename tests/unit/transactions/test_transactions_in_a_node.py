@@ -22,7 +22,7 @@ from protocol.messages.transactions import (
     ListTransactionsRequest,
     TopicRequest,
 )
-from protocol.records.batch import read_header
+from protocol.records.batch import LAST_EPOCH, read_header
 from protocol.records.record import NewRecord, build_batch
 from storage.producers.producer_entry import ProducerEntry
 from tests.unit.transactions.node_rig import ask, batch, end, in_a_node, init, operators_abort, partitions_of, produce
@@ -258,6 +258,23 @@ def test_only_orphans_are_aborted_at_start(tmp_path: Any) -> None:
         assert partition.derived.producers.epoch(stranger.producer_id) == 4, "whoever it was is fenced"
         assert partitions_of(node)[0].last_stable_offset == 0
         assert await reconcile(node) == 0
+
+    in_a_node(story, tmp_path)
+
+
+def test_an_orphan_of_the_last_epoch_is_aborted(tmp_path: Any) -> None:
+    """I09: there is no epoch above it for its marker, which the leader takes with the last one."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        stranger = type(identity)(producer_id=999_999, producer_epoch=LAST_EPOCH)
+        partition = partitions_of(node)[0]
+        partition.append(
+            batch(stranger), transactional_id="gone", verification=False, now_ms=node.environment.wall_ms()
+        )
+        assert await reconcile(node) == 1
+        assert partition.last_stable_offset == 2
+        assert partition.derived.producers.epoch(stranger.producer_id) == LAST_EPOCH
 
     in_a_node(story, tmp_path)
 

@@ -1,0 +1,109 @@
+"""DescribeQuorum (55), UnregisterBroker (64): the members of the cluster, which is this node.
+
+Sentences as a running Kafka 4.3 gives them.
+"""
+
+from typing import Protocol
+
+from broker.api.catalogue import handles
+from broker.api.context import RequestContext
+from broker.api.permissions.of_administration import DESCRIBE_QUORUM, UNREGISTER_BROKER
+from broker.api.services import WithCluster, WithEndpoints, WithEnvironment
+from protocol.errors import ErrorCode
+from protocol.internal_topics import CLUSTER_METADATA
+from protocol.messages.quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumResponse,
+    DescribeQuorumResponseListener,
+    DescribeQuorumResponseNode,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    ReplicaState,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+
+NOT_HOSTED = "This server does not host this topic-partition."
+
+
+class QuorumServices(WithCluster, WithEndpoints, WithEnvironment, Protocol):
+    """What these handlers use of the node."""
+
+
+@handles(DescribeQuorumRequest, DescribeQuorumResponse, versions=range(0, 3), guard=DESCRIBE_QUORUM)
+async def describe_quorum(
+    services: QuorumServices, context: RequestContext, request: DescribeQuorumRequest
+) -> DescribeQuorumResponse:
+    """Describe who votes on the metadata log: this node alone, which leads it in the epoch of its start. Answered at
+    once.
+
+    Whoever asks for anything but partition 0 of `__cluster_metadata`, once, is told of all that it is not hosted. v1:
+    when each voter last had all there is (now); v2: messages, and how voters are reached: as this listener's clients
+    reach the node, there being no listener for controllers.
+    """
+    asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
+    if asked == [(CLUSTER_METADATA, [0])]:
+        return _described(services, context)
+    time_slice = services.environment.time_slice()
+    topics: list[DescribeQuorumResponseTopicData] = []
+    for topic in request.topics:
+        partitions = await time_slice.each(_not_hosted, topic.partitions)
+        topics.append(DescribeQuorumResponseTopicData(topic_name=topic.topic_name, partitions=partitions))
+    return DescribeQuorumResponse(error_message="", topics=topics)
+
+
+def _described(services: QuorumServices, context: RequestContext) -> DescribeQuorumResponse:
+    log, now_ms = services.cluster.partition, services.environment.wall_ms()
+    voter = ReplicaState(
+        replica_id=services.node_id,
+        log_end_offset=log.end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    partition = DescribeQuorumResponsePartitionData(
+        partition_index=0,
+        error_message="",
+        leader_id=services.node_id,
+        leader_epoch=services.cluster.epoch,
+        high_watermark=log.high_watermark,
+        current_voters=[voter],
+        observers=[],
+    )
+    endpoint = services.endpoints[context.connection.listener]
+    listener = DescribeQuorumResponseListener(name=context.connection.listener, host=endpoint.host, port=endpoint.port)
+    return DescribeQuorumResponse(
+        error_message="",
+        topics=[DescribeQuorumResponseTopicData(topic_name=CLUSTER_METADATA, partitions=[partition])],
+        nodes=[DescribeQuorumResponseNode(node_id=services.node_id, listeners=[listener])],
+    )
+
+
+def _not_hosted(one: DescribeQuorumRequestPartitionData) -> DescribeQuorumResponsePartitionData:
+    return DescribeQuorumResponsePartitionData(
+        partition_index=one.partition_index,
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        error_message=NOT_HOSTED,
+        leader_id=0,
+        leader_epoch=0,
+        high_watermark=0,
+        current_voters=[],
+        observers=[],
+    )
+
+
+@handles(UnregisterBrokerRequest, UnregisterBrokerResponse, versions=range(0, 1), guard=UNREGISTER_BROKER)
+def unregister_broker(
+    services: QuorumServices, context: RequestContext, request: UnregisterBrokerRequest
+) -> UnregisterBrokerResponse:
+    """Have a broker that is gone for good forgotten: nobody is registered but this node (BROKER_ID_NOT_REGISTERED).
+    Answered at once.
+
+    This node does not forget itself: INVALID_REQUEST. Kafka takes it, and has partitions without a leader until its
+    next start.
+    """
+    if request.broker_id == services.node_id:
+        message = f"Broker {request.broker_id} is this cluster's only one and cannot be unregistered."
+        return UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message)
+    message = f"Broker ID {request.broker_id} is not currently registered"
+    return UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=message)

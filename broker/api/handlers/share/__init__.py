@@ -1,0 +1,1 @@
+"""The APIs of share groups (KIP-932)."""

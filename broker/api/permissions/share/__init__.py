@@ -1,0 +1,1 @@
+"""What the APIs of share groups need (KIP-932)."""

@@ -1,0 +1,1 @@
+"""What groups of the consumer protocol need of this node: topics, regular expressions, settings (KIP-848)."""

@@ -1,0 +1,122 @@
+"""What the group coordinator has the share coordinator do for a group: keep partitions, and forget them.
+
+The group's log says before what is to be done, and after it what was done; in between the share coordinator is asked,
+some partitions at a time, whose records share a sync.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from broker.coordination.coordinators import CoordinatorError, Shards
+from broker.coordination.share_groups.state import ShareStateKeeper
+from broker.coordination.topics import TopicDirectory
+from coordinator.groups.coordinator import GroupCoordinator
+from coordinator.groups.share.answers import Errand
+from coordinator.machine import Outcome, Ticket
+from coordinator.share_state.answers import Verdict
+from coordinator.share_state.kept import NO_START_OFFSET, ShareKey
+from protocol.errors import ErrorCode
+from protocol.internal_topics import SHARE_GROUP_STATE
+
+AT_ONCE = 64
+
+Partition = tuple[bytes, int]
+
+
+class ShareErrands:
+    """Those of one node. `own` runs work to its end."""
+
+    def __init__(
+        self,
+        groups: Shards[GroupCoordinator],
+        share_state: ShareStateKeeper,
+        topics: TopicDirectory,
+        own: Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"],
+    ) -> None:
+        self._groups = groups
+        self._share_state = share_state
+        self._topics = topics
+        self._own = own
+
+    def begin(self, errand: Errand) -> None:
+        """Have partitions of a group kept, whoever serves them choosing where to start."""
+        self._own(self._initialize(errand, {}))
+
+    async def initialize(self, errand: Errand, start_offsets: Mapping[Partition, int]) -> dict[Partition, Verdict]:
+        """Have partitions kept, from the offsets named. Goes on when nobody waits any more."""
+        verdicts: dict[Partition, Verdict] = await asyncio.shield(self._own(self._initialize(errand, start_offsets)))
+        return verdicts
+
+    async def forget(self, errand: Errand) -> dict[Partition, Verdict]:
+        """Have all partitions of an errand forgotten. Goes on when nobody waits any more."""
+        verdicts: dict[Partition, Verdict] = await asyncio.shield(self._own(self._forget(errand)))
+        return verdicts
+
+    async def _initialize(self, errand: Errand, start_offsets: Mapping[Partition, int]) -> dict[Partition, Verdict]:
+        async def initialize(one: Partition) -> Verdict:
+            key = ShareKey(errand.group_id, *one)
+            start = start_offsets.get(one, NO_START_OFFSET)
+            return await self._share_state.initialize(key, state_epoch=errand.state_epoch, start_offset=start)
+
+        verdicts = await self._each(errand, initialize)
+        kept: dict[bytes, frozenset[int]] = {}
+        for (topic_id, partition), verdict in verdicts.items():
+            if verdict.error is ErrorCode.NONE:
+                kept[topic_id] = kept.get(topic_id, frozenset()) | {partition}
+
+        def answered(machine: GroupCoordinator, ticket: Ticket[bool], now_ms: int) -> Outcome[bool]:
+            return machine.share_administration.answered(errand, kept, ticket, now_ms)
+
+        # A shard that is loaded again has forgotten that it asked, and asks again.
+        with contextlib.suppress(CoordinatorError):
+            await self._groups.ask(errand.group_id, answered)
+        return verdicts
+
+    async def _forget(self, errand: Errand) -> dict[Partition, Verdict]:
+        verdicts = {}
+        try:
+            verdicts = await self._each(errand, lambda one: self._share_state.delete(ShareKey(errand.group_id, *one)))
+        finally:
+            await self._say_forgotten(errand, verdicts)
+        return verdicts
+
+    async def _say_forgotten(self, errand: Errand, verdicts: Mapping[Partition, Verdict]) -> None:
+        failed = {topic_id for (topic_id, _), verdict in verdicts.items() if not is_gone(verdict)}
+        gone = [] if not verdicts and any(errand.partitions.values()) else errand.partitions.keys() - failed
+
+        def forgotten(machine: GroupCoordinator, ticket: Ticket[bool], now_ms: int) -> Outcome[bool]:
+            return machine.share_administration.forgotten(errand, gone, ticket, now_ms)
+
+        with contextlib.suppress(CoordinatorError):
+            await self._groups.ask(errand.group_id, forgotten)
+
+    async def _each(
+        self, errand: Errand, ask: Callable[[Partition], Coroutine[Any, Any, Verdict]]
+    ) -> dict[Partition, Verdict]:
+        wanted = [(topic_id, one) for topic_id, of in errand.partitions.items() for one in sorted(of)]
+        error = await self._ready() if wanted else ErrorCode.NONE
+        if error is not ErrorCode.NONE:
+            return dict.fromkeys(wanted, Verdict(error))
+        verdicts: dict[Partition, Verdict] = {}
+        for first in range(0, len(wanted), AT_ONCE):
+            some: Sequence[Partition] = wanted[first : first + AT_ONCE]
+            verdicts.update(zip(some, await asyncio.gather(*map(ask, some)), strict=True))
+            await asyncio.sleep(0)
+        return verdicts
+
+    async def _ready(self) -> ErrorCode:
+        """The first who asks makes the topic."""
+        if self._topics.by_name(SHARE_GROUP_STATE) is None:
+            try:
+                found = await self._topics.ensure_internal(SHARE_GROUP_STATE)
+            except CoordinatorError as refused:
+                return refused.error
+            self._share_state.shards.open(found.partitions)
+        return ErrorCode.NONE
+
+
+def is_gone(verdict: Verdict) -> bool:
+    """Whether nothing is kept any more; of a deleted topic the share coordinator has forgotten everything."""
+    return verdict.error in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,0 +1,121 @@
+"""What administrators do with share groups: offsets are set and deleted, groups are deleted. Only of groups without
+members, and in two steps, for the share coordinator is asked in between.
+"""
+
+from collections.abc import Iterable
+
+from coordinator.groups.assignors.subject import Assignment
+from coordinator.groups.consumer.refusal import Refusal
+from coordinator.groups.consumer.topics import GroupTopics
+from coordinator.groups.share.answers import Errand, Prepared
+from coordinator.groups.share.group import ShareGroup, ShareGroupState
+from coordinator.groups.share.log_entries import share_group_tombstones
+from coordinator.groups.share.log_reading import ShareGroups
+from coordinator.groups.share.partitions import Shared
+from coordinator.groups.share.protocol import ShareProtocol, growth_of
+from coordinator.machine import Outcome, Record, Ticket
+from protocol.errors import ErrorCode
+from protocol.messages.share.groups import DescribedShareGroup
+
+NOT_EMPTY = "The group is not empty."
+
+
+class ShareAdministration:
+    """Over the groups of one shard."""
+
+    def __init__(self, protocol: ShareProtocol, groups: ShareGroups, topics: GroupTopics) -> None:
+        self._protocol = protocol
+        self._groups = groups
+        self._topics = topics
+
+    def begin_setting(
+        self, group_id: str, partitions: Assignment, ticket: Ticket[Prepared], now_ms: int
+    ) -> Outcome[Prepared]:
+        """Offsets of partitions are to be set, which is to begin anew with them. A group that is not there is made."""
+        try:
+            group = self._idle(group_id, make=True)
+            self._protocol.check_room(growth_of(partitions))
+        except Refusal as refusal:
+            return _refused(ticket, refusal)
+        errand = Errand(group_id, group.epoch, partitions)
+        if not any(partitions.values()):
+            return Outcome(answers=[(ticket, Prepared(errand=errand))])
+        self._protocol.asked(group_id, now_ms)
+        records = [Shared.of(group).begun(partitions, self._topics).record(group_id)]
+        return Outcome(records, answers=[(ticket, Prepared(errand=errand))], reason=f"offsets of {group_id} are set")
+
+    def begin_forgetting(
+        self, group_id: str, topic_ids: Iterable[bytes] | None, ticket: Ticket[Prepared], now_ms: int
+    ) -> Outcome[Prepared]:
+        """Nothing is to be kept any more of these topics, or of any. Answers what there is of them."""
+        try:
+            group = self._idle(group_id, make=False)
+        except Refusal as refusal:
+            return _refused(ticket, refusal)
+        shared = Shared.of(group)
+        partitions = shared.partitions(self._topics)
+        if topic_ids is not None:
+            asked = set(topic_ids)
+            partitions = {topic_id: of for topic_id, of in partitions.items() if topic_id in asked}
+        after = shared.leaving(partitions)
+        records = [after.record(group_id)] if after != shared else []
+        answer = Prepared(errand=Errand(group_id, group.epoch, partitions))
+        self._protocol.forgetting.add(group_id)
+        return Outcome(records, answers=[(ticket, answer)], reason=f"{group_id} is to be forgotten")
+
+    def forgotten(self, errand: Errand, gone: Iterable[bytes], ticket: Ticket[bool], now_ms: int) -> Outcome[bool]:
+        """The share coordinator keeps nothing of these topics any more; it was asked for all of the errand."""
+        self._protocol.forgetting.discard(errand.group_id)
+        group = self._protocol.find(errand.group_id)
+        records: list[Record] = []
+        if group is not None:
+            after = Shared.of(group).forgotten(gone)
+            records = [after.record(errand.group_id)] if after != Shared.of(group) else []
+        return Outcome(records, answers=[(ticket, True)], reason=f"{errand.group_id} is forgotten")
+
+    def delete(self, group_id: str, ticket: Ticket[ErrorCode | None], now_ms: int) -> Outcome[ErrorCode | None]:
+        """Delete a group that is there, of which the share coordinator keeps nothing any more; or one whose records
+        cannot be read."""
+        group = self._groups.by_id[group_id]
+        if group.members and group_id not in self._groups.unreadable:
+            return Outcome(answers=[(ticket, ErrorCode.NON_EMPTY_GROUP)])
+        records = list(share_group_tombstones(group))
+        return Outcome(records, answers=[(ticket, ErrorCode.NONE)], reason=f"share group {group_id} deleted")
+
+    def kept(self, group_id: str, ticket: Ticket[Assignment], now_ms: int) -> Outcome[Assignment]:
+        """Answers the partitions that the share coordinator keeps for the group; none for one that is not there."""
+        group = self._protocol.find(group_id)
+        known = {} if group is None else group.initialized
+        return Outcome(answers=[(ticket, {topic_id: topic.partitions for topic_id, topic in known.items()})])
+
+    def answered(self, errand: Errand, kept: Assignment, ticket: Ticket[bool], now_ms: int) -> Outcome[bool]:
+        """The share coordinator keeps these of the partitions that it was asked to keep."""
+        records = self._protocol.answered(errand, kept)
+        return Outcome(records, answers=[(ticket, True)], reason=f"{errand.group_id}: partitions are initialised")
+
+    def list_groups(
+        self, states: frozenset[ShareGroupState], ticket: Ticket[list[tuple[str, ShareGroupState]]], now_ms: int
+    ) -> Outcome[list[tuple[str, ShareGroupState]]]:
+        """Answers the ids of the groups in these states."""
+        return Outcome(answers=[(ticket, self._protocol.listed(states))])
+
+    def describe(self, group_id: str, ticket: Ticket[DescribedShareGroup], now_ms: int) -> Outcome[DescribedShareGroup]:
+        """Answers one group, or why not."""
+        return Outcome(answers=[(ticket, self._protocol.describe(group_id))])
+
+    def _idle(self, group_id: str, *, make: bool) -> ShareGroup:
+        """A group that nobody uses. Raises `Refusal`."""
+        group = self._protocol.find(group_id)
+        if group is None and make:
+            self._protocol.check_id(group_id)
+            return ShareGroup(group_id)
+        group = self._protocol.existing(group_id)
+        if group.members:
+            raise Refusal(ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY)
+        if group_id in self._protocol.forgetting:
+            raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group is being deleted.")
+        return group
+
+
+def _refused(ticket: Ticket[Prepared], refusal: Refusal) -> Outcome[Prepared]:
+    return Outcome(answers=[(ticket, Prepared(refusal.error, refusal.message))])

@@ -1,0 +1,1 @@
+"""The messages of streams groups (KIP-1071)."""

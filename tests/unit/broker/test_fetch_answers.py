@@ -1,0 +1,134 @@
+"""What a fetch is told of a partition: each field, in a session and without one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.api.fetch_sessions import Wanted
+from broker.api.fetched_partitions import diverging_from, epoch_error, has_nothing_new, refusal_of, take_note
+from broker.api.services import Services
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.unit.broker.test_fetch import LARGE, append
+from tests.unit.transactions.node_rig import ask, in_a_node, partitions_of
+
+FENCED, AHEAD = ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def wanted(offset: int = 0, index: int = 0, **fields: Any) -> Wanted:
+    return Wanted(
+        "t", bytes(16), FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=LARGE, **fields)
+    )
+
+
+def test_a_client_of_another_epoch(tmp_path: Path) -> None:
+    async def story(node: Services) -> None:
+        partition = partitions_of(node)[0]
+        partition.leader_epoch = 5
+        found = [epoch_error(wanted(current_leader_epoch=epoch), partition) for epoch in (-1, 0, 4, 5, 6)]
+        assert found == [0, FENCED, FENCED, 0, AHEAD]
+
+    in_a_node(story, tmp_path)
+
+
+def test_where_a_client_has_read_what_is_not_here(tmp_path: Path) -> None:
+    """KIP-320."""
+
+    async def story(node: Services) -> None:
+        partition = partitions_of(node)[0]
+        for epoch, count in ((3, 2), (6, 3)):
+            partition.leader_epoch = epoch
+            append(partition, count)
+        partition.delete_records(1)
+        for epoch, offset in ((-1, 9), (3, 2), (6, 5), (3, 1), (6, 0), (2, 1)):
+            assert diverging_from(wanted(offset, last_fetched_epoch=epoch), partition) is None
+        for epoch, offset, ends in ((3, 3, (3, 2)), (4, 2, (3, 2)), (5, 1, (3, 2)), (6, 6, (6, 5)), (2, 2, (2, 1))):
+            told = diverging_from(wanted(offset, last_fetched_epoch=epoch), partition)
+            assert told is not None and (told.error_code, told.records) == (0, b"")
+            assert (told.diverging_epoch.epoch, told.diverging_epoch.end_offset) == ends
+            assert (told.high_watermark, told.last_stable_offset, told.log_start_offset) == (5, 5, 1)
+            assert told.aborted_transactions is None
+        told = diverging_from(wanted(1, last_fetched_epoch=7), partition)
+        assert told is not None and told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert (told.diverging_epoch.epoch, told.high_watermark) == (-1, -1)
+
+    in_a_node(story, tmp_path)
+
+
+def test_what_a_client_of_a_session_knows_already(tmp_path: Path) -> None:
+    async def story(node: Services) -> None:
+        partition = partitions_of(node)[0]
+        append(partition, 3)
+        at_end = wanted(3)
+        assert not has_nothing_new(at_end, partition, False), "it was told nothing yet"
+        told = refusal_of(at_end, ErrorCode.NONE)
+        told.high_watermark, told.log_start_offset = 3, 0
+        assert take_note(at_end, told)
+        assert has_nothing_new(at_end, partition, False) and not take_note(at_end, told)
+        for offset in (2, 4):
+            other = wanted(offset)
+            take_note(other, told)
+            assert not has_nothing_new(other, partition, False)
+        partition.delete_records(1)
+        assert not has_nothing_new(at_end, partition, False)
+        told.log_start_offset = 1
+        assert take_note(at_end, told) and has_nothing_new(at_end, partition, False)
+        assert take_note(at_end, refusal_of(at_end, ErrorCode.OFFSET_OUT_OF_RANGE))
+        assert not has_nothing_new(at_end, partition, False), "after an error all is told anew"
+        assert take_note(at_end, told)
+        told.records = b"r"
+        assert take_note(at_end, told), "records are always news"
+        told.records, told.diverging_epoch.epoch = b"", 0
+        assert take_note(at_end, told) and take_note(at_end, told)
+
+    in_a_node(story, tmp_path)
+
+
+def test_each_field_of_what_was_read(tmp_path: Path) -> None:
+    async def story(node: Services) -> None:
+        first, _ = partitions_of(node)
+        append(first, 2)
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=LARGE,
+            session_epoch=-1,
+            topics=[
+                FetchTopic(
+                    topic="t", partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=LARGE)]
+                )
+            ],
+        )
+        for isolation in (0, 1):
+            request.isolation_level = isolation
+            (topic,) = (await ask(node, request, 12)).responses
+            (data,) = topic.partitions
+            assert (topic.topic, data.partition_index, data.error_code) == ("t", 0, 0)
+            assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (2, 2, 0)
+            assert data.aborted_transactions == ([] if isolation else None)
+            assert (data.diverging_epoch.epoch, data.preferred_read_replica) == (-1, -1)
+            assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (-1, -1)
+
+    in_a_node(story, tmp_path)
+
+
+@pytest.mark.parametrize("isolation", [-1, 2])
+def test_an_isolation_that_nobody_knows(isolation: int, tmp_path: Path) -> None:
+    async def story(node: Services) -> None:
+        append(partitions_of(node)[0])
+        request = FetchRequest(
+            max_wait_ms=3_600_000,
+            min_bytes=1,
+            session_epoch=-1,
+            isolation_level=isolation,
+            topics=[
+                FetchTopic(
+                    topic="t", partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=LARGE)]
+                )
+            ],
+        )
+        (topic,) = (await ask(node, request, 12)).responses
+        assert [(one.error_code, one.high_watermark) for one in topic.partitions] == [(ErrorCode.INVALID_REQUEST, -1)]
+
+    in_a_node(story, tmp_path)

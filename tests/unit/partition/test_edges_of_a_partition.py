@@ -1,0 +1,147 @@
+"""Partitions at their limits: what is asked at which age, what happens when a step fails, names that are too long."""
+
+import pytest
+
+from broker.config.topic_config import RecordChecks, TopicConfig
+from broker.partitions.append import FEW_RECORDS, check_batch, the_only_batch
+from broker.partitions.errors import AppendError
+from broker.partitions.inspection import _check_all
+from broker.partitions.partition_store import DELETED, FolderStore
+from protocol.errors import ErrorCode
+from protocol.records.batch import read_header
+from protocol.records.record import NewRecord, build_batch
+from storage.log import LogConfig, StorageFailed
+from storage.recovery import Recovery
+from storage.steps import RECORDS_AT_ONCE
+from tests.harness.simulated_files import SimulatedFiles
+from tests.unit.partition.rig import DAY_MS, NOW_MS, Rig
+
+
+def test_a_question_is_forgotten_when_it_is_as_old_as_a_producer_may_be() -> None:
+    rig = Rig()
+    rig.partition.verifications.begin(1, 0, 0, supports_epoch_bump=True, now_ms=NOW_MS)
+    assert rig.partition.expire_producers(NOW_MS + DAY_MS - 1)
+    assert len(rig.partition.verifications) == 1
+    assert rig.partition.expire_producers(NOW_MS + DAY_MS)
+    assert len(rig.partition.verifications) == 0
+
+
+def test_what_producers_did_is_not_written_down_where_their_records_could_not_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig, done = Rig(), []
+
+    def fails() -> None:
+        done.append("flush")
+        raise StorageFailed("no")
+
+    monkeypatch.setattr(rig.partition.log, "flush_now", fails)
+    monkeypatch.setattr(rig.partition.derived, "close", lambda: done.append("derived"))
+    monkeypatch.setattr(rig.partition.log, "close", lambda: done.append("close"))
+    with pytest.raises(StorageFailed):
+        rig.partition.close()
+    assert done == ["flush", "close"]
+
+
+def test_records_are_looked_at_some_at_a_time_and_the_latest_counts() -> None:
+    count = 2 * RECORDS_AT_ONCE + 1
+    made = [NewRecord(key=None, value=b"v", timestamp_ms=NOW_MS - index) for index in range(count)]
+    batch = build_batch(made, base_offset=0)
+    header, asked = read_header(batch), []
+
+    def spent() -> bool:
+        asked.append(len(asked))
+        return True
+
+    steps = _check_all(memoryview(batch)[61:], header, TopicConfig(), "t-0", NOW_MS, spent)
+    paused = 0
+    try:
+        while True:
+            next(steps)
+            paused += 1
+    except StopIteration as end:
+        assert end.value == NOW_MS
+    assert (len(asked), paused) == (3, 3)
+
+
+class ShortNames(SimulatedFiles):
+    """A disk whose names end early."""
+
+    longest = 255
+
+    def longest_name(self) -> int:
+        return self.longest
+
+
+def store_on(files: SimulatedFiles) -> FolderStore:
+    return FolderStore(files, now_ms=lambda: 0, recovery=lambda *_: Recovery(), delete_delay_ms=lambda: 0)
+
+
+@pytest.mark.parametrize(("longest", "name"), [(255, 249), (256, 249), (254, 248), (143, 137)])
+def test_a_topic_has_a_name_that_its_folders_can_have(longest: int, name: int) -> None:
+    files = ShortNames()
+    files.longest = longest
+    assert store_on(files).longest_topic_name() == name
+
+
+@pytest.mark.parametrize(("longest", "kept"), [(143, 88), (57, 2), (56, 1), (20, 1)])
+def test_a_folder_that_is_to_go_has_a_name_that_the_disk_takes(longest: int, kept: int) -> None:
+    files = ShortNames()
+    files.longest = longest
+    topic, topic_id = "t" * 100, bytes(16)
+    store = store_on(files)
+    log = store.open(topic, topic_id, 0, LogConfig())
+    store.release(log)
+    store.remove(topic, topic_id, [0], files)
+    assert files.list("") == [f"{'t' * kept}.{topic_id.hex()}{DELETED}"]
+
+
+def test_nothing_is_deleted_that_does_not_look_like_ours() -> None:
+    files = SimulatedFiles()
+    files.make_folder(f"mine{DELETED}")
+    store = store_on(files)
+    assert list(store.tidy(lambda *_: None)) == []
+    assert store.sweep() is None
+    assert files.exists(f"mine{DELETED}")
+
+
+def test_the_length_of_a_batch_has_four_bytes() -> None:
+    """Of one that says it is long, and is cut short, nothing is said but that there is none."""
+    batch = bytearray(build_batch([NewRecord(key=None, value=b"v", timestamp_ms=0)], base_offset=0))
+    for length in (0x01000000, 0x7F000000):
+        batch[8:12] = length.to_bytes(4, "big")
+        with pytest.raises(AppendError, match="must carry a record batch") as refused:
+            the_only_batch(memoryview(batch))
+        assert refused.value.code is ErrorCode.INVALID_RECORD
+
+
+def batch_of(count: int, producer_id: int = -1, epoch: int = -1) -> bytes:
+    made = [NewRecord(key=None, value=b"v", timestamp_ms=NOW_MS) for _ in range(count)]
+    sequence = -1 if producer_id < 0 else 0
+    return build_batch(made, base_offset=0, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+
+def test_the_first_and_the_last_offset_of_what_was_appended_are_told() -> None:
+    rig = Rig()
+    assert rig.produce(batch_of(2))[:2] == (0, 1)
+    assert rig.produce(batch_of(3))[:2] == (2, 4)
+
+
+def test_the_first_producer_id_of_all_is_known_and_fenced_as_any_other() -> None:
+    rig = Rig()
+    assert rig.partition.append_records(batch_of(1, 0, 5), now_ms=NOW_MS) == 0
+    assert list(rig.producers) == [0]
+    with pytest.raises(AppendError) as refused:
+        rig.partition.append_records(batch_of(1, 0, 4), now_ms=NOW_MS)
+    assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert rig.partition.append_records(batch_of(1), now_ms=NOW_MS) == 1
+    assert list(rig.producers) == [0]
+
+
+@pytest.mark.parametrize("count", [FEW_RECORDS, FEW_RECORDS + 1])
+def test_a_batch_that_needs_no_change_is_written_as_it_came(count: int) -> None:
+    """Also where all its records were read."""
+    data = memoryview(batch_of(count))
+    config = TopicConfig(record_checks=RecordChecks.ALL)
+    checked = check_batch(data, config, "t-0", now_ms=NOW_MS, zstd_allowed=True, log_start_offset=0)
+    assert isinstance(checked.batch, memoryview) and checked.batch.obj is data.obj

@@ -1,0 +1,1 @@
+"""Share groups: members and assignments, records on their way, and administration."""

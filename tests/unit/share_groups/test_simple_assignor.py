@@ -1,0 +1,71 @@
+"""The assignor `simple`: every partition has a member, every member a partition, nobody much more than others."""
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.groups.assignors.simple import assign_shares
+from coordinator.groups.assignors.subject import Assignment, Subscriber
+
+TOPICS = [bytes([number]) * 16 for number in range(3)]
+
+
+def member(*topics: bytes, current: Assignment | None = None) -> Subscriber:
+    return Subscriber(tuple(topics), current or {})
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> tuple[dict[str, Subscriber], dict[bytes, set[int]]]:
+    partitions = {topic: set(range(draw(st.integers(0, 7)))) for topic in TOPICS[: draw(st.integers(1, 3))]}
+    members = {}
+    alike = draw(st.booleans())
+    for number in range(draw(st.integers(0, 12))):
+        topics = TOPICS if alike else draw(st.lists(st.sampled_from(TOPICS), unique=True))
+        current = {
+            topic: frozenset(draw(st.lists(st.integers(0, 9), unique=True, max_size=5)))
+            for topic in draw(st.lists(st.sampled_from(TOPICS), unique=True))
+        }
+        members[f"m{number}"] = member(*topics, current=current)
+    return members, partitions
+
+
+def slots(targets: Mapping[str, Assignment]) -> list[tuple[str, bytes, int]]:
+    return [(name, topic, one) for name, target in targets.items() for topic, of in target.items() for one in of]
+
+
+@given(groups())
+def test_all_partitions_and_all_members_have_their_part(
+    group: tuple[dict[str, Subscriber], dict[bytes, set[int]]],
+) -> None:
+    members, partitions = group
+    targets = assign_shares(members, partitions)
+    assert targets.keys() == members.keys()
+    held = slots(targets)
+    for name, topic, one in held:
+        assert topic in members[name].topics and one in partitions.get(topic, ()), "only what is wanted and is there"
+    wanted = {topic for subscriber in members.values() for topic in subscriber.topics}
+    assert {(topic, one) for _, topic, one in held} == {
+        (topic, one) for topic, of in partitions.items() if topic in wanted for one in of
+    }
+    for name, subscriber in members.items():
+        assert bool(targets[name]) == any(partitions.get(topic) for topic in subscriber.topics)
+
+
+@given(st.integers(1, 12), st.integers(1, 12))
+def test_members_who_want_the_same_have_about_as_much(member_count: int, partition_count: int) -> None:
+    members = {f"m{number}": member(TOPICS[0]) for number in range(member_count)}
+    targets = assign_shares(members, {TOPICS[0]: range(partition_count)})
+    sizes = [len(target[TOPICS[0]]) for target in targets.values()]
+    assert max(sizes) - min(sizes) <= 1
+    again = {name: member(TOPICS[0], current=targets[name]) for name in members}
+    assert assign_shares(again, {TOPICS[0]: range(partition_count)}) == targets, "what one has one keeps"
+
+
+def test_as_many_as_apache_kafka_gives_each() -> None:
+    """Three members of two partitions have two, one and one of them; two members one each."""
+    members = {name: member(TOPICS[0]) for name in ("m1", "m2", "m3")}
+    targets = assign_shares(members, {TOPICS[0]: range(2)})
+    assert [len(target[TOPICS[0]]) for target in targets.values()] == [2, 1, 1]
+    del members["m3"]
+    assert [len(target[TOPICS[0]]) for target in assign_shares(members, {TOPICS[0]: range(2)}).values()] == [1, 1]

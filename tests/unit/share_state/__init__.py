@@ -1,0 +1,1 @@
+"""The share coordinator: what is kept of share partitions."""

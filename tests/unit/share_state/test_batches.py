@@ -1,0 +1,41 @@
+"""Batches put together say of each offset what is furthest on, and no more than that."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.share_state.batches import combined
+from coordinator.share_state.port import StateBatch
+
+
+@st.composite
+def batch(draw: st.DrawFn) -> StateBatch:
+    first = draw(st.integers(0, 30))
+    last = first + draw(st.integers(0, 12))
+    return StateBatch(first, last, draw(st.sampled_from((0, 2, 4))), draw(st.integers(0, 3)))
+
+
+def by_offset(batches: list[StateBatch], start: int) -> dict[int, tuple[int, int]]:
+    """The furthest (count, state) of each offset from `start` on."""
+    found: dict[int, tuple[int, int]] = {}
+    for one in batches:
+        for offset in range(max(start, one.first_offset), one.last_offset + 1):
+            found[offset] = max(found.get(offset, (-1, -1)), (one.delivery_count, one.delivery_state))
+    return found
+
+
+@given(st.lists(batch(), max_size=8), st.integers(-1, 35))
+def test_each_offset_is_in_its_furthest_state_and_in_one_batch(batches: list[StateBatch], start: int) -> None:
+    made = combined(batches, start)
+    assert by_offset(list(made), start) == by_offset(batches, start)
+    assert all(one.first_offset <= one.last_offset for one in made)
+    for one, other in pairwise(made):
+        assert one.last_offset < other.first_offset
+        touching = one.last_offset + 1 == other.first_offset
+        alike = (one.delivery_state, one.delivery_count) == (other.delivery_state, other.delivery_count)
+        assert not (touching and alike), "two batches where one will do"
+
+
+def test_a_batch_that_ends_before_it_begins_says_nothing() -> None:
+    assert combined([StateBatch(40, 30, 2, 1), StateBatch(35, 35, 0, 1)], 0) == (StateBatch(35, 35, 0, 1),)
