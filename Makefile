@@ -138,7 +138,7 @@ $(VENV)/.installed: requirements/test.txt pyproject.toml | $(VENV)/bin/python
 	@echo "installing from the lock into $(VENV)"
 	@$(PIP) install --require-hashes -r requirements/test.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m compileall -q protocol storage coordinator broker tallystick
+	@$(BIN)/python -m compileall -q protocol keystores storage coordinator broker tallystick
 	@touch $@
 
 $(VENV)/.mutants: requirements/mutants.txt | $(VENV)/.installed

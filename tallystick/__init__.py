@@ -1,7 +1,7 @@
 """tallystick: the name people import and type.
 
 `tallystick.Broker` starts a broker as a child process; `tallystick.client` speaks the protocol. Nothing here imports
-`protocol`, `storage`, `coordinator` or `broker` by importing it: a user's own packages of these names stay theirs.
+`protocol`, `keystores`, `storage`, `coordinator` or `broker` by importing it: a user's own packages stay theirs.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import NoReturn
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SIBLINGS = ("protocol", "storage", "coordinator", "broker")
+SIBLINGS = ("protocol", "keystores", "storage", "coordinator", "broker")
 
 
 class Shadowed(Exception):

@@ -16,7 +16,7 @@ from tests.harness import compatibility, permissions
 from tests.harness.syntax import parsed_file
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("protocol", "storage", "coordinator", "broker", "tallystick", "spark_connector")
+PACKAGES = ("protocol", "keystores", "storage", "coordinator", "broker", "tallystick", "spark_connector")
 BOUNDS = ROOT / "docs" / "decisions" / "0009-what-clients-can-make-us-hold.md"
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 50
@@ -31,7 +31,7 @@ READS_THE_WORLD = {
     "broker/disk/local_files.py",
     "broker/__main__.py",
     "broker/config/sources.py",
-    "broker/security/tls/key_files.py",
+    "keystores/key_files.py",
     "tallystick/certificates.py",
     "tallystick/process.py",
     "tallystick/startup_guard.py",

@@ -33,7 +33,7 @@ Note = Callable[[str, str, Figures], None]
 
 def starts(names: list[str], rounds: int, folder: Path, note: Note) -> None:
     """Each broker alone: an orderly start on a folder it knows, its memory at rest, a start after kill -9."""
-    for package in ("protocol", "storage", "coordinator", "broker", "tallystick"):
+    for package in ("protocol", "keystores", "storage", "coordinator", "broker", "tallystick"):
         compileall.compile_dir(package, quiet=1)  # as an installation leaves them; a work tree may have edited ones
     for name in names:
         target = make(name, folder / "starts")

@@ -17,7 +17,7 @@ from typing import Any
 import coverage
 
 PROJECT = Path(__file__).parents[2]
-ROOMS = ("broker", "coordinator", "storage", "protocol")
+ROOMS = ("broker", "coordinator", "storage", "keystores", "protocol")
 NO_BRANCHES = (r"\.\.\.$", r"assert_never\(", "if TYPE_CHECKING")
 
 

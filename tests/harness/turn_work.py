@@ -26,7 +26,7 @@ EVERY_STEPS = 5_000
 COUNTED = "broker"
 """How the names of the processes begin that are counted."""
 ROOT = Path(__file__).resolve().parents[2]
-OURS = tuple(f"{ROOT / package}/" for package in ("broker", "coordinator", "storage", "protocol"))
+OURS = tuple(f"{ROOT / package}/" for package in ("broker", "coordinator", "storage", "keystores", "protocol"))
 NAMED = 5
 """Of the functions that a turn was spent in, the innermost ones."""
 

@@ -10,21 +10,14 @@ from dataclasses import dataclass
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from broker.security.tls import key_files
-from broker.security.tls.cipher_suites import UnknownSuite, read_suites
 from broker.security.tls.errors import BadTls, NoRuleMatches
 from broker.security.tls.principals import BadRules, PrincipalMapper, distinguished_name
-from broker.security.tls.settings import PEM, Store, TlsSettings
-from broker.security.tls.stores import (
-    BadStore,
-    Identity,
-    certificates_of_file,
-    certificates_of_pem,
-    identity_of_file,
-    identity_of_pem,
-)
+from broker.security.tls.settings import TlsSettings
+from keystores import key_files
+from keystores.cipher_suites import UnknownSuite, read_suites
+from keystores.configured import VERSIONS, own_identity, trusted_certificates
+from keystores.stores import BadStore, Identity
 
-VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
@@ -72,8 +65,8 @@ def load_tls(settings: TlsSettings) -> LoadedTls:
     stamps = stamps_of(settings)
     try:
         mapper = PrincipalMapper(settings.rules)
-        identity = _identity(settings.keys)
-        trusted = _trusted(settings.trust)
+        identity = own_identity(settings.keys)
+        trusted = trusted_certificates(settings.trust)
         context = _context(settings, identity, trusted)
         name = distinguished_name(identity.chain[0].subject)
     except (BadStore, BadRules, UnknownSuite) as problem:
@@ -84,49 +77,6 @@ def load_tls(settings: TlsSettings) -> LoadedTls:
         reason = error.reason if isinstance(error, ssl.SSLError) else f"{error.filename}: {error.strerror}"
         raise BadTls(f"listener {settings.listener}: {reason}.") from None
     return LoadedTls(settings, context, mapper, identity.chain[0], name, stamps)
-
-
-def _identity(store: Store) -> Identity:
-    """Kafka's rules of which settings go together (`DefaultSslEngineFactory`)."""
-    if store.key is not None or store.text is not None:
-        if store.key is None or store.text is None:
-            raise BadStore("ssl.keystore.key and ssl.keystore.certificate.chain are wanted together")
-        if store.kind != PEM or store.path is not None or store.password is not None:
-            raise BadStore("ssl.keystore.key is for ssl.keystore.type PEM, without a location and a store password")
-        return identity_of_pem(store.key, store.text, store.key_password)
-    if store.path is None:
-        raise BadStore("TLS needs a key: ssl.keystore.location, or ssl.keystore.key and ssl.keystore.certificate.chain")
-    if store.kind != PEM and store.password is None:
-        raise BadStore("ssl.keystore.location needs ssl.keystore.password")
-    if store.kind == PEM and store.password is not None:
-        raise BadStore("a key store in PEM has no ssl.keystore.password, its key may have ssl.key.password")
-    data = key_files.read(store.path)
-    try:
-        if store.kind == PEM:
-            text = data.decode("ascii", "replace")
-            return identity_of_pem(text, text, store.key_password)
-        assert store.password is not None
-        return identity_of_file(data, store.password, store.key_password)
-    except BadStore as problem:
-        raise BadStore(f"{store.path}: {problem}") from None
-
-
-def _trusted(store: Store) -> list[x509.Certificate]:
-    if store.text is not None:
-        if store.kind != PEM or store.path is not None or store.password is not None:
-            raise BadStore(
-                "ssl.truststore.certificates are for ssl.truststore.type PEM, without a location and password"
-            )
-        return certificates_of_pem(store.text)
-    if store.path is None:
-        return []
-    data = key_files.read(store.path)
-    try:
-        if store.kind == PEM:
-            return certificates_of_pem(data.decode("ascii", "replace"))
-        return certificates_of_file(data, store.password)
-    except BadStore as problem:
-        raise BadStore(f"{store.path}: {problem}") from None
 
 
 def _context(settings: TlsSettings, identity: Identity, trusted: Sequence[x509.Certificate]) -> ssl.SSLContext:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from broker.security.tls.der import element
 from broker.security.tls.errors import NoRuleMatches
+from keystores.der import element
 
 USER = "User:"
 KEYWORDS = {

@@ -6,23 +6,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.security_protocols import SecurityProtocol
 from coordinator.cluster.keys.config_types import ConfigValue
 from coordinator.cluster.keys.listener_keys import name_of
-
-PEM = "PEM"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
-    """A key store or a trust store: a file, or its text. `key` and `key_password` are those of a key store."""
-
-    kind: str
-    path: str | None
-    password: str | None
-    text: str | None
-    key: str | None = None
-    key_password: str | None = None
-
-    def __repr__(self) -> str:
-        return f"Store({self.kind}, {self.path})"  # its other fields are secrets
+from keystores.configured import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

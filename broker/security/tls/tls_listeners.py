@@ -15,8 +15,8 @@ from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.security.tls.contexts import LoadedTls, load_tls, stamps_of
 from broker.security.tls.errors import BadTls
-from broker.security.tls.key_files import Stamp
 from broker.security.tls.settings import TlsSettings, tls_settings
+from keystores.key_files import Stamp
 
 WARN_DAYS = 14
 FAMILY = ".ssl."

@@ -151,7 +151,7 @@ def fingerprint() -> str:
 
 
 def _all_sources() -> Iterator[Path]:
-    for folder in ("protocol", "storage", "coordinator", "broker", "tests"):
+    for folder in ("protocol", "keystores", "storage", "coordinator", "broker", "tests"):
         yield from sorted(
             path for path in (PROJECT / folder).rglob("*") if path.suffix in (".py", ".txt") and path.is_file()
         )

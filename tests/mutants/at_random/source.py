@@ -46,6 +46,7 @@ ROOMS: dict[str, Sequence[str]] = {
     ),
     "the door": (
         "broker/security",
+        "keystores",
         "broker/api/permissions",
         "broker/coordination/acls.py",
         "broker/coordination/first_users.py",

@@ -180,7 +180,14 @@ def test_every_room_named_has_files_and_no_file_two_rooms() -> None:
     found = list(source.files())
     assert {room for room, _ in found} == set(source.ROOMS)
     assert len({path for _, path in found}) == len(found)
-    for folder in ("coordinator", "storage", "broker/coordination", "broker/partitions", "broker/security"):
+    for folder in (
+        "coordinator",
+        "storage",
+        "keystores",
+        "broker/coordination",
+        "broker/partitions",
+        "broker/security",
+    ):
         of_folder = {str(path.relative_to(source.PROJECT)) for path in (source.PROJECT / folder).rglob("*.py")}
         left_out = of_folder - {path for _, path in found}
         assert all(path.endswith("__init__.py") for path in left_out)

@@ -43,7 +43,7 @@ spec = importlib.util.spec_from_file_location("guard", {startup_guard.__file__!r
 guard = importlib.util.module_from_spec(spec); spec.loader.exec_module(guard)
 sys.path.insert(0, {str(hostile)!r})
 guard.install({str(ours)!r})
-import broker, storage, protocol, coordinator
+import broker, storage, protocol, coordinator, keystores
 print(broker.__doc__, storage.__file__)
 """
     done = run(script, PYTHONPATH=str(hostile))

@@ -22,10 +22,10 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.security.tls import jks, key_files
-from broker.security.tls.der import NotDer
-from broker.security.tls.der import element as der_element
-from broker.security.tls.stores import (
+from keystores import jks, key_files
+from keystores.der import NotDer
+from keystores.der import element as der_element
+from keystores.stores import (
     BadStore,
     certificates_of_file,
     certificates_of_pem,

@@ -14,9 +14,9 @@ from broker.process.environment import RealEnvironment
 from broker.security.tls import contexts, tls_listeners
 from broker.security.tls.contexts import LoadedTls, load_tls
 from broker.security.tls.errors import BadTls, NoRuleMatches
-from broker.security.tls.key_files import Stamp
 from broker.security.tls.settings import TlsSettings, tls_settings
 from broker.security.tls.tls_listeners import TlsListeners
+from keystores.key_files import Stamp
 from tests.harness.certificates import HOSTS, Certificates
 
 LISTENERS = {"listeners": "SSL://127.0.0.1:0"}

@@ -14,7 +14,7 @@ from hashlib import sha1
 from hmac import compare_digest
 from struct import Struct, error
 
-from broker.security.tls.der import NotDer, element
+from keystores.der import NotDer, element
 
 MAGIC = b"\xfe\xed\xfe\xed"
 WHITENER = b"Mighty Aphrodite"

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from broker.security.tls import jks
+from keystores import jks
 
 CERTIFICATE = "CERTIFICATE"
 _BLOCK = re.compile(r"-+\s*BEGIN\s+([A-Z0-9 ]+?)\s*-+(.*?)-+\s*END\s+\1\s*-+", re.DOTALL)
