@@ -1,0 +1,67 @@
+"""When these are asked, a broker for each test, and processes that end with it.
+
+They run with `make conformance`. `TALLYSTICK_TEST_BROKER=apache-kafka` puts a real Apache Kafka in our place, which
+proves that the programs are right.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tallystick.process import BrokerProcess
+from tests.harness.broker import EXTERNAL, server
+from tests.programs.java_program import JavaPrograms
+
+WHOLE = os.environ.get("TALLYSTICK_CONFORMANCE", "") == "whole"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(1200))
+            if not WHOLE:
+                item.add_marker(pytest.mark.skip(reason="a program of Kafka's world: `make conformance` runs it"))
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
+    """Makes brokers for this test alone; they are gone when it ends."""
+    if EXTERNAL:
+        pytest.skip("needs a broker of its own, TALLYSTICK_TEST_BOOTSTRAP names another")
+    made: list[BrokerProcess] = []
+
+    def make(**options: object) -> BrokerProcess:
+        made.append(server(tmp_path / f"broker-{len(made)}", **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for process in made:
+        process.close()
+
+
+@pytest.fixture
+def broker(own_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
+    return own_broker().start()
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[JavaPrograms]:
+    made = JavaPrograms(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[pytest.TestReport]:
+    """What the programs and the broker said goes with a failure."""
+    report: pytest.TestReport = yield  # type: ignore[misc]
+    if report.when == "call" and report.failed:
+        for name, value in getattr(item, "funcargs", {}).items():
+            if isinstance(value, BrokerProcess):
+                report.sections.append((name, value.log_end()))
+            elif isinstance(value, JavaPrograms):
+                report.sections += [(one.label, one.log_end()) for one in value.started]
+    return report
