@@ -112,7 +112,7 @@ class ClassicMembers:
         """Raises `Refusal`."""
         if self._shard.settings.migration_policy == "disabled":
             raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the group migration is disabled.")
-        self._consumers.heartbeats.check_room(group, member_id)
+        self._consumers.heartbeats.check_room(group, member_id, request.group_instance_id)
         supported = [
             all(one.name in dict(_facet(member).protocols) for member in group.classic_members())
             for one in request.protocols

@@ -82,10 +82,12 @@ class ConsumerHeartbeats:
 
     # -- who it is -------------------------------------------------------------------------------------------
 
-    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        """Raises `Refusal` where the group has as many members as it may."""
+    def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+        """Raises `Refusal` where the group has as many members as it may. Whoever comes under a known instance id takes
+        the place of a member (KAFKA-20601)."""
         most = self._shard.settings.max_size
-        if len(group.members) >= most and member_id not in group.members:
+        is_known = member_id in group.members or group.static_member(instance_id) is not None
+        if len(group.members) >= most and not is_known:
             sentence = f"The consumer group has reached its maximum capacity of {most} members."
             raise Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, sentence)
 
@@ -98,8 +100,10 @@ class ConsumerHeartbeats:
             if not joins:
                 sentence = f"Member {said.member_id} is not a member of group {group.group_id}."
                 raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, sentence)
-            member = ConsumerMember(said.member_id)
-        _check_epoch(member, said)
+            return ConsumerMember(said.member_id)
+        if not joins:
+            # One that was fenced has given everything up, and comes again under the id that it had (KIP-848).
+            _check_epoch(member, said)
         return member
 
     def _static_member(

@@ -103,7 +103,7 @@ class ConsumerProtocol:
         group_id = said.group_id
         joins = said.epoch == JOINING_EPOCH
         group = self._group(group_id, outcome, joins=joins)
-        self.heartbeats.check_room(group, said.member_id)
+        self.heartbeats.check_room(group, said.member_id, said.instance_id)
         records = list(outcome.records)
         step = self.heartbeats.subscribed(group, said, records, now_ms, joins=joins)
         try:

@@ -60,6 +60,19 @@ def test_a_lost_answer_is_given_again() -> None:
     assert story.say("A", 1, owned={}).error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
+def test_who_was_fenced_joins_again_under_its_id_whatever_it_had() -> None:
+    """KIP-848: FENCED_MEMBER_EPOCH makes a member give up everything and come again with epoch 0, at once."""
+    story = ConsumerStory(t=2, u=1)
+    story.come("A", "t")
+    assert story.say("A", 2, "t", "u").member_epoch == 3
+    assert story.say("A", 4).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert story.gets(story.come("A", "t", "u")) == {"t": [0, 1], "u": [0]}, "stable"
+    assert story.gets(story.come("B", "t", "u")) == {}
+    assert story.say("A", 3, owned={"t": [0, 1], "u": [0]}).member_epoch == 3
+    assert story.gets(story.come("B", "t", "u")) == {}, "waiting"
+    assert story.come("A", "t", "u").member_epoch == 4, "giving back: it has nothing any more"
+
+
 def test_who_leaves_leaves_its_partitions_to_others() -> None:
     story = shared(ConsumerStory(t=4))
     assert story.say("A", -1).member_epoch == -1

@@ -44,6 +44,23 @@ def test_a_static_member_may_come_back_under_its_own_id() -> None:
     assert story.current() == {}, "its session is watched as any other"
 
 
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_a_static_member_comes_back_to_a_group_that_is_full(protocol: str) -> None:
+    """It takes a place that is its own, so the group does not grow (KAFKA-20601)."""
+    story = ConsumerStory(FixedGroupSettings(consumer=FixedConsumerSettings(max_size=2)), t=2)
+    story.settings.consumer.assignment_ms = 0
+    story.come("A", "t", instance_id="one")
+    story.come("B", "t", instance_id="two")
+    story.say("A", -2, instance_id="one")
+    assert story.come("C", "t", instance_id="three").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    if protocol == "consumer":
+        assert story.come("C", "t", instance_id="one").member_epoch == 3
+    else:
+        back = joined(story.join("", instance="one", protocols=(("range", embedded("t")),)))
+        assert (back.error_code, back.generation_id) == (ErrorCode.NONE, 3)
+    assert len(story.described().members) == 2
+
+
 def test_a_static_member_that_stays_away_is_given_up_when_its_session_ends() -> None:
     story = ConsumerStory(t=2)
     story.come("A", "t", instance_id="one")
