@@ -22,9 +22,12 @@ KAFKA = os.environ.get("TALLYSTICK_TEST_BROKER", "") == "apache-kafka"
 TEST_SETTINGS = {
     "group.min.session.timeout.ms": "1000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.heartbeat.interval.ms": "500",
+    "group.share.min.record.lock.duration.ms": "1000",
     "num.partitions": "4",
 }
-"""What tests want otherwise than by default: sessions and transactions that time out soon."""
+"""What tests want otherwise than by default: sessions, locks and transactions that time out soon."""
 
 
 @dataclass(slots=True)
