@@ -6,7 +6,7 @@
 import sys
 
 from tests.sink_model.findings import DEEP, FLAWED, SHORT, search
-from tests.sink_model.properties import PROPERTIES
+from tests.sink_model.properties import PROPERTIES, SEQUENCES
 from tests.sink_model.settings import Setting
 
 
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     """Returns 0 if all protocols hold and all flaws were noticed by the property that is named for them."""
     say = sys.stdout.write
     is_right = True
-    say(f"Properties: {', '.join(PROPERTIES)}\n\nThe protocol as it is\n")
+    say(f"Properties: {', '.join((*PROPERTIES, SEQUENCES))}\n\nThe protocol as it is\n")
     for setting in (*SHORT, *(DEEP if "--deep" in arguments else ())):
         outcome = search(setting)
         verdict = "all hold" if outcome.broken is None else f"BROKEN: {outcome.broken.name}: {outcome.broken.seen}"

@@ -7,6 +7,7 @@ from tests.sink_model.kafka import CONTROL, PREPARED, Phase, fence, write_end_ma
 from tests.sink_model.requests import TASK_STEPS, first_try, served, task_request, try_request, without_the_void
 from tests.sink_model.settings import Flaw, Mode, Setting
 from tests.sink_model.steps import Moves, again, given_up, gives_up, name, steps_of_task, steps_of_try
+from tests.sink_model.turns import more_attempts, steps_in_turns
 from tests.sink_model.world import Task, Try, World, arrived, broker_changed, changed, sent, tasks_changed
 
 
@@ -28,8 +29,9 @@ def _all(world: World, setting: Setting) -> Moves:
             yield from _repeats(world, setting, attempt)
     if world.left.repeats:
         for task in world.tasks:
-            if not task.is_zombie:
-                copied = sent(world, task_request(setting, task))
+            request = task_request(setting, task)
+            if not task.is_zombie and request is not None:
+                copied = sent(world, request)
                 yield ("{}: sends a request again, the first one is under way", name(task)), _repeated(copied)
 
 
@@ -38,8 +40,9 @@ def without_faults(world: World, setting: Setting) -> Moves:
     yield from end_markers(world)
     for attempt in world.tries:
         yield from steps_of_try(world, setting, attempt)
+    steps = steps_in_turns if setting.mode is Mode.TURNS else steps_of_task
     for task in world.tasks:
-        yield from steps_of_task(world, setting, task)
+        yield from steps(world, setting, task)
 
 
 def end_markers(world: World) -> Moves:
@@ -134,7 +137,8 @@ def _attempts(world: World, setting: Setting, attempt: Try) -> Moves:
         return
     for task in world.tasks:
         if task.driver == attempt.driver and not task.is_zombie:
-            yield from _second_attempt(fewer, setting, attempt, task)
+            second = more_attempts if setting.mode is Mode.TURNS else _second_attempt
+            yield from second(fewer, setting, attempt, task)
     if attempt.step in ("mark", "end"):
         waited_enough = sent(fewer, try_request(setting, attempt))
         yield (

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from tests.sink_model.explore import Outcome, Search
 from tests.sink_model.faults import moves
 from tests.sink_model.kafka import ALL_RULES, OLD, TV2, VERIFIED
-from tests.sink_model.properties import Checker
+from tests.sink_model.properties import SEQUENCES, Checker
 from tests.sink_model.settings import FULL, NO_ROW, ONE_ROW, ROWS_IN_A_ROW, Flaw, Mode, Setting
 from tests.sink_model.world import World, beginning
 
 AN = Mode.MANY_WRITERS
+TURNS = Mode.TURNS
 _SMALL = ((ONE_ROW, NO_ROW),)
 _TWO = ((ONE_ROW, ONE_ROW),)
 _EMPTIED = ((ONE_ROW,), (ONE_ROW,))
+_DEALT = ((((0, 1),),),)
+"""Two rows for one partition, a row for each task."""
 
 SHORT = (
     Setting(repeats=0),
@@ -31,6 +34,10 @@ SHORT = (
     Setting(queries=_TWO, attempts=0, repeats=0, timeouts=0, restores=1),
     *(Setting(mode, queries=_TWO, repeats=0, timeouts=0, is_upgrade=True) for mode in Mode),
     *(Setting(mode, rules, queries=_SMALL, repeats=0, attempts=0, stops=1) for mode in Mode for rules in (TV2, OLD)),
+    Setting(TURNS, queries=_DEALT, timeouts=0, repeats=0),
+    Setting(TURNS, queries=((ROWS_IN_A_ROW,),), timeouts=0, repeats=0, drivers=1),
+    Setting(TURNS, queries=_DEALT, timeouts=0, attempts=0),
+    *(Setting(TURNS, rules, queries=_DEALT, repeats=0, drivers=1) for rules in ALL_RULES),
 )
 
 DEEP = (
@@ -46,6 +53,9 @@ DEEP = (
     *(Setting(mode, rules, queries=_TWO, attempts=0, is_upgrade=True) for mode in Mode for rules in ALL_RULES),
     *(Setting(mode, VERIFIED, queries=_SMALL, repeats=0, attempts=0, stops=1) for mode in Mode),
     *(Setting(mode, queries=_SMALL, repeats=0, stops=1) for mode in Mode),
+    Setting(TURNS, queries=((ROWS_IN_A_ROW,),), timeouts=0, repeats=0),
+    Setting(TURNS, queries=_DEALT),
+    *(Setting(TURNS, rules, queries=_DEALT, timeouts=0, repeats=0) for rules in (VERIFIED, OLD)),
 )
 
 
@@ -66,6 +76,11 @@ def _many(flaw: Flaw, noticed_by: str, **more: object) -> Wrong:
     return Wrong(Setting(AN, flaw=flaw, **({"repeats": 0, "timeouts": 0} | more)), noticed_by)  # type: ignore[arg-type]
 
 
+def _in_turns(flaw: Flaw, noticed_by: str, **more: object) -> Wrong:
+    few = {"queries": _DEALT, "repeats": 0, "timeouts": 0, "drivers": 1} | more
+    return Wrong(Setting(TURNS, flaw=flaw, **few), noticed_by)  # type: ignore[arg-type]
+
+
 FLAWED = (
     _one(Flaw.MARKER_BEFORE_FENCE, "I1 no duplicates"),
     _one(Flaw.LEASE_IN_STREAM_WRITER, "I6 no wedge"),
@@ -83,6 +98,14 @@ FLAWED = (
     _one(Flaw.NOT_COMPARED, "I2 no loss", restores=1),
     _one(Flaw.OLD_NAME_FORGOTTEN, "I1 no duplicates", is_upgrade=True),
     _many(Flaw.ABORT_BEFORE_RETRY, "L1 nothing stays open", rules=OLD),
+    _in_turns(Flaw.PASSED_ON, SEQUENCES),
+    _in_turns(Flaw.FROM_ZERO, SEQUENCES, attempts=0),
+    _in_turns(Flaw.BACK_TOO_SOON, "I5 all or nothing", attempts=0),
+    _in_turns(Flaw.REFUSED_IS_DONE, "I5 all or nothing", queries=((ROWS_IN_A_ROW,),)),
+    _in_turns(Flaw.TWO_ATTEMPTS, "I1 no duplicates"),
+    _in_turns(Flaw.RETRY_UNDER_SAME_LEASE, SEQUENCES),
+    _in_turns(Flaw.RETRY_WITHOUT_LOOKING, "I1 no duplicates"),
+    _in_turns(Flaw.ABORT_BEFORE_RETRY, "L1 nothing stays open", rules=OLD),
 )
 
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from tests.sink_model.explore import Broken, Sentence
 from tests.sink_model.faults import new_try, without_faults
-from tests.sink_model.kafka import CONTROL, MARKER, Broker, Phase, Row, committed, fence, settled
-from tests.sink_model.requests import without_the_void
-from tests.sink_model.settings import Setting
+from tests.sink_model.kafka import CONTROL, MARKER, Broker, Phase, Request, Row, committed, fence, settled
+from tests.sink_model.requests import task_request, without_the_void
+from tests.sink_model.settings import Mode, Setting
 from tests.sink_model.steps import OLDER_COPY
 from tests.sink_model.world import Left, Noted, World
 
@@ -134,6 +134,8 @@ PROPERTIES: Mapping[str, Property] = {
     _WEDGE: no_wedge,
     "L1 nothing stays open": nothing_stays_open,
 }
+SEQUENCES = "I7 one task per sequence"
+"""With turns; it looks at what is under way."""
 
 
 class Checker:
@@ -144,6 +146,10 @@ class Checker:
         self._right: set[tuple[Brokers, Noted, int]] = set()
 
     def __call__(self, world: World) -> Broken | None:
+        if self._setting.mode is Mode.TURNS:
+            wrong = one_task_per_sequence(self._setting, world)
+            if wrong is not None:
+                return Broken(SEQUENCES, wrong)
         seen = (world.brokers, world.noted, world.plan)
         if seen in self._right:
             return None
@@ -153,6 +159,34 @@ class Checker:
                 return Broken(name, wrong)
         self._right.add(seen)
         return None
+
+
+def one_task_per_sequence(setting: Setting, world: World) -> str | None:
+    """I7: what is under way for a sequence number of a partition is what the log has there, and the same row.
+
+    The broker takes whatever comes second for a repetition, and drops it without a word.
+    """
+    used: dict[tuple[int, int, int, int], int] = {}
+    for request in _under_way(setting, world):
+        assert request.row is not None
+        key = (request.sink, request.epoch, request.partition, request.sequence)
+        number = used.setdefault(key, request.row.number)
+        at = world.brokers[request.sink].partitions[request.partition]
+        written = [row for row in at.log if isinstance(row, Row)]
+        if at.epoch == request.epoch and request.sequence < at.next_sequence:
+            number = written[request.sequence - at.next_sequence].number
+        if number != request.row.number:
+            where = f"sequence {request.sequence} of partition {request.partition}"
+            return f"{where} is used for row {number} and for row {request.row.number}"
+    return None
+
+
+def _under_way(setting: Setting, world: World) -> Iterator[Request]:
+    for task in world.tasks:
+        request = task_request(setting, task)
+        if request is not None and request.kind == "produce":
+            yield request
+    yield from (request for request in world.net if request.kind == "produce")
 
 
 def _words(row: tuple[int, int, int] | Row) -> str:

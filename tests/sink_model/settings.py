@@ -23,6 +23,7 @@ ROWS_IN_A_ROW: Batch = ((0, 1), (2,))
 class Mode(Enum):
     ONE_WRITER = "A1"
     MANY_WRITERS = "An"
+    TURNS = "turns"
 
 
 class Flaw(Enum):
@@ -45,6 +46,10 @@ class Flaw(Enum):
     KEYED_BY_PATH = "the sink's id is made of the checkpoint's path"
     NOT_COMPARED = "a marker of the same batch is believed, whatever the checkpoint has planned for it"
     OLD_NAME_FORGOTTEN = "a newer build does not look for markers under the name that the older one made of the path"
+    PASSED_ON = "a turn that its task does not give back is handed to another one"
+    BACK_TOO_SOON = "a turn is given back when its rows are sent, before they are acknowledged"
+    FROM_ZERO = "each turn begins with sequence number 0"
+    REFUSED_IS_DONE = "an attempt that is refused counts as its task's result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,8 @@ class Setting:
     """How often a driver may start on the checkpoint in another place: moved, or copied while another uses it."""
     restores: int = 0
     """How often the checkpoint may be replaced by a copy that is one batch older, which plans that batch anew."""
+    tasks: int = 2
+    """With turns: how many tasks a batch has, and its rows are dealt out to."""
     is_upgrade: bool = False
     """Whether the first driver is of an older build, which names its sink after the path; dead when others start."""
 
@@ -85,6 +92,11 @@ class Setting:
         """By partition. A later plan of a batch has a row more: the source has gone on."""
         first, *others = self.queries[query][batch]
         return (*((*first, 10 + plan),), *others) if plan else self.queries[query][batch]
+
+    def rows_of_task(self, number: int, query: int, batch: int, plan: int = 0) -> tuple[tuple[int, int], ...]:
+        """With turns: partition and number of each row of a task. Rows of a partition are dealt out to the tasks."""
+        dealt = enumerate(self.rows(query, batch, plan))
+        return tuple((at, row) for at, rows in dealt for place, row in enumerate(rows) if place % self.tasks == number)
 
     def partitions(self) -> int:
         """Without the control topic's."""

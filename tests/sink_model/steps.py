@@ -53,7 +53,7 @@ def _ask(world: World, setting: Setting, attempt: Try) -> Moves:
     else:
         yield from failed(after, setting, attempt, said)
     if setting.flaw is Flaw.NOTE_BEFORE_END and attempt.step == "end":
-        yield ("{}: sends EndTxn and does not wait", name(attempt)), _to_next(sent(world, request), setting, attempt)
+        yield ("{}: sends EndTxn and does not wait", name(attempt)), to_next(sent(world, request), setting, attempt)
 
 
 def _went_on(world: World, setting: Setting, attempt: Try, kind: str) -> World:
@@ -71,10 +71,10 @@ def _went_on(world: World, setting: Setting, attempt: Try, kind: str) -> World:
             return changed(world, attempt, attempt_after)
         if attempt.is_zombie:
             return changed(world, attempt)
-    return _to_next(changed(world, attempt, attempt_after), setting, attempt_after)
+    return to_next(changed(world, attempt, attempt_after), setting, attempt_after)
 
 
-def _to_next(world: World, setting: Setting, attempt: Try) -> World:
+def to_next(world: World, setting: Setting, attempt: Try) -> World:
     """Enter the next step. Steps that have nothing to do are passed by."""
     steps = program(setting)
     step = steps[steps.index(attempt.step) + 1]
@@ -93,9 +93,22 @@ def _to_next(world: World, setting: Setting, attempt: Try) -> World:
 
 
 def start_tasks(world: World, setting: Setting, attempt: Try) -> World:
+    if setting.mode is Mode.TURNS:
+        return _start_in_turns(world, setting, attempt)
     for partition, numbers in enumerate(setting.rows(attempt.query, attempt.batch, attempt.plan)):
         if numbers:
             task = Task(attempt.driver, attempt.query, attempt.batch, attempt.epoch, partition, int(attempt.is_again))
+            world = tasks_changed(world, None, task._replace(sink=attempt.sink, plan=attempt.plan))
+    return world
+
+
+def _start_in_turns(world: World, setting: Setting, attempt: Try) -> World:
+    """Tasks with rows, and nobody has had a turn yet."""
+    turns = attempt.turns or (0,) * setting.partitions()
+    world = changed(world, attempt, attempt._replace(turns=turns, admitted=(-1,) * setting.tasks))
+    for number in range(setting.tasks):
+        if setting.rows_of_task(number, attempt.query, attempt.batch, attempt.plan):
+            task = Task(attempt.driver, attempt.query, attempt.batch, attempt.epoch, number, int(attempt.is_again))
             world = tasks_changed(world, None, task._replace(sink=attempt.sink, plan=attempt.plan))
     return world
 
@@ -136,13 +149,13 @@ def _look(world: World, setting: Setting, attempt: Try) -> Moves:
     elif last == attempt.batch or (by_sink and last > attempt.batch):
         said: Sentence = ("{}: finds its marker and writes nothing", name(attempt))
         after = attempt._replace(step="end")
-        yield said, _to_next(changed(world, attempt, after), setting, after)
+        yield said, to_next(changed(world, attempt, after), setting, after)
     elif last > attempt.batch:
         yield from failed(world, setting, attempt, (f"{{}}: {OLDER_COPY}", name(attempt)))
     elif _is_fenced_first(setting) and any(row.query == attempt.query for row in undecided(log)):
         yield from failed(world, setting, attempt, ("{}: finds a marker that must not be there", name(attempt)))
     else:
-        yield ("{}: finds no marker of its batch", name(attempt)), _to_next(world, setting, attempt)
+        yield ("{}: finds no marker of its batch", name(attempt)), to_next(world, setting, attempt)
 
 
 def _is_fenced_first(setting: Setting) -> bool:
@@ -173,7 +186,7 @@ def failed(world: World, setting: Setting, attempt: Try, said: Sentence) -> Move
         if setting.mode is Mode.ONE_WRITER:
             return
     yield said, stopped(world, attempt)
-    if setting.mode is Mode.MANY_WRITERS and world.left.attempts and attempt.step != "look":
+    if setting.mode is not Mode.ONE_WRITER and world.left.attempts and attempt.step != "look":
         left = world.left._replace(attempts=world.left.attempts - 1)
         yield (f"{said[0]}; tries again", *said[1:]), again(world._replace(left=left), setting, attempt)
 
@@ -187,7 +200,7 @@ def gives_up(setting: Setting) -> bool:
 
 def given_up(world: World, attempt: Try) -> World:
     """The driver aborts, and its tasks do not know."""
-    aborting = attempt._replace(step="abort", added=False, acknowledged=())
+    aborting = attempt._replace(step="abort", added=False, acknowledged=(), turns=(), admitted=())
     return _zombies(changed(world, attempt, aborting), attempt)
 
 
@@ -210,7 +223,7 @@ def again(world: World, setting: Setting, attempt: Try) -> World:
         entered = attempt._replace(step="tasks", added=False, is_again=True, acknowledged=())
         return start_tasks(changed(world, attempt, entered), setting, entered)
     if setting.flaw is Flaw.ABORT_BEFORE_RETRY:
-        return changed(world, attempt, attempt._replace(step="abort", added=False))
+        return changed(world, attempt, attempt._replace(step="abort", added=False, turns=(), admitted=()))
     return changed(world, attempt, _first_step(setting, attempt))
 
 
@@ -229,6 +242,7 @@ def _zombies(world: World, attempt: Try) -> World:
 def steps_of_task(world: World, setting: Setting, task: Task) -> Moves:
     """The next row of a task arrives."""
     request = task_request(setting, task)
+    assert request is not None
     broker, answer = served(world.brokers[request.sink], setting, request)
     after = broker_changed(world, request.sink, broker)
     said: Sentence = ("{}: {} of row {} is answered: {}", name(task), request.kind, task.place, answer.value)
@@ -267,7 +281,7 @@ def _task_done(world: World, setting: Setting, task: Task, owner: Try | None) ->
     if len(heard.acknowledged) < wanted:
         return after
     finished = heard._replace(acknowledged=())
-    return _to_next(changed(after, heard, finished), setting, finished)
+    return to_next(changed(after, heard, finished), setting, finished)
 
 
 def name(who: Try | Task) -> str:

@@ -29,14 +29,18 @@ class Try(NamedTuple):
     is_again: bool = False
     """Whether the same driver has tried this batch before (An)."""
     acknowledged: tuple[int, ...] = ()
-    """Partitions whose task has reported to the driver that it is done (An)."""
+    """Partitions whose task has reported to the driver that it is done (An); with turns the tasks themselves."""
     sink: int = 0
     plan: int = 0
     """Which plan of the batch it runs."""
+    turns: tuple[int, ...] = ()
+    """By partition the sequence that the next turn begins with; below 0, as `taken`, while a task has the turn."""
+    admitted: tuple[int, ...] = ()
+    """By task the attempt that may write for it; -1 before one has had a turn."""
 
 
 class Task(NamedTuple):
-    """One attempt at one partition, under a lease (An)."""
+    """One attempt at one partition, under a lease (An). With turns it writes to all, and `partition` is its number."""
 
     driver: int
     query: int
@@ -50,6 +54,10 @@ class Task(NamedTuple):
     """Spark has given it up: nobody hears its acknowledgement."""
     sink: int = 0
     plan: int = 0
+    turn: int = -1
+    """The sequence that its turn begins with; -1 without one."""
+    is_answered: bool = False
+    """Whether the broker has acknowledged what it wrote in its turn."""
 
 
 class Left(NamedTuple):

@@ -12,7 +12,7 @@ from tests.sink_model.__main__ import title_of
 from tests.sink_model.explore import Outcome, Search
 from tests.sink_model.findings import FLAWED, SHORT, Wrong, search
 from tests.sink_model.kafka import ALL_RULES, OLD, TV2, Answer, Broker, Partition, Phase, Request, Row, deliver
-from tests.sink_model.properties import PROPERTIES
+from tests.sink_model.properties import PROPERTIES, SEQUENCES
 from tests.sink_model.settings import Flaw, Mode, Setting
 
 searched = lru_cache(maxsize=None)(search)
@@ -20,13 +20,17 @@ searched = lru_cache(maxsize=None)(search)
 
 @pytest.mark.parametrize("setting", SHORT, ids=title_of)
 def test_the_protocol_holds_in_every_state(setting: Setting) -> None:
-    """I1 to I6 and L1, whatever is late, lost, dead or doubled."""
+    """I1 to I7 and L1, whatever is late, lost, dead or doubled."""
     outcome = searched(setting)
     assert outcome.broken is None, "\n".join((*outcome.story, outcome.broken.seen))
     assert outcome.states > 1000
 
 
-@pytest.mark.parametrize("wrong", FLAWED, ids=lambda wrong: wrong.setting.flaw.name.lower())
+def title_of_flaw(wrong: Wrong) -> str:
+    return f"{wrong.setting.flaw.name.lower()}-{wrong.setting.mode.value}"
+
+
+@pytest.mark.parametrize("wrong", FLAWED, ids=title_of_flaw)
 def test_a_flaw_is_noticed_by_its_property(wrong: Wrong) -> None:
     outcome = searched(wrong.setting)
     assert outcome.broken is not None, f"not noticed: {wrong.setting.flaw.value}"
@@ -40,7 +44,7 @@ def test_every_flaw_and_kind_of_broker_is_in_the_tables() -> None:
     assert {(setting.mode, setting.rules) for setting in SHORT} == {
         (mode, rules) for mode in Mode for rules in ALL_RULES
     }
-    assert {wrong.noticed_by for wrong in FLAWED} <= set(PROPERTIES)
+    assert {wrong.noticed_by for wrong in FLAWED} <= {*PROPERTIES, SEQUENCES}
 
 
 def test_the_searches_do_what_they_are_about() -> None:
@@ -55,6 +59,10 @@ def test_the_searches_do_what_they_are_about() -> None:
         "waits no longer for {}, aborts",
         "waits no longer for {}, tries again",
         "its claim is refused",
+        "another attempt writes for it, it is refused; that one goes on",
+        "is lost with its turn, the batch is tried again",
+        "gives its last turn back and is done",
+        "the lease it writes under is over for its driver",
         "the transaction is too old",
         "the checkpoint is emptied",
         "the checkpoint is moved or copied",
