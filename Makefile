@@ -53,7 +53,7 @@ oracle: install jars-kafka ## Tell the scenarios to a real Apache Kafka, record 
 	@$(BIN)/python -m tests.scenarios oracle $(ARGS)
 
 oracle-spark: jars ## The same against a real Apache Kafka, and the leases that the sink is made of (ARGS="tests/spark/test_eos_sink.py")
-	@TALLYSTICK_TEST_BROKER=apache-kafka TALLYSTICK_SPARK=whole $(BIN)/python -m pytest $(or $(ARGS),tests/spark tests/clients/test_lease.py)
+	@TALLYSTICK_TEST_BROKER=apache-kafka TALLYSTICK_SPARK=whole $(BIN)/python -m pytest $(or $(ARGS),tests/spark tests/clients/test_lease.py tests/clients/test_secured_connections.py)
 
 lint: install ## ruff, mypy --strict, the layers
 	@$(BIN)/ruff check
@@ -108,9 +108,10 @@ power-cuts: install ## A file system shut down under load, mounted again, looked
 oracle-chaos: install jars-kafka ## The same on Apache Kafka, as a control (MINUTES=10 ARGS="--seed 7")
 	@$(BIN)/python -m tests.chaos --kafka --minutes $(or $(MINUTES),10) $(ARGS)
 
-docs: install ## Write the generated pages anew (docs/compatibility.md, docs/invariants.md, the table in docs/security.md)
+docs: install ## Write the generated pages anew (docs/compatibility.md, docs/invariants.md, the tables in docs/security.md and docs/spark.md)
 	@$(BIN)/python -m tests.harness.compatibility --write
 	@$(BIN)/python -m tests.harness.permissions --write
+	@$(BIN)/python -m tests.harness.spark_settings --write
 	@$(BIN)/python -m tests.scenarios.invariants --write
 
 lock: install ## Compile the lock files anew from pyproject.toml

@@ -1,9 +1,11 @@
 """spark_connector: what Spark users need of Kafka and Spark does not have. It speaks plain Kafka, to any broker.
 
 `register` all data sources of ours into a session: `register(spark)`
-`options` the tables of options, with the names of Spark's own connector: `Option`, `read_options`
+`options` the tables of options, with the names of Spark's own connector: `Option`, `read_options`;
+    `stock_settings` what becomes of those of Java's clients that have no counterpart here
+`access` where a cluster is and how it is spoken to, as a value that can be pickled: `Access.security()`
 `errors` typed errors that say what to do: everything raised here is a `ConnectorError`; `explained` makes them
-`connections` one connection pool per process and cluster: `cluster(bootstrap, client_id)` gives a `Cluster`;
+`connections` one connection pool per process and cluster: `cluster(access)` gives a `Cluster`;
     `Cluster.run(coroutine)` runs work with `Cluster.client` (`tallystick.client`) and waits
 `checkpoint` what Spark's checkpoint says, as text: `planned`, `query_id`, `kafka_offsets`; `checkpoint_files` reads it,
     through Hadoop in the driver's JVM, from other processes by `lines` to the driver: `Checkpoint.planned(batch)`

@@ -3,8 +3,10 @@
 Spark shows the text of these in the query's exception; there is no other way to speak to its user.
 """
 
+import re
+
 from protocol.errors import ErrorCode
-from tallystick.client.errors import ConnectionLost, Fenced, KafkaError, TransactionGone, UnsupportedByBroker
+from tallystick.client.errors import ConnectionLost, Fenced, KafkaError, NoWayIn, TransactionGone, UnsupportedByBroker
 
 
 class ConnectorError(Exception):
@@ -63,6 +65,10 @@ class BrokerUnreachable(ConnectorError):
     """No broker answered in time."""
 
 
+class NoAccess(ConnectorError):
+    """The cluster does not let the query in, or is not shown to be the one that the query trusts."""
+
+
 class RefusedByBroker(ConnectorError):
     """The broker refused for a reason that does not pass by itself."""
 
@@ -76,6 +82,9 @@ class SourceOffsetsUnknown(ConnectorError):
 
 
 _ADVICE = {
+    ErrorCode.SASL_AUTHENTICATION_FAILED: "correct kafka.sasl.jaas.config, or what gives the token",
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM: "choose another kafka.sasl.mechanism",
+    ErrorCode.ILLEGAL_SASL_STATE: "take kafka.security.protocol PLAINTEXT or SSL",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "give the principal WRITE on the topic (READ, for a source)",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "give the principal WRITE on the transactional id, the sinkId",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "give the principal READ on the group of option groupId",
@@ -87,6 +96,23 @@ _ADVICE = {
     ErrorCode.POLICY_VIOLATION: "the cluster's policy forbids it",
     ErrorCode.INVALID_REPLICATION_FACTOR: "create the control topic yourself: compacted, with enough replicas",
 }
+
+
+_NOT_LET_IN = (
+    ErrorCode.SASL_AUTHENTICATION_FAILED,
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+    ErrorCode.ILLEGAL_SASL_STATE,
+)
+_SETTING = re.compile(r"(?<![\w.])(?=(?:security|ssl|sasl)\.[a-z])")
+
+
+def as_options(sentence: str) -> str:
+    """A sentence about settings of Kafka's clients, with their names as options have them."""
+    return _SETTING.sub("kafka.", sentence)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def explained(error: Exception, doing: str) -> ConnectorError:
@@ -108,14 +134,17 @@ def explained(error: Exception, doing: str) -> ConnectorError:
         return NoTransactions(
             f"{doing}: {error}. The connector needs Kafka 2.5 or newer, or a broker with its transactions."
         )
+    if isinstance(error, NoWayIn):
+        return NoAccess(f"{doing}: {as_options(str(error))}")
     if isinstance(error, KafkaError):
         code = ErrorCode(error.code) if error.code in ErrorCode.__members__.values() else ErrorCode.UNKNOWN_SERVER_ERROR
-        return RefusedByBroker(f"{doing}: {error}. {_ADVICE.get(code, 'The broker log says more.').capitalize()}")
+        kind = NoAccess if code in _NOT_LET_IN else RefusedByBroker
+        return kind(f"{doing}: {error}. {_sentence(_ADVICE.get(code, 'the broker log says more.'))}")
     return BrokerUnreachable(
         f"{doing}: {error}. Is kafka.bootstrap.servers right, and the broker up? How long the sink waits is "
         "kafka.delivery.timeout.ms, a source kafkaConsumer.pollTimeoutMs. A restart of the query is safe."
     )
 
 
-CLIENT_ERRORS = (KafkaError, ConnectionLost, UnsupportedByBroker, OSError)
+CLIENT_ERRORS = (KafkaError, ConnectionLost, UnsupportedByBroker, NoWayIn, OSError)
 """What `explained` explains."""

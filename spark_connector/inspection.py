@@ -91,12 +91,12 @@ class Inspector:
 
     def __init__(self, client: Client, progress_topic: str, patience_s: float) -> None:
         self._client = client
-        self._progress_topic = progress_topic
+        self.progress_topic = progress_topic
         self._patience_s = patience_s
 
     async def sinks(self) -> dict[str, list[tuple[str, Marker]]]:
         """Every sink of the control topic: its queries and their last committed markers, the newest first."""
-        progress = ProgressTopic(self._client, self._progress_topic, self._patience_s)
+        progress = ProgressTopic(self._client, self.progress_topic, self._patience_s)
         found: dict[str, list[tuple[str, Marker]]] = {}
         for key, marker in sorted((await progress.committed()).items(), key=lambda item: -item[1].written_ms):
             sink_id, _, query = key.partition("|")

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from protocol.records.compression import NAMES
 from spark_connector.errors import BadOption
+from spark_connector.stock_settings import refusal
+from tallystick.client.security_settings import PROTOCOLS
 
 Value = str | int | None
 
@@ -44,10 +46,45 @@ def one_of(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
+SECURITY = (
+    Option(
+        "kafka.security.protocol", "plaintext", one_of(*map(str.lower, PROTOCOLS)), "whether TLS and SASL are spoken"
+    ),
+    Option("kafka.ssl.truststore.location", None, text, "whom brokers are vouched for by; the system's authorities"),
+    Option("kafka.ssl.truststore.type", None, text, "JKS, PKCS12 or PEM; JKS, and a PKCS12 is known for one"),
+    Option("kafka.ssl.truststore.password", None, text, "of a JKS or PKCS12"),
+    Option("kafka.ssl.truststore.certificates", None, text, "the same as text: with type PEM, in place of a location"),
+    Option("kafka.ssl.keystore.location", None, text, "the client's own key, where brokers want one"),
+    Option("kafka.ssl.keystore.type", None, text, "as of the trust store"),
+    Option("kafka.ssl.keystore.password", None, text, "of a JKS or PKCS12"),
+    Option("kafka.ssl.keystore.key", None, text, "the key as text: with type PEM, in place of a location"),
+    Option("kafka.ssl.keystore.certificate.chain", None, text, "its certificates as text"),
+    Option("kafka.ssl.key.password", None, text, "of the key, where it has one of its own"),
+    Option(
+        "kafka.ssl.endpoint.identification.algorithm",
+        None,
+        text,
+        "https; empty: names are not compared",
+    ),
+    Option("kafka.ssl.enabled.protocols", None, text, "TLSv1.2,TLSv1.3"),
+    Option("kafka.ssl.cipher.suites", None, text, "by Java's names; OpenSSL's choice"),
+    Option("kafka.sasl.mechanism", None, text, "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"),
+    Option("kafka.sasl.jaas.config", None, text, "the login module with username and password, or what tokens need"),
+    Option("kafka.sasl.login.callback.handler.class", None, text, "Kafka's own OAuthBearerLoginCallbackHandler"),
+    Option("kafka.sasl.login.read.timeout.ms", None, text, "how long a token endpoint is waited for; 10000"),
+    Option("kafka.sasl.oauthbearer.token.endpoint.url", None, text, "https://, or file:/// of a file with a token"),
+    Option("kafka.sasl.oauthbearer.client.credentials.client.id", None, text, "in place of clientId"),
+    Option("kafka.sasl.oauthbearer.client.credentials.client.secret", None, text, "in place of clientSecret"),
+    Option("kafka.sasl.oauthbearer.scope", None, text, "in place of scope"),
+    Option("kafka.sasl.oauthbearer.header.urlencode", None, text, "whether id and secret are encoded"),
+    Option("kafka.sasl.oauthbearer.jwt.retriever.class", None, text, "Kafka's own, for client credentials and files"),
+)
+"""See `tallystick.client.security_settings`, which reads them; without a value it knows the default."""
+
 CLUSTER = (
     Option("kafka.bootstrap.servers", None, text, "host:port,host:port of the cluster; required"),
     Option("kafka.client.id", "tallystick-spark", text, "how the broker's logs and quotas name this client"),
-    Option("kafka.security.protocol", "plaintext", one_of("plaintext"), "nothing but PLAINTEXT yet"),
+    *SECURITY,
 )
 
 SINK = (
@@ -69,56 +106,28 @@ SINK = (
     Option("kafka.enable.idempotence", "true", one_of("true"), "always"),
 )
 
-OF_CONNECTIONS = {
-    "kafka.client.dns.lookup": "every address of a name is tried",
-    "kafka.connections.max.idle.ms": "a connection that was closed is opened again when it is needed",
-    "kafka.metadata.max.age.ms": "metadata is asked for anew with each micro-batch, and after errors",
-    "kafka.receive.buffer.bytes": "the operating system's",
-    "kafka.reconnect.backoff.ms": "fixed, half a second at most",
-    "kafka.reconnect.backoff.max.ms": "fixed, half a second at most",
-    "kafka.request.timeout.ms": "fixed; then it is asked again",
-    "kafka.retry.backoff.ms": "fixed, half a second at most",
-    "kafka.retry.backoff.max.ms": "fixed, half a second at most",
-    "kafka.send.buffer.bytes": "the operating system's",
-}
-"""Settings of Java's clients that have no counterpart in ours, and why: accepted, so that switching from Spark's own
-connector is a matter of the format's name.
-"""
-WITHOUT_EFFECT = OF_CONNECTIONS | {
-    "kafka.key.serializer": "keys are written as they are",
-    "kafka.linger.ms": "a batch is sent when its rows are there",
-    "kafka.max.block.ms": "kafka.delivery.timeout.ms says it",
-    "kafka.max.in.flight.requests.per.connection": "one batch of a partition is under way at a time",
-    "kafka.max.request.size": "kafka.batch.size says it; a larger row is a batch of its own",
-    "kafka.retries": "kafka.delivery.timeout.ms says it",
-    "kafka.value.serializer": "values are written as they are",
-}
-"""The same of a sink."""
-
 OF_SPARK = frozenset({"path", "checkpointlocation", "groupidprefix", "fetchoffset.numretries"})
 """Names of Spark's, and of its own connector, that are not to be taken for misspelled ones of ours."""
 _ALIKE = 0.9
 """From here on two names are taken for one: a letter too many in ten."""
 
-REFUSED = {
-    "kafka.transactional.id": "the transactional id of this sink is its sinkId: use option sinkId",
-    "asyncprogresstrackingenabled": "async progress tracking commits batches that Spark may forget, which breaks "
-    "exactly-once: leave asyncProgressTrackingEnabled out",
-}
 
-
-def read_options(table: Sequence[Option], given: Mapping[str, str]) -> dict[str, Value]:
+def read_options(
+    table: Sequence[Option], given: Mapping[str, str], *, without_effect: Collection[str], refused: Mapping[str, str]
+) -> dict[str, Value]:
     """Values by the table's names, defaults filled in. Raises `BadOption`."""
     by_name = {option.name.lower(): option for option in table}
     values: dict[str, Value] = {option.name: option.default for option in table}
     for name, value in given.items():
         lower = name.lower()
-        if lower in REFUSED and value.lower() != "false":
-            raise BadOption(REFUSED[lower])
+        if (why := refusal(lower, value, refused)) is not None:
+            raise BadOption(f"option {name}: {why}")
         option = by_name.get(lower)
         if option is not None:
             values[option.name] = _parsed(option, value)
-        elif lower.startswith("kafka.") and lower not in WITHOUT_EFFECT:
+        elif lower in without_effect or lower in refused:
+            continue
+        elif lower.startswith("kafka."):
             known = ", ".join(sorted(option.name for option in table if option.name.startswith("kafka.")))
             raise BadOption(f"option {name} is not known here; known are {known}")
         elif (meant := _nearly(lower, by_name)) is not None:

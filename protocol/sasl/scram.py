@@ -146,9 +146,10 @@ def read_client_first(message: bytes) -> ClientFirst:
     )
 
 
-def client_first(name: str, nonce: str) -> bytes:
-    """The bare message; `n,,` goes before it."""
-    return f"n={name.replace('=', '=3D').replace(',', '=2C')},r={nonce}".encode()
+def client_first(name: str, nonce: str, *, by_token: bool = False) -> bytes:
+    """The bare message; `n,,` goes before it. `by_token`: the name is a delegation token's id (KIP-48)."""
+    extension = ",tokenauth=true" if by_token else ""
+    return f"n={name.replace('=', '=3D').replace(',', '=2C')},r={nonce}{extension}".encode()
 
 
 def server_first(nonce: str, salt: bytes, iterations: int) -> bytes:

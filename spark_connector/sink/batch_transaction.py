@@ -78,7 +78,7 @@ class BatchTransaction:
         self.batch = batch
         self.sink_id = sink_id or ""
         self.checkpoint = checkpoint
-        self.connection: Cluster = cluster(settings.bootstrap, settings.client_id, patience_s=settings.patience_s)
+        self.connection: Cluster = cluster(settings.access, patience_s=settings.patience_s)
 
     @property
     def progress(self) -> ProgressTopic:

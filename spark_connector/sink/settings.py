@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from protocol.records.compression import NAMES
+from spark_connector.access import Access, access_of
 from spark_connector.errors import BadOption
 from spark_connector.options import SINK, read_options
 from spark_connector.sink.identity import id_of_job
+from spark_connector.stock_settings import OF_THE_SINK, REFUSED_BY_THE_SINK
 
 _SINK_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
@@ -16,8 +18,7 @@ _SINK_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 class SinkSettings:
     """See `options.SINK` for what each means."""
 
-    bootstrap: str
-    client_id: str
+    access: Access
     topic: str | None
     sink_id: str | None
     """As it was named, or made of the name of a job; without a name a stream's follows from its query (`identity`)."""
@@ -34,7 +35,7 @@ class SinkSettings:
     @classmethod
     def of(cls, given: Mapping[str, str], *, streaming: bool) -> "SinkSettings":
         """Raises `BadOption`."""
-        values = read_options(SINK, given)
+        values = read_options(SINK, given, without_effect=OF_THE_SINK, refused=REFUSED_BY_THE_SINK)
 
         def text(name: str) -> str | None:
             value = values[name]
@@ -46,8 +47,7 @@ class SinkSettings:
             return value
 
         settings = cls(
-            bootstrap=str(values["kafka.bootstrap.servers"]),
-            client_id=str(values["kafka.client.id"]),
+            access=access_of(values),
             topic=text("topic"),
             sink_id=_sink_id(text("sinkId"), text("jobId")),
             checkpoint=text("checkpointLocation"),

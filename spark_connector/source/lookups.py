@@ -149,7 +149,7 @@ class Lookups:
         return offsets
 
     def _cluster(self) -> Cluster:
-        return cluster(self._settings.bootstrap, self._settings.client_id)
+        return cluster(self._settings.access)
 
     def _run(self, attempt: Callable[[Client], Coroutine[Any, Any, T]], doing: str) -> T:
         found = self._connected()

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from protocol.errors import ErrorCode
 from protocol.records.batch import BatchHeader, headers_in
-from spark_connector.errors import ConnectorError, explained
+from spark_connector.errors import CLIENT_ERRORS, ConnectorError, explained
 from spark_connector.source.errors import CannotRead
 from spark_connector.source.fetch_connection import FetchConnection
 from spark_connector.source.lookups import Leader, Lookups, passes
 from spark_connector.source.ranges import OffsetRange, Offsets, TopicPartition, cut, wanted_cuts
 from spark_connector.source.settings import Settings
 from tallystick.client.background import now_ms
-from tallystick.client.errors import ConnectionLost, KafkaError, check
+from tallystick.client.errors import check
 
 _PAUSE_S = 0.1
 _SAMPLE_BYTES = 256 << 10
@@ -118,14 +118,14 @@ class Probe:
             leader = self._leaders.get(where) or self._leaders.setdefault(where, self._lookups.leader(where))
             connection = self._connections.get(leader.address)
             if connection is None:
-                connection = FetchConnection(leader.address, self._settings.client_id)
+                connection = FetchConnection(leader.address, self._settings.access)
                 self._connections[leader.address] = connection
             connection.ask(where, leader.topic_id, offset, committed=False, most_bytes=most_bytes, wait_ms=0)
             data = connection.answer()
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 return []
             check(data.error_code, f"{where[0]}-{where[1]}")
-        except (KafkaError, ConnectionLost, OSError, ConnectorError) as error:
+        except (*CLIENT_ERRORS, ConnectorError) as error:
             cause = error.__cause__ if isinstance(error, ConnectorError) else error
             if not isinstance(cause, Exception) or not passes(cause):
                 raise explained(error, f"looking into {where[0]}-{where[1]}") from error

@@ -18,7 +18,8 @@ import numpy as np
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import PartitionData
 from protocol.records.batch import BatchHeader, CorruptRecords
-from spark_connector.errors import ConnectorError, explained
+from spark_connector.access import Access, State
+from spark_connector.errors import CLIENT_ERRORS, ConnectorError, explained
 from spark_connector.source.arrow import Rows, record_batch
 from spark_connector.source.errors import CannotRead, data_lost
 from spark_connector.source.fetch_connection import FetchConnection
@@ -29,7 +30,7 @@ from spark_connector.source.records import Chunk, chunks, read_columns
 from spark_connector.source.settings import Settings
 from spark_connector.source.visible import Counts, shown
 from tallystick.client.background import now_ms
-from tallystick.client.errors import ConnectionLost, KafkaError, UnsupportedByBroker, check
+from tallystick.client.errors import ConnectionLost, check
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ _BYTES_PER_CHUNK = 8 << 20
 _LEAST_FETCH = 64 << 10
 _BYTES_PER_OFFSET = 1024.0
 """What is taken for the size of records before any are seen: a short range in a long log is not to fetch megabytes."""
-_idle: dict[tuple[int, tuple[str, int], str], list[FetchConnection]] = {}
+_idle: dict[tuple[int, tuple[str, int], Access, State], list[FetchConnection]] = {}
 """Connections of this process that wait for the next range."""
 
 
@@ -85,7 +86,7 @@ class RangeReader:
                 self._out_of_range()
                 return None
             check(data.error_code, str(self.piece))
-        except (KafkaError, ConnectionLost, UnsupportedByBroker, OSError, ConnectorError) as error:
+        except (*CLIENT_ERRORS, ConnectorError) as error:
             self._wait_after(error)
             return None
         if data.records:
@@ -95,15 +96,17 @@ class RangeReader:
         return None
 
     def _connected(self) -> FetchConnection:
+        if self._connection is not None and self._connection.is_stale and not self._connection.under_way:
+            self._drop()
         if self._connection is None:
             self._leader = Lookups(self.settings).leader(self.piece.where)
             waiting = _idle.get(self._key(self._leader), [])
-            made = waiting.pop() if waiting else FetchConnection(self._leader.address, self.settings.client_id)
+            made = waiting.pop() if waiting else FetchConnection(self._leader.address, self.settings.access)
             self._connection = made
         return self._connection
 
-    def _key(self, leader: Leader) -> tuple[int, tuple[str, int], str]:
-        return os.getpid(), leader.address, self.settings.client_id
+    def _key(self, leader: Leader) -> tuple[int, tuple[str, int], Access, State]:
+        return os.getpid(), leader.address, self.settings.access, self.settings.access.state()
 
     def _ask(self, connection: FetchConnection) -> None:
         assert self._leader is not None
@@ -159,7 +162,8 @@ class RangeReader:
             self._connection = None
 
     def _put_back(self) -> None:
-        if self._connection is not None and self._leader is not None and not self._connection.under_way:
+        unused = self._connection is not None and not self._connection.under_way and not self._connection.is_stale
+        if self._connection is not None and self._leader is not None and unused:
             _idle.setdefault(self._key(self._leader), []).append(self._connection)
             self._connection = None
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spark_connector.access import Access, access_of
 from spark_connector.errors import BadOption
 from spark_connector.formats.registry import FORMATS
-from spark_connector.options import CLUSTER, OF_CONNECTIONS, Option, number, one_of, read_options, text
+from spark_connector.options import CLUSTER, Option, number, one_of, read_options, text
 from spark_connector.source.ranges import TopicPartition
+from spark_connector.stock_settings import OF_THE_SOURCE, REFUSED_BY_THE_SOURCE
 
 EARLIEST_OR_LATEST = {"earliest": -2, "latest": -1}
 
@@ -77,20 +79,6 @@ SOURCE = (
     Option("kafka.check.crcs", 1, flag, "compare checksums"),
 )
 
-WITHOUT_EFFECT = OF_CONNECTIONS | {
-    "fetchoffset.numretries": "kafkaConsumer.pollTimeoutMs says it",
-    "fetchoffset.retryintervalms": "fixed, half a second at most",
-    "groupidprefix": "there is no group",
-    "kafka.client.rack": "the leader is read, never a follower",
-    "kafka.default.api.timeout.ms": "kafkaConsumer.pollTimeoutMs says it",
-    "kafka.fetch.max.bytes": "each task reads one partition: kafka.max.partition.fetch.bytes says it",
-    "kafka.fetch.min.bytes": "what is asked for is there already",
-    "kafka.group.id": "there is no group",
-    "kafka.heartbeat.interval.ms": "there is no group",
-    "kafka.max.poll.records": "rows come as Arrow batches, not from a poll",
-    "kafka.session.timeout.ms": "there is no group",
-}
-"""Settings of the stock source that have no counterpart here, and why."""
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger")
 _BATCH_ONLY = ("endingTimestamp", "endingOffsetsByTimestamp", "reportGaps")
 
@@ -117,8 +105,7 @@ class Bound:
 class Settings:
     """All options, as values."""
 
-    bootstrap: str
-    client_id: str
+    access: Access
     topics: tuple[str, ...]
     pattern: str | None
     assigned: tuple[TopicPartition, ...] | None
@@ -146,16 +133,14 @@ class Settings:
 
 def settings_of(given: Mapping[str, str], *, stream: bool | None = None) -> Settings:
     """Read the options of a source; `stream` says what for, None where that is not known yet. Raises `BadOption`."""
-    of_use = {name: value for name, value in given.items() if name.lower() not in WITHOUT_EFFECT}
-    read: dict[str, Any] = read_options(SOURCE, of_use)
+    read: dict[str, Any] = read_options(SOURCE, given, without_effect=OF_THE_SOURCE, refused=REFUSED_BY_THE_SOURCE)
     misplaced = _BATCH_ONLY if stream else _STREAM_ONLY if stream is not None else ()
     for name in misplaced:
         if read[name]:
             raise BadOption(f"option {name} is of no use in a {'stream' if stream else 'batch'}: leave it out")
     topics, assigned = _subscription(read)
     return Settings(
-        bootstrap=read["kafka.bootstrap.servers"],
-        client_id=read["kafka.client.id"],
+        access=access_of(read),
         topics=topics,
         pattern=read["subscribePattern"],
         assigned=assigned,

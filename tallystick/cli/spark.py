@@ -12,13 +12,15 @@ from typing import Any, TypeVar
 
 import click
 
+from protocol.properties import BadProperties, read_properties
 from spark_connector.errors import UnsafeProgressTopic
 from spark_connector.inspection import Inspector, Position, SinkState, Transaction
 from spark_connector.progress import Marker
 from tallystick.cli.connecting import addresses
 from tallystick.client.background import now_ms
 from tallystick.client.client import Client
-from tallystick.client.errors import ConnectionLost, KafkaError, UnsupportedByBroker
+from tallystick.client.errors import ConnectionLost, KafkaError, NoWayIn, UnsupportedByBroker
+from tallystick.client.security_settings import BadSettings, security_of
 
 T = TypeVar("T")
 Command = Callable[..., None]
@@ -39,6 +41,7 @@ def _options(command: Command) -> Command:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout."),
         click.option("--progress-topic", default=_PROGRESS_TOPIC, show_default=True, help="The sink's control topic."),
+        click.option("--command-config", type=click.File(encoding="utf-8"), help="Settings of a client, as for Kafka."),
         click.option("--timeout", default=15.0, show_default=True, help="Seconds to wait for a broker that is away."),
         click.option("--bootstrap-server", "bootstrap", required=True, callback=addresses, help="host:port,host:port"),
     ):
@@ -55,53 +58,51 @@ def spark() -> None:
 @click.argument("sink_id")
 @click.option("--group", help="Also the committed offsets of this consumer group (the sink's option groupId).")
 @_options
-def describe(
-    sink_id: str, group: str | None, as_json: bool, progress_topic: str, timeout: float, bootstrap: str
-) -> None:
+def describe(sink_id: str, group: str | None, as_json: bool, **where: Any) -> None:
     """Last batch, open transaction and lag of a sink."""
 
     async def look(inspector: Inspector) -> SinkState:
-        return await _known(inspector, sink_id, progress_topic, group)
+        return await _known(inspector, sink_id, group)
 
-    state = _asked(bootstrap, progress_topic, timeout, look)
+    state = _asked(look, **where)
     _say(described_json(state, now_ms()) if as_json else described(state, now_ms()))
 
 
 @spark.command()
 @click.argument("sink_id", required=False)
 @_options
-def progress(sink_id: str | None, as_json: bool, progress_topic: str, timeout: float, bootstrap: str) -> None:
+def progress(sink_id: str | None, as_json: bool, **where: Any) -> None:
     """The last batch of a sink, partition by partition; without SINK_ID, one line for each sink."""
 
     async def look(inspector: Inspector) -> SinkState:
         assert sink_id is not None
-        return await _known(inspector, sink_id, progress_topic, None)
+        return await _known(inspector, sink_id, None)
 
     async def look_at_all(inspector: Inspector) -> dict[str, list[tuple[str, Marker]]]:
         return await inspector.sinks()
 
     if sink_id is None:
-        sinks = _asked(bootstrap, progress_topic, timeout, look_at_all)
+        sinks = _asked(look_at_all, **where)
         _say(listed_json(sinks) if as_json else listed(sinks, now_ms()))
     else:
-        state = _asked(bootstrap, progress_topic, timeout, look)
+        state = _asked(look, **where)
         _say(described_json(state, now_ms()) if as_json else partitions_of(state, now_ms()))
 
 
 @spark.command("abort-open")
 @click.argument("sink_id")
 @_options
-def abort_open(sink_id: str, as_json: bool, progress_topic: str, timeout: float, bootstrap: str) -> None:
+def abort_open(sink_id: str, as_json: bool, **where: Any) -> None:
     """End the transaction that a dead query has left open, so that readers go on.
 
     A query that is alive is fenced: it fails, and may be started again without loss or double.
     """
 
     async def act(inspector: Inspector) -> Transaction | None:
-        await _known(inspector, sink_id, progress_topic, None)
+        await _known(inspector, sink_id, None)
         return await inspector.abort_open(sink_id)
 
-    ended = _asked(bootstrap, progress_topic, timeout, act)
+    ended = _asked(act, **where)
     if as_json:
         _say([json.dumps({"sink": sink_id, "ended": None if ended is None else asdict(ended)})])
     elif ended is None:
@@ -111,20 +112,29 @@ def abort_open(sink_id: str, as_json: bool, progress_topic: str, timeout: float,
         _say([f"{sink_id}: {_transaction(ended, now_ms())}", f"It is {outcome}."])
 
 
-async def _known(inspector: Inspector, sink_id: str, progress_topic: str, group: str | None) -> SinkState:
+async def _known(inspector: Inspector, sink_id: str, group: str | None) -> SinkState:
     state = await inspector.state(sink_id, group)
     if state is None:
-        raise _Unknown(f"neither the transaction coordinator nor {progress_topic} knows a sink {sink_id!r}. {_ADVICE}.")
+        topic = inspector.progress_topic
+        raise _Unknown(f"neither the transaction coordinator nor {topic} knows a sink {sink_id!r}. {_ADVICE}.")
     return state
 
 
 def _asked(
-    bootstrap: str, progress_topic: str, timeout: float, work: Callable[[Inspector], Coroutine[Any, Any, T]]
+    work: Callable[[Inspector], Coroutine[Any, Any, T]],
+    *,
+    bootstrap: str,
+    progress_topic: str,
+    timeout: float,
+    command_config: Any,
 ) -> T:
     """Run some work beside a client; ends the process with a sentence where it fails."""
 
     async def connected() -> T:
-        client = await Client.connect(bootstrap, client_id="tallystick-spark-cli", patience_s=timeout)
+        settings = read_properties("" if command_config is None else command_config.read())
+        client = await Client.connect(
+            bootstrap, client_id="tallystick-spark-cli", patience_s=timeout, security=security_of(settings)
+        )
         try:
             return await work(Inspector(client, progress_topic, timeout))
         finally:
@@ -132,6 +142,10 @@ def _asked(
 
     try:
         return asyncio.run(connected())
+    except (BadProperties, BadSettings) as problem:
+        sys.exit(f"tallystick: the settings cannot be used: {problem}")
+    except NoWayIn as problem:
+        sys.exit(f"tallystick: {problem}")
     except (_Unknown, UnsafeProgressTopic) as error:
         sys.exit(f"tallystick: {error}")
     except UnsupportedByBroker as error:

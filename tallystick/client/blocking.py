@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from tallystick.client.client import Client
-from tallystick.client.connection import PLAINTEXT, Security
+from tallystick.client.security import PLAINTEXT, Security
 
 T = TypeVar("T")
 

@@ -29,8 +29,9 @@ from protocol.messages.produce import (
 )
 from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from protocol.schema import Buffer
-from tallystick.client.connection import PLAINTEXT, Connection, Security
+from tallystick.client.connection import Connection
 from tallystick.client.errors import PASSING, ConnectionLost, KafkaError, check
+from tallystick.client.security import PLAINTEXT, Security
 
 T = TypeVar("T")
 
@@ -41,6 +42,15 @@ LATEST = -1
 EARLIEST = -2
 """Timestamps of ListOffsets that stand for an end of the log."""
 _PAUSE_S = 0.02
+
+
+def addresses_in(bootstrap: str) -> list[tuple[str, int]]:
+    """Those of `host:port,host:port`."""
+    addresses = []
+    for one in bootstrap.split(","):
+        host, _, port = one.strip().rpartition(":")
+        addresses.append((host.strip("[]"), int(port)))
+    return addresses
 
 
 class Client:
@@ -73,10 +83,7 @@ class Client:
         security: Security = PLAINTEXT,
     ) -> "Client":
         """Connect to the first of `host:port,host:port` that answers."""
-        addresses = []
-        for one in bootstrap.split(","):
-            host, _, port = one.strip().rpartition(":")
-            addresses.append((host.strip("[]"), int(port)))
+        addresses = addresses_in(bootstrap)
         seed = await cls._first_of(addresses, client_id, security)
         return cls(addresses, seed, client_id, patience_s, security)
 
@@ -102,7 +109,8 @@ class Client:
 
     async def any_node(self) -> Connection:
         """The same, opened again if it was lost: the node may have been restarted."""
-        if self._seed.is_lost:
+        if not self._seed.is_of_use:
+            self._seed.leave()
             known = [address for address in self._brokers.values() if address not in self._bootstrap]
             self._seed = await self._first_of([*self._bootstrap, *known], self.client_id, self._security)
         return self._seed
@@ -182,7 +190,9 @@ class Client:
 
     async def _connection_to(self, host: str, port: int) -> Connection:
         known = self._nodes.get((host, port))
-        if known is None or known.is_lost:
+        if known is None or not known.is_of_use:
+            if known is not None:
+                known.leave()
             known = self._nodes[host, port] = await Connection.connect(
                 host, port, client_id=self.client_id, security=self._security
             )

@@ -7,31 +7,18 @@ Rule 2. Requests that wait when the connection ends get `ConnectionLost`.
 import asyncio
 import ssl
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.framing import API_VERSIONS, LENGTH, REQUESTS, read_response, request_parts
-from protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
+from protocol.errors import ProtocolError
+from protocol.framing import LENGTH, REQUESTS, read_response, request_parts
+from protocol.messages.metadata import ApiVersionsResponse
 from protocol.schema import schema_of
-from tallystick.client.errors import ConnectionLost, UnsupportedByBroker, check
-from tallystick.client.sasl import Credentials, authenticate
-
-_FIRST_TRY = 4
-"""The version of ApiVersions to begin with; a broker that does not know it says so (KIP-511)."""
-_ERROR_CODE = slice(4, 6)
-"""Where the error code of an ApiVersions response stands, in any version."""
-
-
-@dataclass(frozen=True, slots=True)
-class Security:
-    """How connections are kept from others, and who they are of."""
-
-    tls: ssl.SSLContext | None = None
-    credentials: Credentials | None = None
-
-
-PLAINTEXT = Security()
+from tallystick.client.errors import ConnectionLost
+from tallystick.client.greeting import common_version, version_answered, versions_asked, versions_in
+from tallystick.client.sasl import authenticate
+from tallystick.client.security import PLAINTEXT, Credentials, Security
+from tallystick.client.session import session_end_s
+from tallystick.client.tls_refusals import refusal
 
 
 class _Waiting(NamedTuple):
@@ -54,6 +41,9 @@ class Connection(asyncio.Protocol):
         self._received = bytearray()
         self._waiting: deque[_Waiting] = deque()
         self._next_correlation_id = 0
+        self._address = ("", 0)
+        self._session_end_s: float | None = None
+        self._is_left = False
         self._lost = asyncio.get_running_loop().create_future()
 
     @classmethod
@@ -68,37 +58,45 @@ class Connection(asyncio.Protocol):
     ) -> "Connection":
         """Open a connection and, unless disabled, request the broker's versions and authenticate."""
         loop = asyncio.get_running_loop()
-        _transport, connection = await loop.create_connection(lambda: cls(client_id), host, port, ssl=security.tls)
+        # Asked for first: a broker gives a new connection little time to authenticate.
+        has_tokens = security.credentials is not None and security.credentials.tokens is not None
+        token = await asyncio.to_thread(security.token) if has_tokens else None
+        try:
+            _transport, connection = await loop.create_connection(lambda: cls(client_id), host, port, ssl=security.tls)
+        except ssl.SSLError as error:
+            raise refusal(error, (host, port)) or ConnectionLost(f"TLS was broken off: {error}") from error
+        connection._address = (host, port)
         if negotiate:
-            await connection.negotiate()
-            if security.credentials is not None:
-                try:
-                    await authenticate(connection, security.credentials)
-                except BaseException:
-                    connection.abort()
-                    raise
+            try:
+                await connection.negotiate()
+                if security.credentials is not None:
+                    await connection._authenticate(security.credentials, token)
+            except BaseException:
+                connection.abort()
+                raise
         return connection
 
     async def negotiate(self) -> ApiVersionsResponse:
         """Learn what the broker speaks."""
-        request = ApiVersionsRequest(client_software_name="tallystick", client_software_version="0.1.0")
-        answer: ApiVersionsResponse = await self.ask(request, _FIRST_TRY)
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            known = [key.max_version for key in answer.api_keys if key.api_key == API_VERSIONS]
-            answer = await self.ask(request, min(_FIRST_TRY, max(known, default=0)))
-        check(answer.error_code)
-        self.versions = {key.api_key: range(key.min_version, key.max_version + 1) for key in answer.api_keys}
+        talk, heard = versions_asked(), None
+        while True:
+            try:
+                request, version = talk.send(heard)
+            except StopIteration as end:
+                answer: ApiVersionsResponse = end.value
+                break
+            heard = await self.ask(request, version)
+        self.versions = versions_in(answer)
         self.features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
         return answer
 
+    async def _authenticate(self, who: Credentials, token: str | None) -> None:
+        began_s = asyncio.get_running_loop().time()
+        self._session_end_s = session_end_s(began_s, await authenticate(self, who, token))
+
     def version_for(self, request: type) -> int:
         """The highest version that both sides know. Raises `UnsupportedByBroker`."""
-        schema = schema_of(request)
-        theirs = self.versions.get(schema.api_key, range(0))
-        common = [version for version in schema.versions if version in theirs]
-        if not common:
-            raise UnsupportedByBroker(f"{schema.name}: we know {schema.versions}, the broker {theirs}")
-        return common[-1]
+        return common_version(request, self.versions)
 
     def ask(self, request: object, version: int | None = None) -> "asyncio.Future[Any]":
         """Send a request; its answer (the response of the same API) can be awaited. The request is under way when this
@@ -128,6 +126,18 @@ class Connection(asyncio.Protocol):
     @property
     def is_lost(self) -> bool:
         return self._lost.done()
+
+    @property
+    def is_of_use(self) -> bool:
+        """Whether requests are to be sent: it is there, and its session has some time left."""
+        ends_s = self._session_end_s
+        return not self.is_lost and (ends_s is None or asyncio.get_running_loop().time() < ends_s)
+
+    def leave(self) -> None:
+        """End the connection when what is under way is answered."""
+        self._is_left = True
+        if not self._waiting and self._transport is not None:
+            self._transport.close()
 
     async def close(self) -> None:
         """End the connection in an orderly way."""
@@ -178,7 +188,8 @@ class Connection(asyncio.Protocol):
             if not waiting.answer.done():
                 name = REQUESTS[waiting.api_key].__name__
                 waiting.answer.set_exception(
-                    ConnectionLost(f"{name} was not answered: {error or 'closed by the broker'}")
+                    refusal(error, self._address)
+                    or ConnectionLost(f"{name} was not answered: {error or 'closed by the broker'}")
                 )
 
     def _answer(self, frame: bytes) -> None:
@@ -187,9 +198,7 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         waiting = self._waiting.popleft()
-        version = waiting.version
-        if waiting.api_key == API_VERSIONS and int.from_bytes(frame[_ERROR_CODE]) == ErrorCode.UNSUPPORTED_VERSION:
-            version = 0
+        version = version_answered(waiting.api_key, waiting.version, frame)
         try:
             correlation_id, message = read_response(waiting.api_key, version, frame)
             if correlation_id != waiting.correlation_id:
@@ -201,3 +210,5 @@ class Connection(asyncio.Protocol):
             return
         if not waiting.answer.done():
             waiting.answer.set_result(message)
+        if self._is_left and not self._waiting:
+            self._live_transport().close()

@@ -27,8 +27,16 @@ class UnsupportedByBroker(Exception):
     """The broker does not list the API, or no version of it that we know."""
 
 
-class NotAuthenticated(Exception):
-    """Client and broker do not come together, or the broker cannot show that it is the one."""
+class NoWayIn(Exception):
+    """The broker is there, and it and this client do not come together. Asking again does not help."""
+
+
+class NotSecured(NoWayIn):
+    """TLS does not come about, or is not to be trusted."""
+
+
+class NotAuthenticated(NoWayIn):
+    """The client cannot show who it is, or the broker cannot show that it is the one."""
 
 
 class KafkaError(Exception):

@@ -1,12 +1,16 @@
-"""A client that says who it is: PLAIN and SCRAM over SaslHandshake 1 and SaslAuthenticate."""
+"""A client that says who it is: PLAIN, SCRAM and OAUTHBEARER over SaslHandshake 1 and SaslAuthenticate.
+
+The conversation is a generator of requests that is sent their responses: connections of asyncio and blocking ones hold
+the same.
+"""
 
 import base64
 import hmac
 import os
-from collections.abc import Awaitable
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Awaitable, Generator
+from typing import Any, Protocol
 
+from protocol.errors import ErrorCode
 from protocol.messages.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -31,26 +35,20 @@ from protocol.sasl.scram import (
     server_signature,
     written_salt,
 )
-from tallystick.client.errors import NotAuthenticated, check
+from tallystick.client.errors import KafkaError, NotAuthenticated, check
+from tallystick.client.security import Credentials
 
+PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
+MECHANISMS = (PLAIN, *SCRAM_BY_LABEL, OAUTHBEARER)
+"""What is spoken here."""
 MOST_ITERATIONS = 1 << 20
 """A server that asks for more is not given them, and a person who does hears from the server that these are too many:
 they are computed here."""
+_ENDED = b"\x01"
+"""What a client of OAUTHBEARER answers to a refusal (RFC 7628, 3.2.3)."""
 
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """Who a client is, and how it proves that."""
-
-    mechanism: str
-    name: str
-    password: str = field(repr=False)
-
-
-def salt_and_salted(mechanism: ScramMechanism, password: str, iterations: int) -> tuple[bytes, bytes]:
-    """A fresh salt, and the password salted with it: what AlterUserScramCredentials takes."""
-    salt = written_salt(os.urandom(SALT_DRAWN_BYTES))
-    return salt, salted_password(mechanism, password, salt, min(max(1, iterations), MOST_ITERATIONS))
+Conversation = Generator[object, Any, int]
+"""Requests out, their responses in; in the end for how many ms the session lasts, 0 without an end."""
 
 
 class Asks(Protocol):
@@ -60,23 +58,51 @@ class Asks(Protocol):
         """The answer to a request."""
 
 
-async def authenticate(connection: Asks, who: Credentials) -> None:
-    """Raises `KafkaError`, or `NotAuthenticated` where the server does not know the password itself."""
-    shaken = await connection.ask(SaslHandshakeRequest(mechanism=who.mechanism), 1)
+def salt_and_salted(mechanism: ScramMechanism, password: str, iterations: int) -> tuple[bytes, bytes]:
+    """A fresh salt, and the password salted with it: what AlterUserScramCredentials takes."""
+    salt = written_salt(os.urandom(SALT_DRAWN_BYTES))
+    return salt, salted_password(mechanism, password, salt, min(max(1, iterations), MOST_ITERATIONS))
+
+
+def version_of(request: object) -> int | None:
+    """In which version a request of a conversation is sent; None for the highest that both sides know."""
+    return 1 if isinstance(request, SaslHandshakeRequest) else None
+
+
+async def authenticate(connection: Asks, who: Credentials, token: str | None = None) -> int:
+    """Hold the conversation. Raises `KafkaError`, or `NotAuthenticated` where the server does not know the password
+    itself. Returns for how many ms the session lasts, 0 without an end.
+    """
+    talk, answer = conversation(who, token), None
+    while True:
+        try:
+            request = talk.send(answer)
+        except StopIteration as end:
+            return int(end.value)
+        answer = await connection.ask(request, version_of(request))
+
+
+def conversation(who: Credentials, token: str | None = None) -> Conversation:
+    """What is said and heard; `token` is that of OAUTHBEARER. Raises what `authenticate` raises."""
+    if who.mechanism not in MECHANISMS:
+        raise NotAuthenticated(f"this client does not speak {who.mechanism}, but {', '.join(MECHANISMS)}")
+    shaken = yield SaslHandshakeRequest(mechanism=who.mechanism)
     assert isinstance(shaken, SaslHandshakeResponse)
-    check(shaken.error_code, f"the broker knows {', '.join(shaken.mechanisms) or 'no mechanism'}")
-    if who.mechanism == "PLAIN":
-        await _say(connection, b"\0".join((b"", who.name.encode(), who.password.encode())))
-    elif (mechanism := SCRAM_BY_LABEL.get(who.mechanism)) is not None:
-        await _scram(connection, mechanism, who)
-    else:
-        raise NotAuthenticated(f"this client does not speak {who.mechanism}")
+    if shaken.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        raise KafkaError(shaken.error_code, "the listener does not take SASL")
+    check(shaken.error_code, f"{who.mechanism} is not among what the listener takes: {_listed(shaken.mechanisms)}")
+    if (mechanism := SCRAM_BY_LABEL.get(who.mechanism)) is not None:
+        return (yield from _scram(mechanism, who))
+    if who.mechanism == OAUTHBEARER:
+        assert token is not None, "a token was got"
+        return (yield from _bearer(token, who))
+    return (yield from _say(b"\0".join((b"", who.name.encode(), who.password.encode())))).session_lifetime_ms
 
 
-async def _scram(connection: Asks, mechanism: ScramMechanism, who: Credentials) -> None:
+def _scram(mechanism: ScramMechanism, who: Credentials) -> Conversation:
     drawn = base64.b64encode(os.urandom(18)).decode("ascii")
-    bare = client_first(who.name, drawn)
-    challenge = await _say(connection, b"n,," + bare)
+    bare = client_first(who.name, drawn, by_token=who.by_token)
+    challenge = (yield from _say(b"n,," + bare)).auth_bytes
     try:
         nonce, salt, iterations = read_server_first(challenge)
     except MalformedScram as problem:
@@ -85,15 +111,30 @@ async def _scram(connection: Asks, mechanism: ScramMechanism, who: Credentials) 
         raise NotAuthenticated("the broker's challenge is not to be trusted")
     salted = salted_password(mechanism, who.password, salt, iterations)
     without_proof = client_final_without_proof(nonce)
-    conversation = conversation_of(bare, challenge, without_proof)
-    answer = await _say(connection, client_final(without_proof, client_proof(mechanism, salted, conversation)))
+    said = conversation_of(bare, challenge, without_proof)
+    answer = yield from _say(client_final(without_proof, client_proof(mechanism, salted, said)))
     kept = credential(mechanism, salted, salt, iterations)
-    if not hmac.compare_digest(answer, server_final(server_signature(mechanism, kept, conversation))):
+    if not hmac.compare_digest(answer.auth_bytes, server_final(server_signature(mechanism, kept, said))):
         raise NotAuthenticated("the broker does not know the password itself")
+    return answer.session_lifetime_ms
 
 
-async def _say(connection: Asks, message: bytes) -> bytes:
-    answer = await connection.ask(SaslAuthenticateRequest(auth_bytes=message))
+def _bearer(token: str, who: Credentials) -> Conversation:
+    pairs = [("auth", f"Bearer {token}"), *who.extensions]
+    written = "".join(f"{name}={value}\x01" for name, value in pairs)
+    answer = yield from _say(f"n,,\x01{written}\x01".encode())
+    if answer.auth_bytes:
+        yield from _say(_ENDED)
+        raise NotAuthenticated(f"the broker refuses the token: {answer.auth_bytes.decode(errors='replace')}")
+    return answer.session_lifetime_ms
+
+
+def _say(message: bytes) -> Generator[object, Any, SaslAuthenticateResponse]:
+    answer = yield SaslAuthenticateRequest(auth_bytes=message)
     assert isinstance(answer, SaslAuthenticateResponse)
     check(answer.error_code, answer.error_message)
-    return answer.auth_bytes
+    return answer
+
+
+def _listed(mechanisms: list[str]) -> str:
+    return ", ".join(mechanisms) or "nothing"

@@ -9,9 +9,9 @@ from protocol.errors import ErrorCode
 from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tallystick.client.acls import acls_of, creation_of, described_by, filter_of
-from tallystick.client.connection import Connection, Security
+from tallystick.client.connection import Connection
 from tallystick.client.errors import ConnectionLost
-from tallystick.client.sasl import Credentials
+from tallystick.client.security import Credentials, Security
 from tests.clients.test_acls import PASSWORDS, SETTINGS
 from tests.harness.broker import KAFKA
 from tests.harness.secure_broker import SecureBroker, sasl_settings, secure_broker

@@ -23,8 +23,8 @@ from protocol.messages.delegation_tokens import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from tallystick.client.connection import Connection, Security
-from tallystick.client.sasl import Credentials
+from tallystick.client.connection import Connection
+from tallystick.client.security import Credentials, Security
 from tests.harness.certificates import Certificates
 from tests.harness.secure_broker import SecureBroker, sasl_settings, secure_broker
 

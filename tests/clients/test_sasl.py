@@ -18,9 +18,8 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from protocol.messages.metadata import MetadataRequest
 from tallystick.client.client import TRANSACTION, Client
-from tallystick.client.connection import Security
 from tallystick.client.errors import ConnectionLost
-from tallystick.client.sasl import Credentials
+from tallystick.client.security import Credentials, Security
 from tests.harness.confluent import make_topic, read_all, values_of
 from tests.harness.secure_broker import MODULES, SCRAM, SecureBroker, sasl_settings, secure_broker
 from tests.harness.token_issuer import TokenIssuer

@@ -62,18 +62,23 @@ class Certificates:
 
     def pkcs12_settings(self, *, client_auth: str, prefix: str) -> dict[str, str]:
         """The same, with stores as Java has them."""
-        authority, server = self.authority.issued.certificate, self.path("server").read_bytes()
-        key, certificate = load_pem_private_key(server, None), load_pem_x509_certificate(server)
+        said = {"ssl.client.auth": client_auth} | self.pkcs12_of_a_client("server")
+        return {prefix + name: value for name, value in said.items()}
+
+    def pkcs12_of_a_client(self, name: str) -> dict[str, str]:
+        """The settings of one that shows this certificate, with stores as Java has them."""
+        own, authority = self.path(name).read_bytes(), self.authority.issued.certificate
+        key, certificate = load_pem_private_key(own, None), load_pem_x509_certificate(own)
         locked = BestAvailableEncryption(STORE_PASSWORD.encode())
-        keys, trusted = self.folder / "server.p12", self.folder / "trusted.p12"
+        keys, trusted = self.folder / f"{name}.p12", self.folder / "trusted.p12"
         assert isinstance(key, EllipticCurvePrivateKey)
-        keys.write_bytes(pkcs12.serialize_key_and_certificates(b"server", key, certificate, [authority], locked))
+        keys.write_bytes(pkcs12.serialize_key_and_certificates(name.encode(), key, certificate, [authority], locked))
         trusted.write_bytes(pkcs12.serialize_java_truststore([pkcs12.PKCS12Certificate(authority, b"ca")], locked))
-        said = {"ssl.client.auth": client_auth, "ssl.key.password": STORE_PASSWORD}
+        said = {"ssl.key.password": STORE_PASSWORD}
         for store, path in (("keystore", keys), ("truststore", trusted)):
             said |= {f"ssl.{store}.type": "PKCS12", f"ssl.{store}.location": str(path)}
             said[f"ssl.{store}.password"] = STORE_PASSWORD
-        return {prefix + name: value for name, value in said.items()}
+        return said
 
     def client_context(self, name: str | None = None) -> ssl.SSLContext:
         """What a client trusts, and what it shows."""

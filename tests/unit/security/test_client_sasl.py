@@ -1,6 +1,8 @@
 """The thin client says who it is, and trusts no server that only pretends to know it. And the settings of commands."""
 
 import asyncio
+import base64
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,11 +26,11 @@ from protocol.sasl.scram import (
     server_first,
     server_signature,
 )
-from tallystick.cli.connecting import BadSettings, security_of
 from tallystick.client import sasl
-from tallystick.client.connection import Security
 from tallystick.client.errors import KafkaError, NotAuthenticated
-from tallystick.client.sasl import MOST_ITERATIONS, Credentials, authenticate, salt_and_salted
+from tallystick.client.sasl import MOST_ITERATIONS, authenticate, salt_and_salted
+from tallystick.client.security import Credentials, Security
+from tallystick.client.security_settings import BadSettings, security_of
 
 UTE = Credentials("SCRAM-SHA-256", "ute", "geheim")
 
@@ -86,23 +88,27 @@ def test_a_server_that_pretends_is_found_out(server: Callable[[], Server], answe
 
 
 def test_what_the_broker_refuses_is_told() -> None:
-    with pytest.raises(KafkaError, match="the broker knows PLAIN"):
+    with pytest.raises(KafkaError, match="is not among what the listener takes: PLAIN"):
         asyncio.run(authenticate(Server(error=ErrorCode.UNSUPPORTED_SASL_MECHANISM), UTE))
-    with pytest.raises(NotAuthenticated, match="does not speak OAUTHBEARER"):
-        asyncio.run(authenticate(Server(), Credentials("OAUTHBEARER", "ute", "token")))
+    with pytest.raises(NotAuthenticated, match="does not speak GSSAPI"):
+        asyncio.run(authenticate(Server(), Credentials("GSSAPI", "ute", "ticket")))
     assert "geheim" not in repr(UTE)
 
 
 JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="ute" password="geheim";'
+
+NAMED = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS}
+OVER_TLS = {"security.protocol": "SSL"}
+BEARER = NAMED | {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": "module required;"}
 
 
 def test_settings_of_commands_are_those_of_kafkas_tools(tmp_path: Path) -> None:
     assert security_of({}) == Security()
     said = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": JAAS}
     assert security_of(said) == Security(credentials=UTE)
-    over_tls = security_of({"security.protocol": "SASL_SSL", "sasl.jaas.config": JAAS})
+    over_tls = security_of(said | {"security.protocol": "SASL_SSL"})
     assert over_tls.tls is not None and over_tls.tls.check_hostname and over_tls.credentials is not None
-    lax = security_of({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""})
+    lax = security_of(OVER_TLS | {"ssl.endpoint.identification.algorithm": ""})
     assert lax.tls is not None and not lax.tls.check_hostname and lax.credentials is None
 
 
@@ -110,10 +116,27 @@ def test_settings_of_commands_are_those_of_kafkas_tools(tmp_path: Path) -> None:
     ("settings", "why"),
     [
         ({"security.protocol": "TLS"}, "one of PLAINTEXT"),
-        ({"security.protocol": "SASL_SSL"}, "no login module"),
-        ({"security.protocol": "SASL_PLAINTEXT", "sasl.jaas.config": "module required;"}, "username and password"),
-        ({"security.protocol": "SSL", "ssl.truststore.location": "trust.jks"}, "PEM alone"),
-        ({"security.protocol": "SSL", "ssl.truststore.location": "/nowhere", "ssl.truststore.type": "PEM"}, "be read"),
+        (NAMED | {"sasl.mechanism": ""}, "Kafka's default, GSSAPI, is not spoken here, PLAIN, .* are"),
+        (NAMED | {"sasl.mechanism": "AWS_MSK_IAM"}, "AWS_MSK_IAM is not spoken here, PLAIN, .* are"),
+        (NAMED | {"sasl.jaas.config": ""}, "no login module"),
+        (NAMED | {"sasl.jaas.config": "module required;"}, "username and password"),
+        (NAMED | {"sasl.login.callback.handler.class": "mine.Handler"}, "programs of one's own"),
+        (BEARER | {"sasl.login.callback.handler.class": "mine.Handler"}, "programs of one's own"),
+        (BEARER, "needs sasl.oauthbearer.token.endpoint.url"),
+        (BEARER | {"sasl.oauthbearer.token.endpoint.url": "ftp://x"}, "https://"),
+        (BEARER | {"sasl.oauthbearer.token.endpoint.url": "https://x"}, "clientId and clientSecret"),
+        (BEARER | {"sasl.oauthbearer.jwt.retriever.class": "x.JwtBearerJwtRetriever"}, "is one of Default"),
+        (OVER_TLS | {"ssl.truststore.location": "trust.jks"}, "be read"),
+        (
+            {"security.protocol": "SSL", "ssl.truststore.location": __file__, "ssl.truststore.type": "PEM"},
+            "certificate",
+        ),
+        (OVER_TLS | {"ssl.truststore.location": __file__}, "neither a JKS nor a PKCS12"),
+        (OVER_TLS | {"ssl.truststore.type": "BCFKS"}, "BCFKS is not read here"),
+        (OVER_TLS | {"ssl.keystore.key": "x", "ssl.keystore.type": "PEM"}, "wanted together"),
+        (OVER_TLS | {"ssl.keystore.certificate.chain": "x"}, r"ssl\.keystore\.key is not"),
+        (OVER_TLS | {"ssl.enabled.protocols": "SSLv3"}, "leave no version of TLS"),
+        (OVER_TLS | {"ssl.truststore.location": "/nowhere", "ssl.truststore.type": "PEM"}, "be read"),
     ],
 )
 def test_settings_that_cannot_be_used(settings: dict[str, str], why: str) -> None:
@@ -133,3 +156,38 @@ def test_who_asks_for_far_too_many_iterations_does_not_wait_for_them(monkeypatch
     for iterations in (0, 8192, 100_000_000):
         salt_and_salted(ScramMechanism.SHA_256, "geheim", iterations)
     assert computed == [1, 8192, MOST_ITERATIONS]
+
+
+def test_unsecured_tokens_are_for_a_first_try() -> None:
+    """As Kafka's own clients make them where no endpoint is named (RFC 7515, A.5)."""
+    line = 'module required unsecuredLoginStringClaim_sub="ute" unsecuredLoginNumberClaim_level="3";'
+    token = security_of(BEARER | {"sasl.jaas.config": line}).token()
+    assert token is not None
+    head, body, signature = token.split(".")
+    claims = json.loads(base64.urlsafe_b64decode(body + "=="))
+    assert json.loads(base64.urlsafe_b64decode(head + "==")) == {"alg": "none"} and signature == ""
+    assert (claims["sub"], claims["level"], claims["exp"] - claims["iat"]) == ("ute", 3, 3600)
+
+
+def test_a_delegation_token_says_that_it_is_one() -> None:
+    known = NAMED | {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": JAAS.replace(";", ' tokenauth="true";')}
+    who = security_of(known).credentials
+    assert who is not None
+    server = Server()
+    asyncio.run(authenticate(server, who))
+    assert server.heard[0].endswith(b",tokenauth=true")
+
+
+class Session(Server):
+    """A server whose sessions last for so many ms."""
+
+    async def ask(self, request: object, version: int | None = None) -> object:
+        answer = await super().ask(request, version)
+        if isinstance(answer, SaslAuthenticateResponse):
+            answer.session_lifetime_ms = 600
+        return answer
+
+
+def test_how_long_a_session_lasts_is_told() -> None:
+    assert asyncio.run(authenticate(Session(), Credentials("PLAIN", "ute", "geheim"))) == 600
+    assert asyncio.run(authenticate(Session(), UTE)) == 600

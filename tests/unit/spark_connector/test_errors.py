@@ -6,6 +6,7 @@ from protocol.errors import ErrorCode
 from spark_connector.errors import (
     BrokerUnreachable,
     ConnectorError,
+    NoAccess,
     NotOneWriter,
     NoTransactions,
     RefusedByBroker,
@@ -13,7 +14,15 @@ from spark_connector.errors import (
     TransactionAborted,
     explained,
 )
-from tallystick.client.errors import ConnectionLost, Fenced, KafkaError, TransactionGone, UnsupportedByBroker
+from tallystick.client.errors import (
+    ConnectionLost,
+    Fenced,
+    KafkaError,
+    NotAuthenticated,
+    NotSecured,
+    TransactionGone,
+    UnsupportedByBroker,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +34,10 @@ from tallystick.client.errors import ConnectionLost, Fenced, KafkaError, Transac
         (KafkaError(ErrorCode.MESSAGE_TOO_LARGE), RefusedByBroker, "kafka.batch.size"),
         (KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT), RefusedByBroker, "kafka.transaction.timeout.ms"),
         (KafkaError(-77), RefusedByBroker, "error -77"),
+        (KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED), NoAccess, "kafka.sasl.jaas.config"),
+        (KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM), NoAccess, "kafka.sasl.mechanism"),
+        (NotSecured("h:1: see ssl.truststore.location"), NoAccess, "see kafka.ssl.truststore.location"),
+        (NotAuthenticated("no token"), NoAccess, "no token"),
         (ConnectionLost("gone"), BrokerUnreachable, "kafka.bootstrap.servers"),
         (OSError("refused"), BrokerUnreachable, "kafka.bootstrap.servers"),
     ],

@@ -1,5 +1,8 @@
 """Options: defaults, stock names, and the sentences for what would silently break the guarantee."""
 
+import os
+import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -7,11 +10,13 @@ import pytest
 pytest.importorskip("numpy")
 pytest.importorskip("pyarrow")
 
+from spark_connector.access import Access
 from spark_connector.errors import BadOption
-from spark_connector.options import WITHOUT_EFFECT
 from spark_connector.sink.settings import SinkSettings
-from spark_connector.source.settings import WITHOUT_EFFECT as OF_THE_SOURCE
 from spark_connector.source.settings import settings_of
+from spark_connector.stock_settings import OF_THE_SINK, OF_THE_SOURCE, REFUSED_BY_THE_SINK, REFUSED_BY_THE_SOURCE
+from tests.harness import jars, spark_settings
+from tests.harness.certificates import Certificates
 
 LEAST = {"kafka.bootstrap.servers": "h:1", "checkpointLocation": "/c"}
 
@@ -34,7 +39,9 @@ def test_stock_names_in_any_case_and_defaults() -> None:
         ({"kafka.compression.type": "rar"}, "zstd"),
         ({"kafka.batch.size": "-3"}, "above zero"),
         ({"kafka.batch.size": "many"}, "kafka.batch.size=many"),
-        ({"kafka.security.protocol": "SSL"}, "PLAINTEXT"),
+        ({"kafka.security.protocol": "TLS"}, "plaintext, ssl, sasl_plaintext, sasl_ssl"),
+        ({"kafka.ssl.engine.factory.class": "mine.Factory"}, "classes of Java"),
+        ({"kafka.interceptor.classes": "mine.Interceptor"}, "classes of Java"),
         ({"kafka.fetch.min.bytes": "1"}, "not known here"),
         ({"sinkId": "a|b"}, "sinkId"),
         ({"topic": "__spark_sink_progress"}, "control topic"),
@@ -51,30 +58,62 @@ def test_what_is_refused_of_a_stream(change: dict[str, str], words: str) -> None
         SinkSettings.of(LEAST | change, streaming=True)
 
 
-def test_what_is_without_effect_is_taken_and_documented() -> None:
-    """Each with its reason."""
-    documented = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
-    SinkSettings.of(LEAST | dict.fromkeys(WITHOUT_EFFECT, "5"), streaming=True)
-    settings_of({"kafka.bootstrap.servers": "h:1", "subscribe": "t"} | dict.fromkeys(OF_THE_SOURCE, "5"))
-    for name, reason in (WITHOUT_EFFECT | OF_THE_SOURCE).items():
-        assert f"| `{name}` | {reason} |" in documented
+READING = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
 
 
-def test_names_of_others_are_left_alone() -> None:
-    for name in ("path", "groupIdPrefix", "fetchOffset.numRetries", "compression", "mergeSchema", "queryName"):
-        SinkSettings.of(LEAST | {name: "x"}, streaming=True)
+def test_what_is_without_effect_is_taken() -> None:
+    SinkSettings.of(LEAST | dict.fromkeys(OF_THE_SINK, "5"), streaming=True)
+    settings_of(READING | dict.fromkeys(OF_THE_SOURCE, "5"))
 
 
-def test_misspelled_names_of_the_source() -> None:
-    """Silently without effect they would read everything in one micro-batch."""
-    for name in ("maxOffsetPerTrigger", "max_offsets_per_trigger", "startingOffset"):
-        with pytest.raises(BadOption, match="meant"):
-            settings_of({"kafka.bootstrap.servers": "h:1", "subscribe": "t", name: "5"})
+def test_what_is_refused_says_why_and_is_taken_where_it_is_switched_off() -> None:
+    for name, why in REFUSED_BY_THE_SINK.items():
+        with pytest.raises(BadOption, match=re.escape(why)):
+            SinkSettings.of(LEAST | {name: "5"}, streaming=True)
+        SinkSettings.of(LEAST | {name: "false"}, streaming=True)
+    for name, why in REFUSED_BY_THE_SOURCE.items():
+        with pytest.raises(BadOption, match=re.escape(why)):
+            settings_of(READING | {name: "5"})
 
 
-def test_a_batch_job_needs_neither() -> None:
-    assert SinkSettings.of({"kafka.bootstrap.servers": "h:1"}, streaming=False).sink_id is None
-    named = SinkSettings.of({"kafka.bootstrap.servers": "h:1", "jobId": "load 7"}, streaming=False)
-    assert (named.sink_id or "").startswith("spark-job-")
-    with pytest.raises(BadOption, match="groupId"):
-        SinkSettings.of({"kafka.bootstrap.servers": "h:1", "groupId": "g"}, streaming=False)
+def test_the_table_of_settings_is_current() -> None:
+    text = spark_settings.PAGE.read_text()
+    assert text == spark_settings.page(text), "run `make docs`"
+
+
+@pytest.mark.parametrize("clients", ["spark", "kafka"])
+@pytest.mark.parametrize("sort", spark_settings.CLIENTS)
+def test_every_setting_of_javas_clients_has_been_thought_of(clients: str, sort: str) -> None:
+    """Those of the client that is in Spark's own connector, and of a newer one."""
+    try:
+        names = set().union(*(spark_settings.names_of_java(clients, one) for one in spark_settings.CLIENTS[sort]))
+    except jars.JarsMissing as reason:
+        pytest.skip(str(reason))
+    assert len(names) > 80, "Java has described its settings"
+    table = spark_settings.TABLES[sort]
+    assert [name for name in sorted(names) if spark_settings.what_becomes_of(f"kafka.{name}", table) is None] == []
+
+
+def test_how_a_cluster_is_spoken_to_is_a_value_that_shows_no_secret() -> None:
+    """It is pickled, and is the key of connections."""
+    given = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.jaas.config": "the secret", "kafka.client.id": "me"}
+    sink, source = SinkSettings.of(LEAST | given, streaming=True).access, settings_of(READING | given).access
+    assert sink == source == Access("h:1", "me", sink.settings) and "the secret" not in repr(sink)
+    assert pickle.loads(pickle.dumps(sink)) == sink
+    with pytest.raises(BadOption, match=r"kafka\.sasl\.mechanism is missing"):
+        sink.security()
+
+
+def test_a_file_of_certificates_that_changes_is_read_anew(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    path = certificates.path("ca")
+    given = {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.type": "PEM"}
+    access = SinkSettings.of(LEAST | given | {"kafka.ssl.truststore.location": str(path)}, streaming=True).access
+    first = access.security()
+    assert access.security() is first
+    path.write_bytes(Certificates(tmp_path / "other").path("ca").read_bytes())
+    os.utime(path, (1, 1))
+    assert access.security() is not first
+    path.unlink()
+    with pytest.raises(BadOption, match="cannot be read"):
+        access.security()
