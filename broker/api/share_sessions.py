@@ -27,6 +27,8 @@ class ShareSession:
     connection_id: int
     epoch: int = 1
     wanted: dict[PartitionKey, None] = field(default_factory=dict)
+    untold: dict[PartitionKey, None] = field(default_factory=dict)
+    """Those that are in the next answer whatever there is to tell: they are new to it, or had an error in the last."""
     counted: int = 0
     """How many of them are counted among those of all sessions."""
     ended: bool = False
@@ -70,6 +72,7 @@ class ShareSessions:
         if old is not None:
             self._drop(old)
         session = ShareSession(group_id, member_id, connection_id, wanted=dict.fromkeys(wanted))
+        session.untold = dict(session.wanted)
         if len(self._sessions) >= self._slots() or self.partitions + len(session.wanted) > self._most_partitions():
             if old is not None:
                 self._on_end(old)
@@ -99,9 +102,12 @@ class ShareSessions:
         if session.epoch != epoch:
             raise ShareSessionRefused(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         before = session.counted
-        session.wanted.update(dict.fromkeys(added))
+        for key in added:
+            if key not in session.wanted:
+                session.wanted[key] = session.untold[key] = None
         for key in removed:
             session.wanted.pop(key, None)
+            session.untold.pop(key, None)
         self._count(session)
         session.epoch = 1 if epoch == LARGEST_EPOCH else epoch + 1
         if session.counted > before and self.partitions > self._most_partitions():

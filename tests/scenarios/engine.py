@@ -111,7 +111,7 @@ class Engine:
         if found := re.fullmatch(r"(\S+) has epoch (\d+)", step.text):
             await self.place.age(self, self.names.unique(found[1]), int(found[2]))
             return []
-        if step.text.startswith(("log ", "read ", "transaction log ", "offsets log ", "group log ")):
+        if step.text.startswith(("log ", "read ", "transaction log ", "offsets log ", "group log ", "share log ")):
             return marked(await logs.look(self, words))
         client = self.clients.setdefault(words[0], Client(words[0]))
         if verb == "reconnects":

@@ -21,6 +21,20 @@ from coordinator.groups.consumer.records import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from coordinator.groups.records import GroupMetadataKey, GroupMetadataValue
+from coordinator.groups.share.records import (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMemberValue,
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMetadataValue,
+)
 from coordinator.groups.streams.records import (
     StreamsGroupCurrentMemberAssignmentKey,
     StreamsGroupCurrentMemberAssignmentValue,
@@ -35,6 +49,7 @@ from coordinator.groups.streams.records import (
     StreamsGroupTopologyKey,
     StreamsGroupTopologyValue,
 )
+from coordinator.share_state.records import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateKey, ShareUpdateValue
 from protocol.codec import read_key, read_version, read_versioned
 from tests.scenarios.normalise import Names
 from tests.scenarios.rendering import structure
@@ -47,6 +62,12 @@ GROUP_RECORDS: dict[int, tuple[str, type, type]] = {
     6: ("target", ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
     7: ("target of", ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
     8: ("current of", ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+    10: ("member", ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue),
+    11: ("share group", ShareGroupMetadataKey, ShareGroupMetadataValue),
+    12: ("target", ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue),
+    13: ("target of", ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue),
+    14: ("current of", ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
+    15: ("shared", ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
     16: ("expression", ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
     17: ("streams group", StreamsGroupMetadataKey, StreamsGroupMetadataValue),
     19: ("member", StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue),
@@ -71,7 +92,7 @@ def group_record_lines(names: Names, group: str, key: bytes, value: bytes | None
         return [f"{head} tombstone"]
     version = read_version(value)
     found: Any = read_versioned(value_table, value)
-    if kind == "group":
+    if kind in ("group", "share group"):
         return [f"{head} epoch={found.epoch} {'hash' if found.metadata_hash else 'no hash'}"]
     if kind == "streams group":
         settings = " ".join(f"{one.key}={one.value}" for one in found.last_assignment_configs or ())
@@ -81,3 +102,22 @@ def group_record_lines(names: Names, group: str, key: bytes, value: bytes | None
         found.version = 0
     lines = list(structure(found, version, names))
     return [f"{head} {lines[0]}", *(f"  {line}" for line in lines[1:])] if lines else [head]
+
+
+SHARE_RECORDS: dict[int, tuple[str, type, type]] = {
+    0: ("snapshot", ShareSnapshotKey, ShareSnapshotValue),
+    1: ("update", ShareUpdateKey, ShareUpdateValue),
+}
+
+
+def share_record_lines(names: Names, group: str, key: bytes, value: bytes | None) -> list[tuple[str, str]]:
+    """The share partition and the line of one record of `__share_group_state`; none if it is of another group."""
+    kind, key_table, value_table = SHARE_RECORDS[read_version(key)]
+    read: Any = read_key(key_table, key)
+    if read.group_id != group:
+        return []
+    where = f"{names.topics.get(read.topic_id, 'unknown')}-{read.partition}"
+    if value is None:
+        return [(where, f"{kind} tombstone")]
+    found: Any = read_versioned(value_table, value)
+    return [(where, " ".join([kind, *(line.strip() for line in structure(found, read_version(value), names))]))]

@@ -4,6 +4,7 @@ log t-0                every batch, markers too
 read t-0               what a read_committed consumer is shown
 transaction log tx     what the coordinator wrote of an id: state, identity, partitions
 group log g            what it holds of its members: a line for each record
+share log g            what the share coordinator wrote of it, by partition
 offsets log g          what the group's partition of __consumer_offsets holds of the group, markers too
 """
 
@@ -23,7 +24,7 @@ from protocol.records.control import read_end_transaction
 from protocol.records.record import records_of
 from tallystick.client.reading import joined, visible_records
 from tests.scenarios import normalise
-from tests.scenarios.group_records import GROUP_RECORDS, group_record_lines
+from tests.scenarios.group_records import GROUP_RECORDS, group_record_lines, share_record_lines
 from tests.scenarios.phrases import partition
 from tests.scenarios.rendering import batch_lines, record_word
 
@@ -42,6 +43,8 @@ async def look(engine: "Engine", words: list[str]) -> list[str]:
         return await _offsets_log(engine, names.unique(words[2]))
     if words[0] == "group":
         return await _group_log(engine, names.unique(words[2]))
+    if words[0] == "share":
+        return await _share_log(engine, names.unique(words[2]))
     topic, index = partition(words[1])
     where = (names.unique(topic), index)
     if words[0] == "log":
@@ -129,6 +132,20 @@ async def _group_log(engine: "Engine", group: str) -> list[str]:
             if record.key is not None and (read_version(record.key) in GROUP_RECORDS):
                 lines += group_record_lines(engine.names, group, record.key, record.value)
     return lines or ["empty"]
+
+
+async def _share_log(engine: "Engine", group: str) -> list[str]:
+    """The partition of the log follows from the id of the topic, so all of them are read."""
+    lines: dict[str, list[str]] = {}
+    found = await engine.ask_console(MetadataRequest(topics=[MetadataRequestTopic(name="__share_group_state")]), 12)
+    for index in range(len(found.topics[0].partitions)):
+        data, _ = await _fetched(engine, "__share_group_state", index, read_committed=False)
+        for position, header in headers_in(data):
+            for record in [] if header.is_control else records_of(data, position):
+                assert record.key is not None
+                for where, line in share_record_lines(engine.names, group, record.key, record.value):
+                    lines.setdefault(where, []).append(f"{where} {line}")
+    return [line for _, of in sorted(lines.items()) for line in of] or ["empty"]
 
 
 async def _offsets_log(engine: "Engine", group: str) -> list[str]:

@@ -17,6 +17,7 @@ lists of a whole broker   cut down to what the story made, and sorted; so are me
 """
 
 import re
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -45,6 +46,7 @@ SORTED = {
     *("responses", "results", "partition_responses", "topic_results", "entries", "entity", "values"),
     *("topic_partitions", "subscribed_topic_names", "assigned_partitions", "partitions_pending_revocation"),
     *("results_by_topic_v3_and_below", "results_by_partition"),
+    *("initializing_topics", "initialized_topics", "deleting_topics"),
     *("partitions_by_user_endpoint", "active_partitions", "standby_partitions", "topic_configs", "client_tags"),
 }
 """Lists whose order Kafka leaves to a hash table."""
@@ -103,6 +105,12 @@ class Names:
     def plain(self, text: str) -> str:
         return text.replace(self.suffix, "")
 
+    def without_ids(self, text: str) -> str:
+        """The key of a share coordinator: the name of a topic for its id."""
+        for identity, name in self.topics.items():
+            text = text.replace(urlsafe_b64encode(identity).decode().rstrip("="), name)
+        return text
+
 
 def scalar(names: Names, field_name: str, value: object) -> str:
     """How one value of a field is written."""
@@ -129,6 +137,8 @@ def _value(names: Names, field_name: str, value: object) -> str:
             return topic_id(names, value)
         return _opaque(names, value)
     text = names.plain(str(value))
+    if field_name == "key":
+        text = names.without_ids(text)
     if field_name == "log_dir":
         return names.bound("D", value)
     if field_name in MEMBERS and value not in names.literals:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.scenarios.normalise import Names
 from tests.scenarios.requests import Literal, value_of
+from tests.scenarios.share_phrases import SHARE_PHRASES, coordinator_keys
 from tests.scenarios.streams_phrases import streams_heartbeat
 
 Said = dict[str, Any]
@@ -272,8 +273,8 @@ def consumer_heartbeat(words: list[str], said: Said, version: int, names: Names)
 def coordinator(words: list[str], said: Said, version: int, names: Names) -> Said:
     if not words:
         return said
-    kind = {"group": 0, "transaction": 1}[words[0]]
-    keys = [value_of(names, word) for word in words[1:]]
+    kind = {"group": 0, "transaction": 1, "share": 2}[words[0]]
+    keys = coordinator_keys(words[1:], names) if kind == 2 else [value_of(names, word) for word in words[1:]]
     return {**said, "key_type": kind, **({"coordinator_keys": keys} if version >= 4 else {"key": keys[0]})}
 
 
@@ -327,6 +328,8 @@ PHRASES: dict[str, Phrase] = {
     "Heartbeat": first_word("group_id"),
     "ConsumerGroupHeartbeat": consumer_heartbeat,
     "ConsumerGroupDescribe": first_word("group_ids", list_field=True),
+    "ShareGroupDescribe": first_word("group_ids", list_field=True),
+    **SHARE_PHRASES,
     "StreamsGroupHeartbeat": streams_heartbeat,
     "StreamsGroupDescribe": first_word("group_ids", list_field=True),
     "LeaveGroup": leave,

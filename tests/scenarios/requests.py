@@ -53,6 +53,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "OffsetForLeaderEpoch": {"replica_id": -1},
     "ConsumerGroupHeartbeat": {"member_id": "", "member_epoch": 0},
     "StreamsGroupHeartbeat": {"member_id": "", "member_epoch": 0, "endpoint_information_epoch": -1},
+    "ShareGroupHeartbeat": {"member_id": "", "member_epoch": 0},
+    "ShareFetch": {"member_id": "", "share_session_epoch": 0, "max_wait_ms": 500, "min_bytes": 1, "max_records": 500}
+    | {"batch_size": 500},
+    "ShareAcknowledge": {"member_id": "", "share_session_epoch": 0},
     "JoinGroup": {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 60_000, "protocol_type": "consumer"},
     "CreateTopics": {"timeout_ms": 30_000},
     "DeleteTopics": {"timeout_ms": 30_000},
@@ -65,6 +69,7 @@ SHORT = {
     "timeout": "transaction_timeout_ms",
     "generation": "generation_id",
     "instance": "group_instance_id",
+    "session": "share_session_epoch",
 }
 """Short names of fields, where a message has the long one."""
 UNIQUE = {
@@ -114,9 +119,12 @@ class Client:
             self.remembered["member_epoch"] = self.remembered["generation_id"] = answer.member_epoch
             if request.instance_id is not None:
                 self.remembered["instance_id"] = request.instance_id
-        if api == "StreamsGroupHeartbeat":
+        if api in ("StreamsGroupHeartbeat", "ShareGroupHeartbeat"):
             self.remembered |= {"group_id": request.group_id, "member_id": answer.member_id}
             self.remembered["member_epoch"] = self.remembered["generation_id"] = answer.member_epoch
+        if api in ("ShareFetch", "ShareAcknowledge"):
+            self.remembered |= {"group_id": request.group_id, "member_id": request.member_id}
+            self.remembered["share_session_epoch"] = request.share_session_epoch + 1
         if api == "JoinGroup":
             self.remembered |= {"group_id": request.group_id, "member_id": answer.member_id}
             self.remembered["generation_id"] = answer.generation_id

@@ -36,7 +36,8 @@ async def share_fetch(
 
     Answers when there are records, when no partition can be read, or when `max_wait_ms` have passed; and not before
     what the member says is kept. Epoch 0 begins a session, -1 ends it and gives back what its member holds. A partition
-    is in the answer of a session that goes on only where there is something to tell. v2 acquire modes (KIP-1206) and
+    is in the answer of a session that goes on only where there is something to tell: records, what became of
+    acknowledgements, an error and its end, or that it is looked at from now on. v2 acquire modes (KIP-1206) and
     renewals (KIP-1222): a request that renews brings no records.
 
     Not done: remote storage, reading from the nearest replica.
@@ -60,7 +61,7 @@ async def share_fetch(
     outcomes = await acknowledging.outcomes()
     if is_final or context.connection.is_lost:
         services.share_sessions.end(session)
-    return _response(services, context, request, delivered, outcomes)
+    return _response(services, context, session, delivered, outcomes)
 
 
 def _makes_sense(request: ShareFetchRequest) -> bool:
@@ -100,15 +101,14 @@ async def _take(acknowledging: Acknowledging, request: ShareFetchRequest, versio
 def _response(
     services: FetchingServices,
     context: RequestContext,
-    request: ShareFetchRequest,
+    session: ShareSession,
     delivered: Delivered,
     outcomes: dict[PartitionKey, Verdict],
 ) -> ShareFetchResponse:
     if delivered.error:
         return ShareFetchResponse(error_code=delivered.error)
-    told: dict[PartitionKey, PartitionData] = {}
-    if request.share_session_epoch == FIRST_EPOCH:
-        told = {key: PartitionData(partition_index=key[1]) for key in delivered.looked_at}
+    told = {key: PartitionData(partition_index=key[1]) for key in delivered.looked_at if key in session.untold}
+    session.untold = {key: None for key in session.untold if key not in told} | dict.fromkeys(delivered.errors)
     for key, error in delivered.errors.items():
         told[key] = PartitionData(partition_index=key[1], error_code=error)
     for key, delivery in delivered.deliveries.items():
@@ -127,9 +127,7 @@ def _response(
         response = topics.setdefault(topic_id, ShareFetchableTopicResponse(topic_id=topic_id, partitions=[]))
         response.partitions.append(data)
     return ShareFetchResponse(
-        acquisition_lock_timeout_ms=services.share_partitions.settings_of(
-            request.group_id or ""
-        ).record_lock_duration_ms,
+        acquisition_lock_timeout_ms=services.share_partitions.settings_of(session.group_id).record_lock_duration_ms,
         responses=list(topics.values()),
         node_endpoints=_endpoints(services, context, list(told.values())),
     )

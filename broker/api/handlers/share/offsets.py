@@ -91,13 +91,16 @@ async def describe_share_group_offsets(
     """Where groups begin in partitions: in those named, or in all they share. -1 where they have not begun.
 
     v1 how many records are left. A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION;
-    Kafka 4.3 never answers.
+    Kafka 4.3 never answers. A group without a name is INVALID_GROUP_ID, where Kafka says UNKNOWN_SERVER_ERROR.
     """
     groups = []
     for group in request.groups:
         if services.cluster.finalized_features.get(SHARE_VERSION, 0) == 0:
             error = ErrorCode.UNSUPPORTED_VERSION
             groups.append(DescribedOffsetsGroup(group_id=group.group_id, error_code=error))
+        elif not group.group_id and group.topics is not None:
+            error = ErrorCode.INVALID_GROUP_ID
+            groups.append(DescribedOffsetsGroup(group_id="", error_code=error, error_message=NO_GROUP_ID))
         else:
             groups.append(await _describe_group(services, group))
     return DescribeShareGroupOffsetsResponse(groups=groups)
