@@ -16,7 +16,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-spark mutants lint format bench bench-spark chaos simulate pipelines
-.PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java docs lock clean
+.PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java wheel-spark docs lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -87,6 +87,11 @@ jars-tested: spark-where-java
 spark-where-java: install
 	@if ! $(BIN)/python -m tests.harness.jars --java; then echo "no Java 17 or newer: PySpark is not installed, the tests of Spark are skipped"; \
 	elif ! $(MAKE) $(VENV)/.spark; then echo "PySpark cannot be installed from here: the tests of Spark are skipped"; fi
+
+wheel-spark: install ## The distribution tallystick-spark: the Spark connector alone, into dist/
+	@$(BIN)/python -m distributions.spark build/tallystick-spark
+	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist build/tallystick-spark
+	@ls dist/tallystick_spark-*.whl
 
 simulate: install ## Many seeds of a whole node under faults (SEEDS=20000 START=0; without START fresh ones)
 	@$(BIN)/python -m tests.simulation --jobs 2 --seeds $(or $(SEEDS),1000) $(if $(START),--start $(START)) $(ARGS)
