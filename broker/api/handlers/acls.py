@@ -33,7 +33,9 @@ from protocol.messages.acls import (
     DescribeAclsResponse,
 )
 
-DISABLED = "No Authorizer is configured."
+DISABLED = "No Authorizer is configured on the broker"
+DISABLED_WHERE_ACLS_GO = "No Authorizer is configured."
+"""Kafka's words, in DescribeAcls and CreateAcls, and in DeleteAcls."""
 Found = list[tuple[bytes, Acl]]
 """Ids and ACLs."""
 Code = TypeVar("Code", ResourceType, PatternType, Operation, Permission)
@@ -151,7 +153,7 @@ async def delete_acls(services: AclServices, context: RequestContext, request: D
     """
     if services.acls is None:
         disabled = DeleteAclsFilterResult(
-            error_code=ErrorCode.SECURITY_DISABLED, error_message=DISABLED, matching_acls=[]
+            error_code=ErrorCode.SECURITY_DISABLED, error_message=DISABLED_WHERE_ACLS_GO, matching_acls=[]
         )
         return DeleteAclsResponse(filter_results=[disabled] * len(request.filters))
     time_slice = services.environment.time_slice()

@@ -213,6 +213,26 @@ def test_without_an_authorizer_all_three_are_disabled() -> None:
     with_node(story)
 
 
+def test_without_an_authorizer_each_is_told_in_kafkas_words() -> None:
+    """As `kafka-acls` prints them."""
+    acl = allow(READ, TOPIC, "t")
+
+    async def story(node: Services) -> None:
+        shown = await over_the_wire(node, described_by(filter_of(acl)), 3)
+        made = await over_the_wire(node, CreateAclsRequest(creations=[creation_of(acl)]), 3)
+        gone = await over_the_wire(node, DeleteAclsRequest(filters=[filter_of(acl)]), 3)
+        told = [(one.error_code, one.error_message) for one in (shown, made.results[0], gone.filter_results[0])]
+        words = "No Authorizer is configured"
+        disabled = ErrorCode.SECURITY_DISABLED
+        assert told == [
+            (disabled, f"{words} on the broker"),
+            (disabled, f"{words} on the broker"),
+            (disabled, f"{words}."),
+        ]
+
+    with_node(story)
+
+
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_every_version_over_a_connection(version: int) -> None:
     """Frames are written and read as a client and the broker do."""
