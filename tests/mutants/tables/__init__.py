@@ -3,6 +3,8 @@
 from tests.mutants.mutant import Mutant
 from tests.mutants.tables import (
     answers,
+    consumer_groups,
+    consumer_members,
     coordinator,
     counted,
     disk,
@@ -15,6 +17,7 @@ from tests.mutants.tables import (
     producers,
     reading,
     simulated,
+    streams_groups,
     turns,
 )
 
@@ -28,6 +31,9 @@ for _mutant in (
     *logs.MUTANTS,
     *disk.MUTANTS,
     *groups.MUTANTS,
+    *consumer_groups.MUTANTS,
+    *consumer_members.MUTANTS,
+    *streams_groups.MUTANTS,
     *offsets.MUTANTS,
     *answers.MUTANTS,
     *reading.MUTANTS,

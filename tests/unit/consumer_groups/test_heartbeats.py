@@ -233,6 +233,20 @@ def test_members_live_on_after_a_restart_and_have_a_session_to_say_so() -> None:
     assert list(story.current()) == ["A"]
 
 
+def test_a_member_that_is_to_give_back_is_not_forgotten_by_a_restart() -> None:
+    """It has its rebalance timeout for that, from the restart, however often it is heard of."""
+    story = ConsumerStory(t=2)
+    story.come("A", "t")
+    story.come("B", "t")
+    assert story.say("A", 2, owned={"t": [0, 1]}).member_epoch == 2
+    story.restart()
+    story.time.advance(30_000)
+    assert story.say("A", 2, owned={"t": [0, 1]}).error_code == ErrorCode.NONE
+    story.say("B", 3)
+    story.time.advance(30_000)
+    assert list(story.current()) == ["B"]
+
+
 def test_the_partition_of_a_commit_may_be_older_than_the_member_is() -> None:
     """KIP-1251."""
     story = shared(ConsumerStory(t=4))

@@ -35,6 +35,8 @@ from coordinator.groups.consumer.records import (
     CurrentTopicPartitions,
 )
 from coordinator.groups.held import LOGGED_GROUP_BYTES, Held
+from coordinator.groups.log_entries import committed_offset
+from coordinator.groups.logged import GroupLedger
 from coordinator.machine import Record, ReplayedRecord, UnreadableValue
 from protocol.codec import read_key, read_version, read_versioned, versioned, versioned_key
 
@@ -172,6 +174,27 @@ def test_tombstones_of_nothing_make_no_group() -> None:
     group = log.read(group_epoch("g", 2, 0))
     assert log.read(*member_tombstones("g", "A"), regex_tombstone("g", "a")) is group
     assert (group.members, log.groups.gone) == ({}, [("g", "A")])
+
+
+def test_offsets_of_before_leave_no_classic_group_beside() -> None:
+    """A classic group became a consumer group, and compaction has taken away what was between (KAFKA-20254)."""
+    ledger = GroupLedger()
+    offset = committed_offset(
+        "g",
+        "t",
+        0,
+        offset=5,
+        leader_epoch=-1,
+        metadata="",
+        commit_timestamp_ms=1,
+        expire_timestamp_ms=-1,
+        topic_id=T,
+    )
+    for at, record in enumerate((offset, member_metadata("g", A), group_epoch("g", 2, 0))):
+        ledger.replay(ReplayedRecord(at, 1, None, record.key, record.value))
+    assert (list(ledger.groups), list(ledger.consumers.by_id)) == ([], ["g"])
+    stored = ledger.offsets.get("g", "t", 0)
+    assert stored is not None and stored.offset == 5
 
 
 def test_the_end_of_a_group_says_all_that_it_had_and_itself_last() -> None:

@@ -10,7 +10,7 @@ from coordinator.groups.streams.records import (
     StreamsGroupTargetAssignmentMetadataKey,
     StreamsGroupTopologyKey,
 )
-from coordinator.machine import Record
+from coordinator.machine import Record, ReplayedRecord
 from protocol.codec import versioned_key
 from protocol.errors import ErrorCode
 from tests.harness.group_settings import FixedGroupSettings, FixedStreamsSettings
@@ -233,6 +233,14 @@ def test_a_log_that_is_half_compacted_gives_a_task_to_the_later_record() -> None
     assert runner is not None and runner.member_id == "A", "the one before takes nothing with it"
     group.remove("A")
     assert group.runs("0", 1) is None
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: type(key).__name__)
+def test_tombstones_of_nothing_make_no_group(key: object) -> None:
+    """What compaction leaves of a group that was deleted (KAFKA-17306)."""
+    story = StreamsStory(t=1)
+    story.shard.machine.replay(ReplayedRecord(0, 0, None, versioned_key(key), None))
+    assert story.shard.machine.ledger.streams.by_id == {}
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: type(key).__name__)
