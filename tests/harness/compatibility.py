@@ -12,7 +12,7 @@ from pathlib import Path
 from broker.api.api_families import load_handlers
 from broker.api.catalogue import CATALOGUE, Entry
 from protocol.schema import schema_of
-from tests.conformance import quirks
+from tests.conformance import api_versions, quirks
 from tests.conformance.matrix import page as matrix
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
@@ -25,10 +25,11 @@ advertised, and a version that is not here closes the connection with a line in 
 
 Unmodified clients (confluent-kafka, kafka-python, aiokafka) use these APIs over TCP in `tests/clients`, and the
 messages of every API are compared byte for byte with two independent implementations, in every version
-(`tests/conformance`). "Known" are the versions that the message tables hold; "served" the ones this broker answers.
+(`tests/conformance`). "Known" are the versions that the message tables hold; "served" the ones this broker answers;
+"Kafka" those that a running Apache Kafka 4.3.1 lists.
 
-| key | API | served | known | in | what it does |
-|---|---|---|---|---|---|
+| key | API | served | Kafka | known | in | what it does |
+|---|---|---|---|---|---|---|
 """
 
 
@@ -36,7 +37,7 @@ def versions(numbers: range) -> str:
     return str(numbers.start) if len(numbers) == 1 else f"{numbers.start}–{numbers.stop - 1}"
 
 
-def row(entry: Entry) -> str:
+def row(entry: Entry, kafkas: dict[int, tuple[int, int]]) -> str:
     served = versions(entry.versions)
     if entry.advertised != entry.versions:
         served += f" (advertised {versions(entry.advertised)})"
@@ -46,7 +47,17 @@ def row(entry: Entry) -> str:
     assert module is not None and module.__name__.startswith("broker.api.handlers.")
     where = module.__name__.replace(".", "/") + ".py"
     known = versions(schema_of(entry.request).versions)
-    return f"| {entry.api_key} | {entry.name} | {served} | {known} | `{where}` | {summary(entry)} |"
+    theirs = api_versions.written(kafkas.get(entry.api_key))
+    return f"| {entry.api_key} | {entry.name} | {served} | {theirs} | {known} | `{where}` | {summary(entry)} |"
+
+
+def rows() -> list[str]:
+    """In order of keys, with what a Kafka has and we have not."""
+    kafkas = api_versions.recorded()
+    found = {key: row(entry, kafkas) for key, entry in CATALOGUE.items()}
+    for key, (name, _) in api_versions.NOT_SERVED.items():
+        found[key] = f"| {key} | {name} | – | {api_versions.written(kafkas[key])} | – | – | not served, see below |"
+    return [found[key] for key in sorted(found)]
 
 
 def summary(entry: Entry) -> str:
@@ -63,9 +74,17 @@ def details(entry: Entry) -> str:
 def page() -> str:
     load_handlers()
     entries = [CATALOGUE[key] for key in sorted(CATALOGUE)]
-    table = "\n".join(row(entry) for entry in entries)
+    table = "\n".join(rows())
+    beside = api_versions.section()
     said = "\n".join(map(details, entries))
-    return f"{HEAD}{table}\n\n{matrix.section()}\n{quirks.section()}\n## What each handler says of itself\n\n{said}"
+    parts = [
+        f"{HEAD}{table}\n",
+        beside,
+        matrix.section(),
+        quirks.section(),
+        f"## What each handler says of itself\n\n{said}",
+    ]
+    return "\n".join(parts)
 
 
 def main() -> int:
