@@ -4,6 +4,7 @@
 --rounds 3           counted rounds             --scale 0.1               smaller loads
 --no-write           print only                 --warm-up 2               rounds before, not counted
 --recovery-gb 5      the long log of "recovery"
+--compaction-gb 1    what "compaction" compacts
 """
 
 import argparse
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.benchmarks import acls, footprint, report, tls
+from tests.benchmarks import acls, compaction, footprint, report, tls
 from tests.benchmarks.footprint import Note
 from tests.benchmarks.loads import Figures
 from tests.benchmarks.rows import FAMILIES, MEMORY_LOADED, ROWS, Row
@@ -33,6 +34,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--warm-up", type=int, default=2, help="rounds that are not counted")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--recovery-gb", type=float, default=5.0)
+    parser.add_argument("--compaction-gb", type=float, default=1.0)
     parser.add_argument("--no-write", action="store_true")
     chosen = parser.parse_args()
     chosen.rows = [name for name in chosen.rows.split(",") if name]
@@ -80,6 +82,8 @@ def main() -> int:
         if "producers" in chosen.rows:
             footprint.producers(folder, note)
             footprint.transactional_ids(folder, note)
+        if "compaction" in chosen.rows:
+            compaction.compactions(chosen.targets, chosen.compaction_gb, chosen.rounds, folder, note)
         if "acls" in chosen.rows:
             acls.decisions(chosen.rounds, note)
             acls.producing(chosen.rounds, chosen.scale, folder, note)

@@ -45,7 +45,7 @@ def _percentile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def _latencies(milliseconds: list[float]) -> Figures:
+def latencies(milliseconds: list[float]) -> Figures:
     return {"p50 ms": statistics.median(milliseconds), "p99 ms": _percentile(milliseconds, 0.99)}
 
 
@@ -120,7 +120,7 @@ def awaited(bootstrap: str, count: int) -> Figures:
         if number >= 100:
             taken.append(1000 * (time.perf_counter() - began))
     drop(bootstrap, topic)
-    return _latencies(taken)
+    return latencies(taken)
 
 
 def end_to_end(bootstrap: str, count: int) -> Figures:
@@ -141,7 +141,7 @@ def end_to_end(bootstrap: str, count: int) -> Figures:
     sender.flush(30)
     reader.close()
     drop(bootstrap, topic)
-    return _latencies(taken)
+    return latencies(taken)
 
 
 def transactions(bootstrap: str, producers: int, seconds: float) -> Figures:
@@ -181,7 +181,7 @@ def transactions(bootstrap: str, producers: int, seconds: float) -> Figures:
     elapsed = time.perf_counter() - began
     drop(bootstrap, topic)
     every = [latency for part in taken for latency in part]
-    return {"transactions/s": len(every) / elapsed, **_latencies(every), "transactions": float(len(every))}
+    return {"transactions/s": len(every) / elapsed, **latencies(every), "transactions": float(len(every))}
 
 
 def group_join(bootstrap: str) -> Figures:

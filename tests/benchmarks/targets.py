@@ -4,7 +4,7 @@ without flush.
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,21 +27,27 @@ RIVALS = {DURABLE: KAFKA_FLUSH, PAGE_CACHE: KAFKA}
 """The targets that promise the same as we do in each mode."""
 
 
-DELETE_SOON = ("log.segment.delete.delay.ms", "1000")
+Maker = Callable[[Path, Mapping[str, str]], BrokerProcess]
+"""From a folder, and settings of the broker beyond its own."""
+
+DELETE_SOON = {"log.segment.delete.delay.ms": "1000"}
 """What a round has written goes soon: the disk of a long run stays bounded."""
 
 
-def _ours(durability: str) -> Callable[[Path], BrokerProcess]:
-    options = ["--durability", durability, "--set", f"{DELETE_SOON[0]}={DELETE_SOON[1]}"]
-    return lambda folder: BrokerProcess(folder, options=options, port=free_port())
+def _ours(durability: str) -> Maker:
+    def started(folder: Path, more: Mapping[str, str]) -> BrokerProcess:
+        settings = [part for pair in (DELETE_SOON | dict(more)).items() for part in ("--set", "=".join(pair))]
+        return BrokerProcess(folder, options=["--durability", durability, *settings], port=free_port())
+
+    return started
 
 
-def _kafka(**settings: str) -> Callable[[Path], BrokerProcess]:
+def _kafka(**settings: str) -> Maker:
     named = {key.replace("_", "."): value for key, value in settings.items()}
-    return lambda folder: ApacheKafka(folder, settings=named | dict([DELETE_SOON]))
+    return lambda folder, more: ApacheKafka(folder, settings=named | DELETE_SOON | dict(more))
 
 
-MAKERS: dict[str, Callable[[Path], BrokerProcess]] = {
+MAKERS: dict[str, Maker] = {
     DURABLE: _ours("fsync"),
     PAGE_CACHE: _ours("page-cache"),
     KAFKA: _kafka(),
@@ -72,8 +78,8 @@ class Target:
         shutil.rmtree(self.process.folder, ignore_errors=True)
 
 
-def make(name: str, folder: Path) -> Target:
-    return Target(name, MAKERS[name](folder / name))
+def make(name: str, folder: Path, settings: Mapping[str, str] | None = None) -> Target:
+    return Target(name, MAKERS[name](folder / name, settings or {}))
 
 
 def timed_start(target: Target) -> float:
