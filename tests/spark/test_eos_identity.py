@@ -159,7 +159,10 @@ def test_small_batches_without_keys_take_turns(spark: Any, bootstrap: str, name:
     assert {message.partition() for message in read_all(bootstrap, f"{name}-out")} == {0, 1, 2}
 
 
-SLOWLY = "if(java_method('java.lang.Thread', 'sleep', 50L) is null, value, value) value"
+LAST_WAITS = "if(java_method('java.lang.Thread', 'sleep', if(value = '0119', 600000L, 0L)) is null, value, value) value"
+"""The last value of all does not come, until somebody interrupts who waits for it."""
+LARGE = "repeat('x', 20000) key"
+"""More than what lies in buffers on the way to the sink, and in the sink."""
 
 
 @pytest.fixture
@@ -182,7 +185,7 @@ def test_readers_do_not_wait_for_a_query_that_is_stopped(
     """In the middle of a batch; the transaction's timeout is five minutes."""
     input_of(bootstrap, name)
     to = {"kafka.bootstrap.servers": bootstrap, "topic": f"{name}-out", "checkpointLocation": checkpoint}
-    frame = stream(spark, bootstrap, subscribe=f"{name}-in").selectExpr(SLOWLY).coalesce(1)
+    frame = stream(spark, bootstrap, subscribe=f"{name}-in").selectExpr(LAST_WAITS, LARGE).coalesce(1)
     writing = frame.writeStream.options(**to)
     started = (writing.foreachBatch(eos_writer(to, tasks=1)) if many else writing.format("kafka-eos")).start()
     try:
