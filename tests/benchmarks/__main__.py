@@ -67,6 +67,25 @@ def in_turns(targets: list[Target], rows: list[Row], chosen: argparse.Namespace,
         note(MEMORY_LOADED, target.name, {"MB": target.resident_mb()})
 
 
+def singles(chosen: argparse.Namespace, folder: Path, note: Note) -> None:
+    """What is not measured in turns."""
+    if "start" in chosen.rows:
+        footprint.starts(chosen.targets, chosen.rounds, folder, note)
+    if "recovery" in chosen.rows:
+        ours = [name for name in chosen.targets if name in RIVALS]
+        footprint.recovery(ours, chosen.recovery_gb, chosen.rounds, folder, note)
+    if "producers" in chosen.rows:
+        footprint.producers(folder, note)
+        footprint.transactional_ids(folder, note)
+    if "compaction" in chosen.rows:
+        compaction.compactions(chosen.targets, chosen.compaction_gb, chosen.rounds, folder, note)
+    if "acls" in chosen.rows:
+        acls.decisions(chosen.rounds, note)
+        acls.producing(chosen.rounds, chosen.scale, folder, note)
+    if "tls" in chosen.rows:
+        tls.over_tls(chosen.targets, chosen.rounds, chosen.scale, folder, note)
+
+
 def main() -> int:
     chosen = options()
     folder = Path(tempfile.mkdtemp(prefix="tallystick-bench-"))
@@ -74,21 +93,7 @@ def main() -> int:
     note = noting(measured)
     targets: list[Target] = []
     try:
-        if "start" in chosen.rows:
-            footprint.starts(chosen.targets, chosen.rounds, folder, note)
-        if "recovery" in chosen.rows:
-            ours = [name for name in chosen.targets if name in RIVALS]
-            footprint.recovery(ours, chosen.recovery_gb, chosen.rounds, folder, note)
-        if "producers" in chosen.rows:
-            footprint.producers(folder, note)
-            footprint.transactional_ids(folder, note)
-        if "compaction" in chosen.rows:
-            compaction.compactions(chosen.targets, chosen.compaction_gb, chosen.rounds, folder, note)
-        if "acls" in chosen.rows:
-            acls.decisions(chosen.rounds, note)
-            acls.producing(chosen.rounds, chosen.scale, folder, note)
-        if "tls" in chosen.rows:
-            tls.over_tls(chosen.targets, chosen.rounds, chosen.scale, folder, note)
+        singles(chosen, folder, note)
         rows = [row for row in ROWS if row.family in chosen.rows]
         if rows:
             targets += [make(name, folder) for name in chosen.targets]
