@@ -29,8 +29,8 @@ class NotMicroBatches(ConnectorError):
     """The query runs in a mode in which Spark does not hand its rows to Python sinks."""
 
 
-class ClaimRefused(ConnectorError):
-    """Another attempt of a task writes to the partition, or the driver cannot be reached."""
+class TurnRefused(ConnectorError):
+    """Another attempt of a task writes its rows, its batch is over, or the driver cannot be reached."""
 
 
 class BatchIncomplete(ConnectorError):
@@ -144,6 +144,14 @@ def explained(error: Exception, doing: str) -> ConnectorError:
         f"{doing}: {error}. Is kafka.bootstrap.servers right, and the broker up? How long the sink waits is "
         "kafka.delivery.timeout.ms, a source kafkaConsumer.pollTimeoutMs. A restart of the query is safe."
     )
+
+
+def same_error(name: str, message: str) -> ConnectorError:
+    """What another process raised, with the type it had there."""
+    kind = globals().get(name, ConnectorError)
+    assert issubclass(kind, ConnectorError)
+    error: ConnectorError = kind(message)
+    return error
 
 
 CLIENT_ERRORS = (KafkaError, ConnectionLost, UnsupportedByBroker, NoWayIn, OSError)

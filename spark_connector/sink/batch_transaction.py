@@ -26,9 +26,8 @@ from spark_connector.connections import Cluster, cluster
 from spark_connector.errors import BadRows, CheckpointWentBack, ConnectorError, SinkChanged, SourceOffsetsUnknown
 from spark_connector.inspection import Inspector
 from spark_connector.progress import Marker, ProgressTopic, progress_key
-from spark_connector.sink.columns import rows_by_topic
-from spark_connector.sink.encode import Encoder
 from spark_connector.sink.identity import Known, Writer, id_by_path, sink_id_of
+from spark_connector.sink.record_batches import Addressed, record_batches
 from spark_connector.sink.settings import SinkSettings
 from tallystick.client.background import now_ms
 from tallystick.client.errors import KafkaError, UnsupportedByBroker
@@ -37,9 +36,6 @@ from tallystick.client.sender import Sender
 
 Counts = dict[str, dict[str, int]]
 """Records by topic and partition; the partition as text, for JSON."""
-
-Addressed = tuple[tuple[str, int], bytearray]
-"""A record batch, and the topic and partition it goes to."""
 
 _progress: dict[tuple[int, str], ProgressTopic] = {}
 """What this process has read of control topics, by connection and topic."""
@@ -163,9 +159,8 @@ class BatchTransaction:
         """Step 2. Returns when every record is acknowledged; nothing is visible yet."""
         self.connection.client.forget()
         # Rows without keys take turns over partitions from batch to batch, too.
-        encoder = Encoder(self.settings.codec, self.settings.batch_bytes, turn=self._first_turn())
-        known: dict[str, int] = {}
-        return self.send(lease, (self._encoded(arrived, encoder, known) for arrived in rows if arrived.num_rows))
+        first_turn = crc32c(self.sink_id.encode()) + self.batch.number
+        return self.send(lease, record_batches(rows, self.settings, self._partitions_of_rows, first_turn))
 
     def send(self, lease: Lease, groups: Iterable[list[Addressed]]) -> Counts:
         """Step 2 for rows that are batches already."""
@@ -183,20 +178,11 @@ class BatchTransaction:
             counts.setdefault(topic, {})[str(partition)] = totals.records
         return counts
 
-    def _first_turn(self) -> int:
-        return crc32c(self.sink_id.encode()) + self.batch.number
-
-    def _encoded(self, arrived: pa.RecordBatch, encoder: Encoder, known: dict[str, int]) -> list[Addressed]:
-        """Batches for the sender. `known` holds how many partitions a topic has: as many as when it was first met."""
-        written: list[Addressed] = []
-        for topic, rows in rows_by_topic(arrived, self.settings.topic):
-            if topic not in known:
-                if topic == self.settings.progress_topic:
-                    raise BadRows(f"a row names the control topic {topic}: its records are the sink's own")
-                known[topic] = self.partitions_of(topic)
-            batches = encoder.batches(rows, known[topic], now_ms())
-            written += [((topic, partition), batch) for partition, batch in batches]
-        return written
+    def _partitions_of_rows(self, topic: str) -> int:
+        """Of a topic that rows name."""
+        if topic == self.settings.progress_topic:
+            raise BadRows(f"a row names the control topic {topic}: its records are the sink's own")
+        return self.partitions_of(topic)
 
     def partitions_of(self, topic: str) -> int:
         """How many partitions a topic has now."""

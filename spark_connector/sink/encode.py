@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from crc32c import crc32c
 from numpy.typing import NDArray
 
 from protocol.primitives import append_varlong
@@ -58,13 +57,11 @@ def varint_sizes(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 class Encoder:
     """How rows of one sink become batches.
 
-    Rows without key and partition take turns, all rows of a call together; `turn` is the place in the round. With
-    `by_value` a hash of their value decides instead, and they go to the same partition each time.
+    Rows without key and partition take turns, all rows of a call together; `turn` is the place in the round.
     """
 
     codec: int
     batch_bytes: int
-    by_value: bool = False
     turn: int = 0
 
     def batches(self, rows: pa.RecordBatch, partitions: int, timestamp_ms: int) -> Iterator[tuple[int, bytearray]]:
@@ -79,7 +76,7 @@ class Encoder:
         """The same as columns: the partition of each batch, and the batches as an Arrow array of large binaries."""
         values, keys = binaries(rows, "value"), binaries(rows, "key")
         assert values is not None, "checked with the schema"
-        chosen = self._partitions(rows, keys, values, partitions)
+        chosen = self._partitions(rows, keys, partitions)
         # Sixteen bits are sorted by counting.
         order = pa.array(np.argsort(chosen.astype(np.uint16) if partitions < 1 << 16 else chosen, kind="stable"))
         tails = _header_tails(header_rows(rows))
@@ -101,7 +98,7 @@ class Encoder:
             return placed, pa.array(compressed, pa.large_binary())
         return placed, pa.Array.from_buffers(pa.large_binary(), len(placed), [None, pa.py_buffer(places), data])
 
-    def _partitions(self, rows: pa.RecordBatch, keys: Any, values: Any, count: int) -> NDArray[np.int64]:
+    def _partitions(self, rows: pa.RecordBatch, keys: Any, count: int) -> NDArray[np.int64]:
         """The row's own partition; else by its key; else as the head of this class says."""
         named = named_partitions(rows)
         if named is not None and int(named.max(initial=-1)) >= count:
@@ -115,9 +112,7 @@ class Encoder:
             unplaced = chosen < 0 if found.valid is None else (chosen < 0) & found.valid
             chosen = np.where(unplaced, partitions_for(hashes, count), chosen)
         left = np.nonzero(chosen < 0)[0]
-        if self.by_value and len(left):
-            chosen[left] = [crc32c(value or b"") % count for value in values.take(pa.array(left)).to_pylist()]
-        elif len(left):
+        if len(left):
             self.turn += 1
             chosen[left] = self.turn % count
         return chosen

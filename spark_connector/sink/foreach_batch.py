@@ -7,7 +7,7 @@
 The steps are those of mode A1, and all but the second are the driver's:
 
     1 open   the lease, then the marker. A batch that is there already is only computed, so that Spark's state moves on
-    2 write  the tasks, under this lease, to partitions that each claims for itself
+    2 write  the tasks, under this lease, to all partitions, each task in its turn
     3 mark   the source's offsets and the marker
     4 end    EndTxn: this alone decides
 
@@ -15,7 +15,7 @@ Rule 1. Whatever fails in 2 or 3, the batch is tried again as a whole, from step
         the old one. No EndTxn(abort) before that: under the old rules it would leave the epoch as it is, and with it
         the right of a late task to write.
         Only a writer that tries no more gives its transaction up, in a way by which the epoch moves in any case.
-Rule 2. What a task claimed it must acknowledge; a claim without an acknowledgement means that rows may be missing.
+Rule 2. What was written must be what Spark has the results of; else an attempt was lost, and rows may be missing.
 """
 
 import re
@@ -30,28 +30,24 @@ from spark_connector.checkpoint_files import Checkpoint, files_of
 from spark_connector.errors import BadOption, BatchIncomplete, CalledTwice, ConnectorError, TransactionAborted
 from spark_connector.progress import Marker
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts
-from spark_connector.sink.claims import Claims, ClaimServer
 from spark_connector.sink.columns import check_columns
-from spark_connector.sink.many_writers import (
-    ACKNOWLEDGED,
-    EncodeTask,
-    WriteTask,
-    acknowledged,
-    is_shuffled,
-    same_error,
-    shuffled,
-)
+from spark_connector.sink.many_writers import RESULT, WriteTask, results
 from spark_connector.sink.places import Places
 from spark_connector.sink.settings import SinkSettings
+from spark_connector.sink.turn_server import TurnServer
+from spark_connector.sink.turns import Turns
 from tallystick.client.lease import Lease
 
 _QUERY_ID = "sql.streaming.queryId"
 _RUN_ID = "spark.jobGroup.id"
 """Spark puts the jobs of a run of a query in one group."""
-_AGAIN = (TransactionAborted, BatchIncomplete, PySparkException, Py4JError)
+_OF_SPARK = (PySparkException, Py4JError)
+_AGAIN = (TransactionAborted, BatchIncomplete, *_OF_SPARK)
 """What another try may cure. A fence is not among them: another query has the sink."""
 _runs: dict[str, tuple[str | None, dict[str, int]]] = {}
 """By query its run in this process, and the last batch of each of its sink ids."""
+_GRACE_S = 60.0
+"""A task may wait twice for a broker that is away while it has a turn; after that, and this, the turn is lost."""
 
 
 def eos_writer(
@@ -60,8 +56,8 @@ def eos_writer(
     """A function for `foreachBatch`. Options as for format `kafka-eos`. All rows go to option `topic`; or each says in
     its column `topic` which of `topics`, and all of these are written in one transaction.
 
-    `tasks` is how many write at a time, by default as many as Spark has cores for, and never more than the topics have
-    partitions. `attempts` is how often a batch is tried before the query fails.
+    All tasks of the frame write; `tasks` makes them fewer, if they are more (`coalesce`). `attempts` is how often a
+    batch is tried before the query fails.
     """
     settings = SinkSettings.of(options, streaming=True)
     if (settings.topic is None) == (not topics):
@@ -83,7 +79,7 @@ class EosWriter:
     attempts: int
     topics: tuple[str, ...] = ()
     """Those that rows may name; none where option `topic` says it."""
-    _server: ClaimServer | None = field(default=None, init=False, repr=False)
+    _server: TurnServer | None = field(default=None, init=False, repr=False)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         columns = [(column.name, column.dataType.simpleString()) for column in frame.schema.fields]
@@ -122,12 +118,10 @@ class EosWriter:
     def transaction(self, batch: BatchId, checkpoint: Checkpoint) -> BatchTransaction:
         return BatchTransaction(self.settings, batch, None, checkpoint)
 
-    def write_task(self, lease: Lease, claims: Claims, encode: EncodeTask, *, is_shuffled: bool) -> WriteTask:
-        """What the writing tasks run; they encode as well, where nothing is shuffled."""
+    def write_task(self, transaction: BatchTransaction, lease: Lease, turns: Turns, places: Places) -> WriteTask:
+        """What the tasks run."""
         assert self._server is not None
-        own = None if is_shuffled else encode
-        address, token = self._server.address, claims.token
-        return WriteTask(self.settings, encode.batch, lease, address, token, own, encode.places)
+        return WriteTask(self.settings, transaction.batch, lease, self._server.address, turns.token, places)
 
     def replay(self, frame: DataFrame, transaction: BatchTransaction, done: Marker) -> None:
         """The batch is there. Its plan runs all the same: stateful operators must reach this batch's version."""
@@ -136,32 +130,24 @@ class EosWriter:
 
     def write(self, frame: DataFrame, transaction: BatchTransaction, lease: Lease) -> Counts:
         """Step 2: the tasks write. Returns when every row is acknowledged."""
-        session = frame.sparkSession
         topics = self.topics or (self.settings.topic or "",)
         places = Places([(topic, transaction.partitions_of(topic)) for topic in topics])
-        cores = session.sparkContext.defaultParallelism
-        tasks = max(1, min(self.tasks or cores, places.total))
-        encode = EncodeTask(self.settings, transaction.batch, places, tasks)
-        moves = is_shuffled(frame, tasks, len(topics))
-        with self._claim_server(session).opened() as claims:
-            batches = shuffled(frame, encode, max(tasks, cores)) if moves else frame.coalesce(tasks)
-            task = self.write_task(lease, claims, encode, is_shuffled=moves)
-            rows = batches.mapInArrow(task, ACKNOWLEDGED).collect()
-            for row in rows:
-                if row["error"] is not None:
-                    raise same_error(row["error"], row["message"])
-            if acknowledged(rows) != claims.holders:
-                raise BatchIncomplete(
-                    f"batch {transaction.batch.number}: tasks claimed the partitions {sorted(claims.holders)} and "
-                    f"acknowledged {sorted(acknowledged(rows))}: an attempt was lost. Nothing of the batch is visible"
-                )
-        return places.by_topic({row["place"]: row["records"] for row in rows})
+        written = frame if self.tasks is None else frame.coalesce(self.tasks)
+        with self._turn_server(frame.sparkSession).opened(2 * self.settings.patience_s + _GRACE_S) as turns:
+            task = self.write_task(transaction, lease, turns, places)
+            try:
+                rows = written.mapInArrow(task, RESULT).collect()
+            except _OF_SPARK:
+                if turns.failure is not None and not isinstance(turns.failure, BatchIncomplete):
+                    raise turns.failure from None  # What stopped a task, and not that others were refused then.
+                raise
+            return places.by_topic(turns.complete(results(rows)))
 
-    def _claim_server(self, session: SparkSession) -> ClaimServer:
+    def _turn_server(self, session: SparkSession) -> TurnServer:
         if self._server is None:
             configured = session.sparkContext.getConf()
             host = configured.get("spark.driver.host", "127.0.0.1")
-            self._server = ClaimServer(configured.get("spark.driver.bindAddress", host), host)
+            self._server = TurnServer(configured.get("spark.driver.bindAddress", host), host)
         return self._server
 
 

@@ -49,6 +49,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def monotonic_s() -> float:
+    """A clock that nobody sets."""
+    return time.monotonic()
+
+
 def fresh_name() -> str:
     """A unique name."""
     return uuid.uuid4().hex

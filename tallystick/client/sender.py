@@ -39,7 +39,9 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class _Queued:
+class Queued:
+    """A batch that waits for its acknowledgement."""
+
     where: Partition
     batch: bytearray
     records: int
@@ -57,7 +59,7 @@ class Sender:
         self._patience_s = patience_s
         self._room_bytes = room_bytes
         self._timeout_ms = timeout_ms
-        self._queues: dict[Partition, deque[_Queued]] = {}
+        self._queues: dict[Partition, deque[Queued]] = {}
         self._sequences: dict[Partition, int] = {}
         self._added: set[Partition] = set()
         self._waiting_bytes = 0
@@ -69,12 +71,9 @@ class Sender:
         room for more. Raises what stopped the sender, if something did.
         """
         for where, batch in batches:
-            records = read_header(batch).last_offset_delta + 1
-            sequence = self._sequences.get(where, 0)
-            _PRODUCER.pack_into(batch, _PRODUCER_AT, self.lease.producer_id, self.lease.producer_epoch, sequence)
-            seal(batch)
-            self._sequences[where] = (sequence + records) & 0x7FFFFFFF
-            self._queues.setdefault(where, deque()).append(_Queued(where, batch, records))
+            queued = Queued(where, batch, read_header(batch).last_offset_delta + 1)
+            self._number(queued)
+            self._queues.setdefault(where, deque()).append(queued)
             self._waiting_bytes += len(batch)
         if self._pump is None or (self._pump.done() and self._pump.exception() is None):
             self._pump = asyncio.create_task(self._send_all())
@@ -83,6 +82,17 @@ class Sender:
             await self._moved.wait()
         if self._pump.done():
             self._pump.result()
+
+    def _number(self, queued: Queued) -> None:
+        """Give a batch the next sequence of its partition."""
+        sequence = self._sequences.get(queued.where, 0)
+        self._stamp(queued, sequence)
+        self._sequences[queued.where] = (sequence + queued.records) & 0x7FFFFFFF
+
+    def _stamp(self, queued: Queued, sequence: int) -> None:
+        """Write producer, sequence and checksum into a batch."""
+        _PRODUCER.pack_into(queued.batch, _PRODUCER_AT, self.lease.producer_id, self.lease.producer_epoch, sequence)
+        seal(queued.batch)
 
     async def flush(self) -> None:
         """Wait until everything offered is acknowledged. Raises what stopped the sender."""
@@ -106,18 +116,18 @@ class Sender:
         finally:
             self._moved.set()
 
-    async def _add(self, heads: Sequence[_Queued]) -> None:
+    async def _add(self, heads: Sequence[Queued]) -> None:
         new = [queued.where for queued in heads if queued.where not in self._added]
         if new:
             await add_partitions(self.client, self.lease, new, patience_s=self._patience_s)
             self._added.update(new)
 
-    async def _round(self, heads: Sequence[_Queued]) -> None:
+    async def _round(self, heads: Sequence[Queued]) -> None:
         """Send one batch to each of some partitions, until all are acknowledged."""
         left = {queued.where: queued for queued in heads}
 
         async def attempt() -> None:
-            by_leader: dict[Connection, list[_Queued]] = {}
+            by_leader: dict[Connection, list[Queued]] = {}
             for queued in left.values():
                 by_leader.setdefault(await self._leader(queued.where), []).append(queued)
             sent = [self._produce(leader, group) for leader, group in by_leader.items()]
@@ -139,7 +149,7 @@ class Sender:
 
         await persistently(self.client, produce_what_is_left, patience_s=self._patience_s)
 
-    def _is_head(self, queued: _Queued) -> bool:
+    def _is_head(self, queued: Queued) -> bool:
         queue = self._queues[queued.where]
         return bool(queue) and queue[0] is queued
 
@@ -150,7 +160,7 @@ class Sender:
             judge(error.code, str(error))
             raise
 
-    async def _produce(self, leader: Connection, group: Sequence[_Queued]) -> None:
+    async def _produce(self, leader: Connection, group: Sequence[Queued]) -> None:
         """One request. What was acknowledged leaves its queue; then raises the worst of what was not."""
         by_topic: dict[str, list[PartitionProduceData]] = {}
         ids: dict[bytes, str] = {}

@@ -3,7 +3,7 @@
 `kafka` the broker: coordinator, partitions with epochs and sequences, end markers; three sets of rules
 `world` one state of everything: broker, Spark's notes, tries, tasks, requests that are still under way
 `steps` what a try does, request by request, in mode A1 (one writer) and mode An (tasks under one lease)
-`turns` what tasks do that write to all partitions under one lease, each in its turn
+`turns` what those tasks do: they write to all partitions, each in its turn
 `requests` the next request of each to the broker
 `faults` what may go wrong at any moment: crashes, zombies, second drivers, repeated and late requests, timeouts
 `properties` what must hold in each state: I1 to I7, L1

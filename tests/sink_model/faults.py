@@ -5,10 +5,10 @@ Nothing is said about time: whatever can happen may happen now, or at any later 
 
 from tests.sink_model.kafka import CONTROL, PREPARED, Phase, fence, write_end_marker
 from tests.sink_model.requests import TASK_STEPS, first_try, served, task_request, try_request, without_the_void
-from tests.sink_model.settings import Flaw, Mode, Setting
-from tests.sink_model.steps import Moves, again, given_up, gives_up, name, steps_of_task, steps_of_try
-from tests.sink_model.turns import more_attempts, steps_in_turns
-from tests.sink_model.world import Task, Try, World, arrived, broker_changed, changed, sent, tasks_changed
+from tests.sink_model.settings import Mode, Setting
+from tests.sink_model.steps import Moves, again, given_up, gives_up, name, steps_of_try
+from tests.sink_model.turns import more_attempts, steps_of_task
+from tests.sink_model.world import Try, World, arrived, broker_changed, changed, sent, tasks_changed
 
 
 def moves(world: World, setting: Setting) -> Moves:
@@ -40,9 +40,8 @@ def without_faults(world: World, setting: Setting) -> Moves:
     yield from end_markers(world)
     for attempt in world.tries:
         yield from steps_of_try(world, setting, attempt)
-    steps = steps_in_turns if setting.mode is Mode.TURNS else steps_of_task
     for task in world.tasks:
-        yield from steps(world, setting, task)
+        yield from steps_of_task(world, setting, task)
 
 
 def end_markers(world: World) -> Moves:
@@ -137,25 +136,12 @@ def _attempts(world: World, setting: Setting, attempt: Try) -> Moves:
         return
     for task in world.tasks:
         if task.driver == attempt.driver and not task.is_zombie:
-            second = more_attempts if setting.mode is Mode.TURNS else _second_attempt
-            yield from second(fewer, setting, attempt, task)
+            yield from more_attempts(fewer, setting, attempt, task)
     if attempt.step in ("mark", "end"):
         waited_enough = sent(fewer, try_request(setting, attempt))
         yield (
             ("{}: waits no longer for {}, tries again", name(attempt), attempt.step),
             again(waited_enough, setting, attempt),
-        )
-
-
-def _second_attempt(world: World, setting: Setting, attempt: Try, task: Task) -> Moves:
-    if setting.flaw is Flaw.TWO_ATTEMPTS:
-        zombie = tasks_changed(world, task, task._replace(is_zombie=True))
-        other = Task(task.driver, task.query, task.batch, task.epoch, task.partition, 1 - task.attempt, sink=task.sink)
-        yield ("{}: Spark starts another attempt, which may write, too", name(task)), tasks_changed(zombie, None, other)
-    else:
-        yield (
-            ("{}: Spark starts another attempt, its claim is refused, the batch is tried again", name(task)),
-            again(world, setting, attempt),
         )
 
 

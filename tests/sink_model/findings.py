@@ -13,7 +13,6 @@ from tests.sink_model.settings import FULL, NO_ROW, ONE_ROW, ROWS_IN_A_ROW, Flaw
 from tests.sink_model.world import World, beginning
 
 AN = Mode.MANY_WRITERS
-TURNS = Mode.TURNS
 _SMALL = ((ONE_ROW, NO_ROW),)
 _TWO = ((ONE_ROW, ONE_ROW),)
 _EMPTIED = ((ONE_ROW,), (ONE_ROW,))
@@ -27,17 +26,14 @@ SHORT = (
     Setting(queries=_EMPTIED, attempts=0, repeats=0),
     Setting(rules=VERIFIED, queries=_SMALL, attempts=0),
     Setting(rules=OLD, queries=_SMALL, attempts=0),
-    Setting(AN, queries=((ROWS_IN_A_ROW,),), timeouts=0, repeats=0),
-    Setting(AN, queries=_SMALL, repeats=0),
-    *(Setting(AN, rules, queries=((ONE_ROW,),), repeats=0) for rules in (VERIFIED, OLD)),
     Setting(queries=_SMALL, attempts=0, timeouts=0, moves=1),
     Setting(queries=_TWO, attempts=0, repeats=0, timeouts=0, restores=1),
     *(Setting(mode, queries=_TWO, repeats=0, timeouts=0, is_upgrade=True) for mode in Mode),
     *(Setting(mode, rules, queries=_SMALL, repeats=0, attempts=0, stops=1) for mode in Mode for rules in (TV2, OLD)),
-    Setting(TURNS, queries=_DEALT, timeouts=0, repeats=0),
-    Setting(TURNS, queries=((ROWS_IN_A_ROW,),), timeouts=0, repeats=0, drivers=1),
-    Setting(TURNS, queries=_DEALT, timeouts=0, attempts=0),
-    *(Setting(TURNS, rules, queries=_DEALT, repeats=0, drivers=1) for rules in ALL_RULES),
+    Setting(AN, queries=_DEALT, timeouts=0, repeats=0),
+    Setting(AN, queries=((ROWS_IN_A_ROW,),), timeouts=0, repeats=0, drivers=1),
+    Setting(AN, queries=_DEALT, timeouts=0, attempts=0),
+    *(Setting(AN, rules, queries=_DEALT, repeats=0, drivers=1) for rules in ALL_RULES),
 )
 
 DEEP = (
@@ -45,17 +41,15 @@ DEEP = (
     Setting(queries=((ONE_ROW, NO_ROW, ONE_ROW),), drivers=3, attempts=0, repeats=0),
     Setting(queries=_EMPTIED, drivers=3, attempts=0, repeats=0),
     *(Setting(rules=rules, queries=_SMALL) for rules in (VERIFIED, OLD)),
-    *(Setting(AN, rules, queries=((FULL,),), timeouts=0, repeats=0) for rules in (VERIFIED, OLD)),
     Setting(AN, queries=_SMALL),
-    Setting(AN, queries=((ROWS_IN_A_ROW,),), repeats=0),
     *(Setting(AN, rules, queries=_SMALL, repeats=0) for rules in (VERIFIED, OLD)),
     *(Setting(mode, queries=_TWO, attempts=0, repeats=0, drivers=3, moves=1, restores=1) for mode in Mode),
     *(Setting(mode, rules, queries=_TWO, attempts=0, is_upgrade=True) for mode in Mode for rules in ALL_RULES),
     *(Setting(mode, VERIFIED, queries=_SMALL, repeats=0, attempts=0, stops=1) for mode in Mode),
     *(Setting(mode, queries=_SMALL, repeats=0, stops=1) for mode in Mode),
-    Setting(TURNS, queries=((ROWS_IN_A_ROW,),), timeouts=0, repeats=0),
-    Setting(TURNS, queries=_DEALT),
-    *(Setting(TURNS, rules, queries=_DEALT, timeouts=0, repeats=0) for rules in (VERIFIED, OLD)),
+    Setting(AN, queries=((ROWS_IN_A_ROW,),), timeouts=0, repeats=0),
+    Setting(AN, queries=_DEALT),
+    *(Setting(AN, rules, queries=_DEALT, timeouts=0, repeats=0) for rules in (VERIFIED, OLD)),
 )
 
 
@@ -73,12 +67,8 @@ def _one(flaw: Flaw, noticed_by: str, **more: object) -> Wrong:
 
 
 def _many(flaw: Flaw, noticed_by: str, **more: object) -> Wrong:
-    return Wrong(Setting(AN, flaw=flaw, **({"repeats": 0, "timeouts": 0} | more)), noticed_by)  # type: ignore[arg-type]
-
-
-def _in_turns(flaw: Flaw, noticed_by: str, **more: object) -> Wrong:
     few = {"queries": _DEALT, "repeats": 0, "timeouts": 0, "drivers": 1} | more
-    return Wrong(Setting(TURNS, flaw=flaw, **few), noticed_by)  # type: ignore[arg-type]
+    return Wrong(Setting(AN, flaw=flaw, **few), noticed_by)  # type: ignore[arg-type]
 
 
 FLAWED = (
@@ -91,21 +81,17 @@ FLAWED = (
     _one(Flaw.NO_MARKER, "I1 no duplicates"),
     _one(Flaw.NOTE_BEFORE_END, "I2 no loss"),
     _one(Flaw.ABORT_UNDER_OLD_RULES, "I6 no wedge", rules=OLD),
-    _many(Flaw.TWO_ATTEMPTS, "I1 no duplicates", queries=((ROWS_IN_A_ROW,),)),
-    _many(Flaw.RETRY_UNDER_SAME_LEASE, "I1 no duplicates", queries=((ROWS_IN_A_ROW,),)),
-    _many(Flaw.RETRY_WITHOUT_LOOKING, "I1 no duplicates"),
     _one(Flaw.KEYED_BY_PATH, "I1 no duplicates", moves=1),
     _one(Flaw.NOT_COMPARED, "I2 no loss", restores=1),
     _one(Flaw.OLD_NAME_FORGOTTEN, "I1 no duplicates", is_upgrade=True),
+    _many(Flaw.PASSED_ON, SEQUENCES),
+    _many(Flaw.FROM_ZERO, SEQUENCES, attempts=0),
+    _many(Flaw.BACK_TOO_SOON, "I5 all or nothing", attempts=0),
+    _many(Flaw.REFUSED_IS_DONE, "I5 all or nothing", queries=((ROWS_IN_A_ROW,),)),
+    _many(Flaw.TWO_ATTEMPTS, "I1 no duplicates"),
+    _many(Flaw.RETRY_UNDER_SAME_LEASE, SEQUENCES),
+    _many(Flaw.RETRY_WITHOUT_LOOKING, "I1 no duplicates"),
     _many(Flaw.ABORT_BEFORE_RETRY, "L1 nothing stays open", rules=OLD),
-    _in_turns(Flaw.PASSED_ON, SEQUENCES),
-    _in_turns(Flaw.FROM_ZERO, SEQUENCES, attempts=0),
-    _in_turns(Flaw.BACK_TOO_SOON, "I5 all or nothing", attempts=0),
-    _in_turns(Flaw.REFUSED_IS_DONE, "I5 all or nothing", queries=((ROWS_IN_A_ROW,),)),
-    _in_turns(Flaw.TWO_ATTEMPTS, "I1 no duplicates"),
-    _in_turns(Flaw.RETRY_UNDER_SAME_LEASE, SEQUENCES),
-    _in_turns(Flaw.RETRY_WITHOUT_LOOKING, "I1 no duplicates"),
-    _in_turns(Flaw.ABORT_BEFORE_RETRY, "L1 nothing stays open", rules=OLD),
 )
 
 

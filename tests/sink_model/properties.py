@@ -12,7 +12,7 @@ from tests.sink_model.explore import Broken, Sentence
 from tests.sink_model.faults import new_try, without_faults
 from tests.sink_model.kafka import CONTROL, MARKER, Broker, Phase, Request, Row, committed, fence, settled
 from tests.sink_model.requests import task_request, without_the_void
-from tests.sink_model.settings import Mode, Setting
+from tests.sink_model.settings import Setting
 from tests.sink_model.steps import OLDER_COPY
 from tests.sink_model.world import Left, Noted, World
 
@@ -135,7 +135,7 @@ PROPERTIES: Mapping[str, Property] = {
     "L1 nothing stays open": nothing_stays_open,
 }
 SEQUENCES = "I7 one task per sequence"
-"""With turns; it looks at what is under way."""
+"""Looks at what is under way, too."""
 
 
 class Checker:
@@ -146,10 +146,9 @@ class Checker:
         self._right: set[tuple[Brokers, Noted, int]] = set()
 
     def __call__(self, world: World) -> Broken | None:
-        if self._setting.mode is Mode.TURNS:
-            wrong = one_task_per_sequence(self._setting, world)
-            if wrong is not None:
-                return Broken(SEQUENCES, wrong)
+        wrong = one_task_per_sequence(self._setting, world)
+        if wrong is not None:
+            return Broken(SEQUENCES, wrong)
         seen = (world.brokers, world.noted, world.plan)
         if seen in self._right:
             return None

@@ -9,7 +9,6 @@ from tests.sink_model.world import Task, Try, World
 PROGRAMS = {
     Mode.ONE_WRITER: ("lease", "look", "write", "mark", "end", "note"),
     Mode.MANY_WRITERS: ("lease", "look", "tasks", "mark", "end", "note"),
-    Mode.TURNS: ("lease", "look", "tasks", "mark", "end", "note"),
 }
 """The steps of a try, in order. Those up to `write` are a task's in mode A1; all others are the driver's."""
 TASK_STEPS = ("lease", "look", "write")
@@ -44,24 +43,18 @@ def first_try(setting: Setting, driver: int, query: int, batch: int, path: int, 
 
 
 def task_request(setting: Setting, task: Task) -> Request | None:
-    """The next row of a task. The order of rows is not the same in the next attempt: Spark does not promise it.
+    """The next row of a task; none while it asks for its turn or gives it back: that is between it and the driver."""
+    if task.turn < 0 or task.is_answered:
+        return None
+    partition, number = rows_of(setting, task)[task.place]
+    return _write(setting, task, partition + 1, task.turn, Row(task.query, task.batch, number))
 
-    With turns none while it asks for its turn or gives it back: that is between it and the driver.
+
+def rows_of(setting: Setting, task: Task) -> tuple[tuple[int, int], ...]:
+    """Partition and number of each row of a task. Their order is another one in the next attempt: Spark does not
+    promise it.
     """
-    if setting.mode is Mode.TURNS:
-        if task.turn < 0 or task.is_answered:
-            return None
-        partition, number = rows_in_turns(setting, task)[task.place]
-        return _write(setting, task, partition + 1, task.turn, Row(task.query, task.batch, number))
-    numbers = setting.rows(task.query, task.batch, task.plan)[task.partition]
-    number = numbers[::-1][task.place] if task.attempt else numbers[task.place]
-    row = Row(task.query, task.batch, number)
-    return _write(setting, task, task.partition + 1, task.place, row)
-
-
-def rows_in_turns(setting: Setting, task: Task) -> tuple[tuple[int, int], ...]:
-    """Partition and number of each row of a task that writes in turns, in its attempt's order."""
-    rows = setting.rows_of_task(task.partition, task.query, task.batch, task.plan)
+    rows = setting.rows_of_task(task.number, task.query, task.batch, task.plan)
     return rows[::-1] if task.attempt else rows
 
 
@@ -136,11 +129,11 @@ def without_the_void(world: World, setting: Setting) -> World:
 def _is_void_task(world: World, setting: Setting, task: Task) -> bool:
     request = task_request(setting, task)
     if request is None:
-        return owner_in_turns(world, task) is None
+        return owner_of(world, task) is None
     return is_void(world.brokers[task.sink], setting.rules, request)
 
 
-def owner_in_turns(world: World, task: Task) -> Try | None:
+def owner_of(world: World, task: Task) -> Try | None:
     """The try that gives out the turns of a task's lease, as long as it has tasks: then its answers end."""
     lease = (task.driver, task.query, task.batch, task.epoch, task.sink)
     for attempt in world.tries:

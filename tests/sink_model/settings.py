@@ -23,7 +23,6 @@ ROWS_IN_A_ROW: Batch = ((0, 1), (2,))
 class Mode(Enum):
     ONE_WRITER = "A1"
     MANY_WRITERS = "An"
-    TURNS = "turns"
 
 
 class Flaw(Enum):
@@ -35,7 +34,7 @@ class Flaw(Enum):
     ABORT_UNDECIDED = "abort() is taken although the batch is decided"
     SKIP_BY_SINK = "the marker's key is the sinkId alone, without the query"
     END_WHEN_EMPTY = "an empty batch writes no marker, and its empty transaction is ended"
-    TWO_ATTEMPTS = "two attempts of a task may claim the same partition"
+    TWO_ATTEMPTS = "two attempts of a task may write"
     MARKER_UP_TO_STABLE = "the marker is read only up to the last stable offset"
     NO_MARKER = "there is no marker: every batch is written whenever Spark asks"
     NOTE_BEFORE_END = "the driver does not wait for EndTxn's answer"
@@ -76,7 +75,7 @@ class Setting:
     restores: int = 0
     """How often the checkpoint may be replaced by a copy that is one batch older, which plans that batch anew."""
     tasks: int = 2
-    """With turns: how many tasks a batch has, and its rows are dealt out to."""
+    """How many tasks a batch has, and its rows are dealt out to (An)."""
     is_upgrade: bool = False
     """Whether the first driver is of an older build, which names its sink after the path; dead when others start."""
 
@@ -94,7 +93,7 @@ class Setting:
         return (*((*first, 10 + plan),), *others) if plan else self.queries[query][batch]
 
     def rows_of_task(self, number: int, query: int, batch: int, plan: int = 0) -> tuple[tuple[int, int], ...]:
-        """With turns: partition and number of each row of a task. Rows of a partition are dealt out to the tasks."""
+        """Partition and number of each row of a task (An). Rows of a partition are dealt out to the tasks."""
         dealt = enumerate(self.rows(query, batch, plan))
         return tuple((at, row) for at, rows in dealt for place, row in enumerate(rows) if place % self.tasks == number)
 

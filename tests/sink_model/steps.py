@@ -11,7 +11,6 @@ from tests.sink_model.requests import (
     program,
     rows_in_order,
     served,
-    task_request,
     try_request,
 )
 from tests.sink_model.settings import Flaw, Mode, Setting
@@ -93,17 +92,7 @@ def to_next(world: World, setting: Setting, attempt: Try) -> World:
 
 
 def start_tasks(world: World, setting: Setting, attempt: Try) -> World:
-    if setting.mode is Mode.TURNS:
-        return _start_in_turns(world, setting, attempt)
-    for partition, numbers in enumerate(setting.rows(attempt.query, attempt.batch, attempt.plan)):
-        if numbers:
-            task = Task(attempt.driver, attempt.query, attempt.batch, attempt.epoch, partition, int(attempt.is_again))
-            world = tasks_changed(world, None, task._replace(sink=attempt.sink, plan=attempt.plan))
-    return world
-
-
-def _start_in_turns(world: World, setting: Setting, attempt: Try) -> World:
-    """Tasks with rows, and nobody has had a turn yet."""
+    """Tasks with rows; nobody has had a turn yet."""
     turns = attempt.turns or (0,) * setting.partitions()
     world = changed(world, attempt, attempt._replace(turns=turns, admitted=(-1,) * setting.tasks))
     for number in range(setting.tasks):
@@ -239,55 +228,10 @@ def _zombies(world: World, attempt: Try) -> World:
     return world
 
 
-def steps_of_task(world: World, setting: Setting, task: Task) -> Moves:
-    """The next row of a task arrives."""
-    request = task_request(setting, task)
-    assert request is not None
-    broker, answer = served(world.brokers[request.sink], setting, request)
-    after = broker_changed(world, request.sink, broker)
-    said: Sentence = ("{}: {} of row {} is answered: {}", name(task), request.kind, task.place, answer.value)
-    owner = _owner(world, task)
-    if answer is Answer.WAIT:
-        yield said, after
-    elif answer is not Answer.OK:
-        after = tasks_changed(after, task)
-        if owner is None:
-            yield said, after
-        else:
-            yield from failed(after, setting, owner, said)
-    elif request.kind == "add":
-        yield said, tasks_changed(after, task, task._replace(added=True))
-    elif task.place + 1 < len(setting.rows(task.query, task.batch, task.plan)[task.partition]):
-        yield said, tasks_changed(after, task, task._replace(place=task.place + 1))
-    else:
-        yield said, _task_done(after, setting, task, owner)
-
-
-def _owner(world: World, task: Task) -> Try | None:
-    """The try that hears what becomes of a task."""
-    if task.is_zombie:
-        return None
-    (owner,) = (attempt for attempt in world.tries if attempt.driver == task.driver)
-    return owner
-
-
-def _task_done(world: World, setting: Setting, task: Task, owner: Try | None) -> World:
-    after = tasks_changed(world, task)
-    if owner is None:
-        return after
-    heard = owner._replace(acknowledged=tuple(sorted((*owner.acknowledged, task.partition))))
-    wanted = sum(1 for numbers in setting.rows(task.query, task.batch, task.plan) if numbers)
-    after = changed(after, owner, heard)
-    if len(heard.acknowledged) < wanted:
-        return after
-    finished = heard._replace(acknowledged=())
-    return to_next(changed(after, heard, finished), setting, finished)
-
-
 def name(who: Try | Task) -> str:
     """Its name, in words."""
     batch = f"batch {who.batch}" if who.query == 0 else f"batch {who.batch} of the new checkpoint"
     if isinstance(who, Task):
         kind = "zombie task" if who.is_zombie else "task"
-        return f"{kind} {who.partition} of driver {who.driver} ({batch}, epoch {who.epoch})"
+        return f"{kind} {who.number} of driver {who.driver} ({batch}, epoch {who.epoch})"
     return f"{'zombie task' if who.is_zombie else 'driver'} {who.driver} ({batch}, epoch {who.epoch})"

@@ -13,15 +13,15 @@ A task that dies with a turn is one that takes no further step; its last request
 """
 
 from tests.sink_model.kafka import Answer
-from tests.sink_model.requests import owner_in_turns, rows_in_turns, served, task_request
+from tests.sink_model.requests import owner_of, rows_of, served, task_request
 from tests.sink_model.settings import Flaw, Setting
 from tests.sink_model.steps import Moves, again, failed, name, to_next
 from tests.sink_model.world import Task, Try, World, broker_changed, changed, sent, tasks_changed
 
 
-def steps_in_turns(world: World, setting: Setting, task: Task) -> Moves:
+def steps_of_task(world: World, setting: Setting, task: Task) -> Moves:
     """Ask for a turn, write a row in it, give it back; and so on to the last row."""
-    owner = owner_in_turns(world, task)
+    owner = owner_of(world, task)
     if task.turn >= 0 and not task.is_answered:
         yield from _write(world, setting, task)
     elif owner is None:
@@ -33,11 +33,11 @@ def steps_in_turns(world: World, setting: Setting, task: Task) -> Moves:
 
 
 def _ask(world: World, setting: Setting, task: Task, owner: Try) -> Moves:
-    admitted = owner.admitted[task.partition]
+    admitted = owner.admitted[task.number]
     if admitted not in (-1, task.attempt) and setting.flaw is not Flaw.TWO_ATTEMPTS:
         yield from _refused(world, setting, task, owner)
         return
-    partition = rows_in_turns(setting, task)[task.place][0]
+    partition = rows_of(setting, task)[task.place][0]
     turn = owner.turns[partition]
     if turn < 0:
         if setting.flaw is not Flaw.PASSED_ON or not _has_lost_its_holder(world, setting, task, partition):
@@ -46,7 +46,7 @@ def _ask(world: World, setting: Setting, task: Task, owner: Try) -> Moves:
     if setting.flaw is Flaw.FROM_ZERO:
         turn = 0
     marked = _with(owner.turns, partition, taken(turn))
-    heard = owner._replace(turns=marked, admitted=_with(owner.admitted, task.partition, task.attempt))
+    heard = owner._replace(turns=marked, admitted=_with(owner.admitted, task.number, task.attempt))
     said = ("{}: gets its turn in partition {} from sequence {} on", name(task), partition, turn)
     yield said, tasks_changed(changed(world, owner, heard), task, task._replace(turn=turn))
 
@@ -59,8 +59,8 @@ def taken(turn: int) -> int:
 def _has_lost_its_holder(world: World, setting: Setting, asking: Task, partition: int) -> bool:
     """Whether nobody will give a turn back, as far as Spark knows."""
     for task in world.tasks:
-        has_it = task.turn >= 0 and rows_in_turns(setting, task)[task.place][0] == partition
-        if has_it and not task.is_zombie and owner_in_turns(world, task) == owner_in_turns(world, asking):
+        has_it = task.turn >= 0 and rows_of(setting, task)[task.place][0] == partition
+        if has_it and not task.is_zombie and owner_of(world, task) == owner_of(world, asking):
             return False
     return True
 
@@ -85,7 +85,7 @@ def _write(world: World, setting: Setting, task: Task) -> Moves:
     broker, answer = served(world.brokers[request.sink], setting, request)
     after = broker_changed(world, request.sink, broker)
     said = ("{}: {} of row {} is answered: {}", name(task), request.kind, task.place, answer.value)
-    owner = owner_in_turns(world, task)
+    owner = owner_of(world, task)
     if answer is Answer.WAIT:
         yield said, after
     elif answer is not Answer.OK:
@@ -104,7 +104,7 @@ def _write(world: World, setting: Setting, task: Task) -> Moves:
 
 
 def _give_back(world: World, setting: Setting, task: Task, owner: Try) -> tuple[tuple[object, ...], World]:
-    rows = rows_in_turns(setting, task)
+    rows = rows_of(setting, task)
     turns = _with(owner.turns, rows[task.place][0], task.turn + 1)
     after = changed(world, owner, owner._replace(turns=turns))
     following = task._replace(place=task.place + 1, turn=-1, is_answered=False, added=False)
@@ -117,9 +117,9 @@ def _give_back(world: World, setting: Setting, task: Task, owner: Try) -> tuple[
 
 def _done(world: World, setting: Setting, task: Task) -> World:
     """A task's result reaches the driver; with the last one the writing is over."""
-    owner = owner_in_turns(world, task)
+    owner = owner_of(world, task)
     assert owner is not None
-    heard = owner._replace(acknowledged=tuple(sorted({*owner.acknowledged, task.partition})))
+    heard = owner._replace(acknowledged=tuple(sorted({*owner.acknowledged, task.number})))
     after = changed(world, owner, heard)
     wanted = [
         number for number in range(setting.tasks) if setting.rows_of_task(number, task.query, task.batch, task.plan)
@@ -132,9 +132,9 @@ def _done(world: World, setting: Setting, task: Task) -> World:
 
 def more_attempts(world: World, setting: Setting, owner: Try, task: Task) -> Moves:
     """Spark starts another attempt of a task: beside it, or because it has given it up, which lives all the same."""
-    other = Task(task.driver, task.query, task.batch, task.epoch, task.partition, 1 - task.attempt)
+    other = Task(task.driver, task.query, task.batch, task.epoch, task.number, 1 - task.attempt)
     other = other._replace(sink=task.sink, plan=task.plan)
-    if not any(one.partition == task.partition and one.epoch == task.epoch and one != task for one in world.tasks):
+    if not any(one.number == task.number and one.epoch == task.epoch and one != task for one in world.tasks):
         yield ("{}: Spark starts another attempt beside it", name(task)), tasks_changed(world, None, other)
         given_up = tasks_changed(world, task, task._replace(is_zombie=True))
         said = ("{}: Spark gives it up and starts another attempt", name(task))

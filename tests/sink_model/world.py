@@ -29,7 +29,7 @@ class Try(NamedTuple):
     is_again: bool = False
     """Whether the same driver has tried this batch before (An)."""
     acknowledged: tuple[int, ...] = ()
-    """Partitions whose task has reported to the driver that it is done (An); with turns the tasks themselves."""
+    """Tasks that have reported to the driver that they are done (An)."""
     sink: int = 0
     plan: int = 0
     """Which plan of the batch it runs."""
@@ -40,13 +40,13 @@ class Try(NamedTuple):
 
 
 class Task(NamedTuple):
-    """One attempt at one partition, under a lease (An). With turns it writes to all, and `partition` is its number."""
+    """One attempt at a task of a batch, under a lease (An)."""
 
     driver: int
     query: int
     batch: int
     epoch: int
-    partition: int
+    number: int
     attempt: int = 0
     place: int = 0
     added: bool = False

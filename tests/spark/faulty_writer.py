@@ -1,9 +1,10 @@
 """Mode An with one fault at one step of one batch, once; and queries of it, here or in a driver that may be killed.
 
-Steps, in order: opened (driver), claimed, written (task), acknowledged, marked, ended (driver).
-Actions: `raise`; `hang` stays where it is; `worker` kills the process it is in; `pid` kills `pid`; `takeover` does what
-a second driver does to the first, before `marked`; `zombie` leaves the lease behind and raises; `yield` goes on when
-another attempt of the task was refused, `die` kills its process then.
+Steps, in order: opened (driver), taken (a turn), answered (what was written in it; the turn is not given back yet),
+written (task), acknowledged, marked, ended (driver).
+Actions: `raise`; `hang` stays where it is; `worker` kills the process it is in; `executor` the JVM above it; `pid`
+kills `pid`; `takeover` does what a second driver does to the first, before `marked`; `zombie` leaves the lease behind
+and raises; `yield` goes on when another attempt of the task was refused, `die` kills its process then.
 """
 
 import json
@@ -14,28 +15,31 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import psutil
 import pyarrow as pa
 
 from protocol.records.record import NewRecord, build_batch
 from spark_connector.checkpoint_files import Checkpoint
-from spark_connector.errors import ClaimRefused
-from spark_connector.sink.batch_transaction import Addressed, BatchId, BatchTransaction, Counts, Opened
+from spark_connector.errors import TurnRefused
+from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts, Opened
 from spark_connector.sink.foreach_batch import EosWriter
 from spark_connector.sink.many_writers import WriteTask
 from spark_connector.sink.settings import SinkSettings
+from spark_connector.sink.turn_sender import TurnSender
+from spark_connector.sink.turn_server import TurnsOfTask
 from tallystick.client.errors import Fenced, TransactionGone
 from tallystick.client.lease import Lease, take_lease
-from tallystick.client.sender import Sender
+from tallystick.client.sender import Queued, Sender
 from tests.spark.eos_queries import BATCH
 from tests.spark.queries import SECONDS, finished, options, stream
 from tests.spark.session import ROOT, new_session, worker_environment
 
-TASK_STEPS = ("claimed", "written")
+TASK_STEPS = ("taken", "answered", "written")
 DRIVER_STEPS = ("opened", "acknowledged", "marked", "ended")
 
 
@@ -54,6 +58,9 @@ class Fault:
         flag.write_text(step)
         if self.action == "worker":
             os.kill(os.getpid(), signal.SIGKILL)
+        elif self.action == "executor":
+            next(above for above in psutil.Process().parents() if above.name() == "java").kill()
+            signal.pause()
         elif self.action == "pid":
             os.kill(self.pid, signal.SIGKILL)
         elif self.action == "hang":
@@ -71,26 +78,39 @@ class Fault:
         raise RuntimeError(f"a fault at {step}")
 
 
+class FaultySender(TurnSender):
+    """The steps with a turn, in the thread of the connections: what dies or stays there has the turn."""
+
+    reach: Callable[[str], None]
+
+    async def _write(self, heads: list[Queued]) -> None:
+        self.reach("taken")
+        await super()._write(heads)
+        self.reach("answered")
+
+
 @dataclass(frozen=True)
 class FaultyTask(WriteTask):
+    senders: ClassVar[type[TurnSender]] = FaultySender
     fault: Fault | None = None
+
+    def sender(self, transaction: BatchTransaction, turns: TurnsOfTask) -> TurnSender:
+        made = super().sender(transaction, turns)
+        assert isinstance(made, FaultySender) and self.fault is not None
+        fault, batch, lease = self.fault, self.batch.number, self.lease
+        made.reach = lambda step: fault.reach(step, batch, lease)
+        return made
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         assert self.fault is not None
         try:
             results = list(super().__call__(rows))
-        except ClaimRefused:
+        except TurnRefused:
             Path(self.fault.flag).with_suffix(".refused").touch()
             raise
-        if any(batch.num_rows for batch in results):
+        if any(batch.column("records")[0].as_py() for batch in results):
             self.fault.reach("written", self.batch.number, self.lease)
         yield from results
-
-    def _claimed(self, encoded: Iterator[pa.RecordBatch], attempt: int) -> Iterator[list[Addressed]]:
-        assert self.fault is not None
-        for batches in super()._claimed(encoded, attempt):
-            yield batches
-            self.fault.reach("claimed", self.batch.number, self.lease)
 
 
 class FaultyTransaction(BatchTransaction):
@@ -147,8 +167,8 @@ class FaultyWriter(EosWriter):
         made.fault = self.fault
         return made
 
-    def write_task(self, *given: Any, **more: Any) -> WriteTask:
-        task = super().write_task(*given, **more)
+    def write_task(self, *given: Any) -> WriteTask:
+        task = super().write_task(*given)
         return FaultyTask(**{part.name: getattr(task, part.name) for part in fields(task)}, fault=self.fault)
 
 
@@ -164,9 +184,12 @@ def writer(bootstrap: str, name: str, checkpoint: str, fault: Fault | None = Non
     return made
 
 
-def many_query(spark: Any, bootstrap: str, name: str, function: Any, checkpoint: str, *select: str) -> Any:
-    """From `<name>-in` through a function, `availableNow`. Started."""
+def many_query(
+    spark: Any, bootstrap: str, name: str, function: Any, checkpoint: str, *select: str, shuffled: int = 0
+) -> Any:
+    """From `<name>-in` through a function, `availableNow`; on request with so many tasks behind a shuffle. Started."""
     frame = stream(spark, bootstrap, subscribe=f"{name}-in", maxOffsetsPerTrigger=BATCH)
+    frame = frame.repartition(shuffled, "value") if shuffled else frame
     to = frame.selectExpr(*(select or ("key", "value"))).writeStream.foreachBatch(function)
     return to.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
 
@@ -174,7 +197,9 @@ def many_query(spark: Any, bootstrap: str, name: str, function: Any, checkpoint:
 def run_many(
     spark: Any, bootstrap: str, name: str, checkpoint: str, *select: str, fault: Fault | None = None, **more: Any
 ) -> Any:
-    query = many_query(spark, bootstrap, name, writer(bootstrap, name, checkpoint, fault, **more), checkpoint, *select)
+    shuffled = more.pop("shuffled", 0)
+    function = writer(bootstrap, name, checkpoint, fault, **more)
+    query = many_query(spark, bootstrap, name, function, checkpoint, *select, shuffled=shuffled)
     finished(query)
     return query
 

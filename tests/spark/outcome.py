@@ -12,13 +12,13 @@ from tests.harness.confluent import SECONDS, consumer, wait_until
 from tests.spark.eos_queries import output_of
 
 
-def until_nothing_is_open(bootstrap: str, topic: str) -> None:
+def until_nothing_is_open(bootstrap: str, topic: str, partitions: int = 3) -> None:
     """Wait until readers of committed records get to the very end of each partition: an answer to EndTxn comes before
     its markers. What stays open fails here.
     """
     reader = consumer(bootstrap, isolation__level="read_committed")
     watcher = consumer(bootstrap, isolation__level="read_uncommitted")
-    where = [TopicPartition(topic, number) for number in range(3)]
+    where = [TopicPartition(topic, number) for number in range(partitions)]
 
     def all_is_decided() -> bool:
         return all(

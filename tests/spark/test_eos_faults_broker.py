@@ -12,6 +12,7 @@ import pytest
 from tallystick.process import BrokerProcess
 from tests.harness.broker import KAFKA
 from tests.spark.eos_queries import input_of, run_eos
+from tests.spark.faulty_writer import run_many
 from tests.spark.outcome import right, started_again
 
 pytestmark = pytest.mark.skipif(KAFKA, reason="the fault points are our broker's")
@@ -37,10 +38,11 @@ REFUSED = [
     "marker.before=fail:NOT_LEADER_OR_FOLLOWER@7x3",
 ]
 SHORT = {"prepare.after-append=crash@2", "answer.EndTxn=drop@2"}
+MANY_SHORT = {"produce.after-append=crash@6"}
 
 
-def of(faults: list[str]) -> list[Any]:
-    return [pytest.param(fault, marks=() if fault in SHORT else pytest.mark.whole) for fault in faults]
+def of(faults: list[str], short: set[str] = SHORT) -> list[Any]:
+    return [pytest.param(fault, marks=() if fault in short else pytest.mark.whole) for fault in faults]
 
 
 class Story:
@@ -54,9 +56,9 @@ class Story:
         broker.start()
         broker.environment = {}
 
-    def goes_through(self, spark: Any, checkpoint: str) -> None:
+    def goes_through(self, spark: Any, checkpoint: str, run: Callable[..., Any] = run_eos) -> None:
         with started_again(self.broker):
-            run_eos(spark, self.broker.bootstrap, self.name, checkpoint, groupId=f"{self.name}-group")
+            run(spark, self.broker.bootstrap, self.name, checkpoint, groupId=f"{self.name}-group")
         assert "a fault strikes" in self.broker.log_end(1 << 20)
         right(self.broker.bootstrap, self.name, self.wanted)
 
@@ -78,3 +80,11 @@ def test_a_request_or_its_answer_is_lost_or_refused(
     story = Story(own_broker(), name, fault)
     story.goes_through(spark, checkpoint)
     assert story.broker.starts == 2
+
+
+@pytest.mark.parametrize("fault", of([*CRASHES, *LOST, *REFUSED], short=MANY_SHORT))
+def test_many_writers_go_through_it_in_their_turns(
+    spark: Any, own_broker: Callable[..., BrokerProcess], name: str, checkpoint: str, fault: str
+) -> None:
+    """What is repeated has the sequence number of its turn."""
+    Story(own_broker(), name, fault).goes_through(spark, checkpoint, run_many)

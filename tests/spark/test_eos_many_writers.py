@@ -12,10 +12,11 @@ from spark_connector.sink.foreach_batch import eos_writer
 from tests.harness.confluent import consumer, make_topic, read_all, wait_until, write
 from tests.spark.eos_queries import BATCH, RECORDS, output_of
 from tests.spark.faulty_writer import DRIVER_STEPS, TASK_STEPS, Fault, many_query, run_driver, run_many, writer
+from tests.spark.outcome import until_nothing_is_open
 from tests.spark.queries import SECONDS, finished, stream
 from tests.spark.test_eos_faults import cases, forget_the_last_commit
 
-TASK_SHORT = {("raise", "written"), ("worker", "claimed")}
+TASK_SHORT = {("raise", "written"), ("worker", "taken")}
 DRIVER_SHORT = {("jvm", "ended")}
 
 
@@ -57,9 +58,7 @@ def test_keys_are_partitioned_as_in_java(
     assert [where.offset for where in offsets] == [RECORDS // 3] * 3
 
 
-def test_without_keys_nothing_is_shuffled_and_all_partitions_get_rows(
-    spark: Any, bootstrap: str, name: str, checkpoint: str
-) -> None:
+def test_without_keys_all_partitions_get_rows(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
     wanted = input_of(bootstrap, name)
     run_many(spark, bootstrap, name, checkpoint, "value")
     right(bootstrap, name, wanted)
@@ -105,21 +104,47 @@ def test_a_task_fails_and_the_whole_batch_is_tried_again(
     run_many(spark, bootstrap, name, checkpoint, fault=Fault(action, step, flag))
     assert Path(flag).read_text() == step
     right(bootstrap, name, wanted)
-    if step == "written":
+    if step != "taken":
         assert len(output_of(bootstrap, name, read_committed=False)) > RECORDS
+
+
+def test_more_tasks_than_cores_and_partitions_and_more_partitions_than_tasks(
+    spark: Any, bootstrap: str, name: str, checkpoint: str
+) -> None:
+    """Nothing is coalesced: seven tasks, two at a time, each with keys for most of twenty partitions."""
+    wanted = input_of(bootstrap, name, 20)
+    run_many(spark, bootstrap, name, checkpoint, "value key", "value", shuffled=7)
+    right(bootstrap, name, wanted)
+    assert len({message.partition() for message in read_all(bootstrap, f"{name}-out")}) == 20
+
+
+@pytest.mark.whole
+def test_hundreds_of_partitions(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
+    """Two tasks with keys for all of 400 partitions, in small rounds: little memory is all they may have."""
+    make_topic(bootstrap, f"{name}-in", 2)
+    make_topic(bootstrap, f"{name}-out", 400)
+    values = [f"{number:06d}".encode() for number in range(60_000)]
+    for partition in range(2):
+        write(bootstrap, f"{name}-in", values[partition::2], partition=partition)
+    function = writer(bootstrap, name, checkpoint, **{"kafka.buffer.memory": "200000"})
+    frame = stream(spark, bootstrap, subscribe=f"{name}-in").selectExpr("value key", "value")
+    writing = frame.writeStream.foreachBatch(function).option("checkpointLocation", checkpoint)
+    finished(writing.trigger(availableNow=True).start())
+    until_nothing_is_open(bootstrap, f"{name}-out", 400)
+    right(bootstrap, name, values)
 
 
 @pytest.mark.whole
 def test_the_second_attempt_of_a_task_is_refused(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
-    """Spark tries tasks twice here. Under one lease the broker would drop the second attempt's rows without a word; so
-    it is refused its claim, and the batch is written again as a whole.
+    """Spark tries tasks twice here. Under one lease the second attempt's rows would be there twice; so it is refused
+    its turns, and the batch is written again as a whole.
     """
     wanted = input_of(bootstrap, name)
     flag = f"{checkpoint}.fault"
     assert run_driver(bootstrap, name, checkpoint, "raise", "written", flag, master="local[2,2]") == 0
     assert Path(flag).read_text() == "written"
     right(bootstrap, name, wanted)
-    assert len(output_of(bootstrap, name, read_committed=False)) > RECORDS, "dropped as repetitions"
+    assert len(output_of(bootstrap, name, read_committed=False)) > RECORDS, "the same lease"
 
 
 @pytest.mark.whole
@@ -127,7 +152,7 @@ def test_a_query_that_is_stopped_does_not_try_again(spark: Any, bootstrap: str, 
     """What is open is settled by the next start."""
     wanted = input_of(bootstrap, name)
     flag = Path(f"{checkpoint}.fault")
-    function = writer(bootstrap, name, checkpoint, Fault("hang", "claimed", str(flag)))
+    function = writer(bootstrap, name, checkpoint, Fault("hang", "taken", str(flag)))
     query = many_query(spark, bootstrap, name, function, checkpoint)
     wait_until(flag.exists, "a task that hangs", seconds=SECONDS)
     query.stop()
@@ -143,7 +168,7 @@ def test_a_zombie_task_wakes_up_after_its_successors_have_written(
     """It is fenced in every partition, and nothing of it is ever seen."""
     wanted = input_of(bootstrap, name)
     flag = f"{checkpoint}.fault"
-    run_many(spark, bootstrap, name, checkpoint, fault=Fault("zombie", "claimed", flag))
+    run_many(spark, bootstrap, name, checkpoint, fault=Fault("zombie", "taken", flag))
     right(bootstrap, name, wanted)
     assert Path(flag).with_suffix(".fenced").exists()
     assert not Path(flag).with_suffix(".written").exists()

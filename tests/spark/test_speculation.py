@@ -1,7 +1,7 @@
 """Spark's speculation: a second attempt of a slow task that runs while the first one does, on another host.
 
 Spark itself keeps neither of the two from writing. With one writer each takes a lease, and only the later one counts;
-with many writers the second is refused its partitions (I21). Whichever wins, nothing is lost and nothing doubled.
+with many writers the second is refused its turns (I21). Whichever wins, nothing is lost and nothing doubled.
 """
 
 from collections.abc import Iterator
@@ -96,7 +96,7 @@ def test_spark_believes_the_attempt_that_is_fenced(spark: Any, story: Story, tmp
 
 def test_with_many_writers_the_first_attempt_wins(story: Story, tmp_path: Path) -> None:
     """Every batch, this one too, was written once: nothing had to be aborted."""
-    done, said = story.run_once(tmp_path, "yield@claimed", many=True, tasks=2)
+    done, said = story.run_once(tmp_path, "yield@taken", many=True, tasks=2)
     assert done, said
     assert Path(flag_of(story.checkpoint)).with_suffix(".refused").exists()
     story.is_right()
@@ -104,8 +104,16 @@ def test_with_many_writers_the_first_attempt_wins(story: Story, tmp_path: Path) 
 
 
 def test_a_writer_dying_after_its_copy_was_refused(story: Story, tmp_path: Path) -> None:
-    """What it claimed nobody inherits: Spark gives the stage up, and the whole batch is written again."""
-    done, said = story.run_once(tmp_path, "die@claimed", many=True, tasks=2)
+    """Its turn nobody inherits: the whole batch is written again."""
+    done, said = story.run_once(tmp_path, "die@taken", many=True, tasks=2)
     assert done, said
     assert Path(flag_of(story.checkpoint)).with_suffix(".refused").exists()
+    story.is_right()
+
+
+@pytest.mark.parametrize("step", ["taken", "answered", "written"])
+def test_an_executor_is_lost_with_its_tasks(story: Story, tmp_path: Path, step: str) -> None:
+    """Behind a shuffle, whose files are lost with it: stages are tried again, and what had begun to write is not."""
+    done, said = story.run_once(tmp_path, f"executor@{step}", many=True, shuffled=3)
+    assert done, said
     story.is_right()

@@ -58,7 +58,6 @@ def test_the_searches_do_what_they_are_about() -> None:
         "a late {} of epoch {} arrives",
         "waits no longer for {}, aborts",
         "waits no longer for {}, tries again",
-        "its claim is refused",
         "another attempt writes for it, it is refused; that one goes on",
         "is lost with its turn, the batch is tried again",
         "gives its last turn back and is done",

@@ -1,0 +1,65 @@
+"""Batches into partitions that others write to as well: each round in turns that the driver has given.
+
+As with any `Sender` batches wait in one queue per partition, a round takes the first of some queues, and the next
+begins when all of them are acknowledged. Here a batch gets its sequence number with its turn, and the turn goes back
+when the round is over: nobody keeps one while it waits for another, and so tasks never wait for each other in a circle.
+"""
+
+from spark_connector.sink.places import Places
+from spark_connector.sink.turn_server import TurnsOfTask
+from tallystick.client.client import Client
+from tallystick.client.lease import Lease
+from tallystick.client.sender import Queued, Sender
+
+_MOST_BYTES = 16 << 20
+"""Of a round: with hundreds of partitions a request would come near to what a broker takes (100 MiB by default)."""
+
+
+class TurnSender(Sender):
+    """See the head of this file."""
+
+    def __init__(
+        self, client: Client, lease: Lease, places: Places, turns: TurnsOfTask, *, patience_s: float, room_bytes: int
+    ) -> None:
+        super().__init__(client, lease, patience_s=patience_s, room_bytes=room_bytes)
+        self._places = places
+        self._turns = turns
+
+    def _number(self, queued: Queued) -> None:
+        """Not yet: see `_send_all`."""
+
+    async def _send_all(self) -> None:
+        back: dict[int, int] = {}
+        try:
+            while self._waiting_bytes or back:
+                firsts = self._firsts()
+                begins = await self._turns.take(back, firsts)
+                heads = [firsts[place] for place in begins]
+                for queued, sequence in zip(heads, begins.values(), strict=True):
+                    self._stamp(queued, sequence)
+                if heads:
+                    await self._write(heads)
+                back = {place: firsts[place].records for place in begins}
+                self._moved.set()
+        finally:
+            self._moved.set()
+
+    async def _write(self, heads: list[Queued]) -> None:
+        if not self.lease.implicit:
+            await self._add(heads)
+        await self._round(heads)
+        for queued in heads:  # The next round begins with the others.
+            rest = self._queues.pop(queued.where)
+            if rest:
+                self._queues[queued.where] = rest
+
+    def _firsts(self) -> dict[int, Queued]:
+        """By place, the first batch of each queue, or of as many as a round has room for."""
+        found: dict[int, Queued] = {}
+        size = 0
+        for (topic, partition), queue in self._queues.items():
+            if size and size + len(queue[0].batch) > _MOST_BYTES:
+                break
+            size += len(queue[0].batch)
+            found[self._places.begin_of(topic)[0] + partition] = queue[0]
+        return found
