@@ -29,8 +29,8 @@ from spark_connector.sink.turns import Turns
 _LONGEST = 1 << 22
 _MANY_TASKS = 1024
 """Tasks may begin all at once."""
-_KEPT_ALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
-"""A machine that is gone says nothing: after a minute its connections are taken for ended."""
+_KEPT_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""A machine that is gone says nothing: after a minute its connections are taken for ended. Not every system has all."""
 
 
 class TurnServer:
@@ -45,8 +45,9 @@ class TurnServer:
 
             def handle(self) -> None:
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                for option, value in _KEPT_ALIVE:
-                    self.connection.setsockopt(socket.IPPROTO_TCP, option, value)
+                for name, value in _KEPT_ALIVE.items():
+                    if hasattr(socket, name):
+                        self.connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
                 with suppress(ValueError, KeyError, TypeError, OSError):
                     lines = iter(lambda: self.rfile.readline(_LONGEST), b"")
                     with closing(answer(json.loads(line) for line in lines)) as answers:

@@ -30,7 +30,9 @@ class End:
     format: str
     options: Mapping[str, str]
     tasks: int | None = None
-    """Of a sink: how many write. `kafka-eos` with more than one is mode An, through `foreachBatch`."""
+    """Of a sink: one writes; none for as many as there are."""
+    many: bool = False
+    """Whether it is `eos_writer`, through `foreachBatch`."""
 
     def of(self, bootstrap: str) -> dict[str, str]:
         return {"kafka.bootstrap.servers": bootstrap, **self.options}
@@ -67,7 +69,6 @@ class Bench:
         """Rows that Spark makes itself, in two tasks, into a fresh topic, in one micro-batch. The rate is the batch's,
         without the start of the query.
         """
-        topic = fresh(target.bootstrap, shape.partitions)
         source = self.spark.readStream.format("rate-micro-batch").option("numPartitions", "2")
         made = (
             source.option("rowsPerBatch", str(shape.rows))
@@ -77,9 +78,19 @@ class Bench:
                 f"cast(rpad(cast(value as string), {shape.size}, 'x') as binary) as value",
             )
         )
+        return self._one_batch(made, target, sink, shape)
+
+    def copy(self, target: Target, topic: str, source: End, sink: End, shape: Shape) -> Figures:
+        """All of a topic into a fresh one, in one micro-batch, without the start of the query."""
+        reader = self.spark.readStream.format(source.format).options(**source.of(target.bootstrap))
+        rows = reader.option("subscribe", topic).option("startingOffsets", "earliest").load().selectExpr("key", "value")
+        return self._one_batch(rows, target, sink, shape)
+
+    def _one_batch(self, frame: Any, target: Target, sink: End, shape: Shape) -> Figures:
+        topic = fresh(target.bootstrap, shape.partitions)
         batches: list[Any] = []
         try:
-            figures = _timed(target, shape.rows, lambda: batches.extend(self._run(made, target, sink, topic)))
+            figures = _timed(target, shape.rows, lambda: batches.extend(self._run(frame, target, sink, topic)))
         finally:
             drop(target.bootstrap, topic)
         (batch,) = batches
@@ -103,9 +114,8 @@ class Bench:
         """A stream of all that is there; the progress of each micro-batch with rows."""
         checkpoint = tempfile.mkdtemp(dir=self.scratch)
         given = sink.of(target.bootstrap) | {"topic": topic}
-        if sink.tasks is not None and sink.tasks > 1:
-            many = eos_writer(given | {"checkpointLocation": checkpoint}, tasks=sink.tasks)
-            writer = frame.writeStream.foreachBatch(many)
+        if sink.many:
+            writer = frame.writeStream.foreachBatch(eos_writer(given | {"checkpointLocation": checkpoint}))
         else:
             one = frame if sink.tasks is None else frame.coalesce(sink.tasks)
             writer = one.writeStream.format(sink.format).options(**given)

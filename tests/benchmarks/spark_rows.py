@@ -14,10 +14,11 @@ OUR_SOURCE = End("kafka-arrow", {})
 STOCK_SINK = End("kafka", {})
 TUNED_SINK = End("kafka", {"kafka.linger.ms": "20", "kafka.batch.size": "262144"})
 OUR_SINK = End("kafka-eos", {}, tasks=1)
-OUR_MANY = End("kafka-eos", {}, tasks=2)
+OUR_MANY = End("kafka-eos", {}, many=True)
 
 RATE, P50, P99 = "k rows/s", "p50 ms", "p99 ms"
 COUNTED_BATCHES = 30
+COPY = "topic to topic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def _on(broker: str, **ends: End) -> Callable[[str], Candidate]:
     return lambda what: Candidate(f"{what}, {where}", broker, **ends)
 
 
-STOCK, TUNED, OURS, MANY = "stock", "stock tuned", "ours", "ours, 2 tasks"
+STOCK, TUNED, OURS, MANY = "stock", "stock tuned", "ours", "ours, many writers"
 
 SOURCES = (
     _on(PAGE_CACHE, source=STOCK_SOURCE)(STOCK),
@@ -51,11 +52,20 @@ SINKS = (
     _on(PAGE_CACHE, sink=OUR_MANY)(MANY),
     _on(KAFKA, sink=STOCK_SINK)(STOCK),
     _on(KAFKA, sink=OUR_SINK)(OURS),
+    _on(KAFKA, sink=OUR_MANY)(MANY),
+)
+COPIES = (
+    _on(PAGE_CACHE, source=STOCK_SOURCE, sink=STOCK_SINK)(STOCK),
+    _on(PAGE_CACHE, source=TUNED_SOURCE, sink=TUNED_SINK)(TUNED),
+    _on(PAGE_CACHE, source=OUR_SOURCE, sink=OUR_SINK)(OURS),
+    _on(PAGE_CACHE, source=OUR_SOURCE, sink=OUR_MANY)(MANY),
+    _on(KAFKA, source=STOCK_SOURCE, sink=STOCK_SINK)(STOCK),
+    _on(KAFKA, source=OUR_SOURCE, sink=OUR_MANY)(MANY),
 )
 STREAMS = (
     _on(PAGE_CACHE, source=STOCK_SOURCE, sink=STOCK_SINK)(STOCK),
     _on(PAGE_CACHE, source=STOCK_SOURCE, sink=OUR_SINK)("stock source, our sink"),
-    _on(PAGE_CACHE, source=STOCK_SOURCE, sink=OUR_MANY)("stock source, our sink, 2 tasks"),
+    _on(PAGE_CACHE, source=STOCK_SOURCE, sink=OUR_MANY)("stock source, our sink, many writers"),
     _on(PAGE_CACHE, source=OUR_SOURCE, sink=STOCK_SINK)("our source, stock sink"),
     _on(KAFKA, source=STOCK_SOURCE, sink=STOCK_SINK)(STOCK),
 )
@@ -106,15 +116,18 @@ class SparkRow:
             return bench.write(target, candidate.sink, self.shape)
         if candidate.sink is None:
             return bench.read(target, topic, candidate.source, self.shape.rows)
+        if self.family == COPY:
+            return bench.copy(target, topic, candidate.source, candidate.sink, self.shape)
         return bench.micro_batches(target, topic, candidate.source, candidate.sink, self.shape.partitions)
 
 
 _AS_FAST_AS_ON_KAFKA = _goal(STOCK, RATE, "≥", 1.0, STOCK, "Kafka 4.3.1")
 _NO_SLOWER_THAN_ON_KAFKA = _goal(STOCK, P50, "≤", 1.0, STOCK, "Kafka 4.3.1")
 _SINK_GOALS = (_goal(OURS, RATE, "≥", 0.9, STOCK), _goal(MANY, RATE, "≥", 1.0, STOCK), _AS_FAST_AS_ON_KAFKA)
+_COPY_GOALS = (_goal(OURS, RATE, "≥", 1.0, STOCK), _goal(MANY, RATE, "≥", 1.0, STOCK), _AS_FAST_AS_ON_KAFKA)
 _STREAM_GOALS = (
     _goal("stock source, our sink", P50, "≤", 40, STOCK, difference=True),
-    _goal("stock source, our sink, 2 tasks", P50, "≤", 40, STOCK, difference=True),
+    _goal("stock source, our sink, many writers", P50, "≤", 40, STOCK, difference=True),
     _goal("our source, stock sink", P50, "≤", 40, STOCK, difference=True),
     _NO_SLOWER_THAN_ON_KAFKA,
 )
@@ -131,6 +144,7 @@ def rows(scale: float) -> tuple[SparkRow, ...]:
             faster = (_goal(OURS, RATE, "≥", 1.5, STOCK),) if size == 100 else ()
             found.append(SparkRow("source", shape, SOURCES, (*faster, _AS_FAST_AS_ON_KAFKA)))
             found.append(SparkRow("sink", shape, SINKS, _SINK_GOALS))
+            found.append(SparkRow(COPY, shape, COPIES, _COPY_GOALS))
             batches = BATCHES_BEFORE + max(5, int(COUNTED_BATCHES * scale))
             found.append(SparkRow("micro-batch", Shape(size, partitions, BATCH_ROWS * batches), STREAMS, _STREAM_GOALS))
     return tuple(sorted(found, key=lambda row: list(FAMILIES).index(row.family)))
@@ -140,6 +154,8 @@ FAMILIES = {
     "source": "A batch read of the whole topic into nothing, `read_committed`.",
     "sink": "Rows made by Spark in two tasks, into a fresh topic, as one micro-batch. The stock sink writes with both "
     "tasks, at least once; ours with one task (`kafka-eos`) or with both (`eos_writer`), in one transaction.",
+    COPY: "A whole topic into a fresh one, `read_committed`, as one micro-batch: the stock source into the stock sink, "
+    "and `kafka-arrow` into `kafka-eos` (one task writes) or into `eos_writer` (each partition's task writes).",
     "micro-batch": f"A stream of micro-batches of {BATCH_ROWS} rows from topic to topic, one behind the other: Spark's "
     "own figure `triggerExecution`.",
 }

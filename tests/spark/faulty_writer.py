@@ -1,7 +1,7 @@
 """Mode An with one fault at one step of one batch, once; and queries of it, here or in a driver that may be killed.
 
 Steps, in order: opened (driver), taken (a turn), answered (what was written in it; the turn is not given back yet),
-written (task), acknowledged, marked, ended (driver).
+returned (all turns; the task may have more to write), written (task), acknowledged, marked, ended (driver).
 Actions: `raise`; `hang` stays where it is; `worker` kills the process it is in; `executor` the JVM above it; `pid`
 kills `pid`; `takeover` does what a second driver does to the first, before `marked`; `zombie` leaves the lease behind
 and raises; `yield` goes on when another attempt of the task was refused, `die` kills its process then.
@@ -39,7 +39,7 @@ from tests.spark.eos_queries import BATCH
 from tests.spark.queries import SECONDS, finished, options, stream
 from tests.spark.session import ROOT, new_session, worker_environment
 
-TASK_STEPS = ("taken", "answered", "written")
+TASK_STEPS = ("taken", "answered", "returned", "written")
 DRIVER_STEPS = ("opened", "acknowledged", "marked", "ended")
 
 
@@ -87,6 +87,10 @@ class FaultySender(TurnSender):
         self.reach("taken")
         await super()._write(heads)
         self.reach("answered")
+
+    async def _send_all(self) -> None:
+        await super()._send_all()
+        self.reach("returned")
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def test_spark_believes_the_attempt_that_is_fenced(spark: Any, story: Story, tmp
 
 def test_with_many_writers_the_first_attempt_wins(story: Story, tmp_path: Path) -> None:
     """Every batch, this one too, was written once: nothing had to be aborted."""
-    done, said = story.run_once(tmp_path, "yield@taken", many=True, tasks=2)
+    done, said = story.run_once(tmp_path, "yield@returned", many=True, tasks=2)
     assert done, said
     assert Path(flag_of(story.checkpoint)).with_suffix(".refused").exists()
     story.is_right()
@@ -104,14 +104,14 @@ def test_with_many_writers_the_first_attempt_wins(story: Story, tmp_path: Path) 
 
 
 def test_a_writer_dying_after_its_copy_was_refused(story: Story, tmp_path: Path) -> None:
-    """Its turn nobody inherits: the whole batch is written again."""
-    done, said = story.run_once(tmp_path, "die@taken", many=True, tasks=2)
+    """It had written, and nobody may do that again for it: the whole batch is written again."""
+    done, said = story.run_once(tmp_path, "die@returned", many=True, tasks=2)
     assert done, said
     assert Path(flag_of(story.checkpoint)).with_suffix(".refused").exists()
     story.is_right()
 
 
-@pytest.mark.parametrize("step", ["taken", "answered", "written"])
+@pytest.mark.parametrize("step", ["taken", "answered", "returned", "written"])
 def test_an_executor_is_lost_with_its_tasks(story: Story, tmp_path: Path, step: str) -> None:
     """Behind a shuffle, whose files are lost with it: stages are tried again, and what had begun to write is not."""
     done, said = story.run_once(tmp_path, f"executor@{step}", many=True, shuffled=3)
