@@ -1,6 +1,7 @@
 """spark_connector: what Spark users need of Kafka and Spark does not have. It speaks plain Kafka, to any broker.
 
 `register` all data sources of ours into a session: `register(spark)`
+`pyspark_versions` which PySpark is needed for what: `check_pyspark`
 `options` the tables of options, with the names of Spark's own connector: `Option`, `read_options`;
     `stock_settings` what becomes of those of Java's clients that have no counterpart here
 `access` where a cluster is and how it is spoken to, as a value that can be pickled: `Access.security()`
@@ -17,6 +18,7 @@
     `sink.foreach_batch` `eos_writer(options, tasks=...)`: the same for `foreachBatch`, with many writers
 `source` format `kafka-arrow`: record batches decoded straight into Arrow
 `formats` keys and values that a Schema Registry knows, as typed columns of `kafka-arrow`
+`metrics` what the sink's batches came to: `sink_metrics(query.id)`, `with_sink_metrics(progress)`
 `workers` what a Python worker is spared between tasks: `keep_what_is_loaded(part)`
 
 The rule of all sinks here: the marker of a batch and its records are in one Kafka transaction. So the marker is seen

@@ -17,6 +17,10 @@ class BadOption(ConnectorError):
     """An option is missing, unknown or not what it must be."""
 
 
+class UnsupportedPySpark(ConnectorError):
+    """This PySpark has not what is needed."""
+
+
 class BadRows(ConnectorError):
     """The columns are not what the sink takes, or a row cannot be written."""
 

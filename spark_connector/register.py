@@ -1,23 +1,31 @@
 """All data sources of ours, for a Spark session."""
 
+from typing import TYPE_CHECKING
+
 from pyspark.sql import SparkSession
 
-from spark_connector.checkpoint_files import files_for_workers
-from spark_connector.sink.kafka_eos import KafkaEos
-from spark_connector.sink.lease_notes import notes_of
-from spark_connector.source.kafka_arrow import KafkaArrow
+from spark_connector.pyspark_versions import SINKS, check_pyspark
+
+if TYPE_CHECKING:
+    from spark_connector.sink.kafka_eos import KafkaEos
 
 
 def register(spark: SparkSession) -> None:
-    """After this, the formats `kafka-eos` and `kafka-arrow` are there."""
+    """After this, the formats `kafka-eos` and `kafka-arrow` are there. Raises `UnsupportedPySpark`."""
+    check_pyspark(SINKS, "Tallystick's connector", ": take Spark's own connector, which is at least once")
+    from spark_connector.sink.kafka_eos import KafkaEos
+    from spark_connector.source.kafka_arrow import KafkaArrow
+
     spark.dataSource.register(reading_through(spark, KafkaEos))
     spark.dataSource.register(KafkaArrow)
 
 
-def reading_through(spark: SparkSession, sink: type[KafkaEos]) -> type[KafkaEos]:
+def reading_through(spark: SparkSession, sink: "type[KafkaEos]") -> "type[KafkaEos]":
     """The sink, with checkpoints read as this session's Spark reads them. A class of its own, and so pickled as a
     whole: that is what Spark hands to its other processes.
     """
+    from spark_connector.checkpoint_files import files_for_workers
+    from spark_connector.sink.lease_notes import notes_of
 
     class Registered(sink):  # type: ignore[valid-type, misc]
         files = files_for_workers(spark)

@@ -74,7 +74,15 @@ class BatchTransaction:
         self.batch = batch
         self.sink_id = sink_id or ""
         self.checkpoint = checkpoint
+        self.size_bytes = 0
+        """What has been sent and acknowledged."""
         self.connection: Cluster = cluster(settings.access, patience_s=settings.patience_s)
+        self._retries_before = self.connection.client.retries
+
+    @property
+    def retries(self) -> int:
+        """How often something of this batch was tried again in this process."""
+        return self.connection.client.retries - self._retries_before
 
     @property
     def progress(self) -> ProgressTopic:
@@ -175,6 +183,7 @@ class BatchTransaction:
             self.connection.run(sender.close(), doing)
         counts: Counts = {}
         for (topic, partition), totals in sorted(sender.totals.items()):
+            self.size_bytes += totals.size_bytes
             counts.setdefault(topic, {})[str(partition)] = totals.records
         return counts
 

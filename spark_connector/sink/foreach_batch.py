@@ -27,7 +27,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_connector.checkpoint_files import Checkpoint, files_of
-from spark_connector.errors import BadOption, BatchIncomplete, CalledTwice, ConnectorError, TransactionAborted
+from spark_connector.errors import (
+    BadOption,
+    BatchIncomplete,
+    CalledTwice,
+    ConnectorError,
+    TransactionAborted,
+    UnsupportedPySpark,
+)
 from spark_connector.progress import Marker
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts
 from spark_connector.sink.columns import check_columns
@@ -153,6 +160,11 @@ class EosWriter:
 
 def _query_of(session: SparkSession) -> str:
     """The query's id, which is the checkpoint's; Spark keeps it where its jobs can see it."""
+    if getattr(session, "_jsparkSession", None) is None:
+        raise UnsupportedPySpark(
+            "eos_writer needs the driver's own Python process, and under Spark Connect a foreachBatch runs in another: "
+            "use format kafka-eos, with coalesce(1) before the write"
+        )
     query = session.sparkContext.getLocalProperty(_QUERY_ID)
     if query is None:
         raise ConnectorError("eos_writer is for foreachBatch of a streaming query: for a batch job use kafka-eos")

@@ -23,13 +23,14 @@ from pyspark.sql.types import StructType
 
 from spark_connector.checkpoint_files import Checkpoint, Files, LocalFiles
 from spark_connector.errors import NotMicroBatches, NotOneWriter
+from spark_connector.metrics import BatchMetrics
 from spark_connector.progress import Marker
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts, drain
 from spark_connector.sink.columns import check_columns
 from spark_connector.sink.lease_notes import Notes
 from spark_connector.sink.settings import SinkSettings
 from spark_connector.workers import keep_what_is_loaded
-from tallystick.client.background import fresh_name
+from tallystick.client.background import fresh_name, now_ms
 from tallystick.client.lease import Lease
 
 _QUERY_ID = "sql.streaming.queryId"
@@ -48,6 +49,8 @@ class Written(WriterCommitMessage):
     batch: BatchId
     counts: Counts
     done: Marker | None
+    size_bytes: int = 0
+    retries: int = 0
 
 
 class KafkaEos(DataSource):
@@ -96,7 +99,8 @@ class _Steps:
             return Written(opened.lease, batch, {}, opened.done)
         self.noted(opened.lease, batch)
         try:
-            written = Written(opened.lease, batch, transaction.write(opened.lease, rows), None)
+            counts = transaction.write(opened.lease, rows)
+            written = Written(opened.lease, batch, counts, None, transaction.size_bytes, transaction.retries)
         except BaseException:
             # A row, the source, the broker, or Spark that has given up this task: then nobody else knows the lease.
             transaction.give_up(opened.lease)
@@ -122,13 +126,18 @@ class _Steps:
         if len(written) > 1:
             raise NotOneWriter(f"{len(written)} tasks have written; nothing was committed: {_ADVICE}")
         for message in written:
+            began_ms = now_ms()
             transaction = self.transaction(message.batch, message.lease.transactional_id)
             if message.done is not None:
                 transaction.compare(message.done)
             elif message.batch.query is not None or message.counts:
                 transaction.mark(message.lease, message.counts)
                 transaction.end(message.lease)
+            self.committed(message, now_ms() - began_ms, message.retries + transaction.retries)
         keep_what_is_loaded("commit")
+
+    def committed(self, written: Written, commit_ms: int, retries: int) -> None:
+        """Called when a batch is in Kafka."""
 
     def give_up(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """What tasks wrote, where Spark gives up the batch; a task that failed has given up by itself."""
@@ -171,6 +180,19 @@ class EosStreamWriter(_Steps, DataSourceStreamArrowWriter):
     def noted(self, lease: Lease, batch: BatchId) -> None:
         if self.notes is not None and self._noted_as is not None:
             self.notes.keep(self._noted_as, batch.number, lease)
+
+    def committed(self, written: Written, commit_ms: int, retries: int) -> None:
+        if self.notes is not None and written.batch.query is not None:
+            metrics = BatchMetrics(
+                transactional_id=written.lease.transactional_id,
+                batch=written.batch.number,
+                records=sum(sum(partitions.values()) for partitions in written.counts.values()),
+                size_bytes=written.size_bytes,
+                retries=retries,
+                commit_ms=commit_ms,
+                is_replay=written.done is not None,
+            )
+            self.notes.committed(written.batch.query, metrics)
 
     @property
     def _noted_as(self) -> str | None:

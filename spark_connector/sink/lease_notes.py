@@ -5,6 +5,7 @@ more, and what it returns nobody hears. So it tells its lease before it writes, 
 
     task -> driver            one line of JSON: token, sink, batch, the lease
     commit worker -> driver   the same without a lease; the answer is the leases of that batch
+    commit worker -> driver   token, query, the metrics of a batch that is committed (`spark_connector.metrics`)
 
 Rule 1. Best effort: a driver that cannot be reached costs its readers the transaction's timeout, and nothing else.
 Rule 2. Only the newest batch of a sink is kept.
@@ -19,6 +20,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_connector.lines import Address, LineServer, ask
+from spark_connector.metrics import BatchMetrics, as_told, keep
 from tallystick.client.background import fresh_name
 from tallystick.client.lease import Lease
 
@@ -42,6 +44,10 @@ class Notes:
         """The leases of a batch; none where they are not known."""
         answer = self._asked({"sink": sink, "batch": batch})
         return [Lease(**lease) for lease in answer["leases"]]
+
+    def committed(self, query: str, metrics: BatchMetrics) -> None:
+        """Tell the driver what a batch came to."""
+        self._asked({"query": query, "metrics": as_told(metrics)})
 
     def _asked(self, question: dict[str, Any]) -> dict[str, Any]:
         if self.address not in _unreachable:
@@ -68,6 +74,9 @@ class NoteServer:
     def _answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         if not hmac.compare_digest(str(question["token"]), self._token):
             raise ValueError("no question of ours")
+        if "metrics" in question:
+            keep(str(question["query"]), question["metrics"])
+            return {"leases": []}
         sink, batch = str(question["sink"]), int(question["batch"])
         kept, leases = self._noted.get(sink, (-1, []))
         if "lease" not in question:

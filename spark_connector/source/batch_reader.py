@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_connector.formats.decoding import Decoding, binary_first, decoded
+from spark_connector.pyspark_versions import arrow_schema
 from spark_connector.source.bounds import begin_offsets, end_offsets, within_the_log
 from spark_connector.source.filters import LOWEST, Pushed
 from spark_connector.source.lookups import Lookups
@@ -55,7 +55,7 @@ def read_rows(
     piece: OffsetRange, settings: Settings, schema: StructType, chosen: Sequence[Decoding], pushed: Pushed
 ) -> Iterator[Any]:
     """A task's work: record batches with the columns of `schema`."""
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    wanted = arrow_schema(schema)
     if not chosen:
         yield from RangeReader(piece, settings, wanted, pushed)
     else:
@@ -106,7 +106,7 @@ class ArrowReader(DataSourceReader):
 
     def _report(self, piece: OffsetRange) -> tuple[Any, ...]:
         settings = replace(self._settings, fail_on_data_loss=False)
-        reader = RangeReader(piece, settings, to_arrow_schema(StructType([]), timezone="UTC"))
+        reader = RangeReader(piece, settings, arrow_schema(StructType([])))
         for _batch in reader:
             pass
         return piece.topic, piece.partition, piece.begin, piece.end, *asdict(reader.counts).values()

@@ -12,10 +12,10 @@ from pyspark.sql.types import StructField, StructType
 
 from spark_connector.errors import BadOption
 from spark_connector.formats.decoding import Decoding, decodings
+from spark_connector.pyspark_versions import STREAMS, check_pyspark
 from spark_connector.source.arrow import KNOWN, ddl
 from spark_connector.source.batch_reader import GAPS_DDL, ArrowReader
 from spark_connector.source.settings import Settings, settings_of
-from spark_connector.source.stream_reader import ArrowStreamReader
 
 
 class KafkaArrow(DataSource):
@@ -39,6 +39,9 @@ class KafkaArrow(DataSource):
         return ArrowReader(settings, schema, _checked(schema, settings))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        check_pyspark(STREAMS, "a stream from kafka-arrow", ": take format kafka, which kafka-eos writes from as well")
+        from spark_connector.source.stream_reader import ArrowStreamReader
+
         settings = settings_of(self.options, stream=True)
         return ArrowStreamReader(settings, schema, _checked(schema, settings))
 

@@ -72,6 +72,8 @@ class Client:
         self._nodes: dict[tuple[str, int], Connection] = {}
         self._topics: dict[str, MetadataResponseTopic] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
+        self.retries = 0
+        """How often something was tried again."""
 
     @classmethod
     async def connect(
@@ -135,6 +137,7 @@ class Client:
                 if error.code not in PASSING or loop.time() > deadline:
                     raise
                 self.forget()
+            self.retries += 1
             await asyncio.sleep(_PAUSE_S)
 
     # Who is who.

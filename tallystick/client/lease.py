@@ -124,6 +124,7 @@ async def persistently(client: Client, attempt: Callable[[], Coroutine[Any, Any,
         client.forget()
         if loop.time() + pause_s > deadline:
             raise last
+        client.retries += 1
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 

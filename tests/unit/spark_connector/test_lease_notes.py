@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from spark_connector.lines import ask
+from spark_connector.metrics import BatchMetrics, sink_metrics
 from spark_connector.sink.lease_notes import Notes, NoteServer
 from tallystick.client.lease import Lease
 
@@ -25,6 +26,20 @@ def test_the_leases_of_a_batch_are_known_until_the_next() -> None:
         assert notes.of("a", 3) == [] and notes.of("a", 4) == [TWO]
         assert ask(notes.address, {"token": "guessed", "sink": "a", "batch": 4}) is None
         assert ask(notes.address, {"token": notes.token, "sink": "a"}) is None
+    finally:
+        server.close()
+
+
+def test_what_a_batch_came_to_is_kept_for_the_drivers_program() -> None:
+    metrics = BatchMetrics("spark-q", 3, records=5, size_bytes=70, retries=0, commit_ms=2)
+    server = NoteServer("127.0.0.1", "127.0.0.1")
+    try:
+        server.notes.committed("q-of-this-test", metrics)
+        assert sink_metrics("q-of-this-test") == [metrics] and sink_metrics("another") == []
+        told = {"query": "q-of-this-test", "metrics": {"batch": 4}}
+        assert ask(server.notes.address, {**told, "token": server.notes.token}) is None
+        assert ask(server.notes.address, {**told, "token": "guessed"}) is None
+        assert sink_metrics("q-of-this-test") == [metrics]
     finally:
         server.close()
 
