@@ -4,7 +4,9 @@ blocking one that fetches. What cannot come together says why, at once.
 
 import asyncio
 import base64
+import shutil
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from tallystick.client.errors import ConnectionLost, KafkaError, NotAuthenticate
 from tallystick.client.security import PLAINTEXT, Security
 from tallystick.client.security_settings import security_of
 from tests.harness.broker import server
-from tests.harness.certificates import Certificates
+from tests.harness.certificates import STORE_PASSWORD, Certificates
 from tests.harness.secure_broker import MODULES, SCRAM, SecureBroker, sasl_settings, secure_broker
 from tests.harness.token_endpoint import Answer, TokenEndpoint
 from tests.harness.token_issuer import TokenIssuer
@@ -290,9 +292,27 @@ def pkcs12_stores(place: Place) -> Settings:
     return place.certificates.pkcs12_of_a_client("alice")
 
 
-@pytest.mark.parametrize("stores", [inline, pkcs12_stores])
+def jks_stores(place: Place) -> Settings:
+    """As `keytool` makes them where it is told to; the key has a password of its own."""
+    keytool = shutil.which("keytool")
+    if keytool is None:
+        pytest.skip("no keytool: it comes with Java")
+    said = place.certificates.pkcs12_of_a_client("alice")
+    made: Settings = {"ssl.key.password": "key-secret"}
+    for store in ("keystore", "truststore"):
+        path = place.folder / f"{store}.jks"
+        path.unlink(missing_ok=True)
+        source = ["-srckeystore", said[f"ssl.{store}.location"], "-srcstoretype", "PKCS12"]
+        passwords = ["-srcstorepass", STORE_PASSWORD, "-deststorepass", "jks-secret"]
+        of_keys = ["-srcalias", "alice", "-destkeypass", "key-secret"] if store == "keystore" else []
+        command = [keytool, "-importkeystore", "-noprompt", *source, *passwords, *of_keys]
+        subprocess.run([*command, "-destkeystore", str(path), "-deststoretype", "JKS"], check=True, capture_output=True)
+        made |= {f"ssl.{store}.location": str(path), f"ssl.{store}.password": "jks-secret"}
+    return made
+
+
+@pytest.mark.parametrize("stores", [inline, pkcs12_stores, jks_stores])
 def test_stores_in_every_form(certified: Place, ask: Asking, stores: Callable[[Place], Settings]) -> None:
-    """(JKS is read by the same reader; `tests/unit/security/test_key_stores.py`.)"""
     given = {"security.protocol": "SSL"} | stores(certified)
     assert ask(certified.broker.bootstrap, security_of(given)).brokers
     for old in ("TLSv1.2", "TLSv1.3"):
