@@ -14,7 +14,7 @@ from coordinator.machine import Marker
 from coordinator.transactions.records import TransactionLogValue
 from coordinator.transactions.states import TransactionState
 from protocol.codec import read_metadata_frame, read_version, read_versioned
-from protocol.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
+from protocol.internal_topics import CLUSTER_METADATA, CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from protocol.records.batch import read_header
 from protocol.records.record import Record, records_of
 from protocol.schema import Buffer, schema_of
@@ -81,6 +81,8 @@ def family_of(topic: str, batch: Buffer) -> str:
         return _transaction_family(first)
     if topic == CLUSTER_METADATA:
         return _metadata_family(first)
+    if topic == SHARE_GROUP_STATE:
+        return "group"
     assert topic == CONSUMER_OFFSETS, "coordinators write to their own logs only"
     if read_header(batch).is_transactional:
         return "offsets"

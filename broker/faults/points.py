@@ -84,7 +84,7 @@ _ALL = (
     *_records("expire", "a transactional id is forgotten (tombstone)"),
     # What else coordinators write.
     *_records("commit", "offsets committed outside of transactions, and their tombstones"),
-    *_records("group", "the state of a group"),
+    *_records("group", "the state of a group, and what is kept of its share partitions"),
     *_records("metadata", "topics, settings and everything else in the metadata log"),
     *_records("epoch", "the epoch of this start (RegisterBrokerRecord)"),
     # The disk.

@@ -13,6 +13,7 @@ from coordinator.groups.consumer.group import ConsumerGroup
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.groups.held import LOGGED_GROUP_BYTES, MEMBERSHIP_BYTES, PENDING_BYTES, text_bytes
 from coordinator.groups.membership import Membership
+from coordinator.groups.share.group import SHARED_PARTITION_BYTES, ShareGroup
 from coordinator.groups.streams.group import StreamsGroup
 from coordinator.groups.streams.member import TaskRole
 from tests.simulation.broker_process import BrokerProcess
@@ -102,7 +103,15 @@ def held_bytes(machine: GroupCoordinator) -> int:
     soft = sum(_held_by(group) for group in machine._classic.memberships.values())
     consumers = sum(map(_held_by_consumers, machine.ledger.consumers.by_id.values()))
     streams = sum(map(_held_by_streams, machine.ledger.streams.by_id.values()))
-    return logged + soft + consumers + streams + sum(one.held_bytes for of_group in stored for one in of_group.values())
+    shares = sum(map(_held_by_shares, machine.ledger.shares.by_id.values()))
+    return (
+        logged
+        + soft
+        + consumers
+        + streams
+        + shares
+        + sum(one.held_bytes for of_group in stored for one in of_group.values())
+    )
 
 
 def _held_by_consumers(group: ConsumerGroup) -> int:
@@ -117,6 +126,18 @@ def _held_by_streams(group: StreamsGroup) -> int:
     members = sum(member.held_bytes for member in group.members.values())
     topology = 0 if group.topology is None else group.topology.held_bytes
     return LOGGED_GROUP_BYTES + 2 * text_bytes(group.group_id) + targets + members + topology
+
+
+def _held_by_shares(group: ShareGroup) -> int:
+    targets = sum(250 + 50 * len(of) for target in group.targets.values() for of in target.values())
+    members = sum(member.held_bytes for member in group.members.values())
+    shared = sum(
+        250 + SHARED_PARTITION_BYTES * len(topic.partitions) + text_bytes(topic.name)
+        for part in (group.initializing, group.initialized)
+        for topic in part.values()
+    )
+    forgotten = sum(150 + text_bytes(name) for name in group.deleting.values())
+    return LOGGED_GROUP_BYTES + 2 * text_bytes(group.group_id) + targets + members + shared + forgotten
 
 
 def _of_streams_group(group: StreamsGroup) -> Iterator[str]:

@@ -6,6 +6,7 @@ the only ones that a simulation does not come by; `tests/chaos` and the tests of
 """
 
 from broker.faults.points import ANSWER, POINTS, REQUEST, Action
+from broker.partitions.share.states import AcknowledgeType
 from protocol.errors import ErrorCode
 from tests.simulation.plan_faults import APIS, OPERATIONS, START_MOMENTS
 from tests.simulation.rot import WAYS
@@ -57,6 +58,12 @@ EXPECTED = (
     "streams.committed",
     *(f"streams.{how}" for how in ("leaves", "dies", "sleeps")),
     "streams.status-3",
+    "sharers.assigned",
+    "sharers.handed",
+    "sharers.handed-again",
+    *(f"sharers.said-{kind.name}" for kind in AcknowledgeType),
+    *(f"sharers.{how}" for how in ("leaves", "dies", "sleeps")),
+    "sharers.refused-INVALID_RECORD_STATE",
     "member.began-anew",
     "transaction.committed",
     "transaction.aborted",

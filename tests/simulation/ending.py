@@ -10,6 +10,7 @@ from protocol.messages.group_offsets import (
 from protocol.messages.groups import FindCoordinatorRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.transactions import ListTransactionsRequest
+from tests.simulation import sharing
 from tests.simulation.books import check_books
 from tests.simulation.broker_process import BrokerProcess
 from tests.simulation.clients.lookup import offset_at
@@ -45,6 +46,8 @@ async def look(world: World, broker: BrokerProcess, faults: Faults) -> None:
         if final is not None and place[0] not in world.history.compacted and final.log_start_offset <= base:
             world.history.violation(f"of {place} a spoilt segment is gone, from {base}; it starts at {final}")
     await read_offsets(world, session)
+    if world.history.shares:
+        await sharing.accept_the_rest(world, SETTLE_S)
     await _check_memory(world, broker)
 
 

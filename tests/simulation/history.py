@@ -162,6 +162,34 @@ class EpochCommit:
 
 
 @dataclass(frozen=True, slots=True)
+class Handing:
+    """A member of a share group was handed records, by a request that it sent at `sent_at`."""
+
+    member: str
+    place: Place
+    offsets: range
+    records: frozenset[int]
+    """Those of them that are records."""
+    deliveries: int
+    sent_at: int
+    heard_at: int
+
+
+@dataclass(slots=True)
+class Saying:
+    """What a member of a share group said of what it was handed."""
+
+    handing: Handing
+    offset: int
+    kind: int
+    sent_at: int
+    kept_at: int | None = None
+    """When it was told that it is so."""
+    refused: bool = False
+    """It was told that it is not."""
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """InitProducerId was answered: from now on, whatever is sent by an older epoch of the id must come to nothing."""
 
@@ -203,6 +231,10 @@ class History:
         self.ownerships: list[Ownership] = []
         self.holdings: list[Holding] = []
         self.epoch_commits: list[EpochCommit] = []
+        self.handings: list[Handing] = []
+        self.sayings: list[Saying] = []
+        self.shares: str = ""
+        """What a share group reads: "committed" or "everything"; "" where there is none."""
         self.claims: list[Claim] = []
         self.trims: dict[Place, int] = {}
         """The highest offset ever requested by DeleteRecords."""

@@ -13,7 +13,7 @@ from coordinator.runtime import Shard
 from tests.simulation.broker_process import BrokerProcess
 from tests.simulation.world import World
 
-WATCHED = ("__consumer_offsets", "__transaction_state", "__cluster_metadata")
+WATCHED = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 """Topics whose partitions are watched for good, by the one coordinator over each."""
 
 
@@ -77,7 +77,8 @@ def _of_work(world: World, broker: BrokerProcess, node: Node) -> Iterator[str]:
     tasks = sorted(str(task.get_coro()) for task in asyncio.all_tasks(broker.loop).difference(upkeep))
     if tasks:
         yield f"work of nobody goes on: {tasks}"
-    shards = len(node.services.groups.all()) + len(node.services.transactions.all())
+    services = node.services
+    shards = sum(len(some.all()) for some in (services.groups, services.transactions, services.share_state.shards))
     timers = world.scheduler.timers_of(broker.loop)
     if len(timers) > len(upkeep) + 1 + shards:
         yield f"{len(timers)} timers are set: {sorted(set(timers))}"

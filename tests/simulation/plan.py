@@ -56,7 +56,7 @@ def _usual(seed: int) -> Plan:
             *draw_threads(Random(f"failing threads {seed}"), duration_s),
             *(draw_outages(Random(f"outages {seed}"), duration_s) if page_cache else ()),
         ),
-        settings=(*_settings(random), *_snapshots(Random(f"snapshots {seed}"))),
+        settings=(*_settings(random), *_snapshots(Random(f"snapshots {seed}")), *_shared(clients, seed)),
         silence=draw_silence(Random(f"silence {seed}"), page_cache),
     )
 
@@ -102,6 +102,19 @@ def _settings(random: Random) -> tuple[tuple[str, str], ...]:
     if random.random() < 0.25:
         drawn["offsets.retention.minutes"] = "1"
         drawn["offsets.retention.check.interval.ms"] = random.choice(("50", "300"))
+    return tuple(drawn.items())
+
+
+def _shared(clients: tuple[ClientPlan, ...], seed: int) -> tuple[tuple[str, str], ...]:
+    """Those of the share coordinator, where there is a share group."""
+    random = Random(f"share state {seed}")
+    if not any(one.kind == "sharer" for one in clients):
+        return ()
+    drawn = {
+        "share.coordinator.snapshot.update.records.per.snapshot": random.choice(("0", "3", "500")),
+        "share.coordinator.state.topic.prune.interval.ms": random.choice(("50", "300", "300000")),
+        "share.coordinator.cold.partition.snapshot.interval.ms": random.choice(("100", "300000")),
+    }
     return tuple(drawn.items())
 
 

@@ -55,6 +55,8 @@ def draw_clients(random: Random, duration_s: float, seed: int) -> tuple[ClientPl
         _consumers(consumers, clients)
     if (streams := Random(f"streams {seed}")).random() < 0.2:
         _streams(streams, clients)
+    if (shares := Random(f"shares {seed}")).random() < 0.2:
+        _sharers(shares, clients)
     return tuple(clients.made)
 
 
@@ -87,6 +89,16 @@ def _streams(random: Random, clients: Clients) -> None:
     clients.random = random
     for number in range(random.choice((2, 3, 4))):
         clients.add("streams", process=random.choice((0, number)))
+
+
+def _sharers(random: Random, clients: Clients) -> None:
+    """Members of a share group, and somebody who writes for it."""
+    clients.random = random
+    committed = random.random() < 0.5
+    for _ in range(random.choice((2, 2, 3))):
+        clients.add("sharer", committed=committed)
+    if not any(one.kind == "idempotent" and one.option("topic") == "a" for one in clients.made):
+        clients.add("idempotent", topic="a", in_flight=5)
 
 
 def _writers(random: Random, clients: Clients) -> None:

@@ -21,7 +21,7 @@ from tests.harness.environment import WallClock
 from tests.harness.loop import ProcessDied, Scheduler, Stuck, new_process, run_on
 from tests.harness.network import Network, NetworkFaults
 from tests.harness.turn_work import CountingScheduler
-from tests.simulation import ending, silence
+from tests.simulation import ending, sharing, silence
 from tests.simulation.broker_process import BrokerProcess, BugLog
 from tests.simulation.checkers import CHECKERS
 from tests.simulation.clients import (
@@ -31,6 +31,7 @@ from tests.simulation.clients import (
     idempotent,
     plain,
     reader,
+    sharer,
     streams,
     transactional,
     worker,
@@ -51,8 +52,11 @@ CLIENTS: dict[str, Callable[[World, ClientPlan], Awaitable[None]]] = {
     "committer": committer.run,
     "consumer": consumer.run,
     "streams": streams.run,
+    "sharer": sharer.run,
     "admin": admin.run,
 }
+HEARTBEAT_MS = 100
+"""What members are told; settings of a group are refused where it is longer than their sessions."""
 COUNTED_EVERY = 25
 AT_ONCE = 5_000
 """Partitions made by one request; with ten thousand records it is refused."""
@@ -191,6 +195,12 @@ def _broker(plan: Plan, scheduler: Scheduler, network: Network, random: Random) 
         "group.streams.assignment.interval.ms": "0",
         "group.streams.initial.rebalance.delay.ms": "100",
         "group.streams.num.standby.replicas": "1",
+        **sharing.settings(plan),
+        **{
+            f"group.{kind}.{bound}heartbeat.interval.ms": str(HEARTBEAT_MS)
+            for kind in ("consumer", "streams", "share")
+            for bound in ("", "min.")
+        },
         "auto.create.topics.enable": "false",
         **dict(plan.settings),
     }
@@ -253,4 +263,6 @@ async def make_topics(world: World) -> None:
         world.topic_names[topic.topic_id] = topic.name
     for kind in (0, 1):
         await ending.find_coordinator(session, kind)
+    if world.history.shares:
+        await sharing.set_up(world, session)
     session.drop()

@@ -12,12 +12,14 @@ from tests.simulation.history import (
     Commit,
     EpochCommit,
     FinalPartition,
+    Handing,
     History,
     Holding,
     Look,
     Ownership,
     Place,
     Reading,
+    Saying,
     Seen,
     Transaction,
     Write,
@@ -205,6 +207,54 @@ def _one_identity_for_two(story: Story) -> None:
         trace.receive(trace.send(client, request, 4), answer)
 
 
+class Sharing:
+    """A share group in a story; times are counted on."""
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
+        story.history.shares = "everything"
+
+    def hands(self, member: str, *offsets: int) -> Handing:
+        sent_at, heard_at = self.story.history.note("asks"), self.story.history.note("hears")
+        span = range(offsets[0], offsets[-1] + 1)
+        handing = Handing(member, A, span, frozenset(offsets), 1, sent_at, heard_at)
+        self.story.history.handings.append(handing)
+        return handing
+
+    def says(self, handing: Handing, offset: int, kind: int = 1, *, kept: bool = True, refused: bool = False) -> None:
+        saying = Saying(handing, offset, kind, self.story.history.note("says"), refused=refused)
+        saying.kept_at = self.story.history.note("is told") if kept else None
+        self.story.history.sayings.append(saying)
+
+
+def _shared_again(story: Story) -> None:
+    sharing = Sharing(story)
+    sharing.says(sharing.hands("one", 0, 3), 2)
+    sharing.hands("other", 2)
+
+
+def _shared_at_once(story: Story) -> None:
+    sharing = Sharing(story)
+    handing = sharing.hands("one", 0, 3)
+    sharing.hands("other", 3)
+    sharing.says(handing, 3, 2)
+
+
+def _lost_share(story: Story) -> None:
+    sharing = Sharing(story)
+    handing = sharing.hands("one", 0, 1, 2, 3)
+    for offset in (0, 1, 2):
+        sharing.says(handing, offset, kept=False)
+    sharing.says(handing, 3, 0)
+
+
+def _refused_share(story: Story) -> None:
+    sharing = Sharing(story)
+    handing = sharing.hands("one", 0, 1, 2, 3)
+    for offset in range(4):
+        sharing.says(handing, offset, kept=False, refused=offset == 1)
+
+
 WRONGS: tuple[tuple[str, Callable[[Story], None]], ...] = (
     ("lost write", _lost_write),
     ("duplicate", _duplicate),
@@ -228,6 +278,10 @@ WRONGS: tuple[tuple[str, Callable[[Story], None]], ...] = (
     ("two owners", _two_owners),
     ("owned at once", _owned_at_once),
     ("owned at once", _committed_by_the_former_owner),
+    ("shared again", _shared_again),
+    ("shared at once", _shared_at_once),
+    ("lost share", _lost_share),
+    ("lost share", _refused_share),
     ("second opinion", _one_identity_for_two),
 )
 
@@ -271,6 +325,22 @@ def test_a_group_may_restart_when_the_clock_jumps_forward(step: int, is_excused:
     history.steps_ahead.append(step)
     history.ownerships += [Ownership("group", 1, "one", (A,), asked_at=1), Ownership("group", 1, "other", (A,), 2)]
     assert (not list(CHECKERS["two owners"](history))) == is_excused
+
+
+def test_a_share_group_may_go_round_in_circles() -> None:
+    """What was given back is handed out again; what a member says too late, of what is settled, is passed over."""
+    story = Story()
+    sharing = Sharing(story)
+    handing = sharing.hands("one", 0, 1, 2, 3)
+    for offset, kind in enumerate((1, 3, 2)):
+        sharing.says(handing, offset, kind)
+    again = sharing.hands("other", 2, 3)
+    for offset in (2, 3):
+        sharing.says(again, offset)
+    sharing.says(handing, 3)
+    assert [
+        text for name in ("shared again", "shared at once", "lost share") for text in CHECKERS[name](story.history)
+    ] == []
 
 
 def test_nobody_objects_where_all_is_well() -> None:

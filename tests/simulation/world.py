@@ -24,6 +24,9 @@ class World:
         self.history.record_bytes = plan.record_bytes if plan.segment_bytes >= 1 << 20 else 0
         self.history.trace.now = lambda: scheduler.now
         self.history.circumstances = plan.circumstances
+        sharers = [one for one in plan.clients if one.kind == "sharer"]
+        if sharers:
+            self.history.shares = "committed" if sharers[0].option("committed") else "everything"
         self.closing = False
         """Faults are over: bring what was begun to an end."""
         self.operations = 0

@@ -96,8 +96,11 @@ class Shared:
             found[topic_id] = frozenset(range(0 if known is None else known.partition_count))
         return found
 
-    def missing(self, names: Iterable[str], topics: GroupTopics, since_ms: int) -> dict[bytes, frozenset[int]]:
-        """Of the topics of these names what is to be initialised: what nobody has begun with since then."""
+    def missing(
+        self, names: Iterable[str], topics: GroupTopics, since_ms: int, now_ms: int
+    ) -> dict[bytes, frozenset[int]]:
+        """Of the topics of these names what is to be initialised: what nobody has begun with since then. What was begun
+        with later than now, was so before the clock was set back: nobody knows when."""
         wanted = {}
         for name in names:
             topic = topics.by_name(name)
@@ -107,7 +110,7 @@ class Shared:
             if (made := self.initialized.get(topic.topic_id)) is not None:
                 partitions -= made.partitions
             asked = self.initializing.get(topic.topic_id)
-            if asked is not None and asked.since_ms > since_ms:
+            if asked is not None and since_ms < asked.since_ms <= now_ms:
                 partitions -= asked.partitions
             if partitions:
                 wanted[topic.topic_id] = partitions

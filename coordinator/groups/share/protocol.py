@@ -255,13 +255,15 @@ class ShareProtocol:
         """Partitions that are to be initialised. What was asked for in an earlier life of this machine, and never
         heard of, is asked for at once."""
         group_id, retry_ms = group.group_id, self._settings.initialize_retry_interval_ms
-        if self._has_seen(group) and not records and now_ms < self._retries.get(group_id, now_ms + 1):
+        due_ms = self._retries.get(group_id)
+        waits = due_ms is None or now_ms < due_ms <= now_ms + retry_ms  # else the clock was set back
+        if self._has_seen(group) and not records and waits:
             return None
         if group_id in self.forgetting:
             return None
         since_ms = now_ms - retry_ms if group_id in self._retries else now_ms
         before = Shared.of(group).without_deleted(self._topics)
-        wanted = before.missing(names, self._topics, since_ms)
+        wanted = before.missing(names, self._topics, since_ms, now_ms)
         if wanted:
             self.check_room(growth_of(wanted))
         shared = before.begun(wanted, self._topics)

@@ -10,6 +10,7 @@ from tests.simulation.checkers import (
     offsets,
     opinion,
     reading,
+    shares,
     stability,
     transactions,
     writes,
@@ -37,5 +38,8 @@ CHECKERS: dict[str, Callable[[History], Iterable[str]]] = {
     "processed": offsets.processed_once,
     "two owners": groups.two_owners,
     "owned at once": groups.owned_at_once,
+    "shared again": shares.delivered_again,
+    "shared at once": shares.held_at_once,
+    "lost share": shares.lost,
     "second opinion": opinion.objections,
 }

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from coordinator.groups.share.protocol import Said
 from coordinator.groups.share.records import ShareGroupMetadataKey
 from coordinator.machine import Record
@@ -134,6 +136,21 @@ def test_what_nobody_has_heard_of_is_asked_for_again_in_a_while_and_after_a_rest
     assert len(story.errands) == 1
     story.errands.clear()
     story.restart()
+    story.say("m1", 2)
+    assert len(story.errands) == 1
+    story.keep_all()
+    assert story.shared() == ({}, {"t": [0]}, [])
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_nobody_has_heard_of_is_asked_for_again_when_the_clock_was_set_back(restarts: bool) -> None:
+    """It says of itself that it was asked for at a time that has not come yet."""
+    story = ShareStory(t=1)
+    story.say("m1", 0, "t")
+    story.errands.clear()
+    story.time.advance(-1_800_000)
+    if restarts:
+        story.restart()
     story.say("m1", 2)
     assert len(story.errands) == 1
     story.keep_all()
