@@ -19,5 +19,6 @@ SECONDS = 300
 def do_job(command: list[str], place: GuardedPlace, job: Job) -> None:
     """Everything of it, and what is in the log afterwards."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    assert (done.returncode, done.stdout.splitlines()) == (0, DONE), done.stderr[-4000:]
+    said = f"{done.stderr[-4000:]}\n--- broker ---\n{place.broker.process.log_end()}"
+    assert (done.returncode, done.stdout.splitlines()) == (0, DONE), said
     assert place.invoices(job) == INVOICES
