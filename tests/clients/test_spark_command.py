@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tallystick.client.lease import Lease, commit_offsets, end_transaction, take
 from tallystick.client.sender import Sender
 from tests.harness.confluent import make_topic, write
 from tests.harness.proxy import free_port
+from tests.harness.secure_broker import MODULES, sasl_settings, secure_broker
 
 PATIENCE_S = 120.0
 
@@ -173,3 +175,28 @@ def test_no_broker_and_no_address() -> None:
     assert done.returncode == 1 and f"no broker answers at {nobody}" in done.stderr
     assert run_command("describe", "x", "--bootstrap-server", "localhost").returncode == 2
     assert run_command("describe", "x").returncode == 2
+
+
+def test_a_secured_cluster_is_spoken_to_by_a_file_of_settings(tmp_path: Path) -> None:
+    """The file that Kafka's own tools take."""
+    broker = secure_broker(tmp_path / "broker", sasl_settings({"ute": "secret"}), "SASL_PLAINTEXT")
+    settings = tmp_path / "client.properties"
+    where = ("--bootstrap-server", broker.bootstrap, "--command-config", str(settings))
+
+    def told(password: str) -> "subprocess.CompletedProcess[str]":
+        settings.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+            f'sasl.jaas.config={MODULES}.plain.PlainLoginModule required username="ute" password="{password}";\n'
+        )
+        return run_command("progress", *where)
+
+    try:
+        shown = told("secret")
+        assert (shown.returncode, shown.stdout) == (0, "no sink has committed a batch yet\n"), shown.stderr
+        refused = told("guessed")
+        assert refused.returncode == 1 and "SASL_AUTHENTICATION_FAILED" in refused.stderr
+        settings.write_text("security.protocol=SASL_PLAINTEXT\n")
+        unusable = run_command("progress", *where)
+        assert unusable.returncode == 1 and "sasl.mechanism is missing" in unusable.stderr
+    finally:
+        broker.process.close()
