@@ -195,6 +195,11 @@ def _committed_by_the_former_owner(story: Story) -> None:
     story.history.epoch_commits.append(EpochCommit("group", "one", A, 3.0))
 
 
+def _committed_after_another_had_it(story: Story) -> None:
+    story.history.holdings += [Holding("group", "one", A, 1.0, 2.0), Holding("group", "other", A, 2.0, 2.5)]
+    story.history.epoch_commits.append(EpochCommit("group", "one", A, 3.0))
+
+
 def _two_owners(story: Story) -> None:
     story.history.ownerships += [Ownership("group", 3, member, (A,), asked_at=0) for member in ("one", "other")]
 
@@ -278,6 +283,7 @@ WRONGS: tuple[tuple[str, Callable[[Story], None]], ...] = (
     ("two owners", _two_owners),
     ("owned at once", _owned_at_once),
     ("owned at once", _committed_by_the_former_owner),
+    ("owned at once", _committed_after_another_had_it),
     ("shared again", _shared_again),
     ("shared at once", _shared_at_once),
     ("lost share", _lost_share),

@@ -141,6 +141,7 @@ COMMITS_OF_MEMBERS = (
             "if member is None:\n        return ErrorCode.NONE",
         ),
         "scenario A member that has gone commits nothing",
+        "simulation 150",
     ),
     _mutant(
         "a member commits what is another's by now",

@@ -32,6 +32,11 @@ def owned_at_once(history: History) -> Iterator[str]:
                 yield f"{holding.place} is {mine}, {before_me}"
         before.append(holding)
     for commit in history.epoch_commits:
-        for holding in held.get((commit.group, commit.place), ()):
-            if holding.member != commit.member and holding.begin_s < commit.sent_s <= holding.end_s:
+        known = [one for one in held.get((commit.group, commit.place), ()) if one.begin_s <= commit.sent_s]
+        mine_s = max((holding.begin_s for holding in known if holding.member == commit.member), default=0.0)
+        for holding in known:
+            # Where the disk may lose what was acknowledged, the group is again as it was before the other came.
+            passed_on = holding.begin_s > mine_s and not history.loses
+            is_others = holding.member != commit.member and holding.begin_s < commit.sent_s
+            if is_others and (passed_on or commit.sent_s <= holding.end_s):
                 yield f"{commit.member} commits {commit.place} at {commit.sent_s}, which is {holding.member}'s"

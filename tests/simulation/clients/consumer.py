@@ -74,8 +74,8 @@ class ConsumerMember:
         await self._beat()
         if self._owned and random.random() < 0.3:
             await self._commit(random.choice(sorted(self._owned)))
-        if random.random() < 0.05:
-            await self._go(random.choice(("leaves", "away", "dies", "sleeps")))
+        if random.random() < 0.08:
+            await self._go(random.choice(("leaves", "away", "dies", "sleeps", "sleeps", "sleeps")))
         await asyncio.sleep(random.choice((0.002, 0.01, 0.05)))
 
     async def _go(self, how: str) -> None:
@@ -89,10 +89,10 @@ class ConsumerMember:
             await self.leave(-2)
             self._begin()
         elif how == "sleeps":
-            await asyncio.sleep(self._random.choice((0.5, 1.5)) * SESSION_MS / 1000)
-            if self._owned:
+            await asyncio.sleep(self._random.choice((0.5, 1.5, 1.5)) * SESSION_MS / 1000)
+            for one in sorted(self._owned):
                 # It does not know yet that others may have what it had.
-                await self._commit(self._random.choice(sorted(self._owned)))
+                await self._commit(one)
         elif how == "dies":
             self._give_up()
             self._session.drop()

@@ -114,9 +114,9 @@ class StreamsMember:
             self._begin()
         elif how == "sleeps":
             await asyncio.sleep(self._random.choice((0.5, 1.5)) * SESSION_MS / 1000)
-            if self._owned:
+            for one in sorted(self._owned):
                 # It does not know yet that others may have what it had.
-                await self._commit(self._random.choice(sorted(self._owned)))
+                await self._commit(one)
         else:
             self._give_up()
             self._session.drop()
