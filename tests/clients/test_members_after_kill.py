@@ -1,10 +1,11 @@
-"""Groups of the consumer protocol under load while members and their broker are killed: each record is copied once
-(KIP-848, KIP-447).
+"""Groups under load while members and their broker are killed: each record is copied once, whatever the protocol of the
+group is, and while it goes from one to the other (KIP-848, KIP-447).
 
 Members copy a topic in transactions that commit their offsets with their epochs. They vanish without a word, a static
-one comes back, and the broker is killed.
+one comes back, and the broker is killed; a group moves to the consumer protocol member by member, and back.
 """
 
+import contextlib
 import subprocess
 import sys
 from collections import Counter
@@ -12,10 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import ConsumerGroupType
 
 from tallystick.process import BrokerProcess
 from tests.chaos.drivers import java
-from tests.clients.test_consumer_groups import QUICK
+from tests.clients.test_consumer_groups import QUICK, group_of
 from tests.harness import jars
 from tests.harness.confluent import make_topic, read_all, wait_until, write
 
@@ -59,6 +61,16 @@ class Copiers:
             if process.poll() is not None:
                 self._run(name)
 
+    def change(self, name: str, protocol: str) -> None:
+        """It leaves, and comes back with another protocol."""
+        process = self._running[name]
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # It has ended by itself.
+            process.stdin.write(b"\n")
+            process.stdin.close()
+        process.wait(SECONDS)
+        self.start(name, protocol, *self._told[name][6:])
+
     def close(self) -> None:
         for process in self._running.values():
             process.kill()
@@ -84,8 +96,9 @@ class Load:
         return Counter(message.value() for message in read_all(self._bootstrap, "out"))
 
     def wait_for_some(self) -> None:
-        before = len(self.copied())
-        wait_until(lambda: len(self.copied()) > before, "more copies", seconds=SECONDS)
+        """More than there are now, or all."""
+        enough = min(len(self.copied()) + 1, self._written)
+        wait_until(lambda: len(self.copied()) >= enough, "more copies", seconds=SECONDS)
 
     def is_copied_once(self) -> None:
         wait_until(lambda: len(self.copied()) == self._written, "all copies", seconds=SECONDS)
@@ -94,7 +107,7 @@ class Load:
 
 @pytest.fixture
 def broker(own_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
-    settings = QUICK | {"group.consumer.session.timeout.ms": "3000"}
+    settings = QUICK | {"group.consumer.session.timeout.ms": "3000", "group.consumer.migration.policy": "bidirectional"}
     broker = own_broker(more=settings).start()
     make_topic(broker.bootstrap, "in", PARTITIONS)
     make_topic(broker.bootstrap, "out", 3)
@@ -127,3 +140,23 @@ def test_members_and_the_broker_die(broker: BrokerProcess, copiers: Copiers) -> 
     copiers.vanish("c")
     load.more()
     load.is_copied_once()
+
+
+def test_a_group_moves_member_by_member_and_back(broker: BrokerProcess, copiers: Copiers) -> None:
+    """I43, I44, and somebody dies on the way, members and the broker."""
+    load = Load(broker.bootstrap, copiers)
+    for name in ("a", "b", "c"):
+        copiers.start(name, "classic")
+    load.more()
+    load.wait_for_some()
+    for protocol, kind in (("consumer", ConsumerGroupType.CONSUMER), ("classic", ConsumerGroupType.CLASSIC)):
+        for name in ("a", "b", "c"):
+            copiers.change(name, protocol)
+            load.more()
+            if name == "b":
+                copiers.vanish("a")
+                broker.kill()
+                broker.start()
+            load.wait_for_some()
+        load.is_copied_once()
+        assert group_of(broker.bootstrap, "copiers").type == kind  # type: ignore[attr-defined]
