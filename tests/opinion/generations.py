@@ -1,6 +1,7 @@
 """The rules for members of classic groups: generations only grow, and an old one commits nothing.
 
-Groups that members of the consumer protocol have come to are left out: their coordinator assigns, and no member leads.
+Groups that members of newer protocols have come to are left out: their coordinator assigns, no member leads, and behind
+them a classic group begins anew.
 """
 
 from collections import defaultdict
@@ -11,6 +12,7 @@ from tests.opinion.trace import Exchange
 
 STRANGERS = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID)
 """What they want changes nothing."""
+OF_NEWER_PROTOCOLS = ("ConsumerGroupHeartbeat", "StreamsGroupHeartbeat", "ShareGroupHeartbeat")
 BY_MEMBERS = ("Heartbeat", "SyncGroup", "OffsetCommit", "TxnOffsetCommit")
 
 
@@ -22,7 +24,7 @@ def check(evidence: Evidence) -> None:
     """All rules of this file."""
     if evidence.circumstances.forgets_groups:
         return
-    moved = {exchange.request.group_id for exchange in evidence.of("ConsumerGroupHeartbeat")}
+    moved = {exchange.request.group_id for exchange in evidence.of(*OF_NEWER_PROTOCOLS)}
     joins: dict[str, list[Exchange]] = defaultdict(list)
     begun: dict[str, Begun] = defaultdict(list)
     for exchange in evidence.of("JoinGroup", "SyncGroup"):

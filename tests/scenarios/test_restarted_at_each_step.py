@@ -22,6 +22,8 @@ YOUNG_AGAIN = {
     "A producer is as young as its last marker": "one that is read from the log may have written just now",
     "Beyond the bound those go that were silent for longest": "the bound is looked at every so often",
     "Beyond the bound nobody goes who has something open": "the bound is looked at every so often",
+    "A lock that is over gives the record to another, and a renewal puts that off": "who has what is not written down",
+    "The first tasks wait for more threads, and not for ever": "that they wait is not written down",
 }
 """Stories that a restart changes, by title, and why."""
 ASKED_FOR_ANEW = ("wait until group",)

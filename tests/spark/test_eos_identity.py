@@ -202,7 +202,7 @@ def test_readers_do_not_wait_for_a_batch_that_failed(spark: Any, bootstrap: str,
     input_of(bootstrap, name)
     to = {"kafka.bootstrap.servers": bootstrap, "topic": f"{name}-out", "checkpointLocation": checkpoint}
     every = stream(spark, bootstrap, subscribe=f"{name}-in")
-    frame = every.selectExpr("value", "if(value = '0099', 99, 0) partition").coalesce(1)
+    frame = every.selectExpr("value", LARGE, "if(value = '0099', 99, 0) partition").coalesce(1)
     with pytest.raises(Exception, match="names 99"):
         finished(frame.writeStream.format("kafka-eos").options(**to).trigger(availableNow=True).start())
     assert is_written_to(bootstrap, f"{name}-out")

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from protocol.codec import encode_bytes
+from protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from tests.harness.confluent import make_topic, read_all, values_of, wait_until, write
 from tests.spark.queries import SECONDS, finished, options, stream
 from tests.spark.test_eos_faults import forget_the_last_commit
@@ -71,17 +73,27 @@ def test_a_checkpoint_that_is_set_by_configuration(spark: Any, bootstrap: str, n
 
 
 class _Answer(socketserver.StreamRequestHandler):
-    """Answers ApiVersions with Produce, Fetch, Metadata and itself."""
+    """Answers ApiVersions with Produce, Fetch, Metadata and itself, and Metadata with the only broker there is."""
 
     def handle(self) -> None:
         while len(size := self.rfile.read(4)) == 4:
             request = self.rfile.read(struct.unpack(">i", size)[0])
-            listed = b"".join(struct.pack(">hhhB", key, 0, highest, 0) for key, highest in _LISTED)
-            body = request[4:8] + struct.pack(">hB", 0, len(_LISTED) + 1) + listed + struct.pack(">iB", 0, 0)
+            key, version = struct.unpack(">hh", request[:4])
+            body = request[4:8] + (self._metadata(version) if key == METADATA else self._versions())
             self.wfile.write(struct.pack(">i", len(body)) + body)
 
+    def _versions(self) -> bytes:
+        listed = b"".join(struct.pack(">hhhB", key, 0, highest, 0) for key, highest in _LISTED)
+        return struct.pack(">hB", 0, len(_LISTED) + 1) + listed + struct.pack(">iB", 0, 0)
 
-_LISTED = ((0, 9), (1, 12), (3, 12), (18, 4))
+    def _metadata(self, version: int) -> bytes:
+        host, port = self.connection.getsockname()
+        itself = MetadataResponseBroker(node_id=1, host=host, port=port)
+        return b"\0" + encode_bytes(MetadataResponse(brokers=[itself], topics=[]), version)
+
+
+METADATA = 3
+_LISTED = ((0, 9), (1, 12), (METADATA, 12), (18, 4))
 
 
 @contextmanager
