@@ -13,7 +13,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-SLICE_S = 0.005
+SLICE_S = 0.002
+"""An answer that takes several turns may wait for a slice in each: of 5 ms, beside a compaction, 4 ms of a produce in
+the page cache and 15 of a durable one. A turn costs the loop some 20 µs, a hundredth of this."""
 
 T = TypeVar("T")
 R = TypeVar("R")
