@@ -1,8 +1,6 @@
 """franz-go's share consumer (`tests/go/shares`): two members share a topic, give back, reject and accept."""
 
 import asyncio
-import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,35 +15,17 @@ from protocol.messages.configs import (
 from protocol.messages.share.offsets import DescribeOffsetsGroup, DescribeShareGroupOffsetsRequest
 from tallystick.client.connection import Connection
 from tallystick.process import BrokerProcess
+from tests.conformance.go_programs import built
 from tests.harness.broker import server
 from tests.harness.confluent import make_topic, write
 
 pytestmark = pytest.mark.other_languages
-SOURCES = Path(__file__).resolve().parents[1] / "go"
 RECORDS, SECONDS, GROUP_RESOURCE = 90, 600, 32
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """Built from the modules that `go.sum` knows."""
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("franz-go needs Go: no go on PATH")
-    built = tmp_path / "shares"
-
-    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        here = os.environ | {"GOTOOLCHAIN": "local"}
-        command = [go, *arguments]
-        return subprocess.run(
-            command, cwd=SOURCES, env=here, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-
-    brought = run("mod", "download")
-    if brought.returncode != 0:
-        pytest.skip(f"franz-go cannot be had here: {brought.stderr.strip()[-300:]}")
-    done = run("build", "-o", str(built), "./shares")
-    assert done.returncode == 0, done.stderr
-    return built
+    return built("./shares", tmp_path)
 
 
 @pytest.fixture
