@@ -27,7 +27,7 @@ from coordinator.groups.commits import (
     validate_delete_offsets,
     validate_fetch,
 )
-from coordinator.groups.consumer.answers import HeartbeatAnswer
+from coordinator.groups.consumer.answers import HeartbeatAnswer, ShownConsumerGroup
 from coordinator.groups.consumer.classic_members import ClassicMembers
 from coordinator.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from coordinator.groups.consumer.heartbeats import Said
@@ -66,7 +66,6 @@ from coordinator.machine import (
 )
 from protocol.codec import read_version
 from protocol.errors import ErrorCode
-from protocol.messages.consumer_groups import DescribedConsumerGroup
 from protocol.messages.groups import (
     DescribedGroup,
     HeartbeatRequest,
@@ -217,9 +216,9 @@ class GroupCoordinator:
         return Outcome(answers=[(ticket, self._consumers.listed(states))])
 
     def describe_consumer_group(
-        self, group_id: str, ticket: Ticket[DescribedConsumerGroup], now_ms: int
-    ) -> Outcome[DescribedConsumerGroup]:
-        """Answers a DescribedConsumerGroup."""
+        self, group_id: str, ticket: Ticket[ShownConsumerGroup], now_ms: int
+    ) -> Outcome[ShownConsumerGroup]:
+        """Answers a DescribedConsumerGroup, and what makes its members."""
         return Outcome(answers=[(ticket, self._consumers.describe(group_id))])
 
     def describe_group(self, group_id: str, ticket: Ticket[DescribedGroup], now_ms: int) -> Outcome[DescribedGroup]:

@@ -1,6 +1,8 @@
-"""What administrators see of groups: ListGroups and DescribeGroups."""
+"""What administrators see of groups: ListGroups and DescribeGroups, and what all descriptions share."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from coordinator.groups.logged import LoggedGroup
 from coordinator.groups.membership import GroupState, Member, Membership
@@ -8,6 +10,17 @@ from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedGroupMember, ListedGroup
 
 GROUP_TYPE = "classic"
+G = TypeVar("G")
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(Generic[G, M]):
+    """A group as it was at one moment. There may be thousands of members: each is described when it is its turn."""
+
+    group: G
+    """Without its members."""
+    members: Sequence[Callable[[], M]] = ()
 
 
 def group_filter(states: Sequence[str], types: Sequence[str]) -> Callable[[GroupState], bool]:

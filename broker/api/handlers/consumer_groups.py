@@ -9,11 +9,13 @@ from uuid import UUID
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.described_groups import described_groups, described_members
 from broker.api.permissions.need import WithAuthorizer, permissions_of
 from broker.api.permissions.of_consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT, SEE_TOPIC
 from broker.api.services import WithCluster, WithConfig, WithEnvironment, WithExpressions, WithGroups
 from broker.coordination.consumer_groups.expressions import problem_of
 from broker.coordination.coordinators import CoordinatorError
+from broker.process.time_slice import TimeSlice
 from coordinator.cluster.features import GROUP_VERSION
 from coordinator.groups.consumer.answers import heartbeat_refused
 from coordinator.groups.consumer.heartbeats import Said
@@ -33,8 +35,6 @@ OWN_IDS_SINCE = 1
 """From here on members choose their ids themselves (KIP-1082)."""
 NAMES_MOST = 10_000
 """How many topics a member may name: all are looked at in one step. Kafka takes any number."""
-ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""Read, delete, describe, describe configs, alter configs."""
 
 
 class ConsumerGroupServices(
@@ -163,26 +163,19 @@ async def consumer_group_describe(
 
     GROUP_ID_NOT_FOUND for a group that is not there or of the classic protocol. v1 which protocol each member speaks.
     """
-    time_slice = services.environment.time_slice()
-    groups = []
-    for group_id in dict.fromkeys(request.group_ids):
-        group = await _describe(services, group_id)
-        if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-            group.authorized_operations = ALL_OPERATIONS
-        groups.append(group)
-        if time_slice.spent():
-            await time_slice.wait_for_turn()
+    groups = await described_groups(
+        services,
+        request,
+        feature=GROUP_VERSION,
+        refused=lambda group_id, error: DescribedConsumerGroup(group_id=group_id, error_code=error),
+        described=lambda group_id, time_slice: _described(services, group_id, time_slice),
+    )
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-async def _describe(services: ConsumerGroupServices, group_id: str) -> DescribedConsumerGroup:
-    if not _is_on(services):
-        return DescribedConsumerGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
-    if not group_id:
-        return DescribedConsumerGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
-    try:
-        return await services.groups.ask(
-            group_id, lambda machine, ticket, now_ms: machine.describe_consumer_group(group_id, ticket, now_ms)
-        )
-    except CoordinatorError as refused:
-        return DescribedConsumerGroup(group_id=group_id, error_code=refused.error)
+async def _described(services: ConsumerGroupServices, group_id: str, time_slice: TimeSlice) -> DescribedConsumerGroup:
+    shown = await services.groups.ask(
+        group_id, lambda machine, ticket, now_ms: machine.describe_consumer_group(group_id, ticket, now_ms)
+    )
+    shown.group.members = await described_members(shown.members, time_slice)
+    return shown.group

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.described_groups import described_groups, described_members
 from broker.api.permissions.need import WithAuthorizer, permissions_of
 from broker.api.permissions.of_streams_groups import (
     MAKE_TOPIC,
@@ -22,6 +23,7 @@ from broker.api.permissions.of_streams_groups import (
 from broker.api.permissions.of_topics import CREATE_ANY
 from broker.api.services import WithCluster, WithEnvironment, WithGroups, WithInternalTopics
 from broker.coordination.coordinators import CoordinatorError
+from broker.process.time_slice import TimeSlice
 from coordinator.cluster.features import STREAMS_VERSION
 from coordinator.cluster.topic_rules import Refused, check_name
 from coordinator.groups.consumer.refusal import Refusal
@@ -44,12 +46,11 @@ from protocol.messages.streams.groups import (
     StreamsTopicInfo,
 )
 
-NAMES_MOST = 10_000
-"""How many topics and subtopologies a topology may have: all are looked at in one step. Kafka takes any number."""
+SAID_MOST = 10_000
+"""How much a member may say of its application, in topics, settings, tags and so on: all is looked at in one step.
+Kafka takes any number."""
 SHOWN = 3
 """So many of the topics that could not be made are named."""
-ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""Read, delete, describe, describe configs, alter configs."""
 
 
 class StreamsGroupServices(WithAuthorizer, WithCluster, WithEnvironment, WithGroups, WithInternalTopics, Protocol):
@@ -117,6 +118,8 @@ def _make_topics(services: StreamsGroupServices, context: RequestContext, wanted
 
 def _check(request: StreamsGroupHeartbeatRequest) -> None:
     """Raises `Refusal`."""
+    if _said_count(request) > SAID_MOST:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"More than {SAID_MOST} topics, settings and tags are named.")
     if request.topology is not None:
         _check_names(request.topology)
     problem = _not_supported(request) or _malformed(request)
@@ -131,11 +134,23 @@ def _check(request: StreamsGroupHeartbeatRequest) -> None:
                 )
 
 
+def _said_count(request: StreamsGroupHeartbeatRequest) -> int:
+    subtopologies = () if request.topology is None else request.topology.subtopologies
+    return len(request.client_tags or ()) + sum(map(_size, subtopologies))
+
+
+def _size(one: HeartbeatSubtopology) -> int:
+    """How many elements there are in it."""
+    topics = (*one.state_changelog_topics, *one.repartition_source_topics)
+    size = 1 + len(one.source_topics) + len(one.source_topic_regex) + len(one.repartition_sink_topics)
+    size += sum(1 + len(topic.topic_configs) for topic in topics)
+    return size + sum(
+        1 + len(group.source_topics) + len(group.repartition_source_topics) for group in one.copartition_groups
+    )
+
+
 def _check_names(topology: HeartbeatTopology) -> None:
-    subtopologies = topology.subtopologies
-    names = {name for one in subtopologies for name in topics_of(one)}
-    if max(len(names), len(subtopologies)) > NAMES_MOST:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"More than {NAMES_MOST} topics or subtopologies are named.")
+    names = {name for one in topology.subtopologies for name in topics_of(one)}
     internal = sorted(names & set(INTERNAL_TOPICS))
     if internal:
         listed = ",".join(internal)
@@ -206,7 +221,7 @@ def _said(context: RequestContext, request: StreamsGroupHeartbeatRequest) -> Str
     tags, endpoint = request.client_tags, request.user_endpoint
     owned = None
     if request.active_tasks is not None:
-        owned = Tasks(_ids(request.active_tasks), _ids(request.standby_tasks), {})
+        owned = Tasks(_ids(request.active_tasks), _ids(request.standby_tasks or ()), {})
     return StreamsSaid(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -225,10 +240,11 @@ def _said(context: RequestContext, request: StreamsGroupHeartbeatRequest) -> Str
     )
 
 
-def _ids(tasks: Sequence[StreamsTaskIds] | None) -> TaskIds:
-    ids: dict[str, frozenset[int]] = {}
-    for one in tasks or ():
-        ids[one.subtopology_id] = ids.get(one.subtopology_id, frozenset()) | frozenset(one.partitions)
+def _ids(tasks: Sequence[StreamsTaskIds]) -> TaskIds:
+    """Raises `Refusal`."""
+    ids = {one.subtopology_id: frozenset(one.partitions) for one in tasks}
+    if len(ids) < len(tasks):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "A subtopology is named twice among the tasks of a member.")
     return ids
 
 
@@ -278,26 +294,19 @@ async def streams_group_describe(
 
     GROUP_ID_NOT_FOUND for a group that is not there or of another protocol.
     """
-    time_slice = services.environment.time_slice()
-    groups = []
-    for group_id in dict.fromkeys(request.group_ids):
-        group = await _describe(services, group_id)
-        if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-            group.authorized_operations = ALL_OPERATIONS
-        groups.append(group)
-        if time_slice.spent():
-            await time_slice.wait_for_turn()
+    groups = await described_groups(
+        services,
+        request,
+        feature=STREAMS_VERSION,
+        refused=lambda group_id, error: DescribedStreamsGroup(group_id=group_id, error_code=error),
+        described=lambda group_id, time_slice: _described(services, group_id, time_slice),
+    )
     return StreamsGroupDescribeResponse(groups=groups)
 
 
-async def _describe(services: StreamsGroupServices, group_id: str) -> DescribedStreamsGroup:
-    if not _is_on(services):
-        return DescribedStreamsGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
-    if not group_id:
-        return DescribedStreamsGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
-    try:
-        return await services.groups.ask(
-            group_id, lambda machine, ticket, now_ms: machine.streams.describe(group_id, ticket, now_ms)
-        )
-    except CoordinatorError as refused:
-        return DescribedStreamsGroup(group_id=group_id, error_code=refused.error)
+async def _described(services: StreamsGroupServices, group_id: str, time_slice: TimeSlice) -> DescribedStreamsGroup:
+    shown = await services.groups.ask(
+        group_id, lambda machine, ticket, now_ms: machine.streams.describe(group_id, ticket, now_ms)
+    )
+    shown.group.members = await described_members(shown.members, time_slice)
+    return shown.group

@@ -13,6 +13,7 @@ from protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     DescribedConsumerGroup,
+    DescribedMember,
 )
 
 SEE_TOPIC = Need(
@@ -43,7 +44,8 @@ async def _describe(call: Call, request: ConsumerGroupDescribeRequest) -> Consum
     for position, group in enumerate(response.groups):
         if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
             group.authorized_operations = permissions.operations(ResourceType.GROUP, group.group_id)
-        if not all(permissions.have(SEE_TOPIC, name, quietly=True) for name in _topics_of(group)):
+        names = sorted({name for of in await time_slice.each(_topics_of, group.members) for name in of})
+        if not all(permissions.have(SEE_TOPIC, name, quietly=True) for name in names):
             response.groups[position] = DescribedConsumerGroup(
                 group_id=group.group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=HIDDEN
             )
@@ -54,11 +56,10 @@ async def _describe(call: Call, request: ConsumerGroupDescribeRequest) -> Consum
     return response
 
 
-def _topics_of(group: DescribedConsumerGroup) -> Iterable[str]:
-    assignments = (one for member in group.members for one in (member.assignment, member.target_assignment))
+def _topics_of(member: DescribedMember) -> Iterable[str]:
+    assignments = (member.assignment, member.target_assignment)
     assigned = (topic.topic_name for assignment in assignments for topic in assignment.topic_partitions)
-    named = (name for member in group.members for name in member.subscribed_topic_names)
-    return sorted({*assigned, *named})
+    return {*assigned, *member.subscribed_topic_names}
 
 
 CONSUMER_GROUP_HEARTBEAT = Guard((READ, SEE_TOPIC), _heartbeat)

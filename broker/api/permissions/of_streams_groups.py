@@ -18,7 +18,6 @@ from protocol.messages.streams.groups import (
     StreamsGroupHeartbeatResponse,
 )
 
-HIDDEN = "The described group uses topics that the client is not authorized to describe."
 SEE_TOPIC = Need(
     Operation.DESCRIBE,
     ResourceType.TOPIC,

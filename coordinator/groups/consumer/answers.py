@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from coordinator.groups.assignors.subject import NOTHING, Assignment
 from coordinator.groups.consumer.group import ConsumerGroup, ConsumerGroupState, without_epochs
@@ -10,6 +11,7 @@ from coordinator.groups.consumer.refusal import Refusal
 from coordinator.groups.consumer.soft_state import Resolution
 from coordinator.groups.consumer.targets import preferred_assignor
 from coordinator.groups.consumer.topics import GroupTopics
+from coordinator.groups.listing import Shown
 from coordinator.groups.membership import CONSUMER_PROTOCOL_TYPE
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import (
@@ -23,6 +25,7 @@ from protocol.messages.consumer_groups import (
 )
 from protocol.messages.groups import ListedGroup
 
+ShownConsumerGroup = Shown[DescribedConsumerGroup, DescribedMember]
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 GROUP_TYPE = "consumer"
 
@@ -79,16 +82,21 @@ def listed_consumers(of_group: tuple[str, ConsumerGroupState]) -> ListedGroup:
     )
 
 
-def described(group: ConsumerGroup, topics: GroupTopics, default_assignor: str) -> DescribedConsumerGroup:
+def described(group: ConsumerGroup, topics: GroupTopics, default_assignor: str) -> ShownConsumerGroup:
     """A group with its members. Partitions of topics that are gone are not shown."""
-    return DescribedConsumerGroup(
+    whole = DescribedConsumerGroup(
         group_id=group.group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=preferred_assignor(group.members) or default_assignor,
-        members=[
-            _member(member, group.targets.get(member.member_id, NOTHING), topics) for member in group.members.values()
+        members=[],
+    )
+    return Shown(
+        whole,
+        [
+            partial(_member, member, group.targets.get(member.member_id, NOTHING), topics)
+            for member in group.members.values()
         ],
     )
 

@@ -128,6 +128,7 @@ class ConsumerGroup:
         if before is not None:
             self._disown(before)
             self._count(before, -1)
+            self._release_instance(before)
         self.members[member.member_id] = member
         self._count(member, 1)
         if before is None or before.topics is not member.topics:
@@ -148,7 +149,11 @@ class ConsumerGroup:
         self._count(member, -1)
         self._name(member, -1)
         self._disown(member)
-        if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:
+        self._release_instance(member)
+
+    def _release_instance(self, member: ConsumerMember) -> None:
+        """Another member may have taken the place of this one before."""
+        if member.instance_id is not None and self.static_ids.get(member.instance_id) == member.member_id:
             del self.static_ids[member.instance_id]
 
     def _name(self, member: ConsumerMember, change: int) -> None:

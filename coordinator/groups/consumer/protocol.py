@@ -8,7 +8,7 @@ this protocol and the classic one a group moves by what `migration` says.
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from coordinator.groups.consumer.answers import HeartbeatAnswer, described, left, refused, told
+from coordinator.groups.consumer.answers import HeartbeatAnswer, ShownConsumerGroup, described, left, refused, told
 from coordinator.groups.consumer.expressions import Expressions
 from coordinator.groups.consumer.fencing import records_without
 from coordinator.groups.consumer.group import ConsumerGroup, ConsumerGroupState
@@ -25,6 +25,7 @@ from coordinator.groups.consumer.refusal import Refusal
 from coordinator.groups.consumer.shard import ConsumerShard
 from coordinator.groups.consumer.soft_state import RETRY_MS, Resolution
 from coordinator.groups.deadline import DeadlineKey, DeadlineKind
+from coordinator.groups.listing import Shown
 from coordinator.machine import AnyOutcome, Outcome, Record, Ticket
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import DescribedConsumerGroup
@@ -170,12 +171,13 @@ class ConsumerProtocol:
 
     # -- administration --------------------------------------------------------------------------------------
 
-    def describe(self, group_id: str) -> DescribedConsumerGroup:
+    def describe(self, group_id: str) -> ShownConsumerGroup:
         """One group, or why not."""
         try:
             group = self._shard.existing(group_id, is_classic=self._classic.has(group_id))
         except Refusal as refusal:
-            return DescribedConsumerGroup(group_id=group_id, error_code=refusal.error, error_message=refusal.message)
+            refused = DescribedConsumerGroup(group_id=group_id, error_code=refusal.error, error_message=refusal.message)
+            return Shown(refused)
         return described(group, self._shard.topics, self._shard.settings.assignors[0])
 
     def listed(self, states: frozenset[ConsumerGroupState]) -> list[tuple[str, ConsumerGroupState]]:
@@ -191,6 +193,9 @@ class ConsumerProtocol:
         """Act on one deadline that has passed."""
         group = self._shard.groups.by_id.get(key.group_id)
         member = None if group is None else group.members.get(key.member_id)
+        if group is None:
+            # The log took no record of it: what was noted of it goes with the session of who asked.
+            self._soft.forget_group(key.group_id)
         if group is None or member is None or key.group_id in self._shard.groups.unreadable:
             return
         away = member.epoch == LEAVING_STATIC_EPOCH

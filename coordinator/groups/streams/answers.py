@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from coordinator.groups.consumer.refusal import Refusal
 from coordinator.groups.consumer.topics import GroupTopics
+from coordinator.groups.listing import Shown
 from coordinator.groups.streams.configured import ConfiguredTopology, Problem
 from coordinator.groups.streams.group import StreamsGroup, StreamsGroupState
 from coordinator.groups.streams.member import StreamsMember, TaskIds, Tasks
@@ -27,6 +29,7 @@ from protocol.messages.streams.groups import (
     StreamsTopicPartition,
 )
 
+ShownStreamsGroup = Shown[DescribedStreamsGroup, DescribedStreamsMember]
 STREAMS_TYPE = "streams"
 """Of a group, and of the protocol of its members."""
 
@@ -120,17 +123,19 @@ def listed_streams(of_group: tuple[str, StreamsGroupState]) -> ListedGroup:
     return ListedGroup(group_id=group_id, protocol_type=STREAMS_TYPE, group_state=state.value, group_type=STREAMS_TYPE)
 
 
-def described(group: StreamsGroup, configured: ConfiguredTopology) -> DescribedStreamsGroup:
+def described(group: StreamsGroup, configured: ConfiguredTopology) -> ShownStreamsGroup:
     """A group with its members. The partitions of internal topics are those that its last heartbeat has found."""
     topology = group.topology
-    return DescribedStreamsGroup(
+    whole = DescribedStreamsGroup(
         group_id=group.group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         topology=None if topology is None else _topology(topology, configured),
-        members=[_member(member, group.target_of(member.member_id)) for member in group.members.values()],
+        members=[],
     )
+    members = [partial(_member, member, group.target_of(member.member_id)) for member in group.members.values()]
+    return Shown(whole, members)
 
 
 def _topology(topology: Topology, configured: ConfiguredTopology) -> DescribedTopology:

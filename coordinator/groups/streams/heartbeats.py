@@ -116,7 +116,8 @@ class StreamsHeartbeats:
                 if count is None:
                     sentence = f"Subtopology {subtopology} does not exist in the topology."
                     raise Refusal(ErrorCode.INVALID_REQUEST, sentence)
-                for index in indexes:
+                ordered = sorted(indexes)
+                for index in (*ordered[:1], *ordered[-1:]):
                     if not 0 <= index < count:
                         sentence = (
                             f"Task {index} for subtopology {subtopology} is invalid. Number of tasks for this "
@@ -202,7 +203,11 @@ class StreamsHeartbeats:
         """The first target of a group, after it has waited for its members."""
         if not group.members or group.topology is None or group.epoch <= group.assignment_epoch:
             return []
-        configured = self._shard.look(group.group_id, group.topology).configured
+        try:
+            configured = self._shard.look(group.group_id, group.topology).configured
+        except Refusal:
+            # Topics that have come have shown that it can never be run: each member is told with its next heartbeat.
+            return []
         copies = self._shard.settings.standby_replicas(group.group_id)
         targets = new_targets(group, group.members, group.topology, configured, copies)
         return records_of_targets(group, targets, group.epoch, now_ms)

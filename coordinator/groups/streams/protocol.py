@@ -9,8 +9,10 @@ from dataclasses import replace
 
 from coordinator.groups.consumer.refusal import Refusal
 from coordinator.groups.deadline import DeadlineKey, DeadlineKind
+from coordinator.groups.listing import Shown
 from coordinator.groups.log_entries import group_tombstone
 from coordinator.groups.streams.answers import (
+    ShownStreamsGroup,
     StreamsAnswer,
     described,
     endpoints_of,
@@ -160,17 +162,16 @@ class StreamsProtocol:
 
     # -- administration --------------------------------------------------------------------------------------
 
-    def describe(
-        self, group_id: str, ticket: Ticket[DescribedStreamsGroup], now_ms: int
-    ) -> Outcome[DescribedStreamsGroup]:
-        """Answers a DescribedStreamsGroup."""
+    def describe(self, group_id: str, ticket: Ticket[ShownStreamsGroup], now_ms: int) -> Outcome[ShownStreamsGroup]:
+        """Answers a DescribedStreamsGroup, and what makes its members."""
         return Outcome(answers=[(ticket, self._described(group_id))])
 
-    def _described(self, group_id: str) -> DescribedStreamsGroup:
+    def _described(self, group_id: str) -> ShownStreamsGroup:
         try:
             group = self._shard.existing(group_id, is_other=self._other(group_id) is not None)
         except Refusal as refusal:
-            return DescribedStreamsGroup(group_id=group_id, error_code=refusal.error, error_message=refusal.message)
+            refused = DescribedStreamsGroup(group_id=group_id, error_code=refusal.error, error_message=refusal.message)
+            return Shown(refused)
         seen = self._soft.seen.get(group_id)
         return described(group, ConfiguredTopology() if seen is None else seen.configured)
 

@@ -144,10 +144,9 @@ class ConsumerStory(Story):
         self.ask(lambda machine, ticket, now: machine.expressions_resolved(asked, topics, ticket, now))
 
     def described(self, group: str = GROUP) -> DescribedConsumerGroup:
-        return cast(
-            DescribedConsumerGroup,
-            self.ask(lambda machine, ticket, now: machine.describe_consumer_group(group, ticket, now)),
-        )
+        shown = self.ask(lambda machine, ticket, now: machine.describe_consumer_group(group, ticket, now))
+        shown.group.members = [describe() for describe in shown.members]
+        return cast(DescribedConsumerGroup, shown.group)
 
     def group_state(self) -> tuple[str, int, int]:
         """State, epoch of the group, epoch of its assignment."""

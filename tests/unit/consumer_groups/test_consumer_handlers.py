@@ -17,6 +17,7 @@ from protocol.messages.consumer_groups import (
 from protocol.messages.features import FeatureUpdateKey, UpdateFeaturesRequest
 from protocol.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.groups import ListGroupsRequest
+from tests.harness.turns import Turns
 from tests.unit.groups.wire import GROUP, Broker, commit, partition_errors, run_story
 
 AT_ONCE = {"group.consumer.assignment.interval.ms": "0"}
@@ -97,6 +98,20 @@ def test_a_member_names_so_many_topics_and_no_more(tmp_path: Path) -> None:
             "More than 10000 topics are named.",
         )
         assert (await beat(broker, subscribed_topic_names=names[:-1])).error_code == ErrorCode.NONE
+
+    run_story(story, tmp_path, AT_ONCE)
+
+
+def test_the_members_of_a_large_group_are_described_in_turns(tmp_path: Path) -> None:
+    async def story(broker: Broker) -> None:
+        await broker.topic("t")
+        await broker.found()
+        for number in range(100):
+            assert (await beat(broker, member_id=f"{number}", subscribed_topic_names=["t"])).error_code == 0
+        turns = Turns(broker.node.environment)
+        described = await broker.ask(ConsumerGroupDescribeRequest(group_ids=[GROUP]), 1)
+        assert [one.member_id for one in described.groups[0].members] == [f"{number}" for number in range(100)]
+        assert turns.waited >= 3
 
     run_story(story, tmp_path, AT_ONCE)
 

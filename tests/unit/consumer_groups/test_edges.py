@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.groups.consumer.group import ConsumerGroupState
+from coordinator.groups.consumer.group import ConsumerGroup, ConsumerGroupState
+from coordinator.groups.consumer.heartbeats import Said
 from coordinator.groups.consumer.log_entries import current_assignment, partition_metadata_tombstone
 from coordinator.groups.consumer.member import ConsumerMember, MemberState
 from coordinator.groups.consumer.metadata_hash import MetadataHashes
@@ -204,3 +205,30 @@ def test_no_deadline_is_kept_of_classic_members_who_are_gone() -> None:
         story.heartbeat(other, 1)
         story.time.advance(5_000)
     assert deadlines(story) == set(), "neither has fetched its assignment"
+
+
+def test_a_member_with_another_instance_id_gives_up_the_former() -> None:
+    """As after a restart: its record has one. Kafka keeps the former until then."""
+    story = ConsumerStory(t=2)
+    for instance_id in ("a", "b"):
+        assert story.come("A", "t", instance_id=instance_id).error_code == ErrorCode.NONE
+    assert story.shard.machine.ledger.consumers.by_id[GROUP].static_ids == {"b": "A"}
+    assert story.say("A", 2, instance_id="a").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert story.come("B", "t", instance_id="a").error_code == ErrorCode.NONE
+    assert list(story.current()) == ["A", "B"]
+
+
+def test_a_group_that_the_log_did_not_take_leaves_nothing_behind() -> None:
+    story = ConsumerStory(t=2)
+    story.log.refuse(ErrorCode.MESSAGE_TOO_LARGE)
+    said = Said(GROUP, "A", 0, "client", "host", rebalance_timeout_ms=1, regex="t.*", owned=())
+    refused = story.submit(lambda machine, ticket, now: machine.consumer_heartbeat(said, ticket, now))
+    assert refused.errors == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    soft = story.shard.machine._shard.soft
+    assert soft.resolving
+    story.time.advance(45_000)
+    assert not soft.resolving
+    later = ConsumerGroup(GROUP)
+    later.epoch = 1_000
+    assert not soft.has_seen(later, story.topics.revision)
+    assert deadlines(story) == set()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from broker.api.described_groups import ALL_OPERATIONS
 from broker.api.handlers.consumer_groups import (
-    ALL_OPERATIONS,
     NAMES_MOST,
     _check,
     _said,
@@ -15,8 +15,10 @@ from broker.api.handlers.consumer_groups import (
     consumer_group_heartbeat,
 )
 from broker.coordination.coordinators import CoordinatorError
+from broker.process.time_slice import TimeSlice
 from coordinator.groups.consumer.heartbeats import Said
 from coordinator.groups.consumer.refusal import Refusal
+from coordinator.groups.listing import Shown
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
@@ -135,7 +137,7 @@ def services(answer: object = None, *, level: int = 1) -> Any:
         environment=SimpleNamespace(
             run_beside=run_beside,
             random_bytes=lambda count: bytes(range(count)),
-            time_slice=lambda: SimpleNamespace(spent=lambda: False),
+            time_slice=lambda: TimeSlice(lambda: 0.0),
         ),
     )
 
@@ -204,7 +206,7 @@ def _described(node: Any, *groups: str, **fields: Any) -> list[DescribedConsumer
 
 
 def test_each_group_is_described_once_or_refused_by_itself() -> None:
-    node = services(DescribedConsumerGroup(group_id="g"))
+    node = services(Shown(DescribedConsumerGroup(group_id="g")))
     found = _described(node, "g", "", "g")
     assert [(one.group_id, one.error_code) for one in found] == [("g", 0), ("", ErrorCode.INVALID_GROUP_ID)]
     assert (node.groups.asked, found[0].authorized_operations) == (["g"], -2147483648)
@@ -216,6 +218,6 @@ def test_each_group_is_described_once_or_refused_by_itself() -> None:
 
 
 def test_what_may_be_done_to_a_group_is_told_where_it_is_asked_for() -> None:
-    node = services(DescribedConsumerGroup(group_id="g"))
+    node = services(Shown(DescribedConsumerGroup(group_id="g")))
     (found,) = _described(node, "g", include_authorized_operations=True)
     assert found.authorized_operations == ALL_OPERATIONS == 3400

@@ -113,7 +113,7 @@ def test_other_protocols_find_no_group_of_theirs() -> None:
         f"Group {GROUP} is not a classic group.",
         "Dead",
     )
-    consumer = story.ask(lambda machine, ticket, now: machine.describe_consumer_group(GROUP, ticket, now))
+    consumer = story.ask(lambda machine, ticket, now: machine.describe_consumer_group(GROUP, ticket, now)).group
     assert (consumer.error_code, consumer.error_message) == (
         ErrorCode.GROUP_ID_NOT_FOUND,
         f"Group {GROUP} is not a consumer group.",

@@ -100,10 +100,9 @@ class StreamsStory(Story):
         return [(one.status_code, one.status_detail) for one in answer.status or ()]
 
     def described(self, group: str = GROUP) -> DescribedStreamsGroup:
-        return cast(
-            DescribedStreamsGroup,
-            self.ask(lambda machine, ticket, now: machine.streams.describe(group, ticket, now)),
-        )
+        shown = self.ask(lambda machine, ticket, now: machine.streams.describe(group, ticket, now))
+        shown.group.members = [describe() for describe in shown.members]
+        return cast(DescribedStreamsGroup, shown.group)
 
     def group_state(self) -> tuple[str, int, int]:
         """State, epoch of the group, epoch of its assignment."""

@@ -14,7 +14,7 @@ from coordinator.machine import Record, ReplayedRecord
 from protocol.codec import versioned_key
 from protocol.errors import ErrorCode
 from tests.harness.group_settings import FixedGroupSettings, FixedStreamsSettings
-from tests.unit.streams_groups.story import GROUP, StreamsStory, application, reads, share, tasks
+from tests.unit.streams_groups.story import GROUP, StreamsStory, application, internal, reads, share, tasks
 
 APPLICATION = application(reads("t"))
 STATEFUL = application(reads("t", keeps=["log"]))
@@ -127,6 +127,17 @@ def test_a_group_that_waited_for_its_members_goes_on_after_a_restart() -> None:
     story.come("A", APPLICATION)
     story.restart()
     assert story.runs(story.say("A", 1)) == {"0": [0, 1]}
+
+
+def test_a_topology_that_turns_out_to_be_wrong_while_its_first_tasks_wait() -> None:
+    """As long as a source is missing, nobody looks for loops."""
+    story = StreamsStory(FixedGroupSettings(streams=FixedStreamsSettings(delay_ms=3_000)))
+    loop = application(reads("t", repartition=[internal("r")], writes=["r"]))
+    assert story.come("A", loop).error_code == ErrorCode.NONE
+    story.topics.set("t", 2)
+    story.time.advance(3_000)
+    assert story.say("A", 1).error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+    assert story.described().group_state == "NotReady"
 
 
 def test_a_delay_ends_with_its_group() -> None:

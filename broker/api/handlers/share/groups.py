@@ -8,6 +8,7 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.described_groups import described_groups
 from broker.api.permissions.share.of_groups import SHARE_GROUP_DESCRIBE, SHARE_GROUP_HEARTBEAT
 from broker.api.services import WithCluster, WithEnvironment, WithGroups, WithShareErrands
 from broker.coordination.coordinators import CoordinatorError
@@ -26,8 +27,6 @@ from protocol.messages.share.groups import (
 
 NAMES_MOST = 10_000
 """How many topics a member may name: all are looked at in one step. Kafka takes any number."""
-ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""Read, delete, describe, describe configs, alter configs."""
 
 
 class ShareGroupServices(WithCluster, WithEnvironment, WithGroups, WithShareErrands, Protocol):
@@ -92,27 +91,14 @@ async def share_group_describe(
     services: ShareGroupServices, context: RequestContext, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse:
     """Each group with its epochs and members: what they want and have. Answered at once."""
-    time_slice = services.environment.time_slice()
-    groups = []
-    for group_id in dict.fromkeys(request.group_ids):
-        group = await _describe(services, group_id)
-        if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-            group.authorized_operations = ALL_OPERATIONS
-        groups.append(group)
-        if time_slice.spent():
-            await time_slice.wait_for_turn()
-    return ShareGroupDescribeResponse(groups=groups)
-
-
-async def _describe(services: ShareGroupServices, group_id: str) -> DescribedShareGroup:
-    if not _is_on(services):
-        return DescribedShareGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
-    if not group_id:
-        return DescribedShareGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
-    try:
-        return await services.groups.ask(
+    groups = await described_groups(
+        services,
+        request,
+        feature=SHARE_VERSION,
+        refused=lambda group_id, error: DescribedShareGroup(group_id=group_id, error_code=error),
+        described=lambda group_id, _: services.groups.ask(
             group_id,
             lambda machine, ticket, now_ms: machine.share_administration.describe(group_id, ticket, now_ms),
-        )
-    except CoordinatorError as refused:
-        return DescribedShareGroup(group_id=group_id, error_code=refused.error)
+        ),
+    )
+    return ShareGroupDescribeResponse(groups=groups)
