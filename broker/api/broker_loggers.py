@@ -6,7 +6,7 @@ Sentences and their order as a running Kafka 4.3 gives them.
 from collections.abc import Collection
 
 from broker.process.log_levels import LEVELS, ROOT, level_of, logger_names, set_level
-from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource, Operation
+from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource, Operation, broker_number
 from coordinator.cluster.keys.config_keys import Resolved
 from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigType
 from coordinator.cluster.topic_rules import Refused
@@ -19,9 +19,10 @@ def logger_levels(name: str, node_id: int) -> list[Resolved]:
     """The loggers of the broker of this name, with their levels. Raises `Refused`."""
     if not name:
         raise Refused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-    if not _is_number(name):
+    number = broker_number(name)
+    if number is None:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if int(name) != node_id:
+    if number != node_id:
         message = f"Unexpected broker id, expected {node_id} but received {name}"
         raise Refused(ErrorCode.INVALID_REQUEST, message)
     return [
@@ -49,9 +50,10 @@ def _check(resource: AlteredResource, node_id: int) -> None:
     for one in resource.alterations:
         if one.value is None and one.operation != Operation.DELETE:
             raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {one.name}")
-    if not _is_number(resource.name):
+    number = broker_number(resource.name)
+    if number is None:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {resource.name}")
-    if int(resource.name) != node_id:
+    if number != node_id:
         message = f"Unexpected node id. Expected {node_id}, but received {resource.name}"
         raise Refused(ErrorCode.INVALID_REQUEST, message)
     known = frozenset(logger_names())
@@ -77,7 +79,3 @@ def _check_one(one: Alteration, known: Collection[str]) -> None:
             f"Valid log levels are {SUPPORTED}"
         )
         raise Refused(ErrorCode.INVALID_CONFIG, message)
-
-
-def _is_number(name: str) -> bool:
-    return name.isascii() and name.removeprefix("-").isdigit()

@@ -31,10 +31,13 @@ from coordinator.cluster.keys.limit_keys import PER_ADDRESS, canonical_address, 
 from coordinator.cluster.keys.listener_keys import LISTENER_PREFIX
 from coordinator.cluster.keys.tls_keys import ONLY_OF_A_LISTENER
 from coordinator.cluster.records import ConfigRecord
-from coordinator.cluster.topic_rules import Refused
+from coordinator.cluster.topic_rules import Refused, check_name
 from coordinator.cluster.topics import Decided, Rules, never_spent
 from protocol.errors import ErrorCode
 from protocol.primitives import MAX_STRING_BYTES
+
+LONGEST_NUMBER = 20
+"""Digits of the id of a broker, zeros in front of it included."""
 
 
 class Operation(IntEnum):
@@ -150,6 +153,7 @@ def _subscription_configs(image: ClusterImage, name: str) -> Mapping[str, str]:
 def _topic_configs(image: ClusterImage, name: str) -> Mapping[str, str]:
     if not name:
         raise Refused(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    check_name(name)
     topic = image.topics.get(name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
@@ -161,11 +165,21 @@ def _broker_configs(image: ClusterImage, name: str, node_id: int) -> Mapping[str
     return image.broker_configs.get(name, {})
 
 
+def broker_number(name: str) -> int | None:
+    """The number that the name of a broker is; None where it is none, or one that no INT could be."""
+    digits = name[1:] if name[:1] in ("-", "+") else name
+    # Python would also take "1_000" and digits of other scripts, and does not read thousands of them.
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= LONGEST_NUMBER):
+        return None
+    number = int(name)
+    return number if -(1 << 31) <= number < 1 << 31 else None
+
+
 def check_broker_name(name: str, node_id: int) -> None:
     """The id of this broker, or nothing for all brokers. Raises `Refused`."""
     if not name:
         return
-    if not (name.isascii() and name.removeprefix("-").isdigit()):
+    if broker_number(name) is None:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
     if name != str(node_id):
         message = f"Unexpected broker id, expected {node_id}, but received {name}"

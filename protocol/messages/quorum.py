@@ -1,6 +1,6 @@
 """Members of a cluster: who votes on the metadata log (KIP-595, KIP-836, KIP-853), and brokers that go for good."""
 
-from protocol.schema import Int16, Int32, Int64, Kind, String, Uint16, Uuid, field, message, struct
+from protocol.schema import Bool, Int16, Int32, Int64, Kind, String, Uint16, Uuid, field, message, struct
 
 
 @struct
@@ -76,6 +76,44 @@ class UnregisterBrokerRequest:
 
 @message(kind=Kind.RESPONSE, api_key=64, versions=range(0, 1), flexible=0)
 class UnregisterBrokerResponse:
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = field(nullable_since=0, default=None)
+
+
+@struct
+class RaftVoterListener:
+    name: String
+    host: String
+    port: Uint16
+
+
+@message(kind=Kind.REQUEST, api_key=80, versions=range(0, 2), flexible=0)
+class AddRaftVoterRequest:
+    cluster_id: String | None = field(nullable_since=0)
+    timeout_ms: Int32
+    voter_id: Int32
+    voter_directory_id: Uuid
+    listeners: list[RaftVoterListener]
+    ack_when_committed: Bool = field(since=1, default=True)
+
+
+@message(kind=Kind.RESPONSE, api_key=80, versions=range(0, 2), flexible=0)
+class AddRaftVoterResponse:
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = field(nullable_since=0, default=None)
+
+
+@message(kind=Kind.REQUEST, api_key=81, versions=range(0, 1), flexible=0)
+class RemoveRaftVoterRequest:
+    cluster_id: String | None = field(nullable_since=0)
+    voter_id: Int32
+    voter_directory_id: Uuid
+
+
+@message(kind=Kind.RESPONSE, api_key=81, versions=range(0, 1), flexible=0)
+class RemoveRaftVoterResponse:
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: String | None = field(nullable_since=0, default=None)

@@ -15,11 +15,6 @@ from tests.harness.apache_kafka import ApacheKafka
 RECORD = Path(__file__).with_name("api_versions.json")
 RELEASE = "4.3.1"
 
-NOT_SERVED = {
-    80: ("AddRaftVoter", "one node votes alone on the metadata: there is nobody to add (KIP-853)"),
-    81: ("RemoveRaftVoter", "one node votes alone on the metadata: there is nobody to remove (KIP-853)"),
-}
-"""What a Kafka lists and we do not, and why."""
 MORE = {
     71: "Kafka lists it where a plugin that collects metrics is configured, which stands in no setting of this one",
     72: "as 71",
@@ -30,10 +25,7 @@ NEITHER = "4–7, 52–54, 56, 58, 59, 62, 63, 67, 70, 73 and 82"
 SECTION = """### Beside Apache Kafka {release}
 
 The column is what a running Kafka {release} answered to ApiVersions, kept in `tests/conformance/api_versions.json`;
-a test holds it against ours. What is served is served in the same versions. Not served here:
-
-{missing}
-
+a test holds it against ours: all of them are served, in the same versions.
 Listed here, if a setting wants it, and not by that Kafka:
 
 {more}
@@ -57,12 +49,8 @@ def recorded() -> dict[int, tuple[int, int]]:
 
 def section() -> str:
     """Of docs/compatibility.md."""
-    kafkas = recorded()
-    missing = "\n".join(
-        f"- {name} ({key}), {written(kafkas[key])} there: {reason}." for key, (name, reason) in NOT_SERVED.items()
-    )
     more = "\n".join(f"- {key}: {reason}." for key, reason in MORE.items())
-    return SECTION.format(release=RELEASE, missing=missing, more=more, neither=NEITHER)
+    return SECTION.format(release=RELEASE, more=more, neither=NEITHER)
 
 
 def written(versions: tuple[int, int] | None) -> str:

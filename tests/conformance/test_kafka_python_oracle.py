@@ -19,7 +19,7 @@ TOO_YOUNG = {
 }
 """Versions of Kafka's trunk that kafka-python 3.0 does not have yet."""
 NOT_THERE = {f"{verb}DelegationToken" for verb in ("Create", "Renew", "Expire", "Describe")} | {
-    *("UnregisterBroker", "GetTelemetrySubscriptions", "PushTelemetry"),
+    *("UnregisterBroker", "AddRaftVoter", "RemoveRaftVoter", "GetTelemetrySubscriptions", "PushTelemetry"),
     *("ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "StreamsGroupHeartbeat", "StreamsGroupDescribe"),
     *("ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge"),
     *(f"{verb}ShareGroupOffsets" for verb in ("Describe", "Alter", "Delete")),

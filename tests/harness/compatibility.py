@@ -52,12 +52,9 @@ def row(entry: Entry, kafkas: dict[int, tuple[int, int]]) -> str:
 
 
 def rows() -> list[str]:
-    """In order of keys, with what a Kafka has and we have not."""
+    """In order of keys."""
     kafkas = api_versions.recorded()
-    found = {key: row(entry, kafkas) for key, entry in CATALOGUE.items()}
-    for key, (name, _) in api_versions.NOT_SERVED.items():
-        found[key] = f"| {key} | {name} | – | {api_versions.written(kafkas[key])} | – | – | not served, see below |"
-    return [found[key] for key in sorted(found)]
+    return [row(CATALOGUE[key], kafkas) for key in sorted(CATALOGUE)]
 
 
 def summary(entry: Entry) -> str:

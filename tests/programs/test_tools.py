@@ -45,7 +45,6 @@ DECLARED = [
         "4.2-IV1 FinalizedVersionLevel: 4.2-IV1",
         "metadata records are those of 4.2",
     ),
-    (r"((Add|Remove)RaftVoter\(\d+\)): .*,", r"\1: UNSUPPORTED,", "one node votes alone"),
 ]
 """What becomes of Kafka's words in ours, and why."""
 ELSEWHERE = {

@@ -143,6 +143,9 @@ CLUSTER = [
     Ask("ClusterTool", f"cluster-id {SERVER}"),
     Ask("ClusterTool", f"list-endpoints {SERVER}"),
     Ask("MetadataQuorumCommand", "describe --replication", shape=True),
+    Ask(
+        "MetadataQuorumCommand", "remove-controller --controller-id 2 --controller-directory-id AAECAwQFBgcICQoLDA0ODw"
+    ),
     Ask("LogDirsCommand", "--describe --topic-list nowhere"),
     Ask("LeaderElectionCommand", "--election-type preferred --topic one --partition 0"),
     Ask("TransactionsCommand", "list"),

@@ -20,7 +20,7 @@ from broker.api.permissions.of_cluster import (
 )
 from broker.api.services import WithCluster, WithConfig, WithEnvironment, WithNodeId, WithTopics
 from broker.coordination.coordinators import CoordinatorError
-from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource
+from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource, broker_number
 from coordinator.cluster.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -170,7 +170,7 @@ def _broker_settings(services: ConfigServices, name: str) -> Iterable[Resolved]:
             for name, value in values.items()
             if (key := broker_key(name)) is not None
         ]
-    if not (name.isascii() and name.removeprefix("-").isdigit()):
+    if broker_number(name) is None:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if name != str(services.node_id):
         message = f"Unexpected broker id, expected {services.node_id} or empty string, but received {name}"

@@ -26,7 +26,12 @@ from protocol.messages.placement import (
     ReassignableTopicResponse,
     ReplicaElectionResult,
 )
-from protocol.messages.quorum import DescribeQuorumResponse, UnregisterBrokerResponse
+from protocol.messages.quorum import (
+    AddRaftVoterResponse,
+    DescribeQuorumResponse,
+    RemoveRaftVoterResponse,
+    UnregisterBrokerResponse,
+)
 
 Refusal = Callable[[Any, ErrorCode, str | None, TimeSlice], Awaitable[Any]]
 """Makes the answer to a request all of which is refused for one reason, in slices."""
@@ -117,5 +122,13 @@ DESCRIBE_QUORUM = whole(
 UNREGISTER_BROKER = whole(
     of_cluster(Operation.ALTER),
     lambda _, error: UnregisterBrokerResponse(error_code=error, error_message=CLUSTER_MESSAGE),
+)
+ADD_RAFT_VOTER = whole(
+    of_cluster(Operation.ALTER),
+    lambda _, error: AddRaftVoterResponse(error_code=error, error_message=CLUSTER_MESSAGE),
+)
+REMOVE_RAFT_VOTER = whole(
+    of_cluster(Operation.ALTER),
+    lambda _, error: RemoveRaftVoterResponse(error_code=error, error_message=CLUSTER_MESSAGE),
 )
 TELEMETRY = open_to_all("Every client may tell of itself, as in Kafka.")

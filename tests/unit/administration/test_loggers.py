@@ -31,6 +31,9 @@ Told = tuple[int, str | None]
 OK = (0, None)
 INVALID_CONFIG, INVALID_REQUEST = ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST
 
+LONG = "9" * 5000
+"""Digits of a number that Python does not read."""
+
 
 @pytest.fixture(autouse=True)
 def levels() -> Iterator[None]:
@@ -159,6 +162,7 @@ def test_what_is_only_tried_changes_nothing() -> None:
         ("", "Broker id must not be empty", "Node id must be an integer, but it is: "),
         ("x", "Broker id must be an integer, but it is: x", "Node id must be an integer, but it is: x"),
         ("²", "Broker id must be an integer, but it is: ²", "Node id must be an integer, but it is: ²"),
+        (LONG, f"Broker id must be an integer, but it is: {LONG}", f"Node id must be an integer, but it is: {LONG}"),
     ],
 )
 def test_other_brokers_have_no_loggers_here(broker: str, describing: str, altering: str) -> None:

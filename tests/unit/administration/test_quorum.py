@@ -1,5 +1,8 @@
-"""DescribeQuorum and UnregisterBroker: one voter, who stays. Sentences were recorded from Kafka 4.3.1."""
+"""DescribeQuorum, UnregisterBroker, AddRaftVoter and RemoveRaftVoter: one voter, who stays. Sentences were recorded
+from Kafka 4.3.1.
+"""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,8 @@ from broker.api.services import Services
 from protocol.codec import encode_bytes
 from protocol.errors import ErrorCode
 from protocol.messages.quorum import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
@@ -17,6 +22,9 @@ from protocol.messages.quorum import (
     DescribeQuorumResponseNode,
     DescribeQuorumResponsePartitionData,
     DescribeQuorumResponseTopicData,
+    RaftVoterListener,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
     ReplicaState,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -24,6 +32,32 @@ from protocol.messages.quorum import (
 from tests.unit.cluster.cluster_rig import handle, with_node
 
 LOG = "__cluster_metadata"
+DIRECTORY = bytes(range(16))
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """Who is to vote, or to vote no more."""
+
+    cluster_id: str | None
+    voter_id: int
+    directory: bytes = DIRECTORY
+
+    async def added(self, node: Services, version: int, *, listeners: int = 1) -> Any:
+        request = AddRaftVoterRequest(
+            cluster_id=self.cluster_id,
+            timeout_ms=1000,
+            voter_id=self.voter_id,
+            voter_directory_id=self.directory,
+            listeners=[RaftVoterListener(name="CONTROLLER", host="127.0.0.1", port=9)] * listeners,
+        )
+        return await handle(node, request, version)
+
+    async def removed(self, node: Services) -> Any:
+        request = RemoveRaftVoterRequest(
+            cluster_id=self.cluster_id, voter_id=self.voter_id, voter_directory_id=self.directory
+        )
+        return await handle(node, request, 0)
 
 
 def asking(*wanted: tuple[str, list[int]]) -> DescribeQuorumRequest:
@@ -154,3 +188,54 @@ def test_the_only_broker_stays() -> None:
         error_message="Broker 1 is this cluster's only one and cannot be unregistered.",
     )
     assert partition is not None
+
+
+FIXED = "Cluster doesn't support {} voter because the kraft.version feature is 0"
+OTHER_CLUSTER = 'The given id "another" doesn\'t match the cluster id "{}"'
+NO_VOTER = "{} voter request didn't include a valid voter"
+
+
+@pytest.mark.parametrize("version", (0, 1))
+@pytest.mark.parametrize("own_id", (False, True))
+@pytest.mark.parametrize("voter_id", (0, 1, 2))
+def test_who_votes_is_fixed(version: int, own_id: bool, voter_id: int) -> None:
+    async def story(node: Services) -> tuple[Any, Any]:
+        voter = Voter(node.cluster_id if own_id else None, voter_id)
+        return await voter.added(node, version), await voter.removed(node)
+
+    assert with_node(story) == (
+        AddRaftVoterResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=FIXED.format("adding")),
+        RemoveRaftVoterResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=FIXED.format("removing")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "voter_id", "directory", "error", "message"),
+    [
+        (None, -1, DIRECTORY, ErrorCode.INVALID_REQUEST, NO_VOTER),
+        (None, 2, bytes(16), ErrorCode.INVALID_REQUEST, NO_VOTER),
+        ("another", 2, DIRECTORY, ErrorCode.INCONSISTENT_CLUSTER_ID, OTHER_CLUSTER),
+        ("another", -1, bytes(16), ErrorCode.INCONSISTENT_CLUSTER_ID, OTHER_CLUSTER),
+        ("", 2, DIRECTORY, ErrorCode.INCONSISTENT_CLUSTER_ID, OTHER_CLUSTER.replace("another", "")),
+    ],
+)
+def test_a_voter_of_another_cluster_and_one_that_is_none_are_refused_first(
+    cluster_id: str | None, voter_id: int, directory: bytes, error: ErrorCode, message: str
+) -> None:
+    async def story(node: Services) -> tuple[str, Any, Any]:
+        voter = Voter(cluster_id, voter_id, directory)
+        return node.cluster_id, await voter.added(node, 1, listeners=0), await voter.removed(node)
+
+    own, added, removed = with_node(story)
+    of_a_cluster = error is ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert (added.error_code, added.error_message) == (error, message.format(own if of_a_cluster else "Add"))
+    assert (removed.error_code, removed.error_message) == (error, message.format(own if of_a_cluster else "Remove"))
+
+
+def test_a_voter_is_reached_somewhere() -> None:
+    async def story(node: Services) -> Any:
+        return await Voter(None, 2).added(node, 1, listeners=0)
+
+    assert with_node(story) == AddRaftVoterResponse(
+        error_code=ErrorCode.INVALID_REQUEST, error_message="Add voter request didn't include an endpoint"
+    )

@@ -107,6 +107,7 @@ def test_a_resource_changes_whole_or_not_at_all(
 def test_resources_that_are_not_there() -> None:
     rig = with_topic()
     assert alter(rig, TOPIC, "nope", ("retention.ms", SET, "5")) == (3, "The topic 'nope' does not exist.")
+    assert alter(rig, TOPIC, "../t", ("retention.ms", SET, "5"))[0] == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert alter(rig, TOPIC, "", ("retention.ms", SET, "5")) == (42, "Default topic resources are not allowed.")
     assert alter(rig, BROKER, "2", ("log.retention.ms", SET, "5")) == (
         42, "Unexpected broker id, expected 1, but received 2"
@@ -260,6 +261,11 @@ NAMES_OF_BROKERS = [
     ("--1", "Node id must be an integer, but it is: --1"),
     ("\u00b9", "Node id must be an integer, but it is: \u00b9"),
     ("1.0", "Node id must be an integer, but it is: 1.0"),
+    ("+1", "Unexpected broker id, expected 1, but received +1"),
+    ("+", "Node id must be an integer, but it is: +"),
+    ("-2147483648", "Unexpected broker id, expected 1, but received -2147483648"),
+    ("2147483648", "Node id must be an integer, but it is: 2147483648"),
+    ("9" * 5000, f"Node id must be an integer, but it is: {'9' * 5000}"),
 ]
 
 

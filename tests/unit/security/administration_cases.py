@@ -58,6 +58,10 @@ def of_members() -> Iterator[Case]:
     )
     yield Case("DescribeQuorum", 2, lambda _: quorum.DescribeQuorumRequest(topics=[metadata_log]))
     yield Case("UnregisterBroker", 0, lambda _: quorum.UnregisterBrokerRequest(broker_id=7))
+    voter = {"cluster_id": None, "voter_id": 7, "voter_directory_id": bytes(range(16))}
+    listener = quorum.RaftVoterListener(name="CONTROLLER", host="127.0.0.1", port=9)
+    yield Case("AddRaftVoter", 1, lambda _: quorum.AddRaftVoterRequest(timeout_ms=1000, listeners=[listener], **voter))
+    yield Case("RemoveRaftVoter", 0, lambda _: quorum.RemoveRaftVoterRequest(**voter))
 
 
 def of_telemetry() -> Iterator[Case]:

@@ -1,4 +1,5 @@
-"""DescribeQuorum (55), UnregisterBroker (64): the members of the cluster, which is this node.
+"""DescribeQuorum (55), UnregisterBroker (64), AddRaftVoter (80), RemoveRaftVoter (81): the members of the cluster,
+which is this node.
 
 Sentences as a running Kafka 4.3 gives them.
 """
@@ -7,11 +8,18 @@ from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.permissions.of_administration import DESCRIBE_QUORUM, UNREGISTER_BROKER
+from broker.api.permissions.of_administration import (
+    ADD_RAFT_VOTER,
+    DESCRIBE_QUORUM,
+    REMOVE_RAFT_VOTER,
+    UNREGISTER_BROKER,
+)
 from broker.api.services import WithCluster, WithEndpoints, WithEnvironment
 from protocol.errors import ErrorCode
 from protocol.internal_topics import CLUSTER_METADATA
 from protocol.messages.quorum import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumResponse,
@@ -19,16 +27,22 @@ from protocol.messages.quorum import (
     DescribeQuorumResponseNode,
     DescribeQuorumResponsePartitionData,
     DescribeQuorumResponseTopicData,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
     ReplicaState,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
 
 NOT_HOSTED = "This server does not host this topic-partition."
+NO_DIRECTORY = bytes(16)
 
 
 class QuorumServices(WithCluster, WithEndpoints, WithEnvironment, Protocol):
     """What these handlers use of the node."""
+
+    @property
+    def cluster_id(self) -> str: ...
 
 
 @handles(DescribeQuorumRequest, DescribeQuorumResponse, versions=range(0, 3), guard=DESCRIBE_QUORUM)
@@ -107,3 +121,42 @@ def unregister_broker(
         return UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message)
     message = f"Broker ID {request.broker_id} is not currently registered"
     return UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=message)
+
+
+@handles(AddRaftVoterRequest, AddRaftVoterResponse, versions=range(0, 2), guard=ADD_RAFT_VOTER)
+def add_raft_voter(
+    services: QuorumServices, context: RequestContext, request: AddRaftVoterRequest
+) -> AddRaftVoterResponse:
+    """Have another node vote on the metadata log (KIP-853): refused, as by a Kafka whose voters are fixed by
+    `controller.quorum.voters`. Answered at once.
+
+    INCONSISTENT_CLUSTER_ID for another cluster id than ours; INVALID_REQUEST where no voter is named (an id below 0, a
+    directory of 0) or no listener of it; else UNSUPPORTED_VERSION. v1: whether to wait, for which there is nothing.
+    """
+    error, message = _voter_refused(services, "Add", request)
+    if error is ErrorCode.UNSUPPORTED_VERSION and not request.listeners:
+        # Kafka asks for that of its controllers' listener, of which there is none here.
+        error, message = ErrorCode.INVALID_REQUEST, "Add voter request didn't include an endpoint"
+    return AddRaftVoterResponse(error_code=error, error_message=message)
+
+
+@handles(RemoveRaftVoterRequest, RemoveRaftVoterResponse, versions=range(0, 1), guard=REMOVE_RAFT_VOTER)
+def remove_raft_voter(
+    services: QuorumServices, context: RequestContext, request: RemoveRaftVoterRequest
+) -> RemoveRaftVoterResponse:
+    """Have a node vote on the metadata log no more (KIP-853): refused, as AddRaftVoter is. Answered at once."""
+    error, message = _voter_refused(services, "Remove", request)
+    return RemoveRaftVoterResponse(error_code=error, error_message=message)
+
+
+def _voter_refused(
+    services: QuorumServices, verb: str, request: AddRaftVoterRequest | RemoveRaftVoterRequest
+) -> tuple[ErrorCode, str]:
+    if request.cluster_id is not None and request.cluster_id != services.cluster_id:
+        message = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{services.cluster_id}"'
+        return ErrorCode.INCONSISTENT_CLUSTER_ID, message
+    if request.voter_id < 0 or request.voter_directory_id == NO_DIRECTORY:
+        return ErrorCode.INVALID_REQUEST, f"{verb} voter request didn't include a valid voter"
+    doing = f"{verb.lower().removesuffix('e')}ing"
+    message = f"Cluster doesn't support {doing} voter because the kraft.version feature is 0"
+    return ErrorCode.UNSUPPORTED_VERSION, message
