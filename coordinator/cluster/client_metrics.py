@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from coordinator.cluster.keys.config_keys import CLIENT_METRICS_KEYS
-from coordinator.cluster.keys.config_types import InvalidConfig
+from coordinator.cluster.keys.config_types import InvalidConfig, elements
 from coordinator.cluster.topic_rules import Refused
 from protocol.errors import ErrorCode
 
@@ -36,14 +36,14 @@ class Subscription:
 def subscription_of(configs: Mapping[str, str]) -> Subscription:
     """What these settings say. Raises `InvalidConfig`."""
     patterns: dict[str, str] = {}
-    for text in _elements(MATCH, configs.get(MATCH, "")):
+    for text in elements(MATCH, configs.get(MATCH, "")):
         attribute, sign, pattern = text.partition("=")
         if attribute.strip() not in ATTRIBUTES or not sign or not pattern or "=" in pattern:
             raise _illegal(text)
         patterns[attribute.strip()] = pattern.strip()
     interval_ms = CLIENT_METRICS_KEYS[INTERVAL].parse(configs.get(INTERVAL, str(USUAL_INTERVAL_MS)))
     assert isinstance(interval_ms, int)
-    return Subscription(interval_ms, patterns, _elements(METRICS, configs.get(METRICS, "")))
+    return Subscription(interval_ms, patterns, elements(METRICS, configs.get(METRICS, "")))
 
 
 def check(configs: Mapping[str, str], understands: Callable[[str], bool]) -> None:
@@ -65,16 +65,6 @@ def check(configs: Mapping[str, str], understands: Callable[[str], bool]) -> Non
                 raise _illegal(f"{attribute}={pattern}")
     except InvalidConfig as problem:
         raise Refused(ErrorCode.INVALID_CONFIG, str(problem)) from None
-
-
-def _elements(name: str, text: str) -> tuple[str, ...]:
-    """Of a list, none of which may be empty."""
-    if not text.strip():
-        return ()
-    parts = tuple(part.strip() for part in text.split(","))
-    if not all(parts):
-        raise InvalidConfig(f"Configuration '{name}' values must not be empty.")
-    return parts
 
 
 def _illegal(text: str) -> InvalidConfig:

@@ -27,6 +27,7 @@ from coordinator.cluster.image import (
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
+    ClusterImage,
 )
 from coordinator.cluster.keys.config_keys import (
     BROKER_KEYS,
@@ -61,6 +62,9 @@ from protocol.messages.configs import (
 
 KNOWN_RESOURCE_TYPES = frozenset((2, 4, 8, 16, 32))
 """Topics, brokers, broker loggers, client metrics, groups; all have settings that can be changed."""
+MOST_UNSET = 1000
+"""Groups and subscriptions that nothing is set of, described in one answer: some ten megabytes."""
+TOO_MANY_UNSET = f"More than {MOST_UNSET} names are described that nothing is set of."
 
 
 class _WithConfigs(Protocol):
@@ -92,7 +96,7 @@ async def describe_configs(
     clients (KIP-714) has its defaults where nothing is set of it, whatever its name; a group has those of the consumer
     protocol (KIP-848), whether it exists or not. Loggers have their levels (KIP-412). A resource that is named more
     than once is described once, with all keys that are wanted of it: a few bytes would be answered with 20 KB each
-    time.
+    time. So it would be with names that nothing is set of: one request may ask for 1 000 of them (POLICY_VIOLATION).
     """
     time_slice = services.environment.time_slice()
     wanted: dict[tuple[int, str], set[str] | None] = {}
@@ -104,8 +108,14 @@ async def describe_configs(
             keys.update(resource.configuration_keys)
         await time_slice.give_way()
     results: list[DescribeConfigsResult] = []
+    unset = 0
     for (resource_type, name), keys in wanted.items():
-        results.append(_describe(services, request, resource_type, name, keys))
+        is_set = _has_settings(services.cluster.image, resource_type, name)
+        unset += not is_set
+        if unset > MOST_UNSET and not is_set:
+            results.append(_not_described(resource_type, name, ErrorCode.POLICY_VIOLATION, TOO_MANY_UNSET))
+        else:
+            results.append(_describe(services, request, resource_type, name, keys))
         if time_slice.spent():
             await time_slice.wait_for_turn()
     return DescribeConfigsResponse(results=results)
@@ -114,19 +124,31 @@ async def describe_configs(
 def _describe(
     services: ConfigServices, request: DescribeConfigsRequest, resource_type: int, name: str, keys: set[str] | None
 ) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(error_message="", resource_type=resource_type, resource_name=name, configs=[])
     try:
         settings = _settings(services, resource_type, name)
     except Refused as refused:
-        result.error_code, result.error_message = refused.error, refused.message
-        return result
+        return _not_described(resource_type, name, refused.error, refused.message)
     is_broker = resource_type == BROKER_RESOURCE
-    result.configs = [
+    configs = [
         _entry(setting, request, is_broker=is_broker)
         for setting in settings
         if keys is None or setting.key.name in keys or (resource_type == BROKER_LOGGER_RESOURCE and not keys)
     ]
-    return result
+    return DescribeConfigsResult(error_message="", resource_type=resource_type, resource_name=name, configs=configs)
+
+
+def _not_described(resource_type: int, name: str, error: ErrorCode, message: str | None) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error, error_message=message, resource_type=resource_type, resource_name=name, configs=[]
+    )
+
+
+def _has_settings(image: ClusterImage, resource_type: int, name: str) -> bool:
+    """Whether a resource is there by its name, or has settings of its own: of the others there are as many as anybody
+    names."""
+    if resource_type == CLIENT_METRICS_RESOURCE:
+        return name in image.client_metrics
+    return resource_type != GROUP_RESOURCE or name in image.group_configs
 
 
 def _settings(services: ConfigServices, resource_type: int, name: str) -> Iterable[Resolved]:

@@ -13,6 +13,7 @@ from coordinator.cluster.keys.config_types import (
     each_of,
     not_empty,
     one_of,
+    unlimited_or_positive,
 )
 from coordinator.cluster.keys.group_keys import CONSUMER_GROUPS
 from coordinator.cluster.keys.key_tables import BOOLEAN, DOUBLE, INT, LIST, LONG, SHORT, STRING, dynamic, fixed
@@ -149,13 +150,18 @@ LOG = (
         LONG,
         None,
         "How long records are kept; -1 is for ever.",
-        at_least(-1),
+        unlimited_or_positive,
         (Synonym("log.retention.minutes", MINUTE_MS), Synonym("log.retention.hours", HOUR_MS)),
     ),
     fixed(
-        "log.retention.minutes", INT, None, "The same in minutes.", at_least(-1), (Synonym("log.retention.hours", 60),)
+        "log.retention.minutes",
+        INT,
+        None,
+        "The same in minutes.",
+        unlimited_or_positive,
+        (Synonym("log.retention.hours", 60),),
     ),
-    fixed("log.retention.hours", INT, "168", "The same in hours.", at_least(-1)),
+    fixed("log.retention.hours", INT, "168", "The same in hours.", unlimited_or_positive),
     dynamic("log.retention.bytes", LONG, "-1", "How large a partition may grow; -1 is without limit.", at_least(-1)),
     fixed(
         "log.retention.check.interval.ms", LONG, "300000", "How often retention looks for old segments.", at_least(1)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coordinator.cluster.keys.broker_keys import EFFECTIVE_KEYS
-from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigType, InvalidConfig, render
+from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigType, InvalidConfig, elements, render
 from coordinator.cluster.keys.group_keys import GROUP_KEYS, problem_with
 from coordinator.cluster.keys.inert_keys import IGNORED_PREFIXES, INERT_KEYS
 from coordinator.cluster.keys.key_tables import dynamic
@@ -184,7 +184,10 @@ def check_topic_values(overrides: Mapping[str, str], layers: Layers) -> None:
     for name, text in overrides.items():
         if name not in TOPIC_KEYS:
             raise InvalidConfig(f"Unknown topic config name: {name}")
-        TOPIC_KEYS[name].parse(text)
+        key = TOPIC_KEYS[name]
+        key.parse(text)
+        if key.type is ConfigType.LIST:
+            elements(name, text)
     shortest, longest = (
         layers.topic(TOPIC_KEYS[name], overrides).value for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
     )

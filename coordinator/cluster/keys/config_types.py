@@ -112,6 +112,8 @@ def parse(name: str, kind: ConfigType, text: str) -> ConfigValue:
         return _whole_number(name, kind, text)
     if kind is ConfigType.DOUBLE:
         try:
+            if not text.isascii() or "_" in text:  # What Python would take, too.
+                raise ValueError(text)
             return float(text)
         except ValueError:
             raise InvalidConfig(f"Invalid value {text} for configuration {name}: Not a number of type DOUBLE") from None
@@ -128,6 +130,16 @@ def _whole_number(name: str, kind: ConfigType, text: str) -> int:
         if -bound <= number < bound:
             return number
     raise InvalidConfig(f"Invalid value {text} for configuration {name}: Not a number of type {kind.name}")
+
+
+def elements(name: str, text: str) -> tuple[str, ...]:
+    """Of a list, none of which may be empty. Raises `InvalidConfig`."""
+    if not text.strip():
+        return ()
+    parts = tuple(part.strip() for part in text.split(","))
+    if not all(parts):
+        raise InvalidConfig(f"Configuration '{name}' values must not be empty.")
+    return parts
 
 
 def render(value: ConfigValue) -> str:
@@ -154,6 +166,13 @@ def between(low: float, high: float) -> Check:
 def at_least(low: int) -> Check:
     """A number not below `low`."""
     return between(low, float("inf"))
+
+
+def unlimited_or_positive(value: ConfigValue) -> str | None:
+    """-1, or a number above 0. With 0 every record of every topic would go at once; Kafka refuses it of a broker, and
+    takes it of a topic."""
+    assert isinstance(value, int)
+    return None if value == -1 or value >= 1 else "Value must be unlimited (-1) or at least 1"
 
 
 def lets_somebody_in(value: ConfigValue) -> str | None:

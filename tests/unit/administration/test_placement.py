@@ -157,7 +157,7 @@ def test_the_replica_that_is_there_is_accepted_and_nothing_is_under_way(version:
     named, fixed, none = answers_to(
         reassigning(("t", [(0, [1]), (1, None), (9, [1]), (-1, None), (0, None)]), ("ghost", [(0, [1]), (1, None)])),
         reassigning(("t", [(0, [1])]), ("t", []), allow_replication_factor_change=False),
-        reassigning(timeout_ms=0),
+        reassigning(timeout_ms=0, allow_replication_factor_change=False),
         version=version,
     )
     missing, topic = "Unable to find partition t:", "Unable to find a topic named ghost."

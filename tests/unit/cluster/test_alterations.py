@@ -90,6 +90,8 @@ REFUSED_TOPIC = [
     (("retention.ms", 9, "5"), 42, None),
     (("nope", SET, "5"), 40, "Unknown topic config name: nope"),
     (("cleanup.policy", APPEND, "compact,foo"), 40, None),
+    (("cleanup.policy", SET, "compact,,delete"), 40, "Configuration 'cleanup.policy' values must not be empty."),
+    (("cleanup.policy", SET, ","), 40, "Configuration 'cleanup.policy' values must not be empty."),
     (("remote.storage.enable", SET, "true"), 40, None),
 ]
 
@@ -241,7 +243,7 @@ def test_of_groups_nothing_can_be_set(
 def test_a_list_is_altered_word_by_word() -> None:
     rig = with_topic()
     key = "leader.replication.throttled.replicas"
-    assert alter(rig, TOPIC, "t", (key, SET, " 0:1 ,,1:1")) == (0, None)
+    assert alter(rig, TOPIC, "t", (key, SET, " 0:1 , 1:1")) == (0, None)
     assert alter(rig, TOPIC, "t", (key, APPEND, " 1:1, 2:1 ,")) == (0, None)
     assert configs(rig)[key] == "0:1,1:1,2:1"
     assert alter(rig, TOPIC, "t", (key, SUBTRACT, " 0:1 , 9:9")) == (0, None)

@@ -19,7 +19,7 @@ from protocol.messages.configs import (
 from tests.harness.turns import CallsPerTurn, Turns
 from tests.unit.cluster.cluster_rig import handle, topic, with_node
 
-TOPIC, BROKER, LOGGER = 2, 4, 8
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 DEFAULT, STATIC, DYNAMIC_DEFAULT, DYNAMIC, OF_TOPIC = 5, 4, 3, 2, 1
 
 
@@ -184,6 +184,29 @@ def test_a_compacted_topic_is_exactly_compact() -> None:
             "streams.initial.rebalance.delay.ms": "3000",
             "streams.assignment.interval.ms": "1000",
         }
+
+    with_node(story)
+
+
+def test_names_that_nothing_is_set_of_are_described_so_many_at_a_time() -> None:
+    """A name is a few bytes, and the settings of a group, all of them defaults, are some ten kilobytes."""
+
+    async def story(node: Services) -> None:
+        await node.topics.create([topic("t")])
+        assert await change(node, GROUP, "set", consumer_session_timeout_ms="46000") == 0
+        assert await change(node, METRICS, "set", interval_ms="1000") == 0
+        names = [*((GROUP, f"g{number}") for number in range(600)), *((METRICS, f"m{number}") for number in range(402))]
+        there = [(GROUP, "set"), (METRICS, "set"), (TOPIC, "t"), (BROKER, "1")]
+        wanted = [
+            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+            for kind, name in (*names, *there)
+        ]
+        results = (await handle(node, DescribeConfigsRequest(resources=wanted), 4)).results
+        told = {(one.resource_type, one.resource_name): (one.error_code, one.error_message) for one in results}
+        sentence = "More than 1000 names are described that nothing is set of."
+        refused = (ErrorCode.POLICY_VIOLATION, sentence)
+        assert told == {place: refused if place in names[1000:] else (ErrorCode.NONE, "") for place in (*names, *there)}
+        assert all(bool(one.configs) is (one.error_code == ErrorCode.NONE) for one in results)
 
     with_node(story)
 

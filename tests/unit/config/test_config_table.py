@@ -118,6 +118,22 @@ def test_a_fraction_is_a_number() -> None:
     assert str(refused.value) == "Invalid value a half for configuration key: Not a number of type DOUBLE"
 
 
+@pytest.mark.parametrize("text", ["", "1_0", "٣", "0.5٣", "1,5"])
+def test_fractions_java_refuses_are_refused(text: str) -> None:
+    with pytest.raises(InvalidConfig, match="Not a number of type DOUBLE"):
+        parse("key", ConfigType.DOUBLE, text)
+
+
+@pytest.mark.parametrize("name", ["log.retention.ms", "log.retention.minutes", "log.retention.hours"])
+def test_a_broker_does_not_drop_everything_at_once(name: str) -> None:
+    key = BROKER_KEYS[name]
+    assert [key.parse(text) for text in ("-1", "1")] == [-1, 1]
+    for text in ("0", "-2"):
+        with pytest.raises(InvalidConfig, match=rf"{name}: Value must be unlimited \(-1\) or at least 1"):
+            key.parse(text)
+    assert TOPIC_KEYS["retention.ms"].parse("0") == 0
+
+
 @given(st.lists(st.sampled_from(("compact", "delete", " ", "")), max_size=4))
 def test_lists_are_trimmed_and_shown_as_they_are_stored(words: list[str]) -> None:
     value = TOPIC_KEYS["cleanup.policy"].parse(",".join(words))

@@ -98,8 +98,10 @@ async def alter_partition_reassignments(
     Any other list is INVALID_REPLICA_ASSIGNMENT; null, which ends a reassignment, finds none. A `timeout_ms` that is
     over before it begins is REQUEST_TIMED_OUT. v1: whether the number of replicas may change, which it cannot.
     """
+    if not request.topics:  # In Kafka's words, whatever else is in the request.
+        return AlterPartitionReassignmentsResponse(error_message="", responses=[])
     time_slice = services.environment.time_slice()
-    if request.timeout_ms <= 0 and request.topics:
+    if request.timeout_ms <= 0:
         return await reassignments_refused(request, ErrorCode.REQUEST_TIMED_OUT, None, time_slice)
     topics: list[ReassignableTopicResponse] = []
     for one in request.topics:
@@ -117,10 +119,7 @@ async def alter_partition_reassignments(
         partitions = await time_slice.each(result_of, one.partitions)
         topics.append(ReassignableTopicResponse(name=one.name, partitions=partitions))
     return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change,
-        # Kafka says nothing, in a word, where it is asked for nothing.
-        error_message=None if topics else "",
-        responses=topics,
+        allow_replication_factor_change=request.allow_replication_factor_change, responses=topics
     )
 
 
