@@ -32,13 +32,13 @@ class CallsPerTurn:
         self._work = work
         self._now = 0
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
         if not self._now:
             asyncio.get_running_loop().call_soon(self._turn_over)
         self._now += 1
         self.total += 1
         self.most = max(self.most, self._now)
-        return self._work(*arguments)
+        return self._work(*arguments, **named)
 
     def _turn_over(self) -> None:
         self._now = 0

@@ -143,10 +143,10 @@ def _acknowledge_one(
     window: Window, member_id: str, said: Acknowledgement, renewal: Renewal, staged: Staged, spent: Spent
 ) -> Steps[None]:
     _check_bounds(window, said)
-    pieces = _pieces(said)
+    at = max(said.first, window.start_offset)
+    pieces = _pieces(said, at)
     if renewal.lock_until_ms is None and any(kind is AcknowledgeType.RENEW for _, _, kind in pieces):
         raise _wrong_state("Renewing acquisition locks is not enabled for the group.")
-    at = window.start_offset if said.first < window.start_offset else said.first
     while at <= said.last:
         (batch,) = window.covering(at, at)
         last = min(batch.last, said.last)
@@ -218,13 +218,13 @@ def _wrong_state(message: str) -> AcknowledgementRefused:
     return AcknowledgementRefused(ErrorCode.INVALID_RECORD_STATE, message)
 
 
-def _pieces(said: Acknowledgement) -> list[tuple[int, int, AcknowledgeType]]:
-    """(first, last, type) of neighbours that are said the same of."""
+def _pieces(said: Acknowledgement, offset: int) -> list[tuple[int, int, AcknowledgeType]]:
+    """(first, last, type) of neighbours that are said the same of, from `offset` on: what lies before the window may be
+    much more."""
     if len(said.types) == 1:
-        return [(said.first, said.last, AcknowledgeType(said.types[0]))]
+        return [(offset, said.last, AcknowledgeType(said.types[0]))]
     made: list[tuple[int, int, AcknowledgeType]] = []
-    offset = said.first
-    for kind, same in groupby(said.types):
+    for kind, same in groupby(said.types[offset - said.first :]):
         count = len(list(same))
         made.append((offset, offset + count - 1, _TYPES[kind]))
         offset += count

@@ -54,6 +54,7 @@ async def share_acknowledge(
         acquisition_lock_timeout_ms=services.share_partitions.settings_of(group_id).record_lock_duration_ms
     )
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    time_slice = services.environment.time_slice()
     for (topic_id, index), outcome in outcomes.items():
         data = PartitionData(partition_index=index, error_code=outcome.error, error_message=outcome.message)
         if outcome.error in MOVED:
@@ -62,6 +63,7 @@ async def share_acknowledge(
             response.node_endpoints = [NodeEndpoint(node_id=services.node_id, host=endpoint.host, port=endpoint.port)]
         topic_response = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=[]))
         topic_response.partitions.append(data)
+        await time_slice.give_way()
     response.responses = list(topics.values())
     return response
 

@@ -85,14 +85,14 @@ class Acknowledging:
         """Have those of one partition taken. `most`: the last type that the version of the request knows."""
         outcome = await _refusal(self._finder, key, batches, self._slice, most=most, renews=renews)
         if outcome is not None or batches:  # of a partition of which nothing is said, nothing is answered
-            self._outcomes[key] = outcome or self._take(key, batches)
+            self._outcomes[key] = outcome or await self._take(key, batches)
         await self._slice.give_way()
 
-    def _take(self, key: PartitionKey, batches: Sequence[Batch]) -> Verdict:
+    async def _take(self, key: PartitionKey, batches: Sequence[Batch]) -> Verdict:
+        said = await self._slice.each(_as_acknowledgement, batches)
         share_partition = self._partitions.find(self._group_id, key)
         if share_partition is None:
             return Verdict(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
-        said = [Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches]
         begun = share_partition.acknowledge(self._member_id, said)
         if begun is None:
             return Verdict(share_partition.error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -103,7 +103,12 @@ class Acknowledging:
         """What became of each, when it is kept."""
         for key, write in self._writes.items():
             self._outcomes[key] = await asyncio.shield(write)
+            await self._slice.give_way()
         return self._outcomes
+
+
+def _as_acknowledgement(batch: Batch) -> Acknowledgement:
+    return Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types)
 
 
 async def _refusal(

@@ -15,6 +15,7 @@ from broker.api.handlers.share.delivering import ACQUIRE_MODES, Delivered, Deliv
 from broker.api.permissions.share.of_records import SHARE_FETCH
 from broker.api.share_sessions import FINAL_EPOCH, FIRST_EPOCH, PartitionKey, ShareSession, ShareSessionRefused
 from broker.partitions.share.states import AcknowledgeType
+from broker.process.time_slice import TimeSlice
 from coordinator.share_state.answers import Verdict
 from protocol.errors import ErrorCode
 from protocol.messages.share.fetch import (
@@ -47,7 +48,7 @@ async def share_fetch(
     group_id, member_id = request.group_id or "", request.member_id or ""
     finder = PartitionFinder(services, context, "ShareFetch")
     try:
-        session = _session(services, context, request, group_id, member_id)
+        session = await _session(services, context, request, group_id, member_id)
     except ShareSessionRefused as refused:
         if refused.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:  # a client that repeats at once would do nothing else
             await services.waiting.park([], lambda last: last or None, request.max_wait_ms)
@@ -61,7 +62,7 @@ async def share_fetch(
     outcomes = await acknowledging.outcomes()
     if is_final or context.connection.is_lost:
         services.share_sessions.end(session)
-    return _response(services, context, session, delivered, outcomes)
+    return await _response(services, context, session, delivered, outcomes)
 
 
 def _makes_sense(request: ShareFetchRequest) -> bool:
@@ -71,18 +72,23 @@ def _makes_sense(request: ShareFetchRequest) -> bool:
     return request.share_acquire_mode in ACQUIRE_MODES and not (request.is_renew_ack and any(wanted))
 
 
-def _session(
+async def _session(
     services: FetchingServices, context: RequestContext, request: ShareFetchRequest, group_id: str, member_id: str
 ) -> ShareSession:
     sessions, epoch = services.share_sessions, request.share_session_epoch
-    named = [(topic.topic_id, asked.partition_index) for topic in request.topics for asked in topic.partitions]
+    time_slice = services.environment.time_slice()
+    named = await time_slice.all(
+        (topic.topic_id, asked.partition_index) for topic in request.topics for asked in topic.partitions
+    )
+    forgotten = await time_slice.all(
+        (topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions
+    )
     if epoch == FIRST_EPOCH:
         if any(asked.acknowledgement_batches for topic in request.topics for asked in topic.partitions):
             raise ShareSessionRefused(ErrorCode.INVALID_REQUEST)
         return sessions.begin(group_id, member_id, named, context.connection.connection_id)
     session = sessions.find(group_id, member_id)
     if epoch != FINAL_EPOCH:
-        forgotten = [(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions]
         sessions.move_on(session, epoch, named, forgotten)
     return session
 
@@ -98,7 +104,7 @@ async def _take(acknowledging: Acknowledging, request: ShareFetchRequest, versio
                 await acknowledging.begin(key, asked.acknowledgement_batches, most, renews=request.is_renew_ack)
 
 
-def _response(
+async def _response(
     services: FetchingServices,
     context: RequestContext,
     session: ShareSession,
@@ -107,37 +113,61 @@ def _response(
 ) -> ShareFetchResponse:
     if delivered.error:
         return ShareFetchResponse(error_code=delivered.error)
-    told = {key: PartitionData(partition_index=key[1]) for key in delivered.looked_at if key in session.untold}
-    session.untold = {key: None for key in session.untold if key not in told} | dict.fromkeys(delivered.errors)
-    for key, error in delivered.errors.items():
-        told[key] = PartitionData(partition_index=key[1], error_code=error)
-    for key, delivery in delivered.deliveries.items():
-        acquired = [
+    time_slice = services.environment.time_slice()
+    told = await _told_first(session, delivered, time_slice)
+    told |= dict.fromkeys((*delivered.errors, *delivered.deliveries, *outcomes))
+    topics: dict[bytes, ShareFetchableTopicResponse] = {}
+    moved: list[PartitionData] = []
+    for key in told:
+        data = _told(key, delivered, outcomes.get(key))
+        if data.error_code in MOVED:
+            moved.append(data)
+        response = topics.setdefault(key[0], ShareFetchableTopicResponse(topic_id=key[0], partitions=[]))
+        response.partitions.append(data)
+        await time_slice.give_way()
+    return ShareFetchResponse(
+        acquisition_lock_timeout_ms=services.share_partitions.settings_of(session.group_id).record_lock_duration_ms,
+        responses=list(topics.values()),
+        node_endpoints=_endpoints(services, context, moved),
+    )
+
+
+async def _told_first(session: ShareSession, delivered: Delivered, time_slice: TimeSlice) -> dict[PartitionKey, None]:
+    """The partitions that are in this answer whatever there is to tell; those with an error are in the next one."""
+    untold, session.untold = session.untold, dict.fromkeys(delivered.errors)
+    told: dict[PartitionKey, None] = {}
+    for key in delivered.looked_at:
+        if key in untold:
+            told[key] = None
+        await time_slice.give_way()
+    for key in untold:  # what came to the session since they were looked at
+        if key not in told and key in session.wanted:
+            session.untold[key] = None
+        await time_slice.give_way()
+    return told
+
+
+def _told(key: PartitionKey, delivered: Delivered, outcome: Verdict | None) -> PartitionData:
+    """What a member is told of one partition."""
+    data = PartitionData(partition_index=key[1], error_code=delivered.errors.get(key, ErrorCode.NONE))
+    delivery = delivered.deliveries.get(key)
+    if delivery is not None:
+        data.records = delivery.records
+        data.acquired_records = [
             AcquiredRecords(
                 first_offset=one.first_offset, last_offset=one.last_offset, delivery_count=one.delivery_count
             )
             for one in delivery.acquired
         ]
-        told[key] = PartitionData(partition_index=key[1], records=delivery.records, acquired_records=acquired)
-    for key, outcome in outcomes.items():
-        data = told.setdefault(key, PartitionData(partition_index=key[1]))
+    if outcome is not None:
         data.acknowledge_error_code, data.acknowledge_error_message = outcome.error, outcome.message
-    topics: dict[bytes, ShareFetchableTopicResponse] = {}
-    for (topic_id, _), data in told.items():
-        response = topics.setdefault(topic_id, ShareFetchableTopicResponse(topic_id=topic_id, partitions=[]))
-        response.partitions.append(data)
-    return ShareFetchResponse(
-        acquisition_lock_timeout_ms=services.share_partitions.settings_of(session.group_id).record_lock_duration_ms,
-        responses=list(topics.values()),
-        node_endpoints=_endpoints(services, context, list(told.values())),
-    )
+    return data
 
 
 def _endpoints(
-    services: FetchingServices, context: RequestContext, told: Sequence[PartitionData]
+    services: FetchingServices, context: RequestContext, moved: Sequence[PartitionData]
 ) -> list[NodeEndpoint]:
     """KIP-951: who leads, where a member asked somebody else."""
-    moved = [data for data in told if data.error_code in MOVED]
     if not moved:
         return []
     for data in moved:

@@ -24,6 +24,7 @@ from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.share_groups.errands import is_gone
 from broker.partitions.partition import Partition
 from broker.partitions.topic import Topic
+from broker.process.time_slice import TimeSlice
 from coordinator.cluster.features import SHARE_VERSION
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.groups.share.answers import Prepared
@@ -93,8 +94,10 @@ async def describe_share_group_offsets(
     v1 how many records are left. A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION;
     Kafka 4.3 never answers. A group without a name is INVALID_GROUP_ID, where Kafka says UNKNOWN_SERVER_ERROR.
     """
+    time_slice = services.environment.time_slice()
     groups = []
     for group in request.groups:
+        await time_slice.give_way()
         if services.cluster.finalized_features.get(SHARE_VERSION, 0) == 0:
             error = ErrorCode.UNSUPPORTED_VERSION
             groups.append(DescribedOffsetsGroup(group_id=group.group_id, error_code=error))
@@ -102,11 +105,13 @@ async def describe_share_group_offsets(
             error = ErrorCode.INVALID_GROUP_ID
             groups.append(DescribedOffsetsGroup(group_id="", error_code=error, error_message=NO_GROUP_ID))
         else:
-            groups.append(await _describe_group(services, group))
+            groups.append(await _describe_group(services, group, time_slice))
     return DescribeShareGroupOffsetsResponse(groups=groups)
 
 
-async def _describe_group(services: ShareOffsetServices, group: DescribeOffsetsGroup) -> DescribedOffsetsGroup:
+async def _describe_group(
+    services: ShareOffsetServices, group: DescribeOffsetsGroup, time_slice: TimeSlice
+) -> DescribedOffsetsGroup:
     topics = group.topics
     if topics is None:
         try:
@@ -122,14 +127,14 @@ async def _describe_group(services: ShareOffsetServices, group: DescribeOffsetsG
             for topic, partitions in known
             if topic is not None
         ]
-    described = [await _describe_topic(services, group.group_id, topic) for topic in topics]
+    described = [await _describe_topic(services, group.group_id, topic, time_slice) for topic in topics]
     return DescribedOffsetsGroup(group_id=group.group_id, topics=described)
 
 
 async def _describe_topic(
-    services: ShareOffsetServices, group_id: str, wanted: DescribeOffsetsTopic
+    services: ShareOffsetServices, group_id: str, wanted: DescribeOffsetsTopic, time_slice: TimeSlice
 ) -> DescribedOffsetsTopic:
-    time_slice = services.environment.time_slice()
+    await time_slice.give_way()
     topic = services.topics.by_name(wanted.topic_name)
     described = DescribedOffsetsTopic(topic_name=wanted.topic_name, partitions=[])
     if topic is not None:
@@ -175,29 +180,40 @@ async def alter_share_group_offsets(
     """Begin anew with partitions, at offsets that are named; of a group without members, which is made if it is not
     there. Answered when that is durable."""
     group_id = request.group_id
-    wanted: dict[bytes, frozenset[int]] = {}
+    time_slice = services.environment.time_slice()
     starts: dict[tuple[bytes, int], int] = {}
     for topic in request.topics:
         found = services.topics.by_name(topic.topic_name)
-        if found is not None:
-            there = [one for one in topic.partitions if 0 <= one.partition_index < len(found.partitions)]
-            starts |= {(found.topic_id, one.partition_index): one.start_offset for one in there}
-            wanted[found.topic_id] = frozenset(one.partition_index for one in there)
+        for one in topic.partitions:
+            if found is not None and 0 <= one.partition_index < len(found.partitions):
+                starts[found.topic_id, one.partition_index] = one.start_offset
+            await time_slice.give_way()
+        await time_slice.give_way()
+    wanted: dict[bytes, set[int]] = {}
+    for topic_id, index in starts:
+        wanted.setdefault(topic_id, set()).add(index)
+    partitions = {topic_id: frozenset(indexes) for topic_id, indexes in wanted.items()}
     prepared = await _prepared(
         services,
         group_id,
-        lambda machine, ticket, now_ms: machine.share_administration.begin_setting(group_id, wanted, ticket, now_ms),
+        lambda machine, ticket, now_ms: machine.share_administration.begin_setting(
+            group_id, partitions, ticket, now_ms
+        ),
     )
     if prepared.errand is None:
         return AlterShareGroupOffsetsResponse(error_code=prepared.error, error_message=prepared.message)
     verdicts = await services.share_errands.initialize(prepared.errand, starts)
-    responses = [_altered(services.topics.by_name(topic.topic_name), topic, verdicts) for topic in request.topics]
+    responses = [
+        await _altered(services.topics.by_name(topic.topic_name), topic, verdicts, time_slice)
+        for topic in request.topics
+    ]
     return AlterShareGroupOffsetsResponse(responses=responses)
 
 
-def _altered(
-    found: Topic | None, topic: AlterOffsetsTopic, verdicts: dict[tuple[bytes, int], Verdict]
+async def _altered(
+    found: Topic | None, topic: AlterOffsetsTopic, verdicts: dict[tuple[bytes, int], Verdict], time_slice: TimeSlice
 ) -> AlteredOffsetsTopic:
+    await time_slice.give_way()
     topic_id = bytes(16) if found is None else found.topic_id
     altered = AlteredOffsetsTopic(topic_name=topic.topic_name, topic_id=topic_id, partitions=[])
     for one in topic.partitions:
@@ -206,6 +222,7 @@ def _altered(
         altered.partitions.append(
             AlteredOffsetsPartition(partition_index=one.partition_index, error_code=error, error_message=message)
         )
+        await time_slice.give_way()
     return altered
 
 
@@ -223,7 +240,9 @@ async def delete_share_group_offsets(
 ) -> DeleteShareGroupOffsetsResponse:
     """Forget where a group without members is in topics, all their partitions. Answered when that is durable."""
     group_id = request.group_id
-    topics = {topic.topic_name: services.topics.by_name(topic.topic_name) for topic in request.topics}
+    time_slice = services.environment.time_slice()
+    names = dict.fromkeys(topic.topic_name for topic in request.topics)
+    topics = dict(await time_slice.each(lambda name: (name, services.topics.by_name(name)), names))
     topic_ids = [topic.topic_id for topic in topics.values() if topic is not None]
     prepared = await _prepared(
         services,
@@ -246,4 +265,5 @@ async def delete_share_group_offsets(
         else:
             answer.topic_id, answer.error_code = topic.topic_id, errors.get(topic.topic_id, ErrorCode.NONE)
         responses.append(answer)
+        await time_slice.give_way()
     return DeleteShareGroupOffsetsResponse(responses=responses)

@@ -72,6 +72,19 @@ def _said(verdict: Verdict) -> dict[str, Any]:
     return {"error_code": verdict.error, "error_message": message}
 
 
+def _told(batch: Batch) -> StateBatch:
+    return StateBatch(
+        first_offset=batch.first_offset,
+        last_offset=batch.last_offset,
+        delivery_state=batch.delivery_state,
+        delivery_count=batch.delivery_count,
+    )
+
+
+def _heard(batch: StateBatch) -> Batch:
+    return Batch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+
+
 def _refused_by(response: type, topic_result: type, result: type) -> Callable[[Any, ErrorCode], Any]:
     """Makes the answer to a request nothing of which is allowed."""
 
@@ -145,6 +158,8 @@ async def read_share_group_state(
     """All that is kept of share partitions. A newer leader epoch is durable before the answer, and fences older
     ones."""
 
+    time_slice = services.environment.time_slice()
+
     async def read(key: ShareKey, one: ReadPartitionData) -> ReadPartitionResult:
         state = await services.share_state.read(key, one.leader_epoch)
         if isinstance(state, Verdict):
@@ -153,15 +168,7 @@ async def read_share_group_state(
             partition=one.partition,
             state_epoch=state.state_epoch,
             start_offset=state.start_offset,
-            state_batches=[
-                StateBatch(
-                    first_offset=batch.first_offset,
-                    last_offset=batch.last_offset,
-                    delivery_state=batch.delivery_state,
-                    delivery_count=batch.delivery_count,
-                )
-                for batch in state.batches
-            ],
+            state_batches=await time_slice.each(_told, state.batches),
         )
 
     return ReadShareGroupStateResponse(results=await _each(services, request, ReadStateResult, read))
@@ -181,12 +188,11 @@ async def write_share_group_state(
     v1 how many deliveries are complete (KIP-1226).
     """
 
+    time_slice = services.environment.time_slice()
+
     async def write(key: ShareKey, one: WritePartitionData) -> WritePartitionResult:
-        batches = tuple(
-            Batch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
-            for batch in one.state_batches
-        )
-        change = Write(one.leader_epoch, one.start_offset, one.delivery_complete_count, batches)
+        batches = await time_slice.each(_heard, one.state_batches)
+        change = Write(one.leader_epoch, one.start_offset, one.delivery_complete_count, tuple(batches))
         verdict = await services.share_state.write(key, one.state_epoch, change)
         return WritePartitionResult(partition=one.partition, **_said(verdict))
 
