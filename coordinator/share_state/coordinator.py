@@ -57,7 +57,7 @@ class ShareCoordinator:
         """Begin anew, whatever was kept before. A `start_offset` of -1 leaves it to who serves the partition."""
         if key.partition < 0:
             return _answered(ticket, NOT_A_PARTITION)
-        before = self.ledger.find(key)
+        before = self.ledger.kept.get(key)  # one that cannot be read is mended by this
         if before is not None and UNCHANGED != state_epoch < before.state_epoch:
             return _answered(ticket, Verdict(ErrorCode.FENCED_STATE_EPOCH))
         if not self._is_there(key.topic_id, key.partition):

@@ -6,12 +6,15 @@ from typing import Protocol
 
 from protocol.errors import ErrorCode
 
+KEPT_STATES = (0, 2, 4)
+"""Available, acknowledged, archived. Who has acquired a record is not kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class StateBatch:
-    """Records of `first_offset` to `last_offset`, both included, that are in one state.
+    """Records of `first_offset` to `last_offset`, both included, that are in one state of `KEPT_STATES`.
 
-    `delivery_state`: 0 available, 2 acknowledged, 4 archived. `delivery_count`: how often they were handed out.
+    `delivery_count`: how often they were handed out.
     """
 
     first_offset: int

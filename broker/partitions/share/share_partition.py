@@ -130,14 +130,19 @@ class SharePartition:
                 self._state_epoch = state.state_epoch
                 self._window = None if self.is_fenced else window
             except BadState as bad:
-                _log.error("what is kept of a share partition cannot be", group=self.group_id, why=str(bad))
-                self.error = ErrorCode.UNKNOWN_SERVER_ERROR
+                self._cannot_begin(ErrorCode.UNKNOWN_SERVER_ERROR, f"what is kept of it cannot be: {bad}")
             except (LogDamaged, OSError) as failed:
-                _log.error("a share partition cannot be begun with", group=self.group_id, why=str(failed))
-                self.error = ErrorCode.KAFKA_STORAGE_ERROR
+                self._cannot_begin(ErrorCode.KAFKA_STORAGE_ERROR, str(failed))
+        elif state in SHARE_ERRORS:
+            self.error = SHARE_ERRORS[state]
         else:
-            self.error = SHARE_ERRORS.get(state, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._cannot_begin(ErrorCode.UNKNOWN_SERVER_ERROR, f"what is kept of it cannot be read: {state.name}")
         self._wake()
+
+    def _cannot_begin(self, error: ErrorCode, why: str) -> None:
+        """Only an operator mends this: setting the offsets of the group begins anew with the partition."""
+        _log.error("a share partition cannot be served", group=self.group_id, partition=self.partition.name, why=why)
+        self.error = error
 
     async def _first_offset(self) -> int:
         """`share.auto.offset.reset`: where a group begins that has read nothing yet."""
@@ -171,12 +176,14 @@ class SharePartition:
         lock_until_ms = now_ms + settings.record_lock_duration_ms
         bounds = Bounds(settings.max_record_locks, settings.delivery_count_limit, lock_until_ms)
         batches = batches_of(data.records)
-        acquired = Acquisition(self._window, batches, wish, bounds).run(self._window.next_fetch_offset())
+        acquired = taken = Acquisition(self._window, batches, wish, bounds).run(self._window.next_fetch_offset())
         for batch in aborted_among(batches, data.aborted or ()):
             self._archive_aborted(batch.first, batch.last, wish.member_id)
             acquired = list(_without(acquired, batch.first, batch.last))
         self._window.forget_done()
         if not acquired:
+            if taken:
+                self._wake()  # what lies behind aborted transactions may be had at once
             return None
         self._check_locks_at(lock_until_ms)
         records = part_of(data.records, batches, acquired[0].first_offset, acquired[-1].last_offset)
@@ -237,15 +244,16 @@ class SharePartition:
         """A member has left: what it was handed goes back."""
         await self._give_back(lambda run: run.member_id == member_id)
 
-    async def _give_back(self, is_given: Callable[[Run], bool]) -> None:
+    async def _give_back(self, is_given: Callable[[Run], bool], *, even_unwritten: bool = False) -> None:
         if self._window is None:
             return
         self._window.move_start(self.partition.log_start_offset)
         staged = give_back(self._window, is_given, self._settings().delivery_count_limit)
         if staged:
-            await self._write(self._window, staged)
+            await self._write(self._window, staged, even_unwritten=even_unwritten)
 
-    async def _write(self, window: Window, staged: Staged) -> ErrorCode:
+    async def _write(self, window: Window, staged: Staged, *, even_unwritten: bool = False) -> ErrorCode:
+        """`even_unwritten`: what is staged comes to be whether or not it could be written."""
         partition, error = self.partition, ErrorCode.UNKNOWN_SERVER_ERROR
         try:
             batches = staged.batches()
@@ -263,8 +271,9 @@ class SharePartition:
             )
         finally:
             told = ErrorCode.NONE if not error else SHARE_ERRORS.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
+            taken_back = error and not even_unwritten
             await run_steps(
-                self._environment, lambda spent: staged.take_back(spent) if error else staged.complete(spent)
+                self._environment, lambda spent: staged.take_back(spent) if taken_back else staged.complete(spent)
             )
         if told in FENCING:
             self.fence(told)
@@ -286,7 +295,8 @@ class SharePartition:
         self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._check_locks)
 
     def _check_locks(self) -> None:
-        """Give back what was not acknowledged in time."""
+        """Give back what was not acknowledged in time: as in Kafka, even where that cannot be written. Otherwise nobody
+        could be handed it, and it would be tried again and again."""
         self._timer = None
         window, now_ms = self._window, self._environment.monotonic_ms()
         if window is None:
@@ -297,7 +307,7 @@ class SharePartition:
         if left:
             self._check_locks_at(min(left))
         if late:
-            self._own(self._give_back(lambda run: run.lock_until_ms <= now_ms))
+            self._own(self._give_back(lambda run: run.lock_until_ms <= now_ms, even_unwritten=True))
 
     # --------------------------------------------------------------------------------------------------------- watching
 

@@ -11,13 +11,14 @@ from operator import attrgetter
 
 from broker.partitions.share.in_flight import InFlightBatch, Run
 from broker.partitions.share.states import TERMINAL, RecordState
-from coordinator.share_state.port import StateBatch
+from coordinator.share_state.port import KEPT_STATES, StateBatch
 
 _FIRST = attrgetter("first")
 
 
 class BadState(Exception):
-    """What is kept of a share partition cannot be: its batches lie before its start, or end before they begin."""
+    """What is kept of a share partition cannot be: its batches lie before its start, end before they begin, or are in
+    no state in which records are kept."""
 
 
 class Window:
@@ -36,6 +37,8 @@ class Window:
         for batch in kept:
             if batch.first_offset < window.next_offset or batch.last_offset < batch.first_offset:
                 raise BadState(f"{batch} does not follow offset {window.next_offset - 1}")
+            if batch.delivery_state not in KEPT_STATES:
+                raise BadState(f"{batch} is in no state that is kept")
             if batch.first_offset > window.next_offset:
                 window.append_new(batch.first_offset - 1)
             run = Run(batch.first_offset, batch.last_offset, RecordState(batch.delivery_state), batch.delivery_count)

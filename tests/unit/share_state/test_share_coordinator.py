@@ -245,7 +245,8 @@ def test_the_cold_ones_are_written_in_batches_that_the_log_takes() -> None:
 
 
 @pytest.mark.parametrize("kind", [0, 1])
-def test_what_cannot_be_read_is_refused_until_there_is_a_new_snapshot(kind: int) -> None:
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_what_cannot_be_read_is_refused_until_there_is_a_new_snapshot(kind: int, is_deleted: bool) -> None:
     story = Story()
     story.initialize(0, 0)
     story.write((0, 0), 4, StateBatch(4, 4, 2, 1))
@@ -256,7 +257,8 @@ def test_what_cannot_be_read_is_refused_until_there_is_a_new_snapshot(kind: int)
     assert again.shard.unreadable == 1
     assert cast(Any, again.read(0)) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert again.shard.machine.ledger.needed_from == 2
-    assert again.delete() == Verdict(ErrorCode.NONE)
+    if is_deleted:
+        assert again.delete() == Verdict(ErrorCode.NONE)
     assert again.initialize(0, 3) == Verdict(ErrorCode.NONE)
     assert again.read(0) == PartitionState(0, 3, 0, ())
 
