@@ -21,6 +21,7 @@ from protocol.errors import ErrorCode
 from protocol.internal_topics import SHARE_GROUP_STATE
 
 AT_ONCE = 64
+LARGEST_EPOCH = 0x7FFFFFFF
 
 Partition = tuple[bytes, int]
 
@@ -56,9 +57,11 @@ class ShareErrands:
 
     async def _initialize(self, errand: Errand, start_offsets: Mapping[Partition, int]) -> dict[Partition, Verdict]:
         async def initialize(one: Partition) -> Verdict:
-            key = ShareKey(errand.group_id, *one)
-            start = start_offsets.get(one, NO_START_OFFSET)
-            return await self._share_state.initialize(key, state_epoch=errand.state_epoch, start_offset=start)
+            key, start = ShareKey(errand.group_id, *one), start_offsets.get(one, NO_START_OFFSET)
+            verdict = await self._share_state.initialize(key, state_epoch=errand.state_epoch, start_offset=start)
+            if verdict.error is ErrorCode.FENCED_STATE_EPOCH:
+                verdict = await self._initialize_past(key, start)
+            return verdict
 
         verdicts = await self._each(errand, initialize)
         kept: dict[bytes, frozenset[int]] = {}
@@ -73,6 +76,15 @@ class ShareErrands:
         with contextlib.suppress(CoordinatorError):
             await self._groups.ask(errand.group_id, answered)
         return verdicts
+
+    async def _initialize_past(self, key: ShareKey, start_offset: int) -> Verdict:
+        """What is kept is of a later epoch than the group's, for a power cut took the end of the group's log: without
+        this the group would have nothing of the partition until its epoch has come that far."""
+        kept = await self._share_state.summarize(key)
+        if isinstance(kept, Verdict):
+            return kept
+        epoch = min(kept.state_epoch + 1, LARGEST_EPOCH)
+        return await self._share_state.initialize(key, state_epoch=epoch, start_offset=start_offset)
 
     async def _forget(self, errand: Errand) -> dict[Partition, Verdict]:
         verdicts = {}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.api.handlers.share.groups import NAMES_MOST
+from coordinator.share_state.answers import Summary
 from coordinator.share_state.kept import ShareKey, Write
 from protocol.errors import ErrorCode
 from protocol.messages.features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -213,5 +214,33 @@ def test_all_is_off_with_the_feature(tmp_path: Path) -> None:
         assert (await forget(broker, "t")).error_code == off
         request = DescribeShareGroupOffsetsRequest(groups=[DescribeOffsetsGroup(group_id=GROUP, topics=None)])
         assert (await broker.ask(request, 1)).groups[0].error_code == off
+
+    run_story(story, tmp_path, SETTINGS)
+
+
+def test_a_group_begins_anew_with_what_is_kept_of_a_later_epoch_than_its_own(tmp_path: Path) -> None:
+    """A power cut may take the end of the group's log, and leave that of the share coordinator."""
+
+    async def story(broker: Broker) -> None:
+        await begin(broker, "t")
+        topic = broker.node.topics.by_name("t")
+        assert topic is not None
+        key, largest = ShareKey(GROUP, topic.topic_id, 0), 0x7FFFFFFF
+        await set_offsets(broker, ("t", {0: 1}), group="other")
+        for kept, epoch in ((20, 21), (largest, largest)):
+            for one in (key, key._replace(group_id="third")):
+                await broker.node.share_state.delete(one)
+                made = await broker.node.share_state.initialize(one, state_epoch=kept, start_offset=9)
+                assert made.error is ErrorCode.NONE
+            answer = await set_offsets(broker, ("t", {0: 5}), group="third")
+            assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+            summary = await broker.node.share_state.summarize(key._replace(group_id="third"))
+            assert isinstance(summary, Summary)
+            assert (summary.state_epoch, summary.start_offset) == (epoch, 5)
+        await beat(broker, 0, "t")
+        (group,) = (one for _, shard in broker.node.groups.indexed() if (one := shard.machine.shares.find(GROUP)))
+        while group.initializing:
+            await asyncio.sleep(0)
+        assert [one.partitions for one in group.initialized.values()] == [{0}]
 
     run_story(story, tmp_path, SETTINGS)
