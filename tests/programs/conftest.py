@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tallystick.process import BrokerProcess
-from tests.harness.broker import EXTERNAL, server
+from tests.harness import jars
+from tests.harness.apache_kafka import ApacheKafka
+from tests.harness.broker import EXTERNAL, TEST_SETTINGS, server
 from tests.programs.java_program import JavaPrograms
 
 WHOLE = os.environ.get("TALLYSTICK_CONFORMANCE", "") == "whole"
@@ -45,6 +47,17 @@ def own_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
 @pytest.fixture
 def broker(own_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
     return own_broker().start()
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """An Apache Kafka beside ours."""
+    try:
+        made = ApacheKafka(tmp_path / "theirs", heap="512m", settings=TEST_SETTINGS)
+    except jars.JarsMissing as reason:
+        pytest.skip(f"Kafka's tools are told to an Apache Kafka, too: {reason}")
+    yield made.start()
+    made.close()
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,36 +16,11 @@ import pytest
 
 from tallystick.process import BrokerProcess
 from tests.harness import jars
-from tests.harness.apache_kafka import ApacheKafka
-from tests.harness.broker import TEST_SETTINGS
 from tests.harness.confluent import make_topic, wait_until, write
 from tests.programs.java_program import JavaPrograms
 from tests.programs.kafka_tools import PACKAGE, KafkaTools, Said
-from tests.programs.tools_story import STORY, Ask, meaning
+from tests.programs.tools_story import DECLARED, STORY, Ask, in_our_words, meaning
 
-DECLARED = [
-    (
-        r"(Configs: )min\.insync\.replicas=1,",
-        r"\1",
-        "made with eligible leader replicas, a Kafka keeps it as a setting of all brokers",
-    ),
-    (
-        r"\{DYNAMIC_DEFAULT_BROKER_CONFIG:min\.insync\.replicas=1, STATIC_BROKER_CONFIG:\S+ ",
-        "{",
-        "the same, with synonyms",
-    ),
-    (
-        r"(?m)^Feature: (eligible\.leader\.replicas|kraft)\.version .*\n",
-        "",
-        "one node has no replicas to be eligible and no voters to change",
-    ),
-    (
-        r"4\.3-IV0 FinalizedVersionLevel: 4\.3-IV0",
-        "4.2-IV1 FinalizedVersionLevel: 4.2-IV1",
-        "metadata records are those of 4.2",
-    ),
-]
-"""What becomes of Kafka's words in ours, and why."""
 ELSEWHERE = {
     "DumpLogSegments": "clients/test_dump_log_segments.py",
     "TransactionalMessageCopier": "clients/test_kafka_tools.py",
@@ -60,16 +34,6 @@ NO_BROKER = {
     "JmxTool": "asks a Java machine",
     "OAuthCompatibilityTool": "asks for tokens",
 }
-
-
-@pytest.fixture
-def theirs(tmp_path: Path) -> Iterator[BrokerProcess]:
-    try:
-        made = ApacheKafka(tmp_path / "theirs", heap="512m", settings=TEST_SETTINGS)
-    except jars.JarsMissing as reason:
-        pytest.skip(f"Kafka's tools are told to an Apache Kafka, too: {reason}")
-    yield made.start()
-    made.close()
 
 
 def told(folder: Path, bootstrap: str) -> list[Said]:
@@ -87,13 +51,6 @@ def told(folder: Path, bootstrap: str) -> list[Said]:
 
 def words(ask: Ask, said: Said) -> tuple[int, str, str]:
     return said.status, meaning(ask, said.output), meaning(ask, said.errors)
-
-
-def in_our_words(kafkas: tuple[int, str, str]) -> tuple[int, str, str]:
-    status, output, errors = kafkas
-    for pattern, instead, _ in DECLARED:
-        output = re.sub(pattern, instead, output)
-    return status, output, errors
 
 
 def test_tools_say_of_ours_what_they_say_of_kafka(broker: BrokerProcess, theirs: BrokerProcess, tmp_path: Path) -> None:

@@ -187,3 +187,36 @@ def meaning(ask: Ask, said: str) -> str:
     if ask.shape:
         lines = list(dict.fromkeys(lines))
     return "\n".join(lines if ask.ordered else sorted(lines))
+
+
+DECLARED = [
+    (
+        r"(Configs: )min\.insync\.replicas=1,",
+        r"\1",
+        "made with eligible leader replicas, a Kafka keeps it as a setting of all brokers",
+    ),
+    (
+        r"\{DYNAMIC_DEFAULT_BROKER_CONFIG:min\.insync\.replicas=1, STATIC_BROKER_CONFIG:\S+ ",
+        "{",
+        "the same, with synonyms",
+    ),
+    (
+        r"(?m)^Feature: (eligible\.leader\.replicas|kraft)\.version .*\n",
+        "",
+        "one node has no replicas to be eligible and no voters to change",
+    ),
+    (
+        r"4\.3-IV0 FinalizedVersionLevel: 4\.3-IV0",
+        "4.2-IV1 FinalizedVersionLevel: 4.2-IV1",
+        "metadata records are those of 4.2",
+    ),
+]
+"""What becomes of Kafka's words in ours, and why."""
+
+
+def in_our_words(kafkas: tuple[int, str, str]) -> tuple[int, str, str]:
+    """Status, output and errors."""
+    status, output, errors = kafkas
+    for pattern, instead, _ in DECLARED:
+        output = re.sub(pattern, instead, output)
+    return status, output, errors
