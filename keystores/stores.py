@@ -116,6 +116,8 @@ def _identity_of_pkcs12(data: bytes, password: str) -> Identity:
 
 
 def _open_pkcs12(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
+    if data.lstrip().startswith(b"-----BEGIN"):
+        raise BadStore("it is PEM, and its type (ssl.keystore.type, ssl.truststore.type) says otherwise")
     try:
         return pkcs12.load_pkcs12(data, None if password is None else password.encode())
     except (ValueError, TypeError, UnsupportedAlgorithm):

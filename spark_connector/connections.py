@@ -50,11 +50,15 @@ async def _connected(access: Access, security: Security, patience_s: float) -> C
     deadline = asyncio.get_running_loop().time() + patience_s
     while True:
         try:
-            client = await Client.connect(
-                access.bootstrap, client_id=access.client_id, patience_s=_PATIENCE_S, security=security
-            )
-            await client.metadata([])
-            return client
+            async with asyncio.timeout_at(deadline):
+                client = await Client.connect(
+                    access.bootstrap, client_id=access.client_id, patience_s=_PATIENCE_S, security=security
+                )
+                await client.metadata([])
+                return client
+        except TimeoutError as error:
+            if asyncio.get_running_loop().time() >= deadline:
+                raise ConnectionLost(f"no answer within {patience_s:g} s") from error
         except (ConnectionLost, ConnectionError) as error:
             if not isinstance(error, ConnectionRefusedError):
                 await _diagnose(access, security)

@@ -85,6 +85,9 @@ class SourceOffsetsUnknown(ConnectorError):
     """The checkpoint cannot be read, or does not say what a batch has read."""
 
 
+_TOO_LARGE = (
+    "raise the topic's max.message.bytes, or lower kafka.batch.size; that is of no use where one row alone is larger"
+)
 _ADVICE = {
     ErrorCode.SASL_AUTHENTICATION_FAILED: "correct kafka.sasl.jaas.config, or what gives the token",
     ErrorCode.UNSUPPORTED_SASL_MECHANISM: "choose another kafka.sasl.mechanism",
@@ -92,9 +95,10 @@ _ADVICE = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "give the principal WRITE on the topic (READ, for a source)",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "give the principal WRITE on the transactional id, the sinkId",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "give the principal READ on the group of option groupId",
-    ErrorCode.MESSAGE_TOO_LARGE: "lower kafka.batch.size or raise the topic's max.message.bytes",
-    ErrorCode.RECORD_LIST_TOO_LARGE: "lower kafka.batch.size or raise the topic's max.message.bytes",
+    ErrorCode.MESSAGE_TOO_LARGE: _TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: _TOO_LARGE,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create the topic, or correct its name",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "correct the topic's name, or write to a topic that is not Kafka's own",
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower kafka.transaction.timeout.ms to the broker's maximum",
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "choose another kafka.compression.type",
     ErrorCode.POLICY_VIOLATION: "the cluster's policy forbids it",

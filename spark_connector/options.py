@@ -12,6 +12,7 @@ from typing import NamedTuple
 from protocol.records.compression import NAMES
 from spark_connector.errors import BadOption
 from spark_connector.stock_settings import refusal
+from tallystick.client.client import addresses_in
 from tallystick.client.security_settings import PROTOCOLS
 
 Value = str | int | None
@@ -30,10 +31,24 @@ def text(given: str) -> str:
     return given
 
 
+def servers(given: str) -> str:
+    if given.strip():
+        addresses_in(given)
+    return given.strip()
+
+
 def number(given: str) -> int:
     value = int(given)
     if value <= 0:
         raise ValueError("not above zero")
+    return value
+
+
+def int32(given: str) -> int:
+    """As wide as it is in a request."""
+    value = number(given)
+    if value > _INT32:
+        raise ValueError(f"above {_INT32}")
     return value
 
 
@@ -82,7 +97,7 @@ SECURITY = (
 """See `tallystick.client.security_settings`, which reads them; without a value it knows the default."""
 
 CLUSTER = (
-    Option("kafka.bootstrap.servers", None, text, "host:port,host:port of the cluster; required"),
+    Option("kafka.bootstrap.servers", None, servers, "host:port,host:port of the cluster; required"),
     Option("kafka.client.id", "tallystick-spark", text, "how the broker's logs and quotas name this client"),
     *SECURITY,
 )
@@ -99,13 +114,14 @@ SINK = (
     Option("kafka.batch.size", 512 << 10, number, "bytes of records per record batch, before compression"),
     Option("kafka.buffer.memory", 32 << 20, number, "bytes that may wait to be sent"),
     Option(
-        "kafka.transaction.timeout.ms", 300_000, number, "how long a micro-batch may take before the broker aborts it"
+        "kafka.transaction.timeout.ms", 300_000, int32, "how long a micro-batch may take before the broker aborts it"
     ),
     Option("kafka.delivery.timeout.ms", 120_000, number, "how long a broker that is away is waited for"),
     Option("kafka.acks", "all", one_of("all", "-1"), "nothing but all"),
     Option("kafka.enable.idempotence", "true", one_of("true"), "always"),
 )
 
+_INT32 = (1 << 31) - 1
 OF_SPARK = frozenset({"path", "checkpointlocation", "groupidprefix", "fetchoffset.numretries"})
 """Names of Spark's, and of its own connector, that are not to be taken for misspelled ones of ours."""
 _ALIKE = 0.9
@@ -127,11 +143,11 @@ def read_options(
             values[option.name] = _parsed(option, value)
         elif lower in without_effect or lower in refused:
             continue
+        elif (meant := _nearly(lower, by_name)) is not None:
+            raise BadOption(f"option {name} is not known here: was {by_name[meant].name} meant?")
         elif lower.startswith("kafka."):
             known = ", ".join(sorted(option.name for option in table if option.name.startswith("kafka.")))
             raise BadOption(f"option {name} is not known here; known are {known}")
-        elif (meant := _nearly(lower, by_name)) is not None:
-            raise BadOption(f"option {name} is not known here: was {by_name[meant].name} meant?")
     if not values.get("kafka.bootstrap.servers"):
         raise BadOption("option kafka.bootstrap.servers is missing: host:port of a broker")
     return values
@@ -139,8 +155,10 @@ def read_options(
 
 def _nearly(name: str, known: Collection[str]) -> str | None:
     """The name among ours that was probably meant; None where Spark, or somebody else, may mean something by it."""
-    if name.startswith("kafka.") or name in OF_SPARK:
+    if name in OF_SPARK:
         return None
+    if f"kafka.{name}" in known:
+        return f"kafka.{name}"
     letters = _letters(name)
     likeness = {one: SequenceMatcher(None, letters, _letters(one)).ratio() for one in known}
     best = max(likeness, key=lambda one: likeness[one])

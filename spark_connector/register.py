@@ -11,13 +11,18 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """After this, the formats `kafka-eos` and `kafka-arrow` are there. Raises `UnsupportedPySpark`."""
+    """After this, the formats `kafka-eos` and `kafka-arrow` are there; the first in the threads only that call this.
+    Raises `UnsupportedPySpark`.
+    """
     check_pyspark(SINKS, "Tallystick's connector", ": take Spark's own connector, which is at least once")
     from spark_connector.sink.kafka_eos import KafkaEos
     from spark_connector.source.kafka_arrow import KafkaArrow
 
     spark.dataSource.register(reading_through(spark, KafkaEos))
     spark.dataSource.register(KafkaArrow)
+    if getattr(spark, "_jsparkSession", None) is not None:
+        # Spark looks for a sink's format in the session that is active in the calling thread, and in no other.
+        SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
 
 
 def reading_through(spark: SparkSession, sink: "type[KafkaEos]") -> "type[KafkaEos]":

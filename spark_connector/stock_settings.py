@@ -7,6 +7,7 @@ query does the same without it. What is refused would be missed: the query would
 from collections.abc import Mapping
 
 _FIXED = "fixed, half a second at most"
+_SETUP = "fixed, ten seconds"
 _MEASURED = "there are no metrics of Java here"
 _KERBEROS = "of GSSAPI, which is not spoken here"
 _NO_GROUP = "there is no group"
@@ -58,8 +59,8 @@ OF_CONNECTIONS = {
     "kafka.sasl.oauthbearer.scope.claim.name": _BROKERS,
     "kafka.sasl.oauthbearer.sub.claim.name": _BROKERS,
     "kafka.send.buffer.bytes": "the operating system's",
-    "kafka.socket.connection.setup.timeout.max.ms": "the operating system's",
-    "kafka.socket.connection.setup.timeout.ms": "the operating system's",
+    "kafka.socket.connection.setup.timeout.max.ms": _SETUP,
+    "kafka.socket.connection.setup.timeout.ms": _SETUP,
     "kafka.ssl.keymanager.algorithm": _OPENSSLS,
     "kafka.ssl.protocol": "kafka.ssl.enabled.protocols says it",
     "kafka.ssl.provider": _OPENSSLS,

@@ -67,6 +67,10 @@ def eos_writer(
     batch is tried before the query fails.
     """
     settings = SinkSettings.of(options, streaming=True)
+    if isinstance(topics, str):
+        raise BadOption(f"topics is a list of topics: topics=[{topics!r}]")
+    if attempts < 1 or (tasks is not None and tasks < 1):
+        raise BadOption(f"attempts={attempts}, tasks={tasks}: both are 1 or more")
     if (settings.topic is None) == (not topics):
         raise BadOption(
             "many writers need option topic, or the argument topics, and not both: their transaction is shared out by "

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_connector.checkpoint_files import Checkpoint, Files, LocalFiles
-from spark_connector.errors import NotMicroBatches, NotOneWriter
+from spark_connector.errors import BadOption, NotMicroBatches, NotOneWriter
 from spark_connector.metrics import BatchMetrics
 from spark_connector.progress import Marker
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts, drain
@@ -72,6 +72,8 @@ class KafkaEos(DataSource):
         return EosStreamWriter(settings, self.files, self.notes)
 
     def writer(self, schema: StructType, overwrite: bool) -> "EosBatchWriter":
+        if overwrite:
+            raise BadOption('mode("overwrite"): what is in a topic is not replaced; use mode("append")')
         settings = SinkSettings.of(self.options, streaming=False)
         _check(schema, settings)
         return EosBatchWriter(settings)

@@ -7,7 +7,8 @@ more, and what it returns nobody hears. So it tells its lease before it writes, 
     commit worker -> driver   the same without a lease; the answer is the leases of that batch
     commit worker -> driver   token, query, the metrics of a batch that is committed (`spark_connector.metrics`)
 
-Rule 1. Best effort: a driver that cannot be reached costs its readers the transaction's timeout, and nothing else.
+Rule 1. Best effort: a driver that cannot be reached costs its readers the transaction's timeout, and its program the
+        metrics of a minute, and nothing else.
 Rule 2. Only the newest batch of a sink is kept.
 """
 
@@ -21,12 +22,14 @@ from pyspark.sql import SparkSession
 
 from spark_connector.lines import Address, LineServer, ask
 from spark_connector.metrics import BatchMetrics, as_told, keep
-from tallystick.client.background import fresh_name
+from tallystick.client.background import fresh_name, monotonic_s
 from tallystick.client.lease import Lease
 
 _PATIENCE_S = 2.0
-_unreachable: set[Address] = set()
-"""Drivers that did not answer this process once."""
+_LEFT_ALONE_S = 60.0
+"""How long a driver is not told anything after it did not answer: a batch is not to wait for each note."""
+_left_alone: dict[Address, float] = {}
+"""Drivers that did not answer this process, and until when they are left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +53,12 @@ class Notes:
         self._asked({"query": query, "metrics": as_told(metrics)})
 
     def _asked(self, question: dict[str, Any]) -> dict[str, Any]:
-        if self.address not in _unreachable:
+        if monotonic_s() >= _left_alone.get(self.address, 0):
             with suppress(OSError, ValueError):
                 answer = ask(self.address, {**question, "token": self.token}, _PATIENCE_S)
                 if answer is not None:
                     return answer
-            _unreachable.add(self.address)
+            _left_alone[self.address] = monotonic_s() + _LEFT_ALONE_S
         return {"leases": []}
 
 

@@ -5,7 +5,6 @@ All of them are repeated while brokers are away, for as long as the option `kafk
 
 import asyncio
 import re
-import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,11 +12,9 @@ from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataResponse
 from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from spark_connector.connections import Cluster, cluster
-from spark_connector.errors import BrokerUnreachable
 from spark_connector.source.errors import NoSuchTopic
 from spark_connector.source.ranges import Offsets, TopicPartition
 from spark_connector.source.settings import Settings
-from tallystick.client.background import now_ms
 from tallystick.client.client import EARLIEST, LATEST, Client
 from tallystick.client.connection import Connection
 from tallystick.client.errors import ConnectionLost, KafkaError, check
@@ -125,7 +122,8 @@ class Lookups:
         return answer
 
     async def _fresh_metadata(self, topic: str) -> MetadataResponse:
-        return await self._cluster().client.metadata([topic])
+        client = self._cluster().client
+        return await client.in_time(client.metadata([topic]))
 
     async def _list_offsets(self, client: Client, times: Mapping[TopicPartition, int]) -> Offsets:
         by_leader: dict[Connection, dict[str, list[ListOffsetsPartition]]] = {}
@@ -149,22 +147,11 @@ class Lookups:
         return offsets
 
     def _cluster(self) -> Cluster:
-        return cluster(self._settings.access)
+        return cluster(self._settings.access, patience_s=self._settings.patience_ms / 1000)
 
     def _run(self, attempt: Callable[[Client], Coroutine[Any, Any, T]], doing: str) -> T:
-        found = self._connected()
+        found = self._cluster()
         return found.run(self._repeated(found.client, attempt), doing)
-
-    def _connected(self) -> Cluster:
-        """The same, where the first connection may have to wait for a broker."""
-        deadline = now_ms() + self._settings.patience_ms
-        while True:
-            try:
-                return self._cluster()
-            except BrokerUnreachable:
-                if now_ms() > deadline:
-                    raise
-            threading.Event().wait(_PAUSE_S)
 
     async def _repeated(self, client: Client, attempt: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         """Until it works, fails for good, or patience ends."""
@@ -172,7 +159,7 @@ class Lookups:
         deadline = loop.time() + self._settings.patience_ms / 1000
         while True:
             try:
-                return await attempt(client)
+                return await client.in_time(attempt(client))
             except (KafkaError, ConnectionLost, OSError) as error:
                 if not passes(error) or loop.time() > deadline:
                     raise

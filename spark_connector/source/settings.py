@@ -9,7 +9,7 @@ from typing import Any
 from spark_connector.access import Access, access_of
 from spark_connector.errors import BadOption
 from spark_connector.formats.registry import FORMATS
-from spark_connector.options import CLUSTER, Option, number, one_of, read_options, text
+from spark_connector.options import CLUSTER, Option, int32, number, one_of, read_options, text
 from spark_connector.source.ranges import TopicPartition
 from spark_connector.stock_settings import OF_THE_SOURCE, REFUSED_BY_THE_SOURCE
 
@@ -74,8 +74,8 @@ SOURCE = (
     ),
     Option("kafkaConsumer.pollTimeoutMs", 120_000, number, "how long a read without progress is waited for"),
     Option("kafka.isolation.level", "read_committed", one_of("read_committed", "read_uncommitted"), "what is shown"),
-    Option("kafka.max.partition.fetch.bytes", 4 << 20, number, "bytes per fetch"),
-    Option("kafka.fetch.max.wait.ms", 500, number, "how long a broker may wait for records that are not there"),
+    Option("kafka.max.partition.fetch.bytes", 4 << 20, int32, "bytes per fetch"),
+    Option("kafka.fetch.max.wait.ms", 500, int32, "how long a broker may wait for records that are not there"),
     Option("kafka.check.crcs", 1, flag, "compare checksums"),
 )
 

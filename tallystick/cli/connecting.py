@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from protocol.properties import BadProperties, read_properties
-from tallystick.client.client import Client
+from tallystick.client.client import Client, addresses_in
 from tallystick.client.errors import ConnectionLost, KafkaError, NoWayIn, UnsupportedByBroker
 from tallystick.client.security_settings import BadSettings, security_of
 
@@ -32,10 +32,10 @@ def connecting(command: Command) -> Command:
 
 def addresses(context: click.Context, option: click.Parameter, given: str) -> str:
     """Raises `click.BadParameter` for what is no list of host:port."""
-    for one in given.split(","):
-        host, _, port = one.strip().rpartition(":")
-        if not host or not port.isdigit():
-            raise click.BadParameter(f"{one!r} is not host:port")
+    try:
+        addresses_in(given)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem)) from None
     return given
 
 

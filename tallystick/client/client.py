@@ -6,6 +6,7 @@ Rule 2. Nothing runs in the background.
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -42,14 +43,24 @@ LATEST = -1
 EARLIEST = -2
 """Timestamps of ListOffsets that stand for an end of the log."""
 _PAUSE_S = 0.02
+REQUEST_TIMEOUT_S = 30.0
+"""After this long without an answer a connection counts as dead."""
+_ADDRESS = re.compile(r"(?:[\w.-]*://)?\[?(?P<host>[\w.:%-]+?)\]?:(?P<port>[0-9]{1,5})")
+_LAST_PORT = 65535
 
 
 def addresses_in(bootstrap: str) -> list[tuple[str, int]]:
-    """Those of `host:port,host:port`."""
+    """Those of `host:port,host:port`; as in Java's clients there may be a protocol before one, and a comma too many.
+    Raises `ValueError`.
+    """
     addresses = []
-    for one in bootstrap.split(","):
-        host, _, port = one.strip().rpartition(":")
-        addresses.append((host.strip("[]"), int(port)))
+    for one in filter(None, map(str.strip, bootstrap.split(","))):
+        found = _ADDRESS.fullmatch(one)
+        if found is None or not 0 < int(found["port"]) <= _LAST_PORT:
+            raise ValueError(f"{one!r} is not host:port")
+        addresses.append((found["host"], int(found["port"])))
+    if not addresses:
+        raise ValueError("no host:port")
     return addresses
 
 
@@ -120,6 +131,16 @@ class Client:
     def forget(self) -> None:
         """Request metadata anew, the next time it matters: topics may have grown or moved."""
         self._topics.clear()
+
+    async def in_time(self, work: Awaitable[T]) -> T:
+        """Wait for some work with this client. Where it takes too long every connection is cut, and that is
+        `ConnectionLost`.
+        """
+        try:
+            return await asyncio.wait_for(work, REQUEST_TIMEOUT_S)
+        except TimeoutError as error:
+            self.hang_up()
+            raise ConnectionLost(f"no answer within {REQUEST_TIMEOUT_S} s") from error
 
     def hang_up(self) -> None:
         """Cut every connection: a node that does not answer may be gone without a word. They are opened anew."""

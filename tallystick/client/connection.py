@@ -20,6 +20,13 @@ from tallystick.client.security import PLAINTEXT, Credentials, Security
 from tallystick.client.session import session_end_s
 from tallystick.client.tls_refusals import refusal
 
+_SETUP_S = 10.0
+"""As `socket.connection.setup.timeout.ms` of Java's clients. A machine that is gone says nothing, and the next of the
+bootstrap servers is to be asked.
+"""
+_GREETING_S = 30.0
+"""How long a broker may take to say what it speaks, and that it lets the client in."""
+
 
 class _Waiting(NamedTuple):
     correlation_id: int
@@ -62,15 +69,22 @@ class Connection(asyncio.Protocol):
         has_tokens = security.credentials is not None and security.credentials.tokens is not None
         token = await asyncio.to_thread(security.token) if has_tokens else None
         try:
-            _transport, connection = await loop.create_connection(lambda: cls(client_id), host, port, ssl=security.tls)
+            async with asyncio.timeout(_SETUP_S):
+                _, connection = await loop.create_connection(lambda: cls(client_id), host, port, ssl=security.tls)
         except ssl.SSLError as error:
             raise refusal(error, (host, port)) or ConnectionLost(f"TLS was broken off: {error}") from error
+        except TimeoutError as error:
+            raise ConnectionLost(f"{host}:{port} does not answer") from error
         connection._address = (host, port)
         if negotiate:
             try:
-                await connection.negotiate()
-                if security.credentials is not None:
-                    await connection._authenticate(security.credentials, token)
+                async with asyncio.timeout(_GREETING_S):
+                    await connection.negotiate()
+                    if security.credentials is not None:
+                        await connection._authenticate(security.credentials, token)
+            except TimeoutError as error:
+                connection.abort()
+                raise ConnectionLost(f"{host}:{port} does not answer: is it a broker?") from error
             except BaseException:
                 connection.abort()
                 raise

@@ -19,20 +19,18 @@ _NOT_AT_ALL = (OSError, ConnectionLost, KafkaError, UnsupportedByBroker, NoWayIn
 async def hung_up_because(host: str, port: int, security: Security) -> str | None:
     """A sentence without its end; None where no reason is found but that the broker is away."""
     where = f"{host}:{port}"
-    if security.tls is not None:
-        if await _answers(host, port, PLAINTEXT):
-            return f"{where} does not speak TLS: security.protocol is PLAINTEXT or SASL_PLAINTEXT there"
-        return None
-    if await _answers(host, port, PLAINTEXT):
-        wanted = [] if security.credentials is not None else await _mechanisms(host, port)
-        if wanted:
-            return (
-                f"{where} wants to know who the client is, by {', '.join(wanted)}: security.protocol is "
-                "SASL_PLAINTEXT there, with sasl.mechanism and sasl.jaas.config"
-            )
-        return None
-    if await _speaks_tls(host, port):
-        return f"{where} speaks TLS: security.protocol is SSL or SASL_SSL there"
+    speaks_plainly = await _answers(host, port, PLAINTEXT)
+    if security.tls is not None and speaks_plainly:
+        return f"{where} does not speak TLS: security.protocol is PLAINTEXT or SASL_PLAINTEXT there"
+    if security.tls is None and not speaks_plainly:
+        is_for_tls = await _speaks_tls(host, port)
+        return f"{where} speaks TLS: security.protocol is SSL or SASL_SSL there" if is_for_tls else None
+    if security.credentials is None and (wanted := await _mechanisms(host, port, security)):
+        protocol = "SASL_PLAINTEXT" if security.tls is None else "SASL_SSL"
+        return (
+            f"{where} wants to know who the client is, by {', '.join(wanted)}: security.protocol is {protocol} there, "
+            "with sasl.mechanism and sasl.jaas.config"
+        )
     return None
 
 
@@ -45,10 +43,10 @@ async def _answers(host: str, port: int, security: Security) -> bool:
     return True
 
 
-async def _mechanisms(host: str, port: int) -> list[str]:
+async def _mechanisms(host: str, port: int, security: Security) -> list[str]:
     """What a listener takes of SASL; nothing where it does not want it."""
     try:
-        connection = await asyncio.wait_for(Connection.connect(host, port), _PATIENCE_S)
+        connection = await asyncio.wait_for(Connection.connect(host, port, security=security), _PATIENCE_S)
     except _NOT_AT_ALL:
         return []
     try:

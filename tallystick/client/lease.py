@@ -39,8 +39,6 @@ from tallystick.client.errors import PASSING, ConnectionLost, Fenced, KafkaError
 T = TypeVar("T")
 Partition = tuple[str, int]
 
-REQUEST_TIMEOUT_S = 30.0
-"""After this long without an answer a connection counts as dead."""
 _FIRST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 0.5
 _PASSING = PASSING | {
@@ -109,16 +107,13 @@ async def persistently(client: Client, attempt: Callable[[], Coroutine[Any, Any,
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
-            return await asyncio.wait_for(attempt(), REQUEST_TIMEOUT_S)
+            return await client.in_time(attempt())
         except NotYet as passing:
             last: Exception = passing.error
         except KafkaError as error:
             if error.code not in _PASSING or error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise  # A topic that a look-up has not found, in its own patience, is not there.
             last = error
-        except TimeoutError:
-            last = ConnectionLost(f"no answer within {REQUEST_TIMEOUT_S} s")
-            client.hang_up()
         except (ConnectionLost, OSError) as error:
             last = error
         client.forget()

@@ -189,7 +189,9 @@ class Sender:
                 if found.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                     self._acknowledged((name, found.index))
                 else:
-                    errors.append((found.error_code, f"{name}-{found.index}: {found.error_message or ''}"))
+                    errors.append(
+                        (found.error_code, ": ".join(filter(None, (f"{name}-{found.index}", found.error_message))))
+                    )
         self._raise_worst(errors)
 
     @staticmethod

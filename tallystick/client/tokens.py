@@ -94,6 +94,8 @@ class EndpointToken:
             raise NotAuthenticated(f"{self.url} gives no token: {refused.code} {words}") from None
         except HTTPException as broken:
             raise OSError(f"{self.url} answers what is no HTTP: {broken}") from None
+        except OSError as away:
+            raise OSError(f"the token endpoint {self.url} is not reached: {getattr(away, 'reason', away)}") from None
 
     def _read(self, body: bytes) -> tuple[str, float]:
         try:

@@ -333,6 +333,8 @@ def test_a_client_in_the_open_hears_what_a_listener_wants(named: Place, certifie
             asyncio.run(reason(place.broker.bootstrap, PLAINTEXT))
         )
     over_tls = security_of(trusting(named) | {"security.protocol": "SSL"})
+    wanted = asyncio.run(reason(named.broker.bootstrap, over_tls))
+    assert wanted is not None and "wants to know who the client is, by" in wanted and "SASL_SSL there" in wanted
     assert "does not speak TLS" in str(asyncio.run(reason(named.broker.open_bootstrap, over_tls)))
     assert asyncio.run(reason(named.broker.open_bootstrap, PLAINTEXT)) is None
 

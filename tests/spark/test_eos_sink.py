@@ -1,11 +1,13 @@
 """What the exactly-once sink does for its users when nothing goes wrong, and what it refuses."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
 
+from spark_connector.register import register
 from tests.harness.confluent import consumer, make_topic, read_all, values_of, write
 from tests.spark.eos_queries import BATCH, RECORDS, eos_query, input_of, output_of, run_eos
 from tests.spark.queries import finished, options, stream
@@ -34,6 +36,19 @@ def test_rows_arrive_where_and_as_the_stock_sink_puts_them(spark: Any, bootstrap
         found[sink] = keyed, sorted((m.value() or b"", str(m.headers())) for m in messages)
     assert len(found["kafka"][1]) == 200
     assert found["kafka-eos"] == found["kafka"]
+
+
+def test_a_query_is_started_in_a_thread_of_its_own(spark: Any, bootstrap: str, name: str) -> None:
+    """Spark looks for a sink's format in the session that is active in the calling thread: none is in a new one."""
+    topic = make_topic(bootstrap, name)
+
+    def written() -> None:
+        register(spark)
+        save(spark.range(3).selectExpr("cast(id as string) value").coalesce(1), "kafka-eos", bootstrap, topic=topic)
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(written).result()
+    assert sorted(values_of(read_all(bootstrap, topic))) == [b"0", b"1", b"2"]
 
 
 def test_topic_and_partition_of_each_row_in_one_transaction(spark: Any, bootstrap: str, name: str) -> None:

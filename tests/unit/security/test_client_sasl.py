@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from tallystick.client.errors import KafkaError, NotAuthenticated
 from tallystick.client.sasl import MOST_ITERATIONS, authenticate, salt_and_salted
 from tallystick.client.security import Credentials, Security
 from tallystick.client.security_settings import BadSettings, security_of
+from tallystick.client.tokens import EndpointToken
 
 UTE = Credentials("SCRAM-SHA-256", "ute", "geheim")
 
@@ -142,6 +144,15 @@ def test_settings_of_commands_are_those_of_kafkas_tools(tmp_path: Path) -> None:
 def test_settings_that_cannot_be_used(settings: dict[str, str], why: str) -> None:
     with pytest.raises(BadSettings, match=why):
         security_of(settings)
+
+
+def test_a_token_endpoint_that_is_away_is_named() -> None:
+    """The error is met while a broker is connected to, and is not about that one."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}/token"
+        with pytest.raises(OSError, match=rf"the token endpoint {url} is not reached: .*refused"):
+            EndpointToken(url, "spark", "secret").token()
 
 
 def test_who_asks_for_far_too_many_iterations_does_not_wait_for_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -211,6 +211,8 @@ def test_a_pkcs12_is_read_and_its_chain_put_in_order() -> None:
     assert set(certificates_of_file(data, STORE)) == {BROKER.certificate, above}
     with pytest.raises(BadStore, match="neither a JKS nor a PKCS12"):
         identity_of_file(data, "another", None)
+    with pytest.raises(BadStore, match=r"it is PEM, and its type .* says otherwise"):
+        certificates_of_file(b"\n" + AUTHORITY.issued.certificate_pem, STORE)
 
 
 def test_a_pkcs12_without_a_key_is_a_trust_store() -> None:

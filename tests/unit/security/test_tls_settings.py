@@ -37,7 +37,7 @@ def loaded(settings: dict[str, str | None], listener: str = "SSL") -> LoadedTls:
     [
         ({"ssl.keystore.location": None}, "TLS needs a key"),
         ({"ssl.keystore.type": "JKS"}, "ssl.keystore.location needs ssl.keystore.password"),
-        ({"ssl.keystore.type": "JKS", "ssl.keystore.password": "geheim"}, "neither a JKS nor a PKCS12"),
+        ({"ssl.keystore.type": "JKS", "ssl.keystore.password": "geheim"}, "it is PEM, and its type"),
         ({"ssl.keystore.password": "geheim"}, "a key store in PEM has no ssl.keystore.password"),
         ({"ssl.keystore.key": "geheim"}, "are wanted together"),
         ({"ssl.keystore.key": "geheim", "ssl.keystore.certificate.chain": "x"}, "without a location"),

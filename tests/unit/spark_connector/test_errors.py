@@ -33,6 +33,7 @@ from tallystick.client.errors import (
         (UnsupportedByBroker("x"), NoTransactions, "Kafka 2.5"),
         (KafkaError(ErrorCode.MESSAGE_TOO_LARGE), RefusedByBroker, "kafka.batch.size"),
         (KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT), RefusedByBroker, "kafka.transaction.timeout.ms"),
+        (KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION), RefusedByBroker, "the topic's name"),
         (KafkaError(-77), RefusedByBroker, "error -77"),
         (KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED), NoAccess, "kafka.sasl.jaas.config"),
         (KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM), NoAccess, "kafka.sasl.mechanism"),

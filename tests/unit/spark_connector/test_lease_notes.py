@@ -7,6 +7,7 @@ pytest.importorskip("pyspark")
 from spark_connector.lines import ask
 from spark_connector.metrics import BatchMetrics, sink_metrics
 from spark_connector.sink.lease_notes import Notes, NoteServer
+from tallystick.client.background import monotonic_s
 from tallystick.client.lease import Lease
 
 ONE, TWO = Lease("s", 1, 0, True), Lease("s", 1, 1, False)
@@ -44,8 +45,8 @@ def test_what_a_batch_came_to_is_kept_for_the_drivers_program() -> None:
         server.close()
 
 
-def test_a_driver_out_of_reach_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each batch would wait for it otherwise."""
+def test_a_driver_out_of_reach_is_asked_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch would wait for it otherwise; and one that only was busy is told again what batches came to."""
     server = NoteServer("127.0.0.1", "127.0.0.1")
     server.close()
     asked = []
@@ -60,3 +61,8 @@ def test_a_driver_out_of_reach_is_asked_once(monkeypatch: pytest.MonkeyPatch) ->
     notes.keep("a", 2, ONE)
     assert notes.of("a", 2) == []
     assert len(asked) == 1
+    later_s = monotonic_s() + 61
+    monkeypatch.setattr("spark_connector.sink.lease_notes.monotonic_s", lambda: later_s)
+    notes.keep("a", 3, ONE)
+    notes.keep("a", 4, ONE)
+    assert len(asked) == 2

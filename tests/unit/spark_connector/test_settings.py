@@ -15,6 +15,7 @@ from spark_connector.errors import BadOption
 from spark_connector.sink.settings import SinkSettings
 from spark_connector.source.settings import settings_of
 from spark_connector.stock_settings import OF_THE_SINK, OF_THE_SOURCE, REFUSED_BY_THE_SINK, REFUSED_BY_THE_SOURCE
+from tallystick.client.client import addresses_in
 from tests.harness import jars, spark_settings
 from tests.harness.certificates import Certificates
 
@@ -51,6 +52,14 @@ def test_stock_names_in_any_case_and_defaults() -> None:
         ({"topics": "x"}, "was topic meant"),
         ({"group.id": "x"}, "was groupId meant"),
         ({"progres-topic": "x"}, "was progressTopic meant"),
+        ({"compression.type": "gzip"}, "was kafka.compression.type meant"),
+        ({"kafka.compresion.type": "gzip"}, "was kafka.compression.type meant"),
+        ({"kafka.bootstrap.servers": "h"}, "'h' is not host:port"),
+        ({"kafka.bootstrap.servers": "h:1,h:port"}, "'h:port' is not host:port"),
+        ({"kafka.bootstrap.servers": "h:65536"}, "'h:65536' is not host:port"),
+        ({"kafka.bootstrap.servers": "h:0"}, "'h:0' is not host:port"),
+        ({"kafka.bootstrap.servers": ","}, "no host:port"),
+        ({"kafka.transaction.timeout.ms": "2147483648"}, "above 2147483647"),
     ],
 )
 def test_what_is_refused_of_a_stream(change: dict[str, str], words: str) -> None:
@@ -58,7 +67,24 @@ def test_what_is_refused_of_a_stream(change: dict[str, str], words: str) -> None
         SinkSettings.of(LEAST | change, streaming=True)
 
 
+def test_addresses_as_java_takes_them() -> None:
+    settings = SinkSettings.of(LEAST | {"kafka.bootstrap.servers": "PLAINTEXT://h:1, [::1]:65535,"}, streaming=True)
+    assert addresses_in(settings.access.bootstrap) == [("h", 1), ("::1", 65535)]
+
+
 READING = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
+
+
+@pytest.mark.parametrize("name", ["kafka.max.partition.fetch.bytes", "kafka.fetch.max.wait.ms"])
+def test_what_is_too_wide_for_a_request_is_refused(name: str) -> None:
+    settings_of(READING | {name: "2147483647"})
+    with pytest.raises(BadOption, match="above 2147483647"):
+        settings_of(READING | {name: "2147483648"})
+
+
+def test_a_setting_without_its_prefix_is_not_lost() -> None:
+    with pytest.raises(BadOption, match=r"was kafka\.isolation\.level meant"):
+        settings_of(READING | {"isolation.level": "read_uncommitted"})
 
 
 def test_what_is_without_effect_is_taken() -> None:
