@@ -1,39 +1,13 @@
 """Settings of share groups: what a group says of itself, within what the broker allows."""
 
-from collections.abc import Callable, Mapping
-
-from broker.config.broker_config import BrokerConfig
+from broker.coordination.consumer_groups.settings import ConfiguredGroups
 
 
-class ConfiguredShareGroups:
-    """`ShareGroupSettings` of the group coordinator, from the configuration of this broker and of groups."""
+class ConfiguredShareGroups(ConfiguredGroups):
+    """`ShareGroupSettings` of the group coordinator."""
 
-    def __init__(self, config: BrokerConfig, own: Callable[[str], Mapping[str, str]]) -> None:
-        """`own` are the settings that a group has of its own."""
-        self._config = config
-        self._own = own
-
-    def session_timeout_ms(self, group_id: str) -> int:
-        return self._of_group(group_id, "session.timeout.ms")
-
-    def heartbeat_interval_ms(self, group_id: str) -> int:
-        return self._of_group(group_id, "heartbeat.interval.ms")
-
-    def assignment_interval_ms(self, group_id: str) -> int:
-        return self._of_group(group_id, "assignment.interval.ms")
-
-    def _of_group(self, group_id: str, name: str) -> int:
-        """What the group says, within what the broker allows now."""
-        own = self._own(group_id).get(f"share.{name}")
-        if own is None:
-            return self._config.get_int(f"group.share.{name}")
-        least = self._config.get_int(f"group.share.min.{name}")
-        return min(max(int(own), least), self._config.get_int(f"group.share.max.{name}"))
-
-    @property
-    def max_size(self) -> int:
-        return self._config.get_int("group.share.max.size")
+    kind = "share"
 
     @property
     def initialize_retry_interval_ms(self) -> int:
-        return self._config.get_int("group.share.initialize.retry.interval.ms")
+        return self._of_broker("initialize.retry.interval.ms")
