@@ -22,6 +22,7 @@ from coordinator.groups.consumer.heartbeats import Said
 from coordinator.groups.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, LEAVING_STATIC_EPOCH
 from coordinator.groups.consumer.refusal import Refusal
 from coordinator.groups.consumer.soft_state import Resolution
+from coordinator.groups.consumer.topics import NAMES_MOST
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
@@ -33,8 +34,6 @@ from protocol.messages.consumer_groups import (
 
 OWN_IDS_SINCE = 1
 """From here on members choose their ids themselves (KIP-1082)."""
-NAMES_MOST = 10_000
-"""How many topics a member may name: all are looked at in one step. Kafka takes any number."""
 
 
 class ConsumerGroupServices(

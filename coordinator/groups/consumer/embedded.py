@@ -7,7 +7,7 @@ A version above ours is read as ours is: later ones only add to it.
 from collections.abc import Mapping
 
 from coordinator.groups.assignors.subject import Assignment
-from coordinator.groups.consumer.topics import GroupTopics
+from coordinator.groups.consumer.topics import NAMES_MOST, GroupTopics
 from protocol.codec import decode, read_version, versioned
 from protocol.errors import ProtocolError
 from protocol.schema import Buffer, Bytes, Int32, Kind, String, field, message, struct
@@ -46,7 +46,10 @@ def _version_of(data: Buffer) -> int:
 
 def read_subscription(data: Buffer) -> ConsumerProtocolSubscription:
     """What a member wants. Raises `ProtocolError`."""
-    return decode(ConsumerProtocolSubscription, _version_of(data), data, _VERSION_BYTES)[0]
+    subscription = decode(ConsumerProtocolSubscription, _version_of(data), data, _VERSION_BYTES)[0]
+    if len(subscription.topics) > NAMES_MOST:
+        raise ProtocolError(f"more than {NAMES_MOST} topics are named")
+    return subscription
 
 
 def read_assignment(data: Buffer) -> ConsumerProtocolAssignment:

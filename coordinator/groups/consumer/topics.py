@@ -6,6 +6,9 @@ Records of a group name topics by id (what a member has) or by name (what it wan
 from dataclasses import dataclass
 from typing import Protocol
 
+NAMES_MOST = 10_000
+"""How many topics a member may name: all are looked at in one step. Kafka takes any number."""
+
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:

@@ -4,10 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from broker.api.handlers.consumer_groups import NAMES_MOST
 from broker.config.broker_config import BrokerConfig
 from broker.coordination.consumer_groups.topics import FollowedTopics
-from coordinator.groups.consumer.topics import TopicFacts
+from coordinator.groups.consumer.topics import NAMES_MOST, TopicFacts
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,

@@ -11,9 +11,10 @@ from coordinator.groups.consumer.embedded import (
     read_assignment,
     read_subscription,
 )
+from coordinator.groups.consumer.topics import NAMES_MOST
 from protocol.codec import versioned
 from protocol.errors import ProtocolError
-from tests.unit.consumer_groups.story import Topics, assignment, topic_id
+from tests.unit.consumer_groups.story import Topics, assignment, embedded, topic_id
 
 T, U = topic_id("t"), topic_id("u")
 
@@ -66,3 +67,10 @@ def test_an_assignment_is_written_in_the_version_of_the_subscription(like: bytes
 def test_partitions_by_the_ids_that_their_topics_have_now() -> None:
     said = [EmbeddedTopicPartition(topic=name, partitions=[1]) for name in ("u", "gone", "t")]
     assert ids_of(said, topics()) == [(U, [1]), (T, [1])]
+
+
+def test_a_subscription_names_so_many_topics_and_no_more() -> None:
+    names = [f"t{number}" for number in range(NAMES_MOST + 1)]
+    assert len(read_subscription(embedded(*names[1:])).topics) == NAMES_MOST
+    with pytest.raises(ProtocolError, match="more than 10000 topics"):
+        read_subscription(embedded(*names))

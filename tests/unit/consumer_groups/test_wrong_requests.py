@@ -8,7 +8,6 @@ import pytest
 
 from broker.api.described_groups import ALL_OPERATIONS
 from broker.api.handlers.consumer_groups import (
-    NAMES_MOST,
     _check,
     _said,
     consumer_group_describe,
@@ -18,6 +17,7 @@ from broker.coordination.coordinators import CoordinatorError
 from broker.process.time_slice import TimeSlice
 from coordinator.groups.consumer.heartbeats import Said
 from coordinator.groups.consumer.refusal import Refusal
+from coordinator.groups.consumer.topics import NAMES_MOST
 from coordinator.groups.listing import Shown
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import (

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from broker.api.handlers.share.groups import NAMES_MOST
+from coordinator.groups.consumer.topics import NAMES_MOST
 from coordinator.share_state.answers import Summary
 from coordinator.share_state.kept import ShareKey, Write
 from protocol.errors import ErrorCode

@@ -13,6 +13,7 @@ from broker.api.permissions.share.of_groups import SHARE_GROUP_DESCRIBE, SHARE_G
 from broker.api.services import WithCluster, WithEnvironment, WithGroups, WithShareErrands
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.features import SHARE_VERSION
+from coordinator.groups.consumer.topics import NAMES_MOST
 from coordinator.groups.share.answers import heartbeat_refused
 from coordinator.groups.share.member import JOINING_EPOCH, LEAVING_EPOCH
 from coordinator.groups.share.protocol import Said
@@ -24,9 +25,6 @@ from protocol.messages.share.groups import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-
-NAMES_MOST = 10_000
-"""How many topics a member may name: all are looked at in one step. Kafka takes any number."""
 
 
 class ShareGroupServices(WithCluster, WithEnvironment, WithGroups, WithShareErrands, Protocol):
