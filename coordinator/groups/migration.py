@@ -73,7 +73,7 @@ class Migration:
 
     def let_go(self, group_id: str, outcome: AnyOutcome, now_ms: int) -> None:
         """A classic group that was taken over is about to be one no more: who waits in it is told to come again."""
-        group = self._classic.memberships.get(group_id)
+        group = self._classic.find(group_id)
         for member in () if group is None else group.members.values():
             answer_join(member, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id), outcome)
             answer_sync(member, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), outcome)

@@ -215,11 +215,11 @@ T = (("range", embedded("t")),)
 OWNS_0 = (("range", embedded("t", owned={"t": [0]})),)
 
 
-def mixed() -> tuple[ConsumerStory, str]:
+def mixed(**said: Any) -> tuple[ConsumerStory, str]:
     """B speaks the consumer protocol; the other, who is told, the classic one. Each has one partition, of epoch 2."""
     story = ConsumerStory(t=2)
     (old,) = classic_group(story)
-    assert story.gets(story.come("B", "t")) == {"t": [1]}
+    assert story.gets(story.come("B", "t", **said)) == {"t": [1]}
     assert joined(story.join(old, protocols=OWNS_0)).generation_id == 2
     assert given(synced(story.sync(old, 2)).assignment) == {"t": [0]}
     assert story.group_state() == ("Stable", 2, 2)

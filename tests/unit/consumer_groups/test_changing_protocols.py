@@ -141,6 +141,17 @@ def test_a_classic_member_takes_the_place_of_the_last_one_of_the_consumer_protoc
     assert story.heartbeat(answer.member_id, 2, instance="one") is ErrorCode.NONE
 
 
+def test_a_way_back_that_the_log_refused_disturbs_nobody_on_the_next() -> None:
+    """The first would have had all join again."""
+    story, old = mixed(instance_id="one")
+    story.log.refuse(ErrorCode.MESSAGE_TOO_LARGE)
+    assert story.submit_leave("B").errors == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    protocols = (("range", embedded("t", owned={"t": [1]})),)
+    answer = joined(story.join(instance="one", protocols=protocols))
+    assert (answer.error_code, story.state) == (ErrorCode.NONE, "Stable")
+    assert story.heartbeat(old, 2) is ErrorCode.NONE
+
+
 @pytest.mark.parametrize("policy", ["disabled", "upgrade"])
 def test_where_a_group_may_not_go_back_nothing_is_replaced(policy: str) -> None:
     story = ConsumerStory(FixedGroupSettings(consumer=FixedConsumerSettings()), t=2)

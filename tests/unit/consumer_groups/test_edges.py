@@ -13,8 +13,8 @@ from coordinator.groups.consumer.metadata_hash import MetadataHashes
 from coordinator.groups.consumer.records import ConsumerGroupPartitionMetadataKey
 from coordinator.machine import Record
 from protocol.errors import ErrorCode
-from tests.unit.consumer_groups.story import GROUP, REBALANCE_MS, ConsumerStory
-from tests.unit.groups.story import joined
+from tests.unit.consumer_groups.story import GROUP, REBALANCE_MS, ConsumerStory, classic_group, embedded
+from tests.unit.groups.story import SESSION_MS, joined
 
 
 def write(story: ConsumerStory, record: Record) -> None:
@@ -166,6 +166,41 @@ def test_the_state_of_a_group_is_looked_for_once_after_a_change(monkeypatch: pyt
     assert (group.state, len(looked)) == (ConsumerGroupState.STABLE, 1)
     group.remove("B")
     assert (group.state, len(looked)) == (ConsumerGroupState.STABLE, 2)
+
+
+def test_who_was_refused_with_the_first_record_of_a_classic_group_is_not_answered_again() -> None:
+    story = ConsumerStory(t=2)
+    story.log.refuse(ErrorCode.MESSAGE_TOO_LARGE, times=2)
+    ticket = story.join(version=3, protocols=(("range", embedded("t")),))
+    said = Said(GROUP, "A", 0, "client", "host", rebalance_timeout_ms=1, topics=frozenset("t"), owned=())
+    refused = story.submit(lambda machine, ticket, now: machine.consumer_heartbeat(said, ticket, now))
+    assert ticket.errors == refused.errors == [ErrorCode.UNKNOWN_SERVER_ERROR]
+
+
+# -- how long is waited for ------------------------------------------------------------------------------------------
+
+
+def test_members_of_a_classic_group_have_their_sessions_when_it_has_moved() -> None:
+    story = ConsumerStory(t=2)
+    (old,) = classic_group(story)
+    assert story.come("B", "t").error_code == ErrorCode.NONE
+    story.time.advance(SESSION_MS - 1)
+    assert set(story.current()) == {old, "B"}
+    story.time.advance(1)
+    assert set(story.current()) == {"B"}
+
+
+def test_a_static_member_that_is_away_has_nothing_to_give_back() -> None:
+    """It keeps its place for its session, though it has gone in the middle of a rebalance."""
+    story = ConsumerStory(t=2)
+    story.come("A", "t", instance_id="a", rebalance_timeout_ms=5_000)
+    story.come("B", "t")
+    assert story.gets(story.say("A", 2, instance_id="a")) == {"t": [0]}
+    assert story.say("A", -2, instance_id="a").error_code == ErrorCode.NONE
+    story.time.advance(44_999)
+    assert set(story.current()) == {"A", "B"}
+    story.time.advance(1)
+    assert story.current() == {}
 
 
 # -- nothing is waited for of those who are gone ---------------------------------------------------------------------
