@@ -74,7 +74,8 @@ class StreamsHeartbeats:
         changed = member != before
         records = [*records, *([member_metadata(group.group_id, member)] if changed else [])]
         step = self._with_topology(group, said, before, member, records)
-        self._check_memory(group, step)
+        if changed or group.topology is None:
+            self._check_memory(group, step)
         step.group_epoch = self._group_epoch(group, step, changed=changed)
         delay_ms = self._shard.settings.initial_rebalance_delay_ms(group.group_id)
         if not group.members and delay_ms > 0:

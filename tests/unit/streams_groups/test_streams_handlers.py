@@ -21,9 +21,11 @@ from protocol.messages.streams.groups import (
     StreamsTaskIds,
     StreamsTopicInfo,
 )
+from protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.harness.turns import Turns
 from tests.unit.groups.wire import GROUP, Broker, run_story
 
+NOTHING: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
 AT_ONCE = {"group.streams.assignment.interval.ms": "0", "group.streams.initial.rebalance.delay.ms": "0"}
 
 
@@ -91,6 +93,22 @@ def test_internal_topics_are_made_as_they_are_wanted(tmp_path: Path) -> None:
         assert made is not None and len(made.partitions) == 1
         wanted = {"cleanup.policy": "compact", "segment.bytes": "100000000"}
         assert broker.node.cluster.image.topics["log"].configs == wanted
+
+    run_story(story, tmp_path, AT_ONCE)
+
+
+def test_an_internal_topic_that_was_deleted_is_made_again(tmp_path: Path) -> None:
+    async def story(broker: Broker) -> None:
+        await broker.topic("t")
+        await broker.found()
+        await beat(broker, 0, subtopology("t", changelogs=(changelog("log"),)))
+        first = await until_made(broker, 2)
+        topics = [DeleteTopicState(name="log")]
+        await broker.ask(DeleteTopicsRequest(topics=topics, timeout_ms=1_000), 6)
+        answer = await beat(broker, first.member_epoch, **NOTHING)
+        assert details(answer) == ["Internal topics are missing: log"]
+        await until_made(broker, answer.member_epoch)
+        assert broker.node.topics.by_name("log") is not None
 
     run_story(story, tmp_path, AT_ONCE)
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from coordinator.groups.held import Held
+from coordinator.groups.streams.group import StreamsGroup
 from coordinator.groups.streams.records import (
     StreamsGroupCurrentMemberAssignmentKey,
     StreamsGroupMemberMetadataKey,
@@ -205,6 +207,13 @@ def test_members_without_room_are_refused() -> None:
     assert story.say("A", 2).error_code == ErrorCode.NONE
 
 
+def test_a_topology_needs_room() -> None:
+    story = StreamsStory(FixedGroupSettings(max_held_bytes=4_000), t=1)
+    large = application(*(reads("t", subtopology_id=f"{number}") for number in range(6)))
+    assert story.come("A", large).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert story.come("A", APPLICATION).error_code == ErrorCode.NONE
+
+
 def test_a_shutdown_is_known_until_the_group_is_empty() -> None:
     story = of_two()
     said = "Streams group member A encountered a fatal error and requested a shutdown for the entire application."
@@ -273,6 +282,18 @@ def test_a_deleted_group_holds_nothing() -> None:
         story.say(member, -1)
     assert story.ask(lambda machine, ticket, now: machine.delete_group(GROUP, ticket, now)) == ErrorCode.NONE
     assert story.shard.machine.ledger.held.bytes == 0
+
+
+def test_a_group_counts_the_topology_that_it_has_and_no_other() -> None:
+    """Later releases let it change."""
+    held = Held()
+    group = StreamsGroup(GROUP, held)
+    empty = held.bytes
+    for topology in (STATEFUL, APPLICATION):
+        group.declare(topology)
+        assert held.bytes == empty + topology.held_bytes
+    group.declare(None)
+    assert held.bytes == empty
 
 
 def test_offsets_of_what_is_read_stay_and_others_expire() -> None:
