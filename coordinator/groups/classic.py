@@ -138,6 +138,7 @@ class ClassicProtocol:
             group = Membership(request.group_id, held=self._held)
             if not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
                 # Kafka would leave an empty group behind.
+                group.let_go()
                 outcome.answers.append((ticket, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)))
                 return outcome
             # A new group begins with a record that says it exists, as Kafka's do.

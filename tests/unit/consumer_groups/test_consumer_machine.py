@@ -11,9 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from coordinator.groups.consumer.group import ConsumerGroup
 from coordinator.groups.consumer.heartbeats import Said
 from coordinator.groups.consumer.soft_state import Resolution
+from coordinator.groups.deadline import DeadlineKind
 from protocol.errors import ErrorCode
 from tests.unit.consumer_groups.story import GROUP, ConsumerStory, embedded, topic_id
 
+LONGEST_SILENCE_MS = 1_000_000
 NOT_LOGGED = ("_found_state", "_held")
 MEMBERS, INSTANCES, TOPICS = st.sampled_from("ABCD"), st.sampled_from((None, None, "a", "b")), ("t", "u", "v")
 POLICIES = st.sampled_from(("bidirectional", "disabled", "upgrade", "downgrade"))
@@ -173,6 +175,20 @@ class ConsumerMachine(RuleBasedStateMachine):
         assert {name: logged(one) for name, one in self.groups().items()} == {
             name: logged(one) for name, one in loaded.items()
         }
+
+    def teardown(self) -> None:
+        """Sessions end, and the group is deleted: nothing is left of it."""
+        story = self.story
+        story.log._refusals.clear()
+        story.time.advance(LONGEST_SILENCE_MS)
+        self.the_group_is_deleted()
+        story.time.advance(1)
+        machine = story.shard.machine
+        soft = machine._shard.soft
+        assert not soft._seen and not soft.resolving and not soft.creations_seen
+        assert [key.kind for key in machine._deadlines._at] == [DeadlineKind.RETENTION]
+        assert machine._classic.memberships == {}
+        assert machine.ledger.held.bytes == 0
 
     def groups(self) -> dict[str, ConsumerGroup]:
         return self.story.shard.machine.ledger.consumers.by_id

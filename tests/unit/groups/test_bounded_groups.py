@@ -235,3 +235,13 @@ def test_a_look_for_what_nobody_needs_changes_nothing_by_itself() -> None:
 def test_a_text_counts_as_what_it_takes_up_at_most(letter: str) -> None:
     text = letter * 10_000
     assert 0 <= sys.getsizeof(text) - text_bytes(text, None) < 100
+
+
+def test_groups_that_were_never_made_take_no_room() -> None:
+    """However often somebody joins one with protocols that no group can have."""
+    story = Story()
+    for number in range(3):
+        for protocols, kind in (((), "consumer"), ((("range", b""),), "")):
+            ticket = story.join(group=f"g{number}", version=3, protocols=protocols, protocol_type=kind)
+            assert joined(ticket).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert story.shard.machine.ledger.held.bytes == 0

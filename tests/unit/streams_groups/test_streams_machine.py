@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from coordinator.groups.deadline import DeadlineKind
 from coordinator.groups.streams.group import StreamsGroup
 from coordinator.groups.streams.heartbeats import StreamsSaid
 from coordinator.groups.streams.member import TaskRole, Tasks
@@ -17,6 +18,7 @@ from protocol.errors import ErrorCode
 from tests.harness.group_settings import FixedGroupSettings, FixedStreamsSettings
 from tests.unit.streams_groups.story import GROUP, StreamsStory, application, internal, reads, tasks
 
+LONGEST_SILENCE_MS = 1_000_000
 NOT_LOGGED = ("_found_state", "_held", "_changes")
 MEMBERS, TOPICS = st.sampled_from("ABCD"), ("t", "u", "log", "r")
 PROCESSES = st.sampled_from((None, "left", "right"))
@@ -157,6 +159,22 @@ class StreamsMachine(RuleBasedStateMachine):
             assert {name: logged(one) for name, one in self.groups().items()} == {
                 name: logged(one) for name, one in loaded.items()
             }
+
+    def teardown(self) -> None:
+        """Sessions end, and the group is deleted: nothing is left of it."""
+        if not hasattr(self, "story"):
+            return
+        story = self.story
+        story.log._refusals.clear()
+        story.time.advance(LONGEST_SILENCE_MS)
+        self.the_group_is_deleted()
+        story.time.advance(1)
+        machine = story.shard.machine
+        soft = machine._streams_shard.soft
+        assert not soft.seen and not soft.shutdowns and not soft.endpoint_epochs
+        assert [key.kind for key in machine._deadlines._at] == [DeadlineKind.RETENTION]
+        assert machine._classic.memberships == {}
+        assert machine.ledger.held.bytes == 0
 
     def groups(self) -> dict[str, StreamsGroup]:
         return self.story.shard.machine.ledger.streams.by_id if hasattr(self, "story") else {}
