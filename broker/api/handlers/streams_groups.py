@@ -258,14 +258,7 @@ def _topology(topology: HeartbeatTopology) -> Topology:
 
 
 def _subtopology(one: HeartbeatSubtopology) -> Subtopology:
-    for group in one.copartition_groups:
-        sources, repartition = group.source_topics, group.repartition_source_topics
-        if not (
-            all(0 <= index < len(one.source_topics) for index in sources)
-            and all(0 <= index < len(one.repartition_source_topics) for index in repartition)
-        ):
-            raise _invalid(f"Subtopology {one.subtopology_id} has no such topics to be copartitioned.")
-    return Subtopology(
+    made = Subtopology(
         one.subtopology_id,
         tuple(one.source_topics),
         tuple(map(_internal_topic, one.state_changelog_topics)),
@@ -276,6 +269,9 @@ def _subtopology(one: HeartbeatSubtopology) -> Subtopology:
             for group in one.copartition_groups
         ),
     )
+    if not made.has_its_copartitioned:
+        raise _invalid(f"Subtopology {one.subtopology_id} has no such topics to be copartitioned.")
+    return made
 
 
 def _internal_topic(topic: StreamsTopicInfo) -> InternalTopic:

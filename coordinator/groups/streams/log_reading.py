@@ -216,13 +216,7 @@ def _read_active(tasks: Sequence[CurrentTaskIds], member_epoch: int) -> ActiveTa
 
 
 def _read_subtopology(one: LoggedSubtopology) -> Subtopology:
-    for group in one.copartition_groups:
-        if not (
-            all(0 <= index < len(one.source_topics) for index in group.source_topics)
-            and all(0 <= index < len(one.repartition_source_topics) for index in group.repartition_source_topics)
-        ):
-            raise ProtocolError(f"subtopology {one.subtopology_id!r} has no such topics to be copartitioned")
-    return Subtopology(
+    read = Subtopology(
         one.subtopology_id,
         tuple(one.source_topics),
         tuple(map(_read_topic, one.state_changelog_topics)),
@@ -233,6 +227,9 @@ def _read_subtopology(one: LoggedSubtopology) -> Subtopology:
             for group in one.copartition_groups
         ),
     )
+    if not read.has_its_copartitioned:
+        raise ProtocolError(f"subtopology {one.subtopology_id!r} has no such topics to be copartitioned")
+    return read
 
 
 def _read_topic(topic: LoggedTopicInfo) -> InternalTopic:

@@ -72,11 +72,6 @@ class HeldTasks:
         """Whether any of these tasks is named, in its role."""
         return any(index in named.of(role).get(one, ()) for role in TaskRole for one, index in self.each(role))
 
-    def within(self, other: "HeldTasks") -> bool:
-        """Whether all of these tasks are among others."""
-        ids = other.ids()
-        return all(index in ids.of(role).get(one, ()) for role in TaskRole for one, index in self.each(role))
-
 
 NOTHING_HELD = HeldTasks({}, {}, {})
 

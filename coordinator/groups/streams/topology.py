@@ -39,6 +39,16 @@ class Subtopology:
     repartition_sources: tuple[InternalTopic, ...]
     copartitioned: tuple[Copartitioned, ...]
 
+    @property
+    def has_its_copartitioned(self) -> bool:
+        """Whether those topics are among the ones that it reads."""
+        return all(
+            0 <= index < len(topics)
+            for one in self.copartitioned
+            for indexes, topics in ((one.sources, self.sources), (one.repartition_sources, self.repartition_sources))
+            for index in indexes
+        )
+
     def copartitioned_names(self) -> Iterator[tuple[str, ...]]:
         """The names that each group of topics stands for."""
         for one in self.copartitioned:
