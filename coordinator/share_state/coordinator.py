@@ -16,7 +16,6 @@ from coordinator.batch_room import STEP_BYTES, BatchRoom
 from coordinator.machine import A, AnyOutcome, Outcome, Record, ReplayedMarker, ReplayedRecord, Ticket
 from coordinator.share_state.answers import DONE, NOT_A_PARTITION, UNKNOWN_PARTITION, Summary, Verdict, uninitialised
 from coordinator.share_state.kept import (
-    NO_START_OFFSET,
     UNCHANGED,
     UNKNOWN_COUNT,
     Kept,
@@ -28,7 +27,7 @@ from coordinator.share_state.kept import (
     update,
 )
 from coordinator.share_state.ledger import ShareLedger
-from coordinator.share_state.port import PartitionState
+from coordinator.share_state.port import NO_START_OFFSET, PartitionState
 from coordinator.share_state.settings import ShareStateSettings
 from protocol.errors import ErrorCode
 

@@ -19,7 +19,6 @@ SNAPSHOT, UPDATE = 0, 1
 """The types of records; others are passed over (KIP-915)."""
 UNCHANGED = -1
 """A start offset or leader epoch that stays as it was."""
-NO_START_OFFSET = -1
 UNKNOWN_COUNT = -1
 
 

@@ -6,6 +6,8 @@ from typing import Protocol
 
 from protocol.errors import ErrorCode
 
+NO_START_OFFSET = -1
+"""Nobody has chosen yet where to start."""
 KEPT_STATES = (0, 2, 4)
 """Available, acknowledged, archived. Who has acquired a record is not kept."""
 
@@ -25,7 +27,7 @@ class StateBatch:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """What is kept of one share partition. `start_offset` is -1 while nobody has chosen where to start;
+    """What is kept of one share partition. `start_offset` may be `NO_START_OFFSET`;
     `delivery_complete_count`, KIP-1226, is -1 where it is not known; `batches` are in the order of offsets."""
 
     state_epoch: int
@@ -41,8 +43,8 @@ class Persister(Protocol):
     async def read_state(
         self, group_id: str, topic_id: bytes, partition: int, leader_epoch: int
     ) -> PartitionState | ErrorCode:
-        """What is kept; a leader epoch that is newer than the one kept takes its place. A partition of which nothing
-        is kept has state epoch 0 and start offset -1."""
+        """What is kept; a leader epoch that is newer than the one kept takes its place. INVALID_REQUEST where nobody
+        has initialised the share partition."""
         ...
 
     async def write_state(

@@ -16,7 +16,8 @@ from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.groups.share.answers import Errand
 from coordinator.machine import Outcome, Ticket
 from coordinator.share_state.answers import Verdict
-from coordinator.share_state.kept import NO_START_OFFSET, ShareKey
+from coordinator.share_state.kept import ShareKey
+from coordinator.share_state.port import NO_START_OFFSET
 from protocol.errors import ErrorCode
 from protocol.internal_topics import SHARE_GROUP_STATE
 

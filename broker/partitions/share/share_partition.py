@@ -30,7 +30,7 @@ from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.process.steps import run_steps
 from coordinator.share_state.answers import Verdict
-from coordinator.share_state.port import PartitionState, Persister
+from coordinator.share_state.port import NO_START_OFFSET, PartitionState, Persister
 from protocol.errors import ErrorCode
 from protocol.schema import Buffer
 from storage.log import LogDamaged, OffsetOutOfRange
@@ -55,6 +55,10 @@ PASSING = (
 )
 """With these the persister is asked again, as Kafka's does by itself: its consumers give up on them."""
 FIRST_PAUSE_S, LAST_PAUSE_S, MOST_PAUSES = 0.05, 1.0, 30
+NOTHING_KEPT = {
+    ErrorCode.INVALID_REQUEST: "nothing is kept of it",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "what is kept of it cannot be read",
+}
 MOST_BYTES = 1 << 20
 """What is read of one partition in one go; a member fetches the rest next."""
 
@@ -125,24 +129,26 @@ class SharePartition:
         state = await _patiently(lambda: self._persister.read_state(self.group_id, topic_id, index, epoch))
         if isinstance(state, PartitionState):
             try:
-                start = state.start_offset if state.start_offset >= 0 else await self._first_offset()
+                start = state.start_offset if state.start_offset != NO_START_OFFSET else await self._first_offset()
                 window = Window.restored(start, state.batches)
                 self._state_epoch = state.state_epoch
                 self._window = None if self.is_fenced else window
             except BadState as bad:
-                self._cannot_begin(ErrorCode.UNKNOWN_SERVER_ERROR, f"what is kept of it cannot be: {bad}")
+                self._cannot_go_on(f"what is kept of it cannot be: {bad}")
             except (LogDamaged, OSError) as failed:
-                self._cannot_begin(ErrorCode.KAFKA_STORAGE_ERROR, str(failed))
+                _log.error("a share partition cannot be begun with", group=self.group_id, why=str(failed))
+                self.error = ErrorCode.KAFKA_STORAGE_ERROR
         elif state in SHARE_ERRORS:
             self.error = SHARE_ERRORS[state]
         else:
-            self._cannot_begin(ErrorCode.UNKNOWN_SERVER_ERROR, f"what is kept of it cannot be read: {state.name}")
+            self._cannot_go_on(NOTHING_KEPT.get(state, state.name))
         self._wake()
 
-    def _cannot_begin(self, error: ErrorCode, why: str) -> None:
-        """Only an operator mends this: setting the offsets of the group begins anew with the partition."""
-        _log.error("a share partition cannot be served", group=self.group_id, partition=self.partition.name, why=why)
-        self.error = error
+    def _cannot_go_on(self, why: str) -> None:
+        """Until who operates this sets offsets, which begins anew with the partition."""
+        place = {"group": self.group_id, "partition": self.partition.name}
+        _log.error("a share partition cannot be served", **place, why=why, repair="kafka-share-groups --reset-offsets")
+        self.error = ErrorCode.UNKNOWN_SERVER_ERROR
 
     async def _first_offset(self) -> int:
         """`share.auto.offset.reset`: where a group begins that has read nothing yet."""

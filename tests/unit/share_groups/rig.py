@@ -39,12 +39,15 @@ class MemoryPersister:
         self.refusals: list[ErrorCode] = []
         self.reads = 0
         self.complete_count = -1
+        self.leader_epochs: list[int] = []
+        """Of all reads and writes."""
 
     async def read_state(
         self, group_id: str, topic_id: bytes, partition: int, leader_epoch: int
     ) -> PartitionState | ErrorCode:
         await asyncio.sleep(0)
         self.reads += 1
+        self.leader_epochs.append(leader_epoch)
         if self.refusals:
             return self.refusals.pop(0)
         key = (group_id, topic_id, partition)
@@ -70,6 +73,7 @@ class MemoryPersister:
         batches: Sequence[StateBatch],
     ) -> ErrorCode:
         await self.may_write.wait()
+        self.leader_epochs.append(leader_epoch)
         if state_epoch < self.epoch:
             return ErrorCode.FENCED_STATE_EPOCH
         if self.refusals:

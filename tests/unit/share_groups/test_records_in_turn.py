@@ -9,6 +9,7 @@ from broker.partitions.share.acquiring import MOST_AT_ONCE
 from broker.partitions.share.states import RecordState
 from coordinator.machine import Marker
 from protocol.errors import ErrorCode
+from protocol.messages.share import acknowledge
 from tests.unit.share_groups.rig import ACCEPT, REJECT, RELEASE, RENEW, Member, ShareNode, in_a_share_node
 
 LOCK_MS = 40
@@ -311,5 +312,46 @@ def test_of_one_large_batch_so_many_records_are_handed_out(tmp_path: Any) -> Non
         types = [1, 2] * (MOST_AT_ONCE // 2)
         assert await ada.say((0, MOST_AT_ONCE - 1, types)) is ErrorCode.NONE
         assert len(await ada.fetch(max_records=5)) > 5
+
+    in_a_share_node(story, tmp_path)
+
+
+def test_who_led_the_partition_before_is_fenced(tmp_path: Any) -> None:
+    """By the leader epoch that each read and each write names."""
+
+    async def story(node: ShareNode) -> None:
+        (ada,) = await begun(node, "ada")
+        node.append(2)
+        await ada.fetch()
+        assert await ada.say((0, 1, ACCEPT)) is ErrorCode.NONE
+        assert node.partition.leader_epoch >= 0
+        assert node.persister.leader_epochs == [node.partition.leader_epoch] * 2
+
+    in_a_share_node(story, tmp_path)
+
+
+def test_of_a_partition_that_is_named_twice_the_last_counts(tmp_path: Any) -> None:
+    """As in Kafka."""
+
+    async def story(node: ShareNode) -> None:
+        (ada,) = await begun(node, "ada")
+        node.append(2)
+        await ada.fetch()
+        topics = [
+            acknowledge.AcknowledgeTopic(
+                topic_id=node.partition.topic_id,
+                partitions=[
+                    acknowledge.AcknowledgePartition(
+                        partition_index=0,
+                        acknowledgement_batches=[
+                            acknowledge.AcknowledgementBatch(first_offset=0, last_offset=1, acknowledge_types=kind)
+                        ],
+                    )
+                ],
+            )
+            for kind in (RELEASE, ACCEPT)
+        ]
+        assert await ada.say(topics=topics) is ErrorCode.NONE
+        assert kept(node) == dict.fromkeys((0, 1), (RecordState.ACKNOWLEDGED, 1))
 
     in_a_share_node(story, tmp_path)

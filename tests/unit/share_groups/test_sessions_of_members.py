@@ -33,6 +33,18 @@ def test_requests_of_a_session_come_in_order(tmp_path: Any) -> None:
     in_a_share_node(story, tmp_path)
 
 
+def test_the_epoch_after_the_largest_is_the_first_after_the_beginning(tmp_path: Any) -> None:
+    async def story(node: ShareNode) -> None:
+        ada, largest = Member(node, "ada"), 0x7FFFFFFF
+        assert await ada.fetch() == []
+        node.share_sessions.find("g", "ada").epoch = ada.epoch = largest
+        assert await ada.fetch() == []
+        ada.epoch = 1
+        assert await ada.fetch() == []
+
+    in_a_share_node(story, tmp_path)
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -221,3 +233,14 @@ def test_a_member_waits_until_there_is_as_much_as_it_wants(tmp_path: Any) -> Non
         assert await parked == [(0, 1, 1)]
 
     in_a_share_node(story, tmp_path)
+
+
+def test_a_start_before_the_log_is_the_start_of_the_log(tmp_path: Any) -> None:
+    """As in Kafka: of the negative ones, -1 alone leaves it to the group's settings."""
+
+    async def story(node: ShareNode) -> None:
+        node.persister.starts["g", node.partition.topic_id, 0] = -5
+        node.append(3)
+        assert await Member(node, "ada").fetch(max_wait_ms=10_000) == [(0, 2, 1)]
+
+    in_a_share_node(story, tmp_path, start_at=StartAt.LATEST)

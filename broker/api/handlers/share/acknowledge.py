@@ -4,7 +4,6 @@ from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.handlers.share.acknowledging import (
     MOVED,
-    RENEW_SINCE,
     Acknowledging,
     PartitionFinder,
     ShareServices,
@@ -12,7 +11,6 @@ from broker.api.handlers.share.acknowledging import (
 )
 from broker.api.permissions.share.of_records import SHARE_ACKNOWLEDGE
 from broker.api.share_sessions import FINAL_EPOCH, FIRST_EPOCH, ShareSession, ShareSessionRefused, ShareSessions
-from broker.partitions.share.states import AcknowledgeType
 from protocol.errors import ErrorCode
 from protocol.messages.share.acknowledge import (
     LeaderIdAndEpoch,
@@ -42,11 +40,12 @@ async def share_acknowledge(
         return ShareAcknowledgeResponse(error_code=refused.code)
     finder = PartitionFinder(services, context, "ShareAcknowledge")
     acknowledging = Acknowledging(services, finder, group_id, member_id)
-    most = AcknowledgeType.RENEW if context.api_version >= RENEW_SINCE else AcknowledgeType.REJECT
-    for topic in request.topics:
-        for asked in topic.partitions:
-            key = (topic.topic_id, asked.partition_index)
-            await acknowledging.begin(key, asked.acknowledgement_batches, most, renews=request.is_renew_ack)
+    said = (
+        ((topic.topic_id, asked.partition_index), asked.acknowledgement_batches)
+        for topic in request.topics
+        for asked in topic.partitions
+    )
+    await acknowledging.take(said, version=context.api_version, is_renew_ack=request.is_renew_ack)
     outcomes = await acknowledging.outcomes()
     if request.share_session_epoch == FINAL_EPOCH:
         services.share_sessions.end(session)

@@ -1,7 +1,7 @@
 """What ShareFetch and ShareAcknowledge do alike: finding partitions, and having acknowledgements taken."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from broker.api.context import RequestContext
@@ -81,8 +81,16 @@ class Acknowledging:
         self._outcomes: dict[PartitionKey, Verdict] = {}
         self._writes: dict[PartitionKey, asyncio.Task[Verdict]] = {}
 
-    async def begin(self, key: PartitionKey, batches: Sequence[Batch], most: AcknowledgeType, *, renews: bool) -> None:
-        """Have those of one partition taken. `most`: the last type that the version of the request knows."""
+    async def take(
+        self, said: Iterable[tuple[PartitionKey, Sequence[Batch]]], *, version: int, is_renew_ack: bool
+    ) -> None:
+        """Have what is said of partitions taken. Of one that is named twice the last counts, as in Kafka."""
+        most = AcknowledgeType.RENEW if version >= RENEW_SINCE else AcknowledgeType.REJECT
+        for key, batches in dict(await self._slice.all(said)).items():
+            await self._begin(key, batches, most, renews=is_renew_ack)
+
+    async def _begin(self, key: PartitionKey, batches: Sequence[Batch], most: AcknowledgeType, *, renews: bool) -> None:
+        """Those of one partition. `most`: the last type that the version of the request knows."""
         outcome = await _refusal(self._finder, key, batches, self._slice, most=most, renews=renews)
         if outcome is not None or batches:  # of a partition of which nothing is said, nothing is answered
             self._outcomes[key] = outcome or await self._take(key, batches)

@@ -6,7 +6,6 @@ from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.handlers.share.acknowledging import (
     MOVED,
-    RENEW_SINCE,
     Acknowledging,
     PartitionFinder,
     are_ids,
@@ -14,7 +13,6 @@ from broker.api.handlers.share.acknowledging import (
 from broker.api.handlers.share.delivering import ACQUIRE_MODES, Delivered, Delivering, FetchingServices
 from broker.api.permissions.share.of_records import SHARE_FETCH
 from broker.api.share_sessions import FINAL_EPOCH, FIRST_EPOCH, PartitionKey, ShareSession, ShareSessionRefused
-from broker.partitions.share.states import AcknowledgeType
 from broker.process.time_slice import TimeSlice
 from coordinator.share_state.answers import Verdict
 from protocol.errors import ErrorCode
@@ -54,7 +52,13 @@ async def share_fetch(
             await services.waiting.park([], lambda last: last or None, request.max_wait_ms)
         return ShareFetchResponse(error_code=refused.code)
     acknowledging = Acknowledging(services, finder, group_id, member_id)
-    await _take(acknowledging, request, context.api_version)
+    said = (
+        ((topic.topic_id, asked.partition_index), asked.acknowledgement_batches)
+        for topic in request.topics
+        for asked in topic.partitions
+        if asked.acknowledgement_batches
+    )
+    await acknowledging.take(said, version=context.api_version, is_renew_ack=request.is_renew_ack)
     delivered = Delivered()
     is_final = request.share_session_epoch == FINAL_EPOCH
     if not is_final and not request.is_renew_ack and request.max_records > 0 and request.max_bytes > 0:
@@ -91,17 +95,6 @@ async def _session(
     if epoch != FINAL_EPOCH:
         sessions.move_on(session, epoch, named, forgotten)
     return session
-
-
-async def _take(acknowledging: Acknowledging, request: ShareFetchRequest, version: int) -> None:
-    if not any(asked.acknowledgement_batches for topic in request.topics for asked in topic.partitions):
-        return
-    most = AcknowledgeType.RENEW if version >= RENEW_SINCE else AcknowledgeType.REJECT
-    for topic in request.topics:
-        for asked in topic.partitions:
-            if asked.acknowledgement_batches:
-                key = (topic.topic_id, asked.partition_index)
-                await acknowledging.begin(key, asked.acknowledgement_batches, most, renews=request.is_renew_ack)
 
 
 async def _response(

@@ -30,7 +30,8 @@ from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.groups.share.answers import Prepared
 from coordinator.machine import Outcome, Ticket
 from coordinator.share_state.answers import UNKNOWN_PARTITION, Summary, Verdict
-from coordinator.share_state.kept import NO_START_OFFSET, UNKNOWN_COUNT, ShareKey
+from coordinator.share_state.kept import UNKNOWN_COUNT, ShareKey
+from coordinator.share_state.port import NO_START_OFFSET
 from protocol.errors import ErrorCode
 from protocol.messages.share.offsets import (
     AlteredOffsetsPartition,
