@@ -132,9 +132,15 @@ class ShareNode:
         return found
 
     def append(
-        self, *counts: int, value: bytes = b"v", producer: tuple[int, int] | None = None, timestamp_ms: int = 1
+        self,
+        *counts: int,
+        value: bytes = b"v",
+        producer: tuple[int, int] | None = None,
+        timestamp_ms: int = 1,
+        index: int = 0,
     ) -> None:
         """Batches of so many records each, committed."""
+        partition = partitions_of(self._node)[index]
         for count in counts:
             records = [NewRecord(value=value, timestamp_ms=timestamp_ms) for _ in range(count)]
             if producer is None:
@@ -144,20 +150,21 @@ class ShareNode:
                 data = build_batch(
                     records, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True
                 )
-            self.partition.append(
+            partition.append(
                 memoryview(data),
                 transactional_id=None if producer is None else "t",
                 verification=False,
                 now_ms=timestamp_ms,
             )
-        self.commit()
+        self.commit(index)
 
-    def commit(self) -> None:
+    def commit(self, index: int = 0) -> None:
         """What was appended is on the disk."""
-        flush = self.partition.log.begin_flush()
+        partition = partitions_of(self._node)[index]
+        flush = partition.log.begin_flush()
         flush.run()
-        self.partition.log.finish_flush(flush)
-        self.partition.committed_moved()
+        partition.log.finish_flush(flush)
+        partition.committed_moved()
 
 
 class Member:

@@ -169,7 +169,11 @@ def test_what_nobody_has_initialised_cannot_be_read(tmp_path: Any) -> None:
         for error in (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER):
             answer = await ada.request(max_wait_ms=10_000)
             assert answer.responses[0].partitions[0].error_code == error
-        assert await ada.fetch() == []
+        answer = await ada.request()
+        assert [(one.partition_index, one.error_code) for one in answer.responses[0].partitions] == [
+            (0, ErrorCode.NONE)
+        ]
+        assert (await ada.request()).responses == [], "that the error is over is told once"
         await node.quiet()
         assert (node.persister.reads, len(node.share_partitions)) == (3, 1)
 
@@ -244,3 +248,29 @@ def test_a_start_before_the_log_is_the_start_of_the_log(tmp_path: Any) -> None:
         assert await Member(node, "ada").fetch(max_wait_ms=10_000) == [(0, 2, 1)]
 
     in_a_share_node(story, tmp_path, start_at=StartAt.LATEST)
+
+
+def test_a_session_does_not_outlive_a_connection_that_was_lost_before_it_began(tmp_path: Any) -> None:
+    async def story(node: ShareNode) -> None:
+        ada = Member(node, "ada")
+        ada.connection.is_lost = True
+        await ada.fetch()
+        assert len(node.share_sessions) == 0
+
+    in_a_share_node(story, tmp_path)
+
+
+def test_what_others_have_stays_theirs_when_a_member_leaves(tmp_path: Any) -> None:
+    async def story(node: ShareNode) -> None:
+        ada, bob, eve = (Member(node, name, number) for number, name in enumerate(("ada", "bob", "eve")))
+        for member in (ada, bob, eve):
+            assert await member.fetch() == []
+            await node.quiet()
+        node.append(2, 2)
+        assert await ada.fetch(max_records=2) == [(0, 1, 1)]
+        assert await bob.fetch(max_records=2) == [(2, 3, 1)]
+        await ada.leave()
+        assert await eve.fetch() == [(0, 1, 2)]
+        assert await bob.say((2, 3, ACCEPT)) is ErrorCode.NONE
+
+    in_a_share_node(story, tmp_path)

@@ -4,8 +4,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from broker.coordination.share_groups.state import ShareStateKeeper
 from coordinator.groups.consumer.topics import NAMES_MOST
-from coordinator.share_state.answers import Summary
+from coordinator.share_state.answers import Summary, Verdict
 from coordinator.share_state.kept import ShareKey, Write
 from protocol.errors import ErrorCode
 from protocol.messages.features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -242,5 +245,48 @@ def test_a_group_begins_anew_with_what_is_kept_of_a_later_epoch_than_its_own(tmp
         while group.initializing:
             await asyncio.sleep(0)
         assert [one.partitions for one in group.initialized.values()] == [{0}]
+
+    run_story(story, tmp_path, SETTINGS)
+
+
+def test_what_could_not_be_forgotten_is_still_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(broker: Broker) -> None:
+        await begin(broker, "t", "u")
+        assert (await set_offsets(broker, ("t", {0: 1}), ("u", {0: 1}))).error_code == ErrorCode.NONE
+        topic, state = broker.node.topics.by_name("t"), broker.node.share_state
+        assert topic is not None
+        delete = state.delete
+
+        async def refused(key: ShareKey) -> Verdict:
+            return Verdict(ErrorCode.COORDINATOR_NOT_AVAILABLE) if key.topic_id == topic.topic_id else await delete(key)
+
+        monkeypatch.setattr(ShareStateKeeper, "delete", lambda _, key: refused(key))
+        answer = await forget(broker, "t", "u")
+        errors = {one.topic_name: one.error_code for one in answer.responses}
+        assert errors == {"t": ErrorCode.COORDINATOR_NOT_AVAILABLE, "u": ErrorCode.NONE}
+        (group,) = (one for _, shard in broker.node.groups.indexed() if (one := shard.machine.shares.find(GROUP)))
+        assert (group.deleting, group.initialized) == ({topic.topic_id: "t"}, {})
+        monkeypatch.undo()
+        again = await forget(broker, "t", "u")
+        assert [(one.topic_name, one.error_code) for one in again.responses] == [
+            ("t", ErrorCode.NONE),
+            ("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ]
+        assert group.deleting == {}
+
+    run_story(story, tmp_path, SETTINGS)
+
+
+def test_what_is_done_is_not_left_to_do(tmp_path: Path) -> None:
+    """KIP-1226: the lag counts what lies behind the start and is neither acknowledged nor archived."""
+
+    async def story(broker: Broker) -> None:
+        await begin(broker, "t")
+        await set_offsets(broker, ("t", {0: 3}))
+        topic = broker.node.topics.by_name("t")
+        assert topic is not None
+        done = await broker.node.share_state.write(ShareKey(GROUP, topic.topic_id, 0), 1, Write(0, 3, 4, ()))
+        assert done.error is ErrorCode.NONE
+        assert await offsets(broker) == {("t", 0): (3, 0 - 3 - 4)}
 
     run_story(story, tmp_path, SETTINGS)

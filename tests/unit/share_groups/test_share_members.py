@@ -227,3 +227,24 @@ def test_the_epoch_says_what_the_topics_were() -> None:
 
 def _said(member: str, epoch: int, *topics: str) -> Any:
     return Said(GROUP, member, epoch, "client", "/127.0.0.1", topics=frozenset(topics) if topics else None)
+
+
+def test_the_topics_of_a_member_that_leaves_are_no_longer_those_of_the_group() -> None:
+    """Its epoch rises once, and not once more when the next member looks at them."""
+    story = ShareStory(t=1, u=1)
+    first = story.come("m1", "t")
+    second = story.come("m2", "t", "u")
+    first = story.say("m1", first).member_epoch
+    assert story.group_state() == ("Stable", second, second)
+    story.say("m2", -1)
+    assert story.say("m1", first).member_epoch == second + 1
+    assert story.say("m1", second + 1).member_epoch == second + 1
+    assert story.group_state() == ("Stable", second + 1, second + 1)
+
+
+def test_no_more_is_initialised_than_was_asked_for() -> None:
+    story = ShareStory(t=2)
+    story.say("m1", 0, "t")
+    (topic_id,) = story.errands[0].partitions
+    story.keep({topic_id: frozenset(range(5)), b"o" * 16: frozenset({0})})
+    assert story.shared() == ({}, {"t": [0, 1]}, [])
