@@ -116,62 +116,38 @@ class ShareStateKeeper:
 
     async def initialize(self, key: ShareKey, *, state_epoch: int, start_offset: int) -> Verdict:
         """Begin anew with a share partition."""
-
-        def initialize(machine: ShareCoordinator, ticket: Ticket[Verdict], now_ms: int) -> Outcome[Verdict]:
-            return machine.initialize(key, ticket, now_ms, state_epoch=state_epoch, start_offset=start_offset)
-
-        try:
-            return await self._ask(key, initialize)
-        except CoordinatorError as refused:
-            return Verdict(refused.error)
+        return await self._ask(
+            key,
+            lambda machine, ticket, now_ms: machine.initialize(
+                key, ticket, now_ms, state_epoch=state_epoch, start_offset=start_offset
+            ),
+        )
 
     async def read(self, key: ShareKey, leader_epoch: int) -> PartitionState | Verdict:
         """All that is kept of a share partition."""
-
-        def read(
-            machine: ShareCoordinator, ticket: Ticket[PartitionState | Verdict], now_ms: int
-        ) -> Outcome[PartitionState | Verdict]:
-            return machine.read(key, ticket, now_ms, leader_epoch=leader_epoch)
-
-        try:
-            return await self._ask(key, read)
-        except CoordinatorError as refused:
-            return Verdict(refused.error)
+        return await self._ask(
+            key, lambda machine, ticket, now_ms: machine.read(key, ticket, now_ms, leader_epoch=leader_epoch)
+        )
 
     async def write(self, key: ShareKey, state_epoch: int, change: Write) -> Verdict:
         """Keep a change."""
-
-        def write(machine: ShareCoordinator, ticket: Ticket[Verdict], now_ms: int) -> Outcome[Verdict]:
-            return machine.write(key, ticket, now_ms, state_epoch=state_epoch, write=change)
-
-        try:
-            return await self._ask(key, write)
-        except CoordinatorError as refused:
-            return Verdict(refused.error)
+        return await self._ask(
+            key,
+            lambda machine, ticket, now_ms: machine.write(key, ticket, now_ms, state_epoch=state_epoch, write=change),
+        )
 
     async def summarize(self, key: ShareKey) -> Summary | Verdict:
         """How far a share partition is."""
-
-        def summarize(
-            machine: ShareCoordinator, ticket: Ticket[Summary | Verdict], now_ms: int
-        ) -> Outcome[Summary | Verdict]:
-            return machine.summarize(key, ticket, now_ms)
-
-        try:
-            return await self._ask(key, summarize)
-        except CoordinatorError as refused:
-            return Verdict(refused.error)
+        return await self._ask(key, lambda machine, ticket, now_ms: machine.summarize(key, ticket, now_ms))
 
     async def delete(self, key: ShareKey) -> Verdict:
         """Keep nothing of a share partition any more."""
+        return await self._ask(key, lambda machine, ticket, now_ms: machine.delete(key, ticket, now_ms))
 
-        def delete(machine: ShareCoordinator, ticket: Ticket[Verdict], now_ms: int) -> Outcome[Verdict]:
-            return machine.delete(key, ticket, now_ms)
-
+    async def _ask(
+        self, key: ShareKey, operation: Callable[[ShareCoordinator, Ticket[A], int], Outcome[A]]
+    ) -> A | Verdict:
         try:
-            return await self._ask(key, delete)
+            return await self.shards.ask(coordinator_key(key), operation)
         except CoordinatorError as refused:
             return Verdict(refused.error)
-
-    async def _ask(self, key: ShareKey, operation: Callable[[ShareCoordinator, Ticket[A], int], Outcome[A]]) -> A:
-        return await self.shards.ask(coordinator_key(key), operation)
