@@ -189,8 +189,8 @@ class GroupCoordinator:
     def expressions_resolved(
         self, asked: Resolution, found: Mapping[str, frozenset[str]] | None, ticket: Ticket[bool], now_ms: int
     ) -> Outcome[bool]:
-        """What regular expressions stand for; None where that could not be found out."""
-        return Outcome(self._consumers.resolved(asked, found), answers=[(ticket, True)])
+        """What regular expressions stand for; None where that could not be found out, or not be kept."""
+        return Outcome(self._consumers.resolved(asked, found, now_ms), answers=[(ticket, True)])
 
     def _may_give_way(self, group_id: str) -> bool | None:
         """Whether a streams group may take the place of the group of another protocol that has this id: of a classic

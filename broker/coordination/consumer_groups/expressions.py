@@ -4,7 +4,6 @@ RE2 decides, in time that grows with the text and with nothing else, and off the
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -13,9 +12,13 @@ import re2
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.coordination.topics import TopicDirectory
 from broker.process.environment import Environment
+from broker.process.logging import EventLog
 from coordinator.groups.consumer.soft_state import Resolution
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.machine import Outcome, Ticket
+from protocol.errors import ErrorCode
+
+_log = EventLog("groups")
 
 LONGEST = 10_000
 """In bytes; topics have names of 249."""
@@ -91,6 +94,11 @@ class ExpressionResolver:
         def tell(machine: GroupCoordinator, ticket: Ticket[bool], now_ms: int) -> Outcome[bool]:
             return machine.expressions_resolved(asked, found, ticket, now_ms)
 
-        # A shard that is loaded again has forgotten that it asked.
-        with contextlib.suppress(CoordinatorError):
+        try:
             await self._groups.ask(asked.group_id, tell)
+        except CoordinatorError as refused:
+            # A shard that is loaded again has forgotten that it asked.
+            if found is not None and refused.error is ErrorCode.UNKNOWN_SERVER_ERROR:
+                count = sum(map(len, found.values()))
+                _log.warning("topics of regular expressions fit into no record", group=asked.group_id, topics=count)
+                await self._tell(asked, None)

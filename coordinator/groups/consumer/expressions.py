@@ -86,8 +86,14 @@ class Expressions:
         )
 
     def failed(self, asked: Resolution) -> None:
-        """It could not be resolved: the next heartbeat asks again."""
+        """The request was refused with which it was asked for: the next heartbeat asks again."""
         self._shard.soft.resolving.pop(asked.group_id, None)
+
+    def postponed(self, asked: Resolution, now_ms: int) -> None:
+        """It could not be found out, or the log did not take it, for more topics match than one batch takes. To look
+        through all of them with each heartbeat would be in vain: it is asked for again in a while."""
+        if asked.group_id in self._shard.groups.by_id:
+            self._shard.soft.resolving[asked.group_id] = now_ms
 
     def resolved(self, asked: Resolution, found: Mapping[str, frozenset[str]]) -> list[Record]:
         """The topics that expressions stand for; what follows of that comes with the next heartbeats."""

@@ -162,10 +162,10 @@ class ConsumerProtocol:
 
     # -- regular expressions ---------------------------------------------------------------------------------
 
-    def resolved(self, asked: Resolution, found: Mapping[str, frozenset[str]] | None) -> list[Record]:
-        """What expressions stand for; None where that could not be found out."""
+    def resolved(self, asked: Resolution, found: Mapping[str, frozenset[str]] | None, now_ms: int) -> list[Record]:
+        """What expressions stand for; None where that could not be found out, or not be kept."""
         if found is None:
-            self._expressions.failed(asked)
+            self._expressions.postponed(asked, now_ms)
             return []
         return self._expressions.resolved(asked, found)
 

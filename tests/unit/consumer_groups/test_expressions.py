@@ -1,6 +1,7 @@
 """What regular expressions of clients stand for: as RE2 has it, of whole names."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import SimpleNamespace
@@ -131,3 +132,15 @@ def test_a_coordinator_that_is_not_there_any_more_has_forgotten_that_it_asked(tm
     shards = _Shards(ErrorCode.NOT_COORDINATOR)
     assert _resolved(tmp_path, shards, lambda name: True) == [None]
     assert len(shards.told) == 1
+
+
+def test_a_coordinator_whose_log_does_not_take_what_was_found_is_told_to_wait(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """More topics match than one batch takes."""
+    shards = _Shards(ErrorCode.UNKNOWN_SERVER_ERROR)
+    with caplog.at_level(logging.WARNING):
+        assert _resolved(tmp_path, shards, lambda name: name != "stock") == [None]
+    found = {"o.*": frozenset({"orders", "orders-1"}), "s.*": frozenset()}
+    assert shards.told == [("g", (ASKED, found)), ("g", (ASKED, None))]
+    assert caplog.messages == ["topics of regular expressions fit into no record"]

@@ -127,7 +127,19 @@ def test_what_could_not_be_found_out_is_asked_for_again() -> None:
     story.come("A", topics=None, regex="a")
     story.resolve(None)
     story.say("A", 1)
+    assert story.resolutions == [], "not with each heartbeat"
+    story.time.advance(10_000)
+    story.say("A", 1)
     assert len(story.resolutions) == 1
+
+
+def test_what_could_not_be_found_out_of_a_group_that_is_gone_is_forgotten() -> None:
+    story = ConsumerStory(a=1)
+    story.come("A", topics=None, regex="a")
+    story.say("A", -1)
+    assert story.delete() is ErrorCode.NONE
+    story.resolve(None)
+    assert not story.shard.machine._shard.soft.resolving
 
 
 def test_when_nobody_looks_it_is_asked_for_again() -> None:
