@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from keystores.key_files import Stamp, stamp
 from spark_connector.errors import BadOption, as_options
 from tallystick.client.security import Security
 from tallystick.client.security_settings import BadSettings, security_of
@@ -16,8 +17,8 @@ from tallystick.client.security_settings import BadSettings, security_of
 _PREFIX = "kafka."
 _FILES = ("ssl.truststore.location", "ssl.keystore.location")
 
-State = tuple[float | None, ...]
-"""Of the files that are named: when they were changed last."""
+State = tuple[Stamp, ...]
+"""Of the files that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Access:
     def state(self) -> State:
         """Differs when a file of keys or certificates does."""
         named = dict(self.settings)
-        return tuple(_changed(named[name]) for name in _FILES if named.get(name))
+        return tuple(stamp(named[name]) for name in _FILES if named.get(name))
 
     def security(self) -> Security:
         """What connections are made with. Raises `BadOption`."""
@@ -57,10 +58,3 @@ def access_of(values: Mapping[str, object]) -> Access:
         if name.startswith((f"{_PREFIX}security.", f"{_PREFIX}ssl.", f"{_PREFIX}sasl.")) and value is not None
     }
     return Access(str(values["kafka.bootstrap.servers"]), str(values["kafka.client.id"]), tuple(sorted(given.items())))
-
-
-def _changed(path: str) -> float | None:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return None

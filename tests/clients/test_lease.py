@@ -1,20 +1,26 @@
 """Leases: a transaction that several writers fill and anybody may end, with the rules of both protocols."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
-from typing import Any
+from itertools import permutations
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import TopicPartition
 
+from protocol.errors import ErrorCode
+from protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+from protocol.records.batch import read_header
 from protocol.records.record import NewRecord, build_batch
 from tallystick.client.background import BackgroundLoop, background_loop
 from tallystick.client.client import LATEST, Client
+from tallystick.client.connection import Connection
 from tallystick.client.errors import Fenced, KafkaError, TransactionGone
 from tallystick.client.lease import Lease, commit_offsets, end_transaction, take_lease
 from tallystick.client.reading import read_all
-from tallystick.client.sender import Sender
+from tallystick.client.sender import Queued, Sender
 from tallystick.process import BrokerProcess
 from tests.harness.confluent import consumer
 
@@ -147,6 +153,51 @@ def test_errors_of_settings_are_reported_unchanged(bootstrap: str, name: str) ->
     async def story(client: Client) -> None:
         with pytest.raises(KafkaError, match="INVALID_TRANSACTION_TIMEOUT"):
             await leased(client, name, timeout_ms=2_000_000_000)
+
+    run(bootstrap, story)
+
+
+def test_sequence_numbers_begin_anew_after_31_bits(bootstrap: str, name: str) -> None:
+    async def story(client: Client) -> None:
+        sender = Sender(client, Lease(name, 1, 0, True), patience_s=PATIENCE_S)
+        sender._sequences[name, 0] = 0x7FFFFFFE
+        begins = []
+        for _ in range(2):
+            queued = Queued((name, 0), batch(b"x", b"y", b"z"), 3)
+            sender._number(queued)
+            begins.append(read_header(queued.batch).base_sequence)
+        assert begins == [0x7FFFFFFE, 1]
+
+    run(bootstrap, story)
+
+
+def test_of_several_errors_one_that_does_not_pass_is_raised() -> None:
+    for errors in permutations([(ErrorCode.NOT_LEADER_OR_FOLLOWER, "t-0"), (ErrorCode.MESSAGE_TOO_LARGE, "t-1")]):
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE: t-1"):
+            Sender._raise_worst(errors)
+
+
+def test_what_a_leader_knows_already_is_acknowledged(bootstrap: str, name: str) -> None:
+    """It was written by a request whose answer was lost, and longer ago than a broker remembers where (KIP-98)."""
+
+    class Leader:
+        def version_for(self, _request: type) -> int:
+            return 9
+
+        async def ask(self, request: ProduceRequest, _version: int) -> ProduceResponse:
+            asked = request.topic_data[0].partition_data[0].index
+            known = PartitionProduceResponse(
+                index=asked, error_code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER, base_offset=-1
+            )
+            return ProduceResponse(responses=[TopicProduceResponse(name=name, partition_responses=[known])])
+
+    async def story(client: Client) -> None:
+        await client.create_topic(name)
+        sender = Sender(client, Lease(name, 1, 0, True), patience_s=PATIENCE_S)
+        queued = Queued((name, 0), batch(b"x", b"y"), 2)
+        sender._queues[name, 0] = deque([queued])
+        await sender._produce(cast(Connection, Leader()), [queued])
+        assert sender.totals[name, 0].records == 2 and not sender._queues[name, 0]
 
     run(bootstrap, story)
 

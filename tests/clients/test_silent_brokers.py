@@ -4,6 +4,7 @@ Nobody waits for it for ever.
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from spark_connector.source.settings import settings_of
 from tallystick.client import client, connection
 from tallystick.client.client import Client
 from tallystick.client.errors import ConnectionLost
+from tallystick.client.security import PLAINTEXT, Security
 from tests.harness.broker import server
 from tests.harness.confluent import make_topic
 
@@ -32,8 +34,8 @@ def silent() -> Iterator[str]:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
-async def answered(bootstrap: str) -> int:
-    asking = await Client.connect(bootstrap)
+async def answered(bootstrap: str, security: Security = PLAINTEXT) -> int:
+    asking = await Client.connect(bootstrap, security=security)
     brokers = (await asking.metadata([])).brokers
     await asking.close()
     return len(brokers)
@@ -43,6 +45,32 @@ def test_a_listener_that_says_nothing_is_no_broker(silent: str, monkeypatch: pyt
     monkeypatch.setattr(connection, "_GREETING_S", SOON_S)
     with pytest.raises(ConnectionLost, match=f"{silent} does not answer"):
         asyncio.run(answered(silent))
+
+
+def test_a_listener_that_says_nothing_speaks_no_tls(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_SETUP_S", SOON_S)
+    with pytest.raises(ConnectionLost, match=f"{silent} does not answer$"):
+        asyncio.run(answered(silent, Security(tls=ssl.create_default_context())))
+
+
+def test_a_broker_that_stands_still_loses_its_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later requests would wait behind those that it has not answered."""
+    broker = server(tmp_path)
+
+    async def cut_off() -> None:
+        asking = await Client.connect(broker.bootstrap)
+        broker.freeze()
+        with pytest.raises(ConnectionLost, match="no answer within"):
+            await asking.in_time(asking.metadata([]))
+        await asking.seed.wait_until_lost()
+
+    try:
+        broker.start()
+        monkeypatch.setattr(client, "REQUEST_TIMEOUT_S", SOON_S)
+        asyncio.run(cut_off())
+        broker.thaw()
+    finally:
+        broker.close()
 
 
 def test_the_next_bootstrap_server_is_asked(silent: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:

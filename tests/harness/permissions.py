@@ -4,14 +4,12 @@
 """
 
 import sys
-from pathlib import Path
 
 from broker.api.api_families import load_handlers
 from broker.api.catalogue import Entry
 from broker.api.permissions.need import Need
+from tests.harness.generated_table import DOCS, GeneratedTable
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
-BEGIN, END = "<!-- what each API needs: made by `make docs` -->\n", "<!-- end of what is made -->\n"
 HEAD = "| API | operation | on | otherwise |\n|---|---|---|---|\n"
 
 
@@ -39,22 +37,8 @@ def table() -> str:
     return HEAD + "".join(f"{line}\n" for entry in entries for line in rows(entry))
 
 
-def page(before: str) -> str:
-    """The page with the table as it is to be."""
-    head, _, rest = before.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return head + BEGIN + table() + END + tail
-
-
-def main() -> int:
-    text = PAGE.read_text()
-    if "--write" in sys.argv:
-        PAGE.write_text(page(text))
-        return 0
-    current = text == page(text)
-    print(f"{PAGE.name} is {'current' if current else 'out of date: run `make docs`'}")
-    return 0 if current else 1
+TABLE = GeneratedTable(DOCS / "security.md", "<!-- what each API needs: made by `make docs` -->\n", table)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(TABLE.main())

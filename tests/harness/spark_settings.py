@@ -8,15 +8,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from spark_connector import stock_settings
 from spark_connector.options import SINK, Option
 from spark_connector.source.settings import SOURCE
 from tests.harness import jars
+from tests.harness.generated_table import DOCS, GeneratedTable
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
-BEGIN, END = "<!-- settings: `make docs` -->\n", "<!-- end -->\n"
 HEAD = "| setting | `kafka-eos` | `kafka-arrow` |\n|---|---|---|\n"
 PREFIX = "kafka."
 CLIENTS = {
@@ -78,22 +76,8 @@ def table() -> str:
     return HEAD + "".join(rows)
 
 
-def page(before: str) -> str:
-    """The page with the table as it is to be."""
-    head, _, rest = before.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return head + BEGIN + table() + END + tail
-
-
-def main() -> int:
-    text = PAGE.read_text()
-    if "--write" in sys.argv:
-        PAGE.write_text(page(text))
-        return 0
-    current = text == page(text)
-    print(f"{PAGE.name} is {'current' if current else 'out of date: run `make docs`'}")
-    return 0 if current else 1
+TABLE = GeneratedTable(DOCS / "spark.md", "<!-- settings: `make docs` -->\n", table)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(TABLE.main())

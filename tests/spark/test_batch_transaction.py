@@ -1,6 +1,8 @@
 """The steps of a batch's transaction against a broker, without Spark: what is settled before, and what is given up."""
 
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +11,10 @@ pytest.importorskip("pyspark")
 
 import pyarrow as pa
 
-from spark_connector.errors import SinkChanged, SinkTakenOver, TransactionAborted
+from spark_connector.checkpoint_files import Checkpoint, LocalFiles
+from spark_connector.errors import CheckpointWentBack, SinkChanged, SinkTakenOver, TransactionAborted
 from spark_connector.inspection import Inspector, Transaction
+from spark_connector.progress import Marker
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction
 from spark_connector.sink.identity import id_by_path
 from spark_connector.sink.settings import SinkSettings
@@ -111,6 +115,20 @@ def test_a_query_keeps_the_name_under_which_it_has_markers(bootstrap: str, name:
     moved.identify(is_sole=True)
     assert moved.sink_id == by_path
     assert moved.open().done is not None
+
+
+@pytest.mark.parametrize(("planned_ms", "is_taken"), [(1000, True), (1001, False)])
+def test_a_marker_without_offsets_is_for_what_was_planned_before_it(
+    bootstrap: str, name: str, tmp_path: Path, planned_ms: int, is_taken: bool
+) -> None:
+    """Older builds left offsets out that they could not read."""
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text(f'{{"id":"query-of-{name}"}}')
+    (tmp_path / "offsets" / "0").write_text(f'v1\n{{"batchTimestampMs":{planned_ms}}}\n{{"t":{{"0":5}}}}\n')
+    transaction = batch_of(bootstrap, name)
+    transaction.checkpoint = Checkpoint(LocalFiles(), str(tmp_path), f"query-of-{name}")
+    with nullcontext() if is_taken else pytest.raises(CheckpointWentBack, match="an older copy"):
+        transaction.compare(Marker(0, written_ms=1000))
 
 
 def test_another_topic_or_name_for_a_batch_that_is_written(bootstrap: str, name: str) -> None:

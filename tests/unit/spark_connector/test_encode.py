@@ -104,6 +104,18 @@ def test_long_batches_and_long_records() -> None:
     assert [record.value for record in records] == long
 
 
+def test_lengths_at_the_edges_of_varints() -> None:
+    """Of one to three bytes, and where the table of varints ends; for a key, a value and the whole record."""
+    edges = (1 << 6, 1 << 13, 1 << 14, 1 << 20)
+    for around in edges:
+        cells = [b"x" * length for length in range(around - 8, around + 2)]
+        values: list[bytes | None] = [*cells, None]
+        (records,) = written(rows(value=values), batch_bytes=64 << 20).values()
+        assert [record.value for record in records] == values
+        ((record,),) = written(rows(key=[cells[-2]], value=[b""])).values()
+        assert (record.key, record.value) == (cells[-2], b"")
+
+
 def test_rows_keep_their_order_and_keys_their_partition() -> None:
     keys = [b"k%d" % (number % 13) for number in range(500)]
     values = [b"%03d" % number for number in range(500)]

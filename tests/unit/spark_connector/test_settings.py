@@ -103,8 +103,7 @@ def test_what_is_refused_says_why_and_is_taken_where_it_is_switched_off() -> Non
 
 
 def test_the_table_of_settings_is_current() -> None:
-    text = spark_settings.PAGE.read_text()
-    assert text == spark_settings.page(text), "run `make docs`"
+    assert spark_settings.TABLE.is_current(), "run `make docs`"
 
 
 @pytest.mark.parametrize("clients", ["spark", "kafka"])
@@ -128,6 +127,20 @@ def test_how_a_cluster_is_spoken_to_is_a_value_that_shows_no_secret() -> None:
     assert pickle.loads(pickle.dumps(sink)) == sink
     with pytest.raises(BadOption, match=r"kafka\.sasl\.mechanism is missing"):
         sink.security()
+
+
+@pytest.mark.parametrize("store", ["truststore", "keystore"])
+def test_a_store_in_place_of_another_is_noticed_whatever_its_time(tmp_path: Path, store: str) -> None:
+    """As where a folder of secrets is exchanged: all files of both have one time."""
+    path, other = tmp_path / "store", tmp_path / "other"
+    for written in (path, other):
+        written.write_bytes(b"as long as the other one")
+        os.utime(written, (1, 1))
+    access = SinkSettings.of(LEAST | {f"kafka.ssl.{store}.location": str(path)}, streaming=True).access
+    before = access.state()
+    assert access.state() == before
+    other.replace(path)
+    assert access.state() != before
 
 
 def test_a_file_of_certificates_that_changes_is_read_anew(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -10,8 +11,12 @@ from typing import Any
 import pytest
 
 from spark_connector.errors import BadRows, BatchIncomplete, TurnRefused
+from spark_connector.sink.places import Places
+from spark_connector.sink.turn_sender import TurnSender
 from spark_connector.sink.turn_server import TurnServer, TurnsOfTask
 from spark_connector.sink.turns import Turns
+from tallystick.client.lease import Lease
+from tallystick.client.sender import Queued
 from tests.harness.confluent import wait_until
 
 NEVER_S = 1e6
@@ -272,3 +277,31 @@ def test_a_task_without_rows_says_nothing() -> None:
     server = TurnServer("127.0.0.1", "127.0.0.1")
     server.close()
     run(TurnsOfTask(server.address, "x", 0, 0).done)
+
+
+def test_the_turn_that_is_out_for_longest_is_waited_for_no_longer() -> None:
+    now_s = 0.0
+    turns = Turns(10, clock=lambda: now_s)
+    turns.take(0, 10, {}, [1])
+    now_s = 9.0
+    turns.take(1, 11, {}, [2])
+    assert turns._until_the_oldest_is_lost(frozenset({1, 2})) == 1
+    now_s = 10.5
+    assert turns._until_the_oldest_is_lost(frozenset({2})) == 8.5 and turns.failure is None
+    assert turns._until_the_oldest_is_lost(frozenset({1, 2})) == 0
+    assert "task 0 has not given its turn back" in str(turns.failure)
+
+
+def test_a_round_is_no_larger_than_a_request_may_be() -> None:
+    """But for one batch that is larger by itself."""
+    nobody: Any = None
+
+    def firsts(*sizes: int) -> list[int]:
+        sender = TurnSender(nobody, Lease("s", 1, 0, True), Places([("t", 3)]), nobody, patience_s=1, room_bytes=1)
+        for partition, size in enumerate(sizes):
+            sender._queues["t", partition] = deque([Queued(("t", partition), bytearray(size), 1)])
+        return list(sender._firsts())
+
+    assert firsts(1, 1, 1) == [0, 1, 2]
+    assert firsts(10 << 20, 6 << 20, 1) == [0, 1]
+    assert firsts(17 << 20, 1) == [0]
