@@ -22,6 +22,7 @@ from coordinator.cluster.keys.config_keys import (
     TOPIC_KEYS,
     Layers,
     broker_key,
+    check_assignment_intervals,
     check_group_values,
     check_topic_values,
     is_ignored,
@@ -116,25 +117,11 @@ def _alter_one(image: ClusterImage, resource: AlteredResource, rules: Rules) -> 
     if any(count > 1 for count in names.values()):
         raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     after = altered(before, resource, rules.layers)
-    if resource.resource_type == TOPIC_RESOURCE:
-        try:
-            check_topic_values(
-                {name: after[name] for name in after if name in names or name in TOPIC_KEYS}, rules.layers
-            )
-        except InvalidConfig as problem:
-            raise Refused(ErrorCode.INVALID_CONFIG, str(problem)) from None
-    elif resource.resource_type == CLIENT_METRICS_RESOURCE:
-        client_metrics.check(after, rules.understands)
-    elif resource.resource_type == GROUP_RESOURCE:
-        if not resource.name:
-            raise Refused(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-        try:
-            check_group_values(after, rules.layers)
-        except InvalidConfig as problem:
-            raise Refused(ErrorCode.INVALID_CONFIG, str(problem)) from None
-    else:
-        _check_broker_values({name: after.get(name) for name in (*names, *before)}, before, resource.name)
-        _check_asker_is_let_in(after.get(PER_ADDRESS) or "", rules.asked_from)
+    try:
+        _check(resource, before, after, rules)
+    except InvalidConfig as problem:
+        of_a_broker = resource.resource_type == BROKER_RESOURCE
+        raise Refused(ErrorCode.INVALID_REQUEST if of_a_broker else ErrorCode.INVALID_CONFIG, str(problem)) from None
     return [
         ConfigRecord(
             resource_type=resource.resource_type, resource_name=resource.name, name=name, value=after.get(name)
@@ -142,6 +129,23 @@ def _alter_one(image: ClusterImage, resource: AlteredResource, rules: Rules) -> 
         for name in dict.fromkeys((*before, *after))
         if before.get(name) != after.get(name)
     ]
+
+
+def _check(resource: AlteredResource, before: Mapping[str, str], after: Mapping[str, str], rules: Rules) -> None:
+    """Whether a resource may have these settings. Raises `Refused` and `InvalidConfig`."""
+    names = dict.fromkeys(one.name for one in resource.alterations)
+    if resource.resource_type == TOPIC_RESOURCE:
+        check_topic_values({name: after[name] for name in after if name in names or name in TOPIC_KEYS}, rules.layers)
+    elif resource.resource_type == CLIENT_METRICS_RESOURCE:
+        client_metrics.check(after, rules.understands)
+    elif resource.resource_type == GROUP_RESOURCE:
+        if not resource.name:
+            raise Refused(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        check_group_values(after, rules.layers)
+    else:
+        _check_broker_values({name: after.get(name) for name in (*names, *before)}, before, resource.name)
+        check_assignment_intervals(after, rules.layers)
+        _check_asker_is_let_in(after.get(PER_ADDRESS) or "", rules.asked_from)
 
 
 def _subscription_configs(image: ClusterImage, name: str) -> Mapping[str, str]:
@@ -242,7 +246,8 @@ def _list_altered(one: Alteration, value: str, key: ConfigKey | None, after: Map
 
 
 def _check_broker_values(named: Mapping[str, str | None], before: Mapping[str, str], resource: str) -> None:
-    """Broker settings: only what can change while the broker runs, and only readable values."""
+    """Broker settings: only what can change while the broker runs, and only readable values. Raises `Refused` and
+    `InvalidConfig`."""
     touched = [name for name, value in named.items() if value != before.get(name) or value is not None]
     scopes = {name: key.scope for name in touched if (key := broker_key(name)) is not None}
     fixed = [name for name, scope in scopes.items() if scope is Scope.READ_ONLY]
@@ -270,7 +275,4 @@ def _check_broker_values(named: Mapping[str, str | None], before: Mapping[str, s
         if key is None:
             # Kafka stores it silently, for plug-ins. Here nothing could ever read it: a typing error, most likely.
             raise Refused(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}")
-        try:
-            key.parse(value)
-        except InvalidConfig as problem:
-            raise Refused(ErrorCode.INVALID_REQUEST, str(problem)) from None
+        key.parse(value)

@@ -2,7 +2,7 @@
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,22 +59,6 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 @pytest.fixture
 def bootstrap(target: Target) -> str:
     return target.bootstrap
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
-    """Makes brokers for this test alone; they are gone when it ends."""
-    if EXTERNAL:
-        pytest.skip("needs a broker of its own, TALLYSTICK_TEST_BOOTSTRAP names another")
-    made: list[BrokerProcess] = []
-
-    def make(**options: object) -> BrokerProcess:
-        made.append(server(tmp_path / f"broker-{len(made)}", **options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield make
-    for process in made:
-        process.close()
 
 
 _numbers = itertools.count()

@@ -4,16 +4,12 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class FixedConsumerSettings:
-    """Of groups of the consumer protocol: Kafka's defaults."""
+class FixedTimes:
+    """What groups of all new protocols have: Kafka's defaults."""
 
     session_ms: int = 45_000
     heartbeat_ms: int = 5_000
     assignment_ms: int = 1_000
-    max_size: int = 2**31 - 1
-    assignors: tuple[str, ...] = ("uniform", "range")
-    migration_policy: str = "bidirectional"
-    regex_refresh_interval_ms: int = 600_000
 
     def session_timeout_ms(self, group_id: str) -> int:
         return self.session_ms
@@ -26,24 +22,22 @@ class FixedConsumerSettings:
 
 
 @dataclass(slots=True)
-class FixedStreamsSettings:
+class FixedConsumerSettings(FixedTimes):
+    """Of groups of the consumer protocol: Kafka's defaults."""
+
+    max_size: int = 2**31 - 1
+    assignors: tuple[str, ...] = ("uniform", "range")
+    migration_policy: str = "bidirectional"
+    regex_refresh_interval_ms: int = 600_000
+
+
+@dataclass(slots=True)
+class FixedStreamsSettings(FixedTimes):
     """Of streams groups: Kafka's defaults, but for the initial delay."""
 
-    session_ms: int = 45_000
-    heartbeat_ms: int = 5_000
-    assignment_ms: int = 1_000
     delay_ms: int = 0
     standbys: int = 0
     max_size: int = 2**31 - 1
-
-    def session_timeout_ms(self, group_id: str) -> int:
-        return self.session_ms
-
-    def heartbeat_interval_ms(self, group_id: str) -> int:
-        return self.heartbeat_ms
-
-    def assignment_interval_ms(self, group_id: str) -> int:
-        return self.assignment_ms
 
     def initial_rebalance_delay_ms(self, group_id: str) -> int:
         return self.delay_ms
@@ -53,23 +47,11 @@ class FixedStreamsSettings:
 
 
 @dataclass(slots=True)
-class FixedShareSettings:
+class FixedShareSettings(FixedTimes):
     """Of share groups: Kafka's defaults."""
 
-    session_ms: int = 45_000
-    heartbeat_ms: int = 5_000
-    assignment_ms: int = 1_000
     max_size: int = 200
     initialize_retry_interval_ms: int = 30_000
-
-    def session_timeout_ms(self, group_id: str) -> int:
-        return self.session_ms
-
-    def heartbeat_interval_ms(self, group_id: str) -> int:
-        return self.heartbeat_ms
-
-    def assignment_interval_ms(self, group_id: str) -> int:
-        return self.assignment_ms
 
 
 @dataclass(slots=True)

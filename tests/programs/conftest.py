@@ -13,7 +13,7 @@ import pytest
 from tallystick.process import BrokerProcess
 from tests.harness import jars
 from tests.harness.apache_kafka import ApacheKafka
-from tests.harness.broker import EXTERNAL, TEST_SETTINGS, server
+from tests.harness.broker import TEST_SETTINGS
 from tests.programs.java_program import JavaPrograms
 
 WHOLE = os.environ.get("TALLYSTICK_CONFORMANCE", "") == "whole"
@@ -26,22 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(1200))
             if not WHOLE:
                 item.add_marker(pytest.mark.skip(reason="a program of Kafka's world: `make conformance` runs it"))
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
-    """Makes brokers for this test alone; they are gone when it ends."""
-    if EXTERNAL:
-        pytest.skip("needs a broker of its own, TALLYSTICK_TEST_BOOTSTRAP names another")
-    made: list[BrokerProcess] = []
-
-    def make(**options: object) -> BrokerProcess:
-        made.append(server(tmp_path / f"broker-{len(made)}", **options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield make
-    for process in made:
-        process.close()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from coordinator.cluster.keys.broker_keys import EFFECTIVE_KEYS
 from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigType, InvalidConfig, elements, render
 from coordinator.cluster.keys.group_keys import GROUP_KEYS, problem_with
 from coordinator.cluster.keys.inert_keys import IGNORED_PREFIXES, INERT_KEYS
-from coordinator.cluster.keys.key_tables import dynamic
+from coordinator.cluster.keys.key_tables import ASSIGNMENT_INTERVAL, dynamic
 from coordinator.cluster.keys.listener_keys import LISTENER_PREFIX, key_of_listener
 from coordinator.cluster.keys.tls_keys import TLS_KEYS
 from coordinator.cluster.keys.topic_keys import TOPIC_KEYS
@@ -25,6 +25,7 @@ __all__ = [
     "Resolved",
     "SynonymValue",
     "broker_key",
+    "check_assignment_intervals",
     "check_group_values",
     "check_topic_values",
     "is_ignored",
@@ -160,23 +161,38 @@ BOUNDS_OF_GROUPS = tuple(
 )
 
 
+def _number(key: ConfigKey, text: str | None) -> int:
+    value = key.parse(text or "")
+    assert isinstance(value, int)
+    return value
+
+
 def check_group_values(overrides: Mapping[str, str], layers: Layers) -> None:
     """The settings of a group, as a whole. Raises `InvalidConfig`."""
     for name in overrides:
         if name not in GROUP_KEYS:
             raise InvalidConfig(f"Unknown group config name: {name}")
 
-    def number(key: ConfigKey, text: str | None) -> int:
-        value = key.parse(text or "")
-        assert isinstance(value, int)
-        return value
-
     parsed = {name: key.parse(layers.group(key, overrides).value or "") for name, key in GROUP_KEYS.items()}
     values = {name: value for name, value in parsed.items() if isinstance(value, int)}
     keys = [key for key in BROKER_KEYS.values() if key.name.startswith(BOUNDS_OF_GROUPS)]
-    problem = problem_with(values, {key.name: number(key, layers.broker(key).value) for key in keys})
+    problem = problem_with(values, {key.name: _number(key, layers.broker(key).value) for key in keys})
     if problem is not None:
         raise InvalidConfig(problem)
+
+
+def check_assignment_intervals(values: Mapping[str, str], layers: Layers) -> None:
+    """How often groups of each kind are assigned, of the settings of brokers; the bounds are fixed. Raises
+    `InvalidConfig`."""
+    for kind in ("consumer", "share", "streams"):
+        name, *bounds = (f"group.{kind}.{bound}{ASSIGNMENT_INTERVAL}" for bound in ("", "min.", "max."))
+        if name in values:
+            wanted = _number(BROKER_KEYS[name], values[name])
+            low, high = (_number(BROKER_KEYS[bound], layers.broker(BROKER_KEYS[bound]).value) for bound in bounds)
+            if wanted < low:
+                raise InvalidConfig(f"{name} must be greater than or equal to {bounds[0]}")
+            if wanted > high:
+                raise InvalidConfig(f"{name} must be less than or equal to {bounds[1]}")
 
 
 def check_topic_values(overrides: Mapping[str, str], layers: Layers) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from coordinator.cluster.keys.config_types import ConfigKey, Synonym, at_least, each_of, one_of_in_any_case
-from coordinator.cluster.keys.key_tables import INT, LIST, STRING, dynamic, fixed
+from coordinator.cluster.keys.key_tables import ASSIGNMENT_INTERVAL, INT, LIST, STRING, dynamic, fixed
 from coordinator.cluster.keys.share_keys import BOUNDED, SHARE_GROUP_KEYS
 from coordinator.cluster.keys.streams_keys import STREAMS_GROUP_KEYS
 
@@ -33,7 +33,9 @@ CONSUMER_GROUPS = (
         at_least(10_000),
     ),
     *(
-        fixed(f"group.consumer.{bound}{name}", INT, default, documentation, at_least(least))
+        (dynamic if name == ASSIGNMENT_INTERVAL and not bound else fixed)(
+            f"group.consumer.{bound}{name}", INT, default, documentation, at_least(least)
+        )
         for name, documentation, least, rows in (
             (
                 "session.timeout.ms",

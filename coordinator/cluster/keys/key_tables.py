@@ -14,6 +14,9 @@ BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = (
     ConfigType.PASSWORD,
 )
 
+ASSIGNMENT_INTERVAL = "assignment.interval.ms"
+"""Of each kind of groups the one bounded setting that may change while the broker runs."""
+
 
 def fixed(
     name: str,

@@ -11,7 +11,7 @@ from coordinator.cluster.keys.config_types import (
     each_of,
     one_of,
 )
-from coordinator.cluster.keys.key_tables import BOOLEAN, INT, LIST, SHORT, STRING, dynamic, fixed
+from coordinator.cluster.keys.key_tables import ASSIGNMENT_INTERVAL, BOOLEAN, INT, LIST, SHORT, STRING, dynamic, fixed
 
 HOUR_MS = 3_600_000
 NO_LIMIT = float("inf")
@@ -28,7 +28,7 @@ SHARE_GROUPS = (
         at_least(1),
     ),
     *(
-        (dynamic if not bound and name == "assignment.interval.ms" else fixed)(
+        (dynamic if name == ASSIGNMENT_INTERVAL and not bound else fixed)(
             f"group.share.{bound}{name}", INT, default, documentation, between(low, high)
         )
         for name, documentation, rows in (

@@ -1,7 +1,7 @@
 """The configuration of streams groups (KIP-1071): the keys of brokers, and those that a group may have of its own."""
 
 from coordinator.cluster.keys.config_types import Synonym, at_least
-from coordinator.cluster.keys.key_tables import INT, dynamic, fixed
+from coordinator.cluster.keys.key_tables import ASSIGNMENT_INTERVAL, INT, dynamic, fixed
 
 INT_MAX = (1 << 31) - 1
 _SESSION = "After how long without a heartbeat a member is given up."
@@ -16,7 +16,9 @@ STREAMS_GROUPS = (
     fixed("group.streams.num.standby.replicas", INT, "0", _STANDBYS, at_least(0)),
     fixed("group.streams.max.standby.replicas", INT, "2", "How many of them a group may ask for.", at_least(0)),
     *(
-        fixed(f"group.streams.{bound}{name}", INT, default, documentation, at_least(least))
+        (dynamic if name == ASSIGNMENT_INTERVAL and not bound else fixed)(
+            f"group.streams.{bound}{name}", INT, default, documentation, at_least(least)
+        )
         for name, documentation, least, rows in (
             ("session.timeout.ms", _SESSION, 1, (("", "45000"), ("min.", "45000"), ("max.", "60000"))),
             ("heartbeat.interval.ms", _HEARTBEAT, 1, (("", "5000"), ("min.", "5000"), ("max.", "15000"))),

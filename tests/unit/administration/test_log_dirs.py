@@ -90,7 +90,7 @@ def test_what_is_not_there_is_left_out_and_what_is_named_twice_is_described_once
         await topics_with_a_record(node)
         asked = [
             [("ghost", [0]), ("u", []), ("t", [7, -1, 0]), ("t", [0])],
-            [("t", [0]), ("t", [1, 0])],
+            [("t", [1]), ("t", [0, 0])],
             [],
         ]
         return [(await described(node, 5, *wanted)).results[0].topics for wanted in asked]

@@ -87,8 +87,10 @@ def test_the_last_that_a_client_pushed_is_kept(codec: int, clock: Clock) -> None
 
 def test_what_cannot_be_read_or_is_too_large_is_refused(clock: Clock) -> None:
     async def story(node: Services, client: Client) -> None:
-        zeros = gzip.compress(bytes(LIMIT + 1))
-        cases = [(b"garbage", 0, BAD_RECORD), (bytes(LIMIT + 1), 0, TOO_LARGE), (zeros, 1, BAD_RECORD)]
+        sound = pushed(values=60)
+        small = gzip.compress(sound)
+        assert len(small) < LIMIT < len(sound)
+        cases = [(b"garbage", 0, BAD_RECORD), (sound, 0, TOO_LARGE), (small, 1, BAD_RECORD)]
         cases += [(b"\0\1junk", codec, BAD_RECORD) for codec in (1, 2, 3, 4)]
         for number, (data, codec, error) in enumerate(cases, 1):
             subscription = (await client.get(same(number))).subscription_id
@@ -117,8 +119,31 @@ def test_what_is_kept_of_clients_is_bounded(clock: Clock, monkeypatch: pytest.Mo
         assert await client.push(same(3), subscription, pushed(values=2)) is NONE
         assert [(one, len(kept.latest()[one].points)) for one in kept.latest()] == [(same(3), 9)]
         assert kept._points == 9
+        for number in (5, 6):
+            assert await client.got(same(number)) is NONE
+        assert list(kept._instances) == [same(3), same(5), same(6)], "who was silent for longest went"
 
     told(story, clock)
+
+
+def test_what_comes_while_the_broker_stops_is_not_written(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never() -> None:
+        raise AssertionError("written")
+
+    async def story(node: Services, client: Client) -> None:
+        monkeypatch.setattr(node.client_metrics, "_write", never)
+        subscription = (await client.get(same(1))).subscription_id
+        assert await client.push(same(1), subscription, pushed()) is NONE
+        node.client_metrics.close()
+        assert await client.push(same(2), (await client.get(same(2))).subscription_id, pushed()) is NONE
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(client_metrics, "WRITTEN_AFTER_S", 0)
+    told(story, clock, tmp_path)
+    assert not (tmp_path / FILE).exists()
 
 
 def test_the_last_values_are_written_for_prometheus(

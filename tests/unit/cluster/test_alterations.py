@@ -295,3 +295,18 @@ def test_what_cannot_change_may_be_deleted_where_it_is_not_set() -> None:
     rig.machine.image.broker_configs["1"] = {"log.dirs": "x"}
     assert alter(rig, BROKER, "1", ("log.dirs", DELETE, None))[0] == 42
     assert alter(rig, BROKER, "1", ("log.retention.ms", SET, "5"))[0] == 42
+
+
+@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
+@pytest.mark.parametrize("name", ["", "1"])
+def test_how_often_groups_are_assigned_changes_while_the_broker_runs_within_its_bounds(kind: str, name: str) -> None:
+    rig = ClusterRig()
+    key = f"group.{kind}.assignment.interval.ms"
+    assert alter(rig, BROKER, name, (key, SET, "15000")) == (0, None)
+    assert alter(rig, BROKER, name, (key, SET, "15001")) == (
+        42,
+        f"{key} must be less than or equal to group.{kind}.max.assignment.interval.ms",
+    )
+    assert rig.machine.image.broker_configs == {name: {key: "15000"}}
+    assert alter(rig, BROKER, name, (f"group.{kind}.max.assignment.interval.ms", SET, "20000"))[0] == 42
+    assert alter(rig, BROKER, name, (key, DELETE, None)) == (0, None)
