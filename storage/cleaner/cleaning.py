@@ -199,9 +199,7 @@ class Cleaning:
             records = yield from self._at_other_base(header, kept, horizon_ms, base_ms)
         if not kept.count:
             attributes &= ~COMPRESSION_MASK
-        newest_ms = header.max_timestamp
-        if not header.log_append_time and kept.count:
-            newest_ms = kept.newest_ms
+        newest_ms = kept.newest_ms if kept.count else header.max_timestamp
         changed = header._replace(
             attributes=attributes, base_timestamp=base_ms, max_timestamp=newest_ms, records_count=kept.count
         )

@@ -190,6 +190,21 @@ def test_levels_are_not_replaced_as_a_whole_and_named_once() -> None:
     assert with_node(story) == [(INVALID_REQUEST, "Unknown resource type 8"), once, once]
 
 
+def test_what_becomes_of_loggers_is_told_in_the_order_of_the_request() -> None:
+    async def story(node: Services) -> list[tuple[int, int]]:
+        level = IncrementalAlterConfigsRequestAlterableConfig(name=PART, config_operation=SET, value="INFO")
+        wanted = [(2, "ghost", []), (LOGGER, "1", [level]), (16, "", [])]
+        resources = [
+            IncrementalAlterConfigsRequestAlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+            for kind, name, configs in wanted
+        ]
+        answer = await handle(node, IncrementalAlterConfigsRequest(resources=resources, validate_only=False), 1)
+        assert await levels_of(node, PART) == ["INFO"]
+        return [(one.resource_type, one.error_code) for one in answer.responses]
+
+    assert with_node(story) == [(2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (LOGGER, 0), (16, INVALID_REQUEST)]
+
+
 def test_the_broker_is_listed_with_its_loggers() -> None:
     async def story(node: Services) -> list[Any]:
         asked = ((1, [LOGGER]), (1, [4, LOGGER]), (0, []))

@@ -11,11 +11,21 @@ from protocol.records.record import NewRecord, build_batch, records_of
 from storage.cleaner.cleaning import DamagedSegment, Work, whole_batches
 from storage.cleaner.compaction import compact, plan
 from storage.cleaner.compactor import CHECKPOINT
+from storage.recovery import Recovery
 from storage.segment_log import SegmentLog
 from storage.steps import Spent, Steps, finish, never
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.partition.rig import NOW_MS, Rig, plain
-from tests.unit.partition.test_compaction import COMPACTED, batches, compact_all, filled, latest, one_pass, opened
+from tests.unit.partition.test_compaction import (
+    COMPACTED,
+    batches,
+    compact_all,
+    filled,
+    latest,
+    one_pass,
+    opened,
+    steps_done,
+)
 
 
 def log_of(rig: Rig) -> SegmentLog:
@@ -300,3 +310,19 @@ def test_what_is_left_of_a_packed_batch_without_records_is_a_bare_header(codec: 
         header, batch = batches(rig)[0]
         assert (header.producer_id, header.last_sequence, header.records_count) == (9, 10, 0)
         assert (header.attributes, batch[HEADER_SIZE:]) == (0, b"")
+
+
+def test_a_segment_is_overdue_by_its_oldest_record() -> None:
+    files = SimulatedFiles()
+    rig = opened(files)
+    filled(rig, 40)
+    assert steps_done(rig, NOW_MS)
+    rig.partition.close()
+    overdue = replace(COMPACTED, min_cleanable_dirty_ratio=0.9, max_compaction_lag_ms=10)
+    again = opened(files, Recovery(clean=True), overdue)
+    for _ in range(2):
+        again.produce(plain(b"v" * 10, key=b"k0", timestamp_ms=NOW_MS + 9))
+        again.produce(plain(b"v" * 300, key=b"k0", timestamp_ms=NOW_MS + 9))
+    again.flush()
+    assert not steps_done(again, NOW_MS + 10)
+    assert steps_done(again, NOW_MS + 11)
