@@ -18,6 +18,7 @@ from tests.scenarios.places import virtual
 from tests.scenarios.places.sockets import Oracle
 
 VERSIONS = (2, 0)
+TIMES = 3
 
 
 def rewrite(files: list[Path]) -> int:
@@ -71,7 +72,7 @@ def _ask(kafka: Oracle, path: Path, version: int) -> int:
         if version not in scenario.versions or not record.comparable(scenario):
             continue
         try:
-            answered = kafka.play(scenario)
+            answered = _answers(kafka, scenario)
         except Exception as error:
             print(f"{error}")
             undeclared += 1
@@ -87,6 +88,18 @@ def _ask(kafka: Oracle, path: Path, version: int) -> int:
     if answers or record.path_of(path, version).exists():
         record.save(path, version, answers)
     return undeclared
+
+
+def _answers(kafka: Oracle, scenario: Scenario) -> record.Answers:
+    """Kafka's. What it answered has yet to take effect there (a setting, a partition of a group): on a busy machine a
+    later step may come too early, so that a difference counts when it is always there."""
+    ours = [step.answer for step in scenario.steps]
+    for _ in range(TIMES):
+        answered = kafka.play(scenario)
+        if not record.differences(scenario, ours, answered):
+            break
+        kafka.forget_topics()
+    return answered
 
 
 def count_line(files: list[Path]) -> str:

@@ -10,10 +10,12 @@ from pathlib import Path
 from tallystick.client.connection import Connection
 from tallystick.process import BrokerProcess
 from tests.harness.apache_kafka import ApacheKafka
+from tests.harness.confluent import SECONDS, admin
 from tests.harness.heard import HeardConnection
 from tests.opinion.trace import Trace
 from tests.scenarios.engine import Engine
 from tests.scenarios.language import Scenario
+from tests.scenarios.normalise import OF_A_STORY
 from tests.scenarios.places.ageing import age_by_asking
 
 OURS = {
@@ -96,3 +98,10 @@ class Oracle(Sockets):
     def __init__(self, folder: Path, transaction_version: int) -> None:
         features = {"transaction.version": transaction_version}
         super().__init__(ApacheKafka(folder, settings=KAFKA, heap="512m", features=features))
+
+    def forget_topics(self) -> None:
+        """Those of the stories so far: a regular expression would find them again."""
+        asker = admin(self.process.bootstrap)
+        topics = [name for name in asker.list_topics(timeout=SECONDS).topics if OF_A_STORY.search(name)]
+        for deleted in asker.delete_topics(topics).values() if topics else ():
+            deleted.result(SECONDS)
