@@ -37,6 +37,7 @@ from protocol.messages.transactions import DescribeProducersRequest, TopicReques
 from protocol.records.record import NewRecord, build_batch
 from storage.checkpoints import CLEAN_SHUTDOWN, PARTITION_METADATA
 from storage.log import StorageFailed
+from tests.harness.open_files import open_below
 from tests.unit.cluster.cluster_rig import handle, topic, with_node
 
 PAGE_CACHE = {"tallystick.durability": "page-cache"}
@@ -232,20 +233,9 @@ def test_a_topic_that_is_deleted_while_its_log_is_opened(tmp_path: Path, gate: G
         await node.topics.create([topic("t", 1)])
         partition = node.topics.partition("t", 0)
         assert partition is not None and partition.end_offset == 0
-        assert not [path for path in _open_here(tmp_path) if "-delete" in path]
+        assert not [path for path in open_below(tmp_path) if "-delete" in path]
 
     started(tmp_path, story)
-
-
-def _open_here(folder: Path) -> list[str]:
-    """What this process has open below a folder."""
-    found = []
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            found.append(os.readlink(f"/proc/self/fd/{name}"))
-        except FileNotFoundError:
-            continue
-    return [path for path in found if path.startswith(str(folder))]
 
 
 def test_a_configuration_that_changes_meanwhile_is_not_missed(tmp_path: Path, gate: Gate) -> None:
@@ -320,7 +310,7 @@ def test_a_stop_gives_up_a_log_that_takes_long(tmp_path: Path, monkeypatch: pyte
         patched.setattr(broker.coordination.opening_logs, "LAST_MOMENT_S", 0.0)
         started(tmp_path, stops)
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
-    assert not _open_here(tmp_path), "nothing is left open"
+    assert not open_below(tmp_path), "nothing is left open"
 
     async def after(node: Services) -> None:
         await node.topics.wait_until_open()

@@ -11,6 +11,7 @@ import pytest
 
 from broker.disk.local_files import LocalFiles
 from broker.disk.spare_descriptors import SpareDescriptors
+from tests.harness.open_files import open_below
 from tests.harness.recording_os import record
 
 
@@ -39,14 +40,10 @@ def files(tmp_path: Path) -> Iterator[LocalFiles]:
     local.close()
 
 
-def open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
-def test_syncs_and_writes_go_on_without_descriptors(files: LocalFiles) -> None:
+def test_syncs_and_writes_go_on_without_descriptors(files: LocalFiles, tmp_path: Path) -> None:
     files.make_folder("folder")
     file = files.open("a", create=True)
-    before = open_descriptors()
+    before = len(open_below(tmp_path))
     with nothing_left():
         file.append([b"one"])
         file.sync()
@@ -56,12 +53,12 @@ def test_syncs_and_writes_go_on_without_descriptors(files: LocalFiles) -> None:
         names = files.list("folder")
     assert names == ["whole"]
     assert file.read(0, 10) == b"One"
-    assert open_descriptors() == before
+    assert len(open_below(tmp_path)) == before
 
 
-def test_a_file_is_opened_where_another_has_to_give_way(files: LocalFiles) -> None:
+def test_a_file_is_opened_where_another_has_to_give_way(files: LocalFiles, tmp_path: Path) -> None:
     cached = [files.open(f"cached{index}", create=True) for index in range(4)]
-    before = open_descriptors()
+    before = len(open_below(tmp_path))
     with nothing_left():
         late = [files.open(f"late{index}", create=True) for index in range(4)]
         for file in [*cached, *late]:
@@ -69,7 +66,7 @@ def test_a_file_is_opened_where_another_has_to_give_way(files: LocalFiles) -> No
             file.sync()
     assert [file.read(0, 100) for file in cached] == [b"cached0", b"cached1", b"cached2", b"cached3"]
     assert [file.read(0, 100) for file in late] == [b"late0", b"late1", b"late2", b"late3"]
-    assert open_descriptors() - before <= 4
+    assert len(open_below(tmp_path)) - before <= 4
 
 
 def test_a_file_that_had_to_give_way_is_synced(files: LocalFiles) -> None:
@@ -93,19 +90,19 @@ def test_folders_are_deleted_without_descriptors(files: LocalFiles) -> None:
 
 def test_without_spares_a_lack_is_reported() -> None:
     spares = SpareDescriptors(1)
-    before = open_descriptors()
+    before = len(open_below(os.devnull))
     with nothing_left(), pytest.raises(OSError, match="Too many open files"):
         spares.granted(lambda: os.open(os.devnull, os.O_RDONLY))
-    assert open_descriptors() == before
+    assert len(open_below(os.devnull)) == before
     spares.close_all()
 
 
 def test_other_refusals_cost_no_spare() -> None:
     spares = SpareDescriptors(3)
-    before = open_descriptors()
+    before = len(open_below(os.devnull))
     with pytest.raises(FileNotFoundError):
         spares.granted(lambda: os.open("/nowhere/at/all", os.O_RDONLY))
-    assert open_descriptors() == before
+    assert len(open_below(os.devnull)) == before
     spares.close_all()
 
 
@@ -132,8 +129,8 @@ def test_what_is_sent_from_a_file_leaves_the_reserve_alone(files: LocalFiles) ->
 
 
 def test_a_data_folder_given_back_leaves_no_descriptor(tmp_path: Path) -> None:
-    before = open_descriptors()
+    before = len(open_below(os.devnull))
     files = LocalFiles(str(tmp_path / "data"))
     files.open("a", create=True)
     files.close()
-    assert open_descriptors() == before
+    assert len(open_below(os.devnull)) == before

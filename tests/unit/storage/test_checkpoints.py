@@ -1,6 +1,5 @@
 """The small files: Kafka's formats to the byte, and what a start makes of them."""
 
-import os
 from pathlib import Path
 from random import Random
 
@@ -25,6 +24,7 @@ from storage.checkpoints import (
 )
 from storage.data_folder import DataFolder
 from tests.harness.loop import ProcessDied
+from tests.harness.open_files import open_below
 from tests.harness.simulated_files import SimulatedFiles
 
 TOPIC_ID = bytes(range(16))
@@ -270,8 +270,8 @@ def test_a_data_folder_of_kafka_is_refused_untouched() -> None:
 def test_small_files_that_are_replaced_leave_no_descriptor_open(tmp_path: Path) -> None:
     files = LocalFiles(str(tmp_path))
     replace_unsynced(files, "small", b"1")
-    before = len(os.listdir("/dev/fd"))
+    before = open_below(tmp_path)
     kept = [replace_unsynced(files, "small", b"%d" % number) for number in range(20)]
-    assert len(kept) == 20 and len(os.listdir("/dev/fd")) == before
+    assert len(kept) == 20 and open_below(tmp_path) == before
     assert read_text(files, "small") == "19"
     files.close()
