@@ -36,6 +36,7 @@ from protocol.messages.topics import DeleteTopicState
 from protocol.messages.transactions import DescribeProducersRequest, TopicRequest
 from protocol.records.record import NewRecord, build_batch
 from storage.checkpoints import CLEAN_SHUTDOWN, PARTITION_METADATA
+from storage.data_folder import DataFolder
 from storage.log import StorageFailed
 from tests.harness.open_files import open_below
 from tests.unit.cluster.cluster_rig import handle, topic, with_node
@@ -312,12 +313,21 @@ def test_a_stop_gives_up_a_log_that_takes_long(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
     assert not open_below(tmp_path), "nothing is left open"
 
+    noted, recovered = threading.Event(), DataFolder.recovered
+
+    def note(folder: DataFolder) -> None:
+        recovered(folder)
+        noted.set()
+
     async def after(node: Services) -> None:
         await node.topics.wait_until_open()
         partition = node.topics.partition("t", 0)
         assert partition is not None and partition.end_offset == 50
         assert partition.derived.producers.next_sequence(7) == 50
+        while not noted.is_set():  # a stop before the node has seen that all are open leaves no mark
+            await asyncio.sleep(0)
 
+    monkeypatch.setattr(DataFolder, "recovered", note)
     started(tmp_path, after)
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
 
