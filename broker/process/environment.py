@@ -59,7 +59,7 @@ class RealEnvironment:
         self._files = files
         self._threads = SyncThreads(sync_threads)
         self._beside = SyncThreads(BESIDE_THREADS)
-        self._slices = SliceQueue()
+        self._slices = SliceQueue(time.perf_counter)
 
     @property
     def files(self) -> Files:

@@ -25,9 +25,10 @@ R = TypeVar("R")
 
 
 class SliceQueue:
-    """The tasks that wait for a turn of the loop, in order."""
+    """The tasks that wait for a turn of the loop, in order; `clock` as that of `TimeSlice`."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def wait(self) -> None:
@@ -45,13 +46,14 @@ class SliceQueue:
     def _append(self, turn: "asyncio.Future[None]") -> None:
         self._waiting.append(turn)
         if len(self._waiting) == 1:
-            self._rest(FREE_TURNS)
+            self._rest(FREE_TURNS, self._clock())
 
-    def _rest(self, turns: int) -> None:
-        """Turns in which nobody who waits here works, then one of them does."""
+    def _rest(self, turns: int, since: float) -> None:
+        """Turns in which nobody who waits here works, then one of them does. On a busy loop they end when the others
+        have had as long as a slice is: who waits here is not to come too short."""
         loop = asyncio.get_running_loop()
-        if turns:
-            loop.call_soon(self._rest, turns - 1)
+        if turns and self._clock() - since < SLICE_S:
+            loop.call_soon(self._rest, turns - 1, since)
         else:
             loop.call_soon(self._give)
 
@@ -61,7 +63,7 @@ class SliceQueue:
             turn.set_result(None)
         self._waiting.popleft()
         if self._waiting:
-            self._rest(FREE_TURNS)
+            self._rest(FREE_TURNS, self._clock())
 
 
 class TimeSlice:
@@ -71,7 +73,7 @@ class TimeSlice:
 
     def __init__(self, clock: Callable[[], float], turns: SliceQueue | None = None) -> None:
         self.clock = clock
-        self._turns = turns or SliceQueue()
+        self._turns = turns or SliceQueue(clock)
         self._end = clock() + SLICE_S
 
     def spent(self) -> bool:

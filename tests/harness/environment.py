@@ -111,7 +111,7 @@ class SimulatedEnvironment:
         self._busy_until = 0.0
         self.gate = SyncGate()
         self._slice_clock = scheduler.slice_clock()
-        self._slices = SliceQueue()
+        self._slices = SliceQueue(self._slice_clock)
         self._beside = Random(random.getstate()[1][0])
         """Draws of its own, so that a sync takes as long however many logs were opened before it."""
         self._openings: list[asyncio.Future[Any]] = []

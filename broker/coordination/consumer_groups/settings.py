@@ -6,7 +6,7 @@ from typing import ClassVar
 from broker.config.broker_config import BrokerConfig
 
 
-class ConfiguredGroups:
+class GroupsOfOneKind:
     """What the configuration of this broker and of groups says of all groups that the broker leads itself."""
 
     kind: ClassVar[str]
@@ -45,7 +45,7 @@ class ConfiguredGroups:
         return min(max(int(own), self._of_broker(f"min.{name}")), self._of_broker(f"max.{name}"))
 
 
-class ConfiguredConsumerGroups(ConfiguredGroups):
+class ConfiguredConsumerGroups(GroupsOfOneKind):
     """`ConsumerGroupSettings`."""
 
     kind = "consumer"

@@ -1,9 +1,9 @@
 """Settings of share groups: what a group says of itself, within what the broker allows."""
 
-from broker.coordination.consumer_groups.settings import ConfiguredGroups
+from broker.coordination.consumer_groups.settings import GroupsOfOneKind
 
 
-class ConfiguredShareGroups(ConfiguredGroups):
+class ConfiguredShareGroups(GroupsOfOneKind):
     """`ShareGroupSettings` of the group coordinator."""
 
     kind = "share"

@@ -1,9 +1,9 @@
 """Settings of streams groups: what a group says of itself, within what the broker allows."""
 
-from broker.coordination.consumer_groups.settings import ConfiguredGroups
+from broker.coordination.consumer_groups.settings import GroupsOfOneKind
 
 
-class ConfiguredStreamsGroups(ConfiguredGroups):
+class ConfiguredStreamsGroups(GroupsOfOneKind):
     """`StreamsGroupSettings`."""
 
     kind = "streams"

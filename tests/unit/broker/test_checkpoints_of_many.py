@@ -49,7 +49,7 @@ class World:
     """In which every look at the clock takes time."""
 
     def time_slice(self) -> TimeSlice:
-        return TimeSlice(WorkClock().now, SliceQueue())
+        return TimeSlice(WorkClock().now, SliceQueue(WorkClock().now))
 
 
 def gathered(opened: Callable[[], Sequence[OpenPartition]], every_turn: Callable[[], None]) -> tuple[Offsets, Offsets]:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker.process.time_slice import FREE_TURNS, SliceQueue, TimeSlice
+from broker.process.time_slice import FREE_TURNS, SLICE_S, SliceQueue, TimeSlice
 from tests.harness.work_clock import STEP_S, WorkClock
 
 
@@ -19,7 +19,7 @@ def test_a_slice_is_spent_by_time() -> None:
 
 def test_one_of_many_works_in_each_turn() -> None:
     async def story() -> None:
-        turns, worked = SliceQueue(), [0]
+        turns, worked = SliceQueue(WorkClock().now), [0]
         loop = asyncio.get_running_loop()
         most, running = 0, True
 
@@ -47,7 +47,7 @@ def test_what_takes_several_turns_waits_for_one_slice_at_most() -> None:
     """An answer that was synced goes from the thread to the connection before somebody works in slices again."""
 
     async def story() -> None:
-        turns, slices, seen = SliceQueue(), 0, []
+        turns, slices, seen = SliceQueue(WorkClock().now), 0, []
         loop = asyncio.get_running_loop()
 
         def go_on(turns_left: int) -> None:
@@ -66,9 +66,34 @@ def test_what_takes_several_turns_waits_for_one_slice_at_most() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize(("others_s", "between"), [(0.0, FREE_TURNS + 2), (2 * SLICE_S, 3)])
+def test_on_a_busy_loop_who_waits_does_not_come_too_short(others_s: float, between: int) -> None:
+    """The free turns end when the others have had as long as a slice."""
+
+    async def story() -> None:
+        now, count, running = 0.0, 0, True
+        turns = SliceQueue(lambda: now)
+        loop = asyncio.get_running_loop()
+
+        def others() -> None:
+            nonlocal now, count
+            now, count = now + others_s, count + 1
+            if running:
+                loop.call_soon(others)
+
+        loop.call_soon(others)
+        await turns.wait()
+        before = count
+        await turns.wait()
+        running = False
+        assert count - before == between
+
+    asyncio.run(story())
+
+
 def test_turns_come_in_order() -> None:
     async def story() -> None:
-        turns, order = SliceQueue(), []
+        turns, order = SliceQueue(WorkClock().now), []
 
         async def work(name: str) -> None:
             for _ in range(3):
@@ -83,7 +108,7 @@ def test_turns_come_in_order() -> None:
 
 def test_one_that_is_cancelled_holds_up_nobody() -> None:
     async def story() -> None:
-        turns = SliceQueue()
+        turns = SliceQueue(WorkClock().now)
         first, second, third = (asyncio.ensure_future(turns.wait()) for _ in range(3))
         await asyncio.sleep(0)
         first.cancel()

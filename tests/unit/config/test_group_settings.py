@@ -3,7 +3,7 @@
 import pytest
 
 from broker.config.broker_config import BrokerConfig
-from broker.coordination.consumer_groups.settings import ConfiguredConsumerGroups, ConfiguredGroups
+from broker.coordination.consumer_groups.settings import ConfiguredConsumerGroups, GroupsOfOneKind
 from broker.coordination.share_groups.record_settings import ConfiguredShareRecords
 from broker.coordination.share_groups.settings import ConfiguredShareGroups
 from broker.coordination.streams_groups.settings import ConfiguredStreamsGroups
@@ -14,7 +14,7 @@ from broker.coordination.streams_groups.settings import ConfiguredStreamsGroups
     ("said", "counts"), [(None, 50_000), (45_999, 46_000), (46_000, 46_000), (52_000, 52_000), (52_001, 52_000)]
 )
 def test_what_a_group_says_counts_within_the_bounds(
-    configured: type[ConfiguredGroups], said: int | None, counts: int
+    configured: type[GroupsOfOneKind], said: int | None, counts: int
 ) -> None:
     key, kind = "session.timeout.ms", configured.kind
     config = BrokerConfig(
