@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker.process.time_slice import FREE_TURNS, SLICE_S, SliceQueue, TimeSlice
+from broker.process.time_slice import FREE_TURNS, LONGEST_SLICE_S, SLICE_S, SliceQueue, TimeSlice
 from tests.harness.work_clock import STEP_S, WorkClock
 
 
@@ -87,6 +87,38 @@ def test_on_a_busy_loop_who_waits_does_not_come_too_short(others_s: float, betwe
         await turns.wait()
         running = False
         assert count - before == between
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("others_s", "given"),
+    [
+        (0.0, SLICE_S),
+        (SLICE_S / 100, SLICE_S),
+        (0.002, 0.002),
+        (LONGEST_SLICE_S, LONGEST_SLICE_S),
+        (1, LONGEST_SLICE_S),
+    ],
+)
+@pytest.mark.parametrize("called", [False, True])
+def test_a_slice_is_as_long_as_the_others_had_the_loop(others_s: float, given: float, called: bool) -> None:
+    """Within bounds: work in slices has half of a busy loop, and nobody waits long for it on an idle one."""
+
+    async def story() -> None:
+        now = 0.0
+        times = iter([0.0])  # the wait begins; after it the others have worked
+        one = TimeSlice(lambda: now, SliceQueue(lambda: next(times, others_s)))
+        begun = asyncio.Event()
+        if called:
+            one.call_in_turn(begun.set)
+            await begun.wait()
+        else:
+            await one.wait_for_turn()
+        step, steps = given / 1000, 0
+        while not one.spent():
+            now, steps = now + step, steps + 1
+        assert steps * step == pytest.approx(given, rel=0.01)
 
     asyncio.run(story())
 
