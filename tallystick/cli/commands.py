@@ -20,7 +20,9 @@ def main() -> None:
 
 GROUPS = {
     "certs": ("tallystick.cli.certs", "Make certificates for a first try"),
+    "explain": ("tallystick.cli.explain", "Say why something stands still, and how it ends"),
     "spark": ("tallystick.cli.spark", "Look after exactly-once sinks of Spark"),
+    "transactions": ("tallystick.cli.transactions", "Look after transactions, in the words of kafka-transactions"),
     "users": ("tallystick.cli.users", "Look after users of SCRAM, in the words of kafka-configs"),
 }
 """Commands with options of their own, by name: the module, where they have the same name, and what they are for."""

@@ -1,0 +1,96 @@
+"""Partitions of a cluster: which there are, who leads them, where they begin and end. One request a leader."""
+
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from protocol.errors import ErrorCode
+from protocol.messages.offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from tallystick.client.client import EARLIEST, LATEST, Client
+from tallystick.client.connection import Connection
+from tallystick.client.errors import KafkaError, check
+
+Place = tuple[str, int]
+"""Topic, partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Offsets of one partition."""
+
+    start: int
+    last_stable_offset: int
+    """Up to here readers of committed records may read."""
+    high_watermark: int
+
+
+async def places(client: Client, topics: Sequence[str] | None = None, partition: int | None = None) -> list[Place]:
+    """The partitions of some topics, or of all that are not internal; in order. Raises `KafkaError` where there is no
+    such topic or partition."""
+    answer = await client.metadata(topics)
+    found = []
+    for topic in answer.topics:
+        check(topic.error_code, topic.name)
+        assert topic.name is not None, "asked by name"
+        if topics is None and topic.is_internal:
+            continue
+        numbers = [one.partition_index for one in topic.partitions]
+        if partition is not None and partition not in numbers:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{partition}")
+        found += [(topic.name, number) for number in numbers if partition in (None, number)]
+    return sorted(found)
+
+
+async def by_leader(client: Client, wanted: Iterable[Place]) -> AsyncIterator[tuple[Connection, list[Place]]]:
+    """The partitions that each node leads. Raises `KafkaError` where one has no leader."""
+    led: dict[int, tuple[Connection, list[Place]]] = {}
+    for place in wanted:
+        leader = await client.leader(*place)
+        led.setdefault(id(leader), (leader, []))[1].append(place)
+    for leader, its in led.values():
+        yield leader, its
+
+
+async def ends_of(client: Client, wanted: Collection[Place]) -> dict[Place, Ends]:
+    """Where partitions begin and end. The last stable offset is asked for first: it is never beyond the end."""
+    stable = await _offsets(client, wanted, LATEST, read_committed=True)
+    high = await _offsets(client, wanted, LATEST)
+    start = await _offsets(client, wanted, EARLIEST)
+    return {place: Ends(start[place], stable[place], high[place]) for place in wanted}
+
+
+async def _offsets(
+    client: Client, wanted: Collection[Place], timestamp: int, *, read_committed: bool = False
+) -> dict[Place, int]:
+    found: dict[Place, int] = {}
+    async for leader, its in by_leader(client, wanted):
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=int(read_committed),
+            topics=[
+                ListOffsetsTopic(
+                    name=name,
+                    partitions=[ListOffsetsPartition(partition_index=of, timestamp=timestamp) for of in numbers],
+                )
+                for name, numbers in by_topic(its).items()
+            ],
+            timeout_ms=30_000,
+        )
+        answer: ListOffsetsResponse = await leader.ask(request)
+        for topic in answer.topics:
+            for one in topic.partitions:
+                check(one.error_code, f"{topic.name}-{one.partition_index}")
+                found[topic.name, one.partition_index] = one.offset
+    return found
+
+
+def by_topic(wanted: Iterable[Place]) -> dict[str, list[int]]:
+    """Topic -> partitions, as requests name them."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in wanted:
+        topics.setdefault(topic, []).append(partition)
+    return topics
