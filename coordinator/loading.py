@@ -77,7 +77,7 @@ def _filling(window: "_Window", log: ReadableLog, position: int, max_bytes: int)
             left -= len(data)
             for entry, next_offset in entries_of(data):
                 if next_offset is not None:
-                    end = max(end, next_offset)
+                    end = next_offset
                     batches += 1
                     if batches % STEP_BATCHES == 0:
                         yield

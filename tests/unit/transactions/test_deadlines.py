@@ -3,6 +3,10 @@
 import sys
 from collections.abc import Callable
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from coordinator.deadlines import Deadlines
 from tests.harness.memory_shard_log import MemoryShardLog, VirtualAlarm, VirtualTime
 from tests.unit.transactions.test_shard_runtime import ask, opened
@@ -37,6 +41,29 @@ def test_moving_one_deadline_for_ever_costs_no_memory() -> None:
         deadlines.set("a", at_ms)
     assert len(deadlines._heap) < 100
     assert deadlines.next_ms() == 9_999
+
+
+def test_a_heap_is_made_anew_only_when_most_of_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time costs as much as there are deadlines."""
+    made: list[int] = []
+
+    def heapify(heap: list[tuple[int, int]]) -> None:
+        made.append(len(heap))
+
+    monkeypatch.setattr("coordinator.deadlines.heapq.heapify", heapify)
+    deadlines: Deadlines[int] = Deadlines()
+    for at_ms in range(4):
+        for key in range(1_000):
+            deadlines.set(key, 1_000 * at_ms + key)
+    assert made == []
+    deadlines.set(0, 5_000)
+    assert made == [1_000]
+    few: Deadlines[int] = Deadlines()
+    for at_ms in range(64):
+        few.set(0, at_ms)
+    assert made == [1_000], "that is nothing"
+    few.set(0, 64)
+    assert made == [1_000, 1]
 
 
 def test_a_deadline_that_is_over_holds_no_key() -> None:
@@ -94,3 +121,40 @@ def test_a_deadline_that_moves_away_costs_no_alarm() -> None:
     assert rung == [300] and armed == [500, 300, 800]
     time.advance(1)
     assert rung == [300, 800] and shard.log.end_offset == 1
+
+
+STEP = st.one_of(
+    st.tuples(st.just("set"), st.sampled_from("abcd"), st.integers(0, 5)),
+    st.tuples(st.just("clear"), st.sampled_from("abcd"), st.just(0)),
+    st.tuples(st.just("due"), st.just(""), st.integers(0, 6)),
+    st.tuples(st.just("postpone"), st.sampled_from("abcd"), st.integers(1, 3)),
+)
+
+
+@given(st.lists(STEP, max_size=40))
+def test_any_steps_leave_what_a_list_would_have(steps: list[tuple[str, str, int]]) -> None:
+    """Ties come out in the order in which they were set; one that is set to where it is keeps its place."""
+    deadlines: Deadlines[str] = Deadlines()
+    listed: list[tuple[str, int]] = []
+    first: list[str] = []
+    for what, key, number in steps:
+        if what == "set":
+            deadlines.set(key, number)
+            if (key, number) not in listed:
+                listed = [one for one in listed if one[0] != key] + [(key, number)]
+            first += [key] * (key not in first)
+        elif what == "clear":
+            deadlines.clear(key)
+            listed = [one for one in listed if one[0] != key]
+        elif what == "due":
+            expected = [one for one in sorted(listed, key=lambda one: one[1]) if one[1] <= number]
+            assert list(deadlines.due(number)) == [name for name, _ in expected]
+            listed = [one for one in listed if one not in expected]
+        else:
+            deadlines.postpone(number, lambda one, spared=key: one != spared)  # type: ignore[misc]
+            listed = [(name, at_ms + number * (name != key)) for name, at_ms in listed]
+        known = dict(listed)
+        first = [one for one in first if one in known]
+        assert deadlines.next_ms() == min(known.values(), default=None)
+        assert {name: deadlines.get(name) for name in "abcd"} == {name: known.get(name) for name in "abcd"}
+        assert (len(deadlines), list(deadlines.keys())) == (len(known), first)

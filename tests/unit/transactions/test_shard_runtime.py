@@ -271,6 +271,8 @@ def test_a_machine_that_contradicts_itself_is_dropped_and_loaded_again() -> None
         pass
     assert len(shard.machine.seen) == 2, "what was appended counts"
     assert ask(shard).answer == 2
+    shard.reload()
+    assert reloads == [1, 2]
 
 
 def test_a_stale_owner_replays_the_log() -> None:
