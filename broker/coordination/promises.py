@@ -80,7 +80,7 @@ async def _promises(services: PromiseServices, transactional_id: str) -> "list[a
             continue
         waits = await _not_durable(services, transaction)
         now = transactions.shard(index)
-        if waits or (now is not None and now.machine.transactions.get(transactional_id) is transaction):
+        if now is not None and now.machine.transactions.get(transactional_id) is transaction:
             return waits
         # It has become another meanwhile, perhaps with more partitions.
 

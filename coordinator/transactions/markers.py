@@ -109,7 +109,7 @@ class MarkerDriver:
         )
 
     def _written(self, completion: Completion, key: Key, error: ErrorCode, retry_ms: int) -> None:
-        if not self._is_current(completion) or error in SOMEBODY_NEWER:
+        if error in SOMEBODY_NEWER:
             return
         if error in WRITTEN or error in NOBODY_TO_TELL:
             completion.remaining.pop(key, None)

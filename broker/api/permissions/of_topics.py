@@ -109,7 +109,7 @@ async def _metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     permissions, time_slice = call.permissions, call.time_slice()
     refused: list[MetadataResponseTopic] = []
     whole = request.topics is None or (call.context.api_version == 0 and not request.topics)
-    if request.topics is not None and not whole:
+    if request.topics:
         refused = await _take_unmentionable(call, request.topics, request)
     response: MetadataResponse = await call.answer(request)
     if request.topics == [] and not whole:
@@ -152,7 +152,7 @@ async def _take_unmentionable(
         return []
     directory, config, permissions = call.services.topics, call.services.config, call.permissions
     makes = request.allow_auto_topic_creation or call.context.api_version < CHOICE_SINCE
-    makes = makes and config.get_bool("auto.create.topics.enable") and not by_id
+    makes = makes and config.get_bool("auto.create.topics.enable")
     makes_all = makes and permissions.have(CREATE_ANY, quietly=True)
     refused: list[MetadataResponseTopic] = []
 

@@ -149,6 +149,12 @@ def test_words_are_trimmed_as_in_kafka(kind: ConfigType) -> None:
     ("text", "milliseconds"),
     [
         ("PT1H", 3_600_000),
+        ("P2D", 172_800_000),
+        ("+P1D", 86_400_000),
+        ("P-1D", None),
+        ("P1DT-0.5S", 86_399_500),
+        ("PT1,25S", 1_250),
+        ("PT1.S", 1_000),
         ("P1DT2H3M4.5S", 93_784_500),
         ("pt-1h2h", None),
         ("PT2H-1M", 7_140_000),

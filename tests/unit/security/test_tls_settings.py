@@ -128,6 +128,13 @@ def test_a_sasl_listener_asks_for_certificates_only_where_that_is_said_of_it(cer
     assert not tls_settings(config, "BOTH").names_from_certificates
 
 
+def test_a_setting_with_nothing_in_it_says_nothing() -> None:
+    keys = ("keystore.location", "keystore.password", "keystore.key", "keystore.certificate.chain", "key.password")
+    trust = ("truststore.location", "truststore.password", "truststore.certificates")
+    nothing = {f"ssl.{name}": "" for name in (*keys, *trust, "principal.mapping.rules")}
+    assert tls_settings(BrokerConfig({**LISTENERS, **nothing}), "SSL") == tls_settings(BrokerConfig(LISTENERS), "SSL")
+
+
 def test_a_successor_has_the_same_names(certificates: Certificates) -> None:
     """KIP-978."""
     settings = certificates.settings()

@@ -298,10 +298,14 @@ def test_markers_by_an_operator(tmp_path: Any) -> None:
         markers = [
             marker(stranger, -1, 1, 2),
             marker(stranger, 0, topic="u"),
+            marker(stranger, 50, topic="__consumer_offsets"),
             marker(stranger + 1, 1, producer_epoch=5),
         ]
         assert await ask(node, WriteTxnMarkersRequest(markers=markers), 2) == WriteTxnMarkersResponse(
-            markers=[marked(stranger, t={-1: 3, 1: 0, 2: 3}, u={0: 3}), marked(stranger + 1, t={1: 0})]
+            markers=[
+                marked(stranger, t={-1: 3, 1: 0, 2: 3}, u={0: 3}, __consumer_offsets={50: 3}),
+                marked(stranger + 1, t={1: 0}),
+            ]
         )
         partition = node.topics.partition("t", 1)
         assert partition is not None and partition.end_offset == 2

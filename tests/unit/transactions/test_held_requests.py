@@ -133,6 +133,10 @@ def test_a_request_is_not_held_for_longer(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(transactions, "HOLD_MS", 0)
         at_once = Asked(shard(), answers=(BUSY, ErrorCode.NONE))
         assert await at_once.ask_held("tx", operation) is BUSY
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: 1.0)
+        assert await Asked(shard(), answers=(BUSY, ErrorCode.NONE)).ask_held("tx", operation) is BUSY, (
+            "its last instant"
+        )
 
     asyncio.run(story())
 

@@ -17,7 +17,7 @@ from protocol.messages.group_offsets import (
     TxnOffsetCommitRequestTopic,
 )
 from protocol.messages.transactions import AddOffsetsToTxnRequest
-from tests.unit.transactions.node_rig import ask, end, in_a_node, init
+from tests.unit.transactions.node_rig import ask, end, in_a_node, init, produce
 
 
 def test_a_transaction_that_ends_while_offsets_are_admitted(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +38,32 @@ def test_a_transaction_that_ends_while_offsets_are_admitted(tmp_path: Any, monke
         assert admitted == ErrorCode.CONCURRENT_TRANSACTIONS
 
     in_a_node(story, tmp_path)
+
+
+@pytest.mark.parametrize(("version", "partitions"), [(4, []), (5, ["__consumer_offsets"])])
+def test_without_verification_new_clients_are_still_added(version: int, partitions: list[str], tmp_path: Any) -> None:
+    """They count on it; what old ones commit is taken as it comes."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        admitted = await admit_offset_commit(node, "tx", identity.producer_id, identity.producer_epoch, "g", version)
+        transaction = node.transactions.transaction_of("tx")
+        assert admitted is ErrorCode.NONE and transaction is not None
+        assert [entry.topic for entry in transaction.partitions] == partitions
+
+    in_a_node(story, tmp_path, transaction_partition_verification_enable="false")
+
+
+@pytest.mark.parametrize(("version", "partitions"), [(11, []), (12, ["t"])])
+def test_without_verification_what_new_clients_produce_is_still_added(
+    version: int, partitions: list[str], tmp_path: Any
+) -> None:
+    async def story(node: Services) -> None:
+        assert await produce(node, await init(node), version=version) is ErrorCode.NONE
+        transaction = node.transactions.transaction_of("tx")
+        assert transaction is not None and [entry.topic for entry in transaction.partitions] == partitions
+
+    in_a_node(story, tmp_path, transaction_partition_verification_enable="false")
 
 
 @pytest.mark.parametrize(("version", "expected"), [(1, 15), (2, 14)])

@@ -211,3 +211,28 @@ def test_a_transaction_that_gets_more_meanwhile_is_looked_at_again(
         tallystick_in_memory="false",
         transaction_partition_verification_enable="false",
     )
+
+
+def test_a_log_that_is_opened_for_a_commit_does_not_hide_another_that_is_not_durable(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        topic = node.topics.by_name("t")
+        assert topic is not None
+        await begin_wide(node, identity, range(3))
+        syncs = HeldSyncs(node, monkeypatch)
+        assert await produce(node, identity, version=11, index=0) is ErrorCode.NONE
+        before = state_end(node)
+        topic.partitions.grow(3)
+        node.topics.to_open.add(topic)
+        ending = asyncio.ensure_future(end(node, identity, commit=True))
+        while topic.partitions.is_closed(2):
+            await asyncio.sleep(0)
+        await some_turns()
+        seen = state_end(node)
+        syncs.go_on()
+        assert seen == before
+        assert (await ending).error_code == ErrorCode.NONE
+
+    in_a_node(story, tmp_path, tallystick_in_memory="false")

@@ -21,7 +21,7 @@ from protocol.messages.transactions import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.unit.transactions.node_rig import ask, end, in_a_node, init, partitions_of, produce
+from tests.unit.transactions.node_rig import ask, end, in_a_node, init, operators_abort, partitions_of, produce
 
 
 class HeldMarkers:
@@ -76,6 +76,21 @@ def test_nobody_is_held_for_ever(tmp_path: Any, monkeypatch: pytest.MonkeyPatch)
         assert await produce(node, after, version=11, index=1) == ErrorCode.NOT_ENOUGH_REPLICAS
         markers.let_go()
         assert await produce(node, after) == ErrorCode.NONE
+        markers.let_go()
+
+    in_a_node(story, tmp_path)
+
+
+def test_an_operator_is_not_held_for_ever(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transaction is decided when the abort is answered; its markers may take longer."""
+
+    async def story(node: Services) -> None:
+        markers = HeldMarkers(monkeypatch)
+        identity = await init(node)
+        assert await produce(node, identity) is ErrorCode.NONE
+        assert await operators_abort(node, identity) is ErrorCode.NONE
+        transaction = node.transactions.transaction_of("tx")
+        assert transaction is not None and transaction.state is TransactionState.PREPARE_ABORT
         markers.let_go()
 
     in_a_node(story, tmp_path)
