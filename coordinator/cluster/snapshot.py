@@ -180,5 +180,5 @@ def _partitions(topic_id: bytes, count: int, led_by: RegisterBrokerRecord) -> It
             leader=led_by.broker_id,
             leader_epoch=led_by.broker_epoch,
             partition_epoch=0,
-            directories=(led_by.log_dirs or [bytes(16)])[:1],
+            directories=led_by.log_dirs[:1],
         )

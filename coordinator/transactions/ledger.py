@@ -116,7 +116,7 @@ class TransactionLedger:
 
     def find(self, transactional_id: str) -> Transaction | None:
         """What is known of an id. Raises `OperationRefused` where its record cannot be read."""
-        if self.unreadable and transactional_id in self.unreadable:
+        if transactional_id in self.unreadable:
             raise OperationRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
         return self.transactions.get(transactional_id)
 

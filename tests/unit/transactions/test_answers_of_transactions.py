@@ -329,9 +329,13 @@ def test_markers_of_what_the_coordinator_holds_open(tmp_path: Any) -> None:
             assert transaction is not None
             return transaction.state.wire_name
 
-        assert await said(producer_epoch=-1) == ErrorCode.INVALID_PRODUCER_EPOCH
+        for commit in (False, True):
+            stale = await said(producer_epoch=-1, transaction_result=commit)
+            assert stale == ErrorCode.INVALID_PRODUCER_EPOCH
         assert await said(producer_epoch=0, transaction_version=2) == ErrorCode.INVALID_PRODUCER_EPOCH
         assert await said(producer_epoch=0, transaction_result=True) == ErrorCode.INVALID_TXN_STATE
+        of_later = {"producer_epoch": 1, "transaction_version": 2, "transaction_result": True}
+        assert await said(**of_later) == ErrorCode.INVALID_TXN_STATE
         assert await said(producer_epoch=1) == ErrorCode.INVALID_PRODUCER_EPOCH, "nobody has it"
         assert await said(producer_epoch=0, coordinator_epoch=-2) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
         assert state() == "Ongoing"

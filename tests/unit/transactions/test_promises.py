@@ -236,3 +236,22 @@ def test_a_log_that_is_opened_for_a_commit_does_not_hide_another_that_is_not_dur
         assert (await ending).error_code == ErrorCode.NONE
 
     in_a_node(story, tmp_path, tallystick_in_memory="false")
+
+
+def test_only_an_open_transaction_waits_for_logs_to_be_opened(tmp_path: Any) -> None:
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        topic = node.topics.by_name("t")
+        assert topic is not None
+        await begin_wide(node, identity, range(3))
+        topic.partitions.grow(3)
+        node.topics.to_open.stop()
+        node.topics.to_open.add(topic)
+        answers = [(await end(node, identity, commit=commit)).error_code for commit in (True, False, True)]
+        assert answers == [
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.NONE,
+            ErrorCode.CONCURRENT_TRANSACTIONS,
+        ]
+
+    in_a_node(story, tmp_path)
