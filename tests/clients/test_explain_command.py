@@ -13,7 +13,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tallystick.cli.explain import STANDS_STILL, explain
+from tallystick.cli.explain import explain
+from tallystick.cli.explaining.status import STANDS_STILL
 from tallystick.cli.transactions import transactions
 from tallystick.client.client import LATEST, Client
 from tallystick.client.errors import KafkaError

@@ -1,0 +1,79 @@
+"""`tallystick explain lag`: how far a group is behind, in offsets and in records, and why."""
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from tallystick.cli.connecting import asked, connecting
+from tallystick.cli.explaining.status import STANDS_STILL
+from tallystick.client.client import Client
+from tallystick.inspection.lag import COUNTED_OFFSETS, Lag, Standing, lags
+
+_DONE = (Standing.DONE,)
+
+
+@click.command()
+@click.argument("group_id", metavar="GROUP")
+@click.option("--count-up-to", default=COUNTED_OFFSETS, show_default=True, help="Offsets of a partition to look into.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON array on stdout.")
+@connecting
+def lag(group_id: str, count_up_to: int, as_json: bool, bootstrap: str, command_config: Any) -> None:
+    """How far a group is behind: offsets as Kafka's tools count them, and the records that it would be shown, without
+    markers of transactions, aborted records and what is not decided yet."""
+
+    async def look(client: Client) -> list[Lag]:
+        return await lags(client, group_id, count_up_to=count_up_to)
+
+    found = asked(bootstrap, command_config, look)
+    if as_json:
+        click.echo(json.dumps([_as_json(one) for one in found], indent=2))
+    else:
+        for line in said(group_id, found):
+            click.echo(line)
+    sys.exit(STANDS_STILL if any(one.standing not in _DONE or one.held for one in found) else 0)
+
+
+def said(group_id: str, found: list[Lag]) -> list[str]:
+    """In sentences."""
+    if not found:
+        return [f"{group_id} has committed no offset."]
+    return [f"{one.place[0]}-{one.place[1]}: {_about(one)}" for one in found]
+
+
+def _about(one: Lag) -> str:
+    if one.ends is None:
+        return f"committed {one.committed} of a partition that is not there any more."
+    at = f"committed {one.committed}, the partition ends at {one.ends.high_watermark}"
+    if one.standing is Standing.BEFORE_START:
+        return (
+            f"{at} and begins at {one.ends.start}: what was to be read next is deleted. The consumer goes on by its "
+            "auto.offset.reset; or set the offset with kafka-consumer-groups --reset-offsets."
+        )
+    if one.standing is Standing.BEYOND_END:
+        return f"{at}: the topic was made again or its log cut. The consumer goes on by its auto.offset.reset."
+    if one.standing is Standing.DONE and not one.held:
+        rest = f"; the last {one.offsets} offsets are markers or aborted records" if one.offsets else ""
+        return f"{at}: all is read{rest}."
+    readable = "too many records to be counted" if one.records is None else f"{one.records} records"
+    behind = f"{at}: {one.offsets} offsets behind, {readable} to be read"
+    if one.held:
+        where = f"{one.place[0]}-{one.place[1]}"
+        behind += f"; the last {one.held} offsets wait for a transaction (`tallystick explain stuck {where}`)"
+    return behind + "."
+
+
+def _as_json(one: Lag) -> dict[str, Any]:
+    return {
+        "topic": one.place[0],
+        "partition": one.place[1],
+        "standing": one.standing.value,
+        "committed": one.committed,
+        "start": one.ends and one.ends.start,
+        "lastStableOffset": one.ends and one.ends.last_stable_offset,
+        "highWatermark": one.ends and one.ends.high_watermark,
+        "offsets": one.offsets,
+        "records": one.records,
+        "held": one.held,
+    }

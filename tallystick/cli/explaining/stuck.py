@@ -1,0 +1,153 @@
+"""`tallystick explain stuck`: why readers of committed records do not go on, and the command that ends it."""
+
+import json
+import shlex
+import sys
+from typing import Any
+
+import click
+
+from tallystick.cli.connecting import asked, connecting
+from tallystick.cli.durations import ago, in_words
+from tallystick.cli.explaining.status import STANDS_STILL
+from tallystick.client.background import now_ms
+from tallystick.client.client import Client
+from tallystick.client.errors import KafkaError
+from tallystick.inspection.places import Place, places
+from tallystick.inspection.stuck import Cause, Held, Holder, held
+
+
+@click.command()
+@click.argument("what", metavar="[TOPIC[-PARTITION]]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="One JSON array on stdout.")
+@connecting
+def stuck(what: str | None, as_json: bool, bootstrap: str, command_config: Any) -> None:
+    """Why readers of committed records do not go on: the transactions that hold the last stable offset, how long they
+    may, and the command that ends them. Without a topic: of all that are not internal."""
+
+    async def look(client: Client) -> list[Held]:
+        return await held(client, await _named(client, what))
+
+    found = asked(bootstrap, command_config, look)
+    if as_json:
+        click.echo(json.dumps([_as_json(one, bootstrap, now_ms()) for one in found], indent=2))
+    else:
+        for line in said(found, bootstrap, now_ms()):
+            click.echo(line)
+    sys.exit(STANDS_STILL if found else 0)
+
+
+async def _named(client: Client, what: str | None) -> list[Place]:
+    """A topic may be called as a partition of another one is: its name comes first."""
+    if what is None:
+        return await places(client)
+    topic, _, number = what.rpartition("-")
+    try:
+        return await places(client, [what])
+    except KafkaError:
+        if not topic or not number.isdecimal():
+            raise
+    return await places(client, [topic], int(number))
+
+
+def said(found: list[Held], bootstrap: str, now: int) -> list[str]:
+    """In sentences."""
+    if not found:
+        return ["Nothing is held: readers of committed records can read up to the end."]
+    lines = []
+    for one in found:
+        waiting = one.ends.high_watermark - one.ends.last_stable_offset
+        lines.append(
+            f"{one.place[0]}-{one.place[1]}: readers of committed records stand at offset "
+            f"{one.ends.last_stable_offset}, {waiting} before the end."
+        )
+        if not one.holders:
+            lines.append("  What held them has ended meanwhile.")
+            continue
+        first, *others = one.holders
+        lines += [f"  {sentence}" for sentence in _about(first, one.place, bootstrap, now)]
+        lines += [f"  Behind it is open: {_name(other)}, from offset {other.first_offset} on." for other in others]
+    return lines
+
+
+def _name(holder: Holder) -> str:
+    known = holder.transaction
+    of = f"producer id {holder.producer_id}, epoch {holder.producer_epoch}"
+    return of if known is None else f"transactional id {known.transactional_id!r} ({of})"
+
+
+def _about(holder: Holder, place: Place, bootstrap: str, now: int) -> list[str]:
+    transaction = holder.transaction
+    wrote = f"its last record here was written {ago(now - holder.last_write_ms)}"
+    if holder.cause is Cause.HANGING:
+        return [
+            f"They wait for a transaction that nobody will end: {_name(holder)}, open here from offset "
+            f"{holder.first_offset} on, is not in the hands of a coordinator; {wrote}.",
+            f"To end it: {_command(holder, place, bootstrap)}",
+        ]
+    assert transaction is not None, "only what hangs is unknown to its coordinator"
+    lines = [
+        f"They wait for {_name(holder)}: its transaction is {transaction.state}, over {len(transaction.places)} "
+        f"partitions, with its first record here at {holder.first_offset}; {wrote}."
+    ]
+    if holder.cause is Cause.DECIDED:
+        return [
+            *lines,
+            "It is decided: its coordinator writes the markers. If that lasts, the broker's log says what keeps it.",
+        ]
+    assert transaction.started_ms is not None, "it is open"
+    left = transaction.left_ms(now) or 0
+    ends = f"is aborted in {in_words(left)}" if left > 0 else "is being aborted"
+    lines.append(
+        f"It was begun {ago(now - transaction.started_ms)} and {ends} (its transaction.timeout.ms is "
+        f"{transaction.timeout_ms}), if its producer does not end it before."
+    )
+    return [*lines, f"To abort it now, and fence its producer: {_command(holder, place, bootstrap)}"]
+
+
+def _command(holder: Holder, place: Place, bootstrap: str) -> str | None:
+    """The one that is safe: what a coordinator holds is ended by the coordinator."""
+    if holder.cause is Cause.DECIDED:
+        return None
+    where = ["tallystick", "transactions"]
+    if holder.cause is Cause.OPEN:
+        assert holder.transaction is not None, "it is open at its coordinator"
+        where += ["force-terminate", "--transactional-id", holder.transaction.transactional_id]
+    else:
+        where += [
+            "abort",
+            "--topic",
+            place[0],
+            "--partition",
+            str(place[1]),
+            "--start-offset",
+            str(holder.first_offset),
+        ]
+    return shlex.join([*where, "--bootstrap-server", bootstrap])
+
+
+def _as_json(one: Held, bootstrap: str, now: int) -> dict[str, Any]:
+    return {
+        "topic": one.place[0],
+        "partition": one.place[1],
+        "lastStableOffset": one.ends.last_stable_offset,
+        "highWatermark": one.ends.high_watermark,
+        "heldBy": [
+            {
+                "cause": holder.cause.value,
+                "firstOffset": holder.first_offset,
+                "producerId": holder.producer_id,
+                "producerEpoch": holder.producer_epoch,
+                "lastWriteMs": holder.last_write_ms,
+                "transactionalId": known and known.transactional_id,
+                "state": known and known.state,
+                "startedMs": known and known.started_ms,
+                "timeoutMs": known and known.timeout_ms,
+                "leftMs": known and known.left_ms(now),
+                "partitions": known and [list(place) for place in known.places],
+                "command": _command(holder, one.place, bootstrap),
+            }
+            for holder in one.holders
+            for known in [holder.transaction]
+        ],
+    }

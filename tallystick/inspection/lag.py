@@ -1,0 +1,105 @@
+"""How far a group is behind, in offsets and in records that it would be shown.
+
+The two differ: control records of transactions, aborted records and what a compaction took away have offsets and are
+shown to nobody. Who has read everything of a topic with transactions may be behind by the offset of the last marker.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from protocol.errors import ErrorCode
+from protocol.records.batch import headers_in
+from tallystick.client.client import Client
+from tallystick.client.errors import KafkaError, check
+from tallystick.client.reading import joined, visible_records
+from tallystick.inspection.groups import committed
+from tallystick.inspection.places import Ends, Place, ends_of
+
+COUNTED_OFFSETS = 100_000
+"""Of one partition: so far records are read to be counted."""
+
+
+class Standing(Enum):
+    """How a committed offset lies to its partition."""
+
+    BEHIND = "behind"
+    DONE = "done"
+    """There is nothing that it would be shown."""
+    BEFORE_START = "before the start"
+    """What it was to read next is deleted."""
+    BEYOND_END = "beyond the end"
+    """The topic was made again, or its log cut."""
+    NO_TOPIC = "no such partition"
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Of one partition."""
+
+    place: Place
+    committed: int
+    ends: Ends | None
+    records: int | None
+    """That a reader of committed records would be shown now; None where they were too many to be counted."""
+
+    @property
+    def offsets(self) -> int:
+        """As Kafka's tools count: up to the high watermark."""
+        return max(0, self.ends.high_watermark - self.committed) if self.ends else 0
+
+    @property
+    def held(self) -> int:
+        """Offsets that no reader of committed records is shown before a transaction has ended."""
+        if self.ends is None:
+            return 0
+        return max(0, self.ends.high_watermark - max(self.ends.last_stable_offset, self.committed))
+
+    @property
+    def standing(self) -> Standing:
+        if self.ends is None:
+            return Standing.NO_TOPIC
+        if self.committed < self.ends.start:
+            return Standing.BEFORE_START
+        if self.committed > self.ends.high_watermark:
+            return Standing.BEYOND_END
+        return Standing.DONE if self.records == 0 else Standing.BEHIND
+
+
+async def lags(client: Client, group: str, *, count_up_to: int = COUNTED_OFFSETS) -> list[Lag]:
+    """Of each partition that the group has committed an offset of, in order."""
+    offsets = await committed(client, group)
+    here = await _existing(client, sorted(offsets))
+    ends = await ends_of(client, here)
+    found = []
+    for place, offset in sorted(offsets.items()):
+        its = ends.get(place)
+        records = None if its is None else await _records(client, place, offset, its, count_up_to)
+        found.append(Lag(place, offset, its, records))
+    return found
+
+
+async def _existing(client: Client, wanted: list[Place]) -> list[Place]:
+    topics = sorted({topic for topic, _ in wanted})
+    answer = await client.metadata(topics) if topics else None
+    sizes = {one.name: len(one.partitions) for one in answer.topics if not one.error_code} if answer else {}
+    return [place for place in wanted if place[1] < sizes.get(place[0], 0)]
+
+
+async def _records(client: Client, place: Place, offset: int, ends: Ends, most: int) -> int | None:
+    at, end = max(offset, ends.start), ends.last_stable_offset
+    if end - at > most:
+        return None
+    shown = 0
+    while at < end:
+        fetched = await client.fetch(*place, at, read_committed=True)
+        if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:  # deleted meanwhile
+            return None
+        check(fetched.error_code, f"{place[0]}-{place[1]}")
+        data = joined(fetched)
+        aborted = fetched.aborted_transactions or []
+        shown += sum(1 for record in visible_records(data, aborted, at) if record.offset < end)
+        behind = max((header.next_offset for _, header in headers_in(data)), default=at)
+        if behind <= at:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"nothing to read at {at} of {place[0]}-{place[1]}")
+        at = behind
+    return shown
