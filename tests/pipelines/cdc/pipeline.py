@@ -10,7 +10,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from spark_connector.pipelines.settings import Settings
 from tests.pipelines.batch_log import has_read, last_committed
 from tests.pipelines.cdc.plan import PARTITIONS, Change, Source, Table, encode
-from tests.pipelines.cdc.verdict import Found, Log, Written, judge
+from tests.pipelines.cdc.verdict import Found, Log, Wanted, Written, judge
 from tests.pipelines.pipeline import Run, Sent, Topic, Transaction
 from tests.pipelines.reading import (
     Ends,
@@ -40,18 +40,19 @@ class CdcPipeline:
     queries: tuple[str, ...] = ("cdc", "table")
     source_topic = "account_changes"
     sink_topic = "accounts_latest"
+    dead_letter_topic = "account_dead_letters"
 
     def topics(self, settings: Settings) -> list[Topic]:
         source = Topic(settings.topic(self.source_topic), PARTITIONS, {})
-        return [source, Topic(settings.topic(self.sink_topic), PARTITIONS, NOT_YET)]
+        dead_letters = Topic(settings.topic(self.dead_letter_topic), 1, {})
+        return [source, Topic(settings.topic(self.sink_topic), PARTITIONS, NOT_YET), dead_letters]
 
     def records(self, settings: Settings) -> int:
         return settings.size(SIZE)
 
     def transactions(self, settings: Settings) -> Iterator[Transaction]:
-        for changes, void in Source(settings.seed, self.records(settings)).transactions():
-            records = [Sent(one.account % PARTITIONS, str(one.account).encode(), encode(one)) for one in changes]
-            yield Transaction(records, void)
+        for values, void in Source(settings.seed, self.records(settings)).transactions():
+            yield Transaction([_sent(value, number) for number, value in enumerate(values)], void)
 
     def is_finished(self, run: Run) -> bool:
         settings = run.settings
@@ -68,17 +69,27 @@ class CdcPipeline:
         source = Source(settings.seed, self.records(settings)).replayed()
         log = _read(bootstrap, topic)
         batch = last_committed(settings.checkpoint("cdc"))
+        markers = markers_of(bootstrap, settings.sink_id("cdc"))
+        dead_letters = settings.topic(self.dead_letter_topic)
         found = Found(
             log=log,
             compacted=_compacted(bootstrap, topic, log),
             parquet=_table(settings),
-            markers=[marker.batch for marker in markers_of(bootstrap, settings.sink_id("cdc"))],
+            markers=[marker.batch for marker in markers],
             group=group_offsets(bootstrap, settings.topic("accounts-cdc"), source_topic),
             source={partition: end for (_, partition), end in batch.ends.items()} if batch else {},
             log_end=Ends(bootstrap, source_topic).wait(committed=True),
-            undecided=records_undecided(bootstrap, topic),
+            undecided=records_undecided(bootstrap, topic) + records_undecided(bootstrap, dead_letters),
+            dead_letters=[message.value() or b"" for message in read_topic(bootstrap, dead_letters)],
+            dead_letters_marked=sum(sum(marker.records.get(dead_letters, {}).values()) for marker in markers),
         )
-        return judge(source.table, source.deleted, found)
+        return judge(Wanted(source.table, source.deleted, source.dead_letters), found)
+
+
+def _sent(value: Change | bytes, number: int) -> Sent:
+    if isinstance(value, bytes):
+        return Sent(number % PARTITIONS, b"", encode(value))
+    return Sent(value.account % PARTITIONS, str(value.account).encode(), encode(value))
 
 
 def _read(bootstrap: str, topic: str) -> Log:

@@ -1,7 +1,8 @@
 """Changes of a table of accounts, each with the version of its row, drawn from the seed; and the table itself.
 
 Changes of aborted transactions carry the version that the next change of the same row will have, and an owner that
-no row may ever have.
+no row may ever have. Between the changes are values that are none: each has a number of its own, and says whether its
+transaction was aborted.
 """
 
 import json
@@ -13,8 +14,17 @@ PARTITIONS = 4
 ABORTED_SHARE = 0.05
 DELETED_SHARE = 0.12
 PER_TRANSACTION = 250
+MALFORMED_SHARE = 0.02
 CHANGES_PER_ACCOUNT = 12
 VOID = "nobody"
+_MALFORMED = (
+    b'{"account": 1, "version": 1000000, "deleted": false, "owner": "%s %d',
+    b'{"account": "one", "version": 1000000, "deleted": false, "owner": "%s %d", "balance": 1}',
+    b'{"account": 1, "deleted": true, "owner": "%s %d", "balance": 1}',
+    b"\xff\xfe %s %d",
+    b"[] %s %d",
+)
+"""Cut off, of a wrong type, without a version, no text, no object. Taken for changes they would make rows wrong."""
 
 
 class Change(NamedTuple):
@@ -39,15 +49,20 @@ class Source:
         self._size = size
         self._accounts = max(10, size // CHANGES_PER_ACCOUNT)
         self._versions: dict[int, int] = {}
+        self._malformed = 0
         self.table: Table = {}
         self.deleted: set[int] = set()
+        self.dead_letters: list[bytes] = []
+        """The malformed values of committed transactions."""
 
-    def transactions(self) -> Iterator[tuple[list[Change], bool]]:
-        """The writer's transactions, until `size` changes are committed; True where one is aborted on purpose."""
+    def transactions(self) -> Iterator[tuple[list[Change | bytes], bool]]:
+        """The writer's transactions, until `size` values are committed; True where one is aborted on purpose. Bytes are
+        a malformed value. The first one of a transaction always is.
+        """
         committed, void = 0, True
         while committed < self._size:
             each = PER_TRANSACTION if void else min(PER_TRANSACTION, self._size - committed)
-            yield [self._change(void=void) for _ in range(each)], void
+            yield [self._value(void=void, first=number == 0) for number in range(each)], void
             committed += 0 if void else each
             void = self._draw.random() < ABORTED_SHARE
 
@@ -56,6 +71,16 @@ class Source:
         for _ in self.transactions():
             pass
         return self
+
+    def _value(self, *, void: bool, first: bool) -> Change | bytes:
+        if not first and self._draw.random() >= MALFORMED_SHARE:
+            return self._change(void=void)
+        self._malformed += 1
+        form = _MALFORMED[self._malformed % len(_MALFORMED)]
+        value = form % (VOID.encode() if void else b"somebody", self._malformed)
+        if not void:
+            self.dead_letters.append(value)
+        return value
 
     def _change(self, *, void: bool) -> Change:
         draw = self._draw
@@ -75,5 +100,5 @@ class Source:
         return change
 
 
-def encode(change: Change) -> bytes:
-    return json.dumps(change._asdict()).encode()
+def encode(value: Change | bytes) -> bytes:
+    return value if isinstance(value, bytes) else json.dumps(value._asdict()).encode()

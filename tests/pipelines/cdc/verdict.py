@@ -1,5 +1,6 @@
 """The compacted topic and the Parquet table, held against the table that the changes were captured from."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -37,6 +38,18 @@ class Found:
     log_end: Mapping[int, int] = field(default_factory=dict)
     """The end of the source topic."""
     undecided: int = 0
+    dead_letters: Sequence[bytes] = ()
+    dead_letters_marked: int = 0
+    """How many of them the markers tell of, which are in the transactions of the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the writer has committed: the table, what is deleted in it, and the values that are no changes."""
+
+    table: Table
+    deleted: Iterable[int]
+    dead_letters: Sequence[bytes]
 
 
 def map_of(log: Log) -> Table:
@@ -75,22 +88,29 @@ def _differing(found: Table, wanted: Table) -> int:
     return sum(found.get(account) != wanted.get(account) for account in found.keys() | wanted.keys())
 
 
-def judge(wanted: Table, deleted: Iterable[int], found: Found) -> Verdict:
+def judge(wanted: Wanted, found: Found) -> Verdict:
     latest = map_of(found.compacted)
     lag = sum(end - found.group.get(partition, 0) for partition, end in found.log_end.items())
     wanted_lag = sum(end - found.source.get(partition, 0) for partition, end in found.log_end.items())
     verdict = Verdict()
-    verdict.equal("accounts in the compacted topic", len(latest), len(wanted))
-    verdict.none("accounts that differ from the source", _differing(latest, wanted))
-    verdict.none("accounts that differ before the compaction", _differing(map_of(found.log), wanted))
-    verdict.none("deleted accounts still there", len(latest.keys() & set(deleted)))
+    verdict.equal("accounts in the compacted topic", len(latest), len(wanted.table))
+    verdict.none("accounts that differ from the source", _differing(latest, wanted.table))
+    verdict.none("accounts that differ before the compaction", _differing(map_of(found.log), wanted.table))
+    verdict.none("deleted accounts still there", len(latest.keys() & set(wanted.deleted)))
     verdict.none("versions that go back", versions_that_go_back(found.log) + versions_that_go_back(found.compacted))
     verdict.none("rows of aborted changes", _void(found.log) + _void(found.compacted))
     verdict.above("records that the compaction took", _size(found.log) - _size(found.compacted))
-    verdict.none("accounts of the Parquet table that differ", _differing(found.parquet, wanted))
+    verdict.none("accounts of the Parquet table that differ", _differing(found.parquet, wanted.table))
     verdict.equal("lag of the group", lag, wanted_lag)
     verdict.none("markers out of order", steps_back(found.markers))
     verdict.none("offsets left undecided", found.undecided)
+    letters, values = Counter(found.dead_letters), Counter(wanted.dead_letters)
+    surplus = letters - values
+    verdict.equal("dead letters", letters.total(), values.total())
+    verdict.none("dead letters missing", (values - letters).total())
+    verdict.none("dead letters doubled", sum(times for value, times in surplus.items() if value in values))
+    verdict.none("dead letters that are none", sum(times for value, times in surplus.items() if value not in values))
+    verdict.equal("dead letters that markers tell of", found.dead_letters_marked, letters.total())
     verdict.figures |= {"records": _size(found.log), "records_after_compaction": _size(found.compacted)}
     verdict.figures["batches"] = len(found.markers)
     return verdict

@@ -232,7 +232,12 @@ def captured() -> cdc.Found:
         group={0: 5, 1: 9},
         source={0: 5, 1: 9},
         log_end={0: 6, 1: 9},
+        dead_letters=[*MALFORMED],
+        dead_letters_marked=len(MALFORMED),
     )
+
+
+MALFORMED = [b"{ 1", b"[] 2"]
 
 
 def lose_an_account(found: cdc.Found) -> None:
@@ -287,6 +292,20 @@ def leave_changes_undecided(found: cdc.Found) -> None:
     found.undecided = 2
 
 
+def lose_a_dead_letter(found: cdc.Found) -> None:
+    """By rows and marker alike: a malformed value that was dropped."""
+    found.dead_letters, found.dead_letters_marked = MALFORMED[1:], 1
+
+
+def double_a_dead_letter(found: cdc.Found) -> None:
+    """Beside the transaction."""
+    found.dead_letters = [*MALFORMED, MALFORMED[0]]
+
+
+def take_a_change_for_a_dead_letter(found: cdc.Found) -> None:
+    found.dead_letters = [*MALFORMED[1:], b'{"account": 1}']
+
+
 @pytest.mark.parametrize(
     ("plant", "line"),
     [
@@ -304,13 +323,19 @@ def leave_changes_undecided(found: cdc.Found) -> None:
         (commit_offsets_that_are_ahead, "lag of the group"),
         (swap_markers, "markers out of order"),
         (leave_changes_undecided, "offsets left undecided"),
+        (lose_a_dead_letter, "dead letters"),
+        (lose_a_dead_letter, "dead letters missing"),
+        (double_a_dead_letter, "dead letters doubled"),
+        (double_a_dead_letter, "dead letters that markers tell of"),
+        (take_a_change_for_a_dead_letter, "dead letters that are none"),
     ],
 )
 def test_a_wrong_table_copy_fails_its_line(plant: Callable[[cdc.Found], None], line: str) -> None:
     found = captured()
-    assert cdc.judge(table(), [3], found).wrong == []
+    wanted = cdc.Wanted(table(), [3], MALFORMED)
+    assert cdc.judge(wanted, found).wrong == []
     plant(found)
-    assert line in cdc.judge(table(), [3], found).wrong
+    assert line in cdc.judge(wanted, found).wrong
 
 
 def test_changes_of_aborted_transactions_leave_the_source_as_it_was() -> None:
@@ -319,9 +344,14 @@ def test_changes_of_aborted_transactions_leave_the_source_as_it_was() -> None:
     replayed: dict[int, Change] = {}
     versions: dict[int, int] = {}
     voids = 0
-    for changes, void in source.transactions():
+    malformed: list[bytes] = []
+    for values, void in source.transactions():
         voids += void
+        changes = [value for value in values if isinstance(value, Change)]
         assert all((change.owner == VOID) == void for change in changes)
+        letters = [value for value in values if isinstance(value, bytes)]
+        assert letters and all((VOID.encode() in letter) == void for letter in letters)
+        malformed += [] if void else letters
         for change in changes if not void else []:
             assert change.version == versions.get(change.account, 0) + 1
             versions[change.account] = change.version
@@ -329,4 +359,5 @@ def test_changes_of_aborted_transactions_leave_the_source_as_it_was() -> None:
     assert {account: change for account, change in replayed.items() if not change.deleted} == source.table
     assert {account for account, change in replayed.items() if change.deleted} == source.deleted
     assert voids > 0
+    assert malformed == source.dead_letters and len(set(malformed)) == len(malformed)
     assert Source(7, 3000).replayed().table == source.table
