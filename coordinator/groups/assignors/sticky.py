@@ -78,19 +78,17 @@ class _ByLoad:
         self._heap = [(one.load, one.position, one) for one in processes]
         heapify(self._heap)
 
-    def give(self, task: Task, to: Callable[[str], None]) -> bool:
-        """To the least loaded member of the least loaded process that has nothing of the task; whether there is one."""
+    def give(self, task: Task, to: Callable[[str], None]) -> None:
+        """To the least loaded member of the least loaded process that has nothing of the task, if there is one."""
         passed = []
         while self._heap and task in self._heap[0][2].tasks:
             passed.append(heappop(self._heap))
-        found = bool(self._heap)
-        if found:
+        if self._heap:
             _, position, process = heappop(self._heap)
             to(process.least_loaded())
             passed.append((process.load, position, process))
         for entry in passed:
             heappush(self._heap, entry)
-        return found
 
 
 @dataclass(slots=True)
@@ -180,8 +178,7 @@ class _Assignment:
         by_load = _ByLoad(self._processes.values())
         for task, copies in sorted(left):
             for _ in range(copies):
-                if not by_load.give(task, partial(self._keep, task)):
-                    break
+                by_load.give(task, partial(self._keep, task))
 
     def _stays_standby(self, task: Task, share: _Share) -> bool:
         ran = self._ran.get(task)
@@ -201,12 +198,9 @@ class _Assignment:
 
 def assign_sticky(workers: Mapping[str, Worker], work: Work) -> dict[str, Tasks]:
     """What each member is to have."""
-    if not workers:
-        return {}
     assignment = _Assignment(workers, work)
     assignment.assign_active()
-    if work.copies:
-        assignment.assign_standby()
+    assignment.assign_standby()
     return {
         member_id: Tasks(_grouped(assignment.active[member_id]), _grouped(assignment.standby[member_id]), {})
         for member_id in workers

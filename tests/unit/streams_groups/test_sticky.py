@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,6 +84,84 @@ WORKERS = st.dictionaries(st.sampled_from("ABCDEF"), st.tuples(st.sampled_from("
 
 def grouped(held: list[tuple[str, int]]) -> dict[str, list[int]]:
     return {one: [index for other, index in held if other == one] for one, _ in held}
+
+
+def spoken(workers: str) -> dict[str, Worker]:
+    """`A@P 0_1 | 0_2; B@Q | 0_1`: members at processes, what they run, what they keep a copy of."""
+    found = {}
+    for one in workers.split(";"):
+        who, *words = one.split()
+        name, _, process = who.partition("@")
+        bar = words.index("|")
+        active, standby = ([(word[0], int(word[2:])) for word in part] for part in (words[:bar], words[bar + 1 :]))
+        found[name] = Worker(process, tasks(grouped(active), grouped(standby)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("counts", "stateful", "copies", "before", "after"),
+    [
+        ({"0": 1}, "0", 2, "A@Q | 0_0; B@R |", "A@Q 0_0 |; B@R | 0_0"),
+        ({"0": 3}, "0", 1, "A@Q | 0_0 0_2; B@Q 0_0 | 0_1; C@P |", "A@Q 0_2 |; B@Q 0_0 | 0_1; C@P 0_1 | 0_0 0_2"),
+        ({"0": 2}, "", 1, "A@P 0_1 |; B@P |", "A@P 0_1 |; B@P 0_0 |"),
+        ({"0": 4}, "", 2, "A@P |; B@P 0_0 0_3 |; C@R 0_1 0_2 |", "A@P 0_3 |; B@P 0_0 |; C@R 0_1 0_2 |"),
+        (
+            {"0": 2, "1": 3},
+            "1",
+            0,
+            "A@P 0_0 0_1 1_1 |; B@R | 1_0; C@R 1_2 | 1_1",
+            "A@P 0_0 0_1 |; B@R 1_0 |; C@R 1_1 1_2 |",
+        ),
+        ({"0": 5}, "0", 1, "A@P 0_0 0_3 | 0_1", "A@P 0_0 0_1 0_2 0_3 0_4 |"),
+        ({"0": 1}, "0", 2, "A@Q |; B@R 0_0 |; C@P |", "A@Q | 0_0; B@R 0_0 |; C@P | 0_0"),
+        (
+            {"0": 3},
+            "0",
+            1,
+            "A@R | 0_1; B@Q |; C@P 0_0 0_1 |; D@P |",
+            "A@R 0_1 | 0_0; B@Q 0_2 |; C@P 0_0 | 0_1; D@P | 0_2",
+        ),
+        (
+            {"0": 4, "1": 2},
+            "1",
+            2,
+            "A@R 0_1 0_3 1_0 |; B@Q | 1_0; C@R |",
+            "A@R 0_1 1_0 |; B@Q 0_0 0_3 | 1_0 1_1; C@R 0_2 1_1 |",
+        ),
+        ({"0": 2}, "0", 2, "A@Q | 0_1; B@P 0_1 | 0_0; C@Q |", "A@Q 0_0 | 0_1; B@P 0_1 | 0_0; C@Q |"),
+        ({"1": 2}, "1", 1, "A@R |; B@Q | 1_0 1_1; C@P | 1_0 1_1", "A@R | 1_0; B@Q 1_0 | 1_1; C@P 1_1 |"),
+        ({"0": 1}, "0", 2, "A@R |; B@R |; C@R 0_0 |", "A@R |; B@R |; C@R 0_0 |"),
+        (
+            {"2": 1, "1": 3},
+            "21",
+            2,
+            "A@P 1_0 1_2 2_0 |; B@R | 1_0; C@P | 1_0 1_2; D@Q | 1_2 2_0",
+            "A@P 1_0 | 2_0; B@R 1_1 | 1_0 1_2 2_0; C@P 1_2 | 1_1; D@Q 2_0 | 1_0 1_1 1_2",
+        ),
+        (
+            {"0": 3, "1": 1},
+            "01",
+            2,
+            "A@Q | 0_2; B@P | 1_0; C@Q | 0_2 1_0; D@Q |",
+            "A@Q 0_2 |; B@P 1_0 | 0_0 0_1 0_2; C@Q 0_0 | 1_0; D@Q 0_1 |",
+        ),
+        (
+            {"0": 1},
+            "0",
+            2,
+            "A@P 0_0 |; B@Q | 0_0; C@R |; D@S |; E@T |",
+            "A@P 0_0 |; B@Q | 0_0; C@R | 0_0; D@S |; E@T |",
+        ),
+        ({"0": 1, "1": 1}, "0", 2, "A@P 0_0 |; B@Q |; C@R |; D@S 1_0 |", "A@P 0_0 |; B@Q | 0_0; C@R | 0_0; D@S 1_0 |"),
+    ],
+)
+def test_as_apache_kafka_assigns(
+    counts: Mapping[str, int], stateful: str, copies: int, before: str, after: str
+) -> None:
+    """What the `StickyTaskAssignor` of Kafka 4.3.1 answers. Of those who have as much to do as one another it takes
+    the first in a hash table; these are cases where that is the first by name, as here."""
+    assigned = assign_sticky(spoken(before), Work(counts, frozenset(stateful), copies))
+    assert assigned == {name: worker.current for name, worker in spoken(after).items()}
 
 
 @given(WORKERS, COUNTS, st.integers(0, 3), st.sets(st.sampled_from("0123")))
