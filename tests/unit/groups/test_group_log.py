@@ -3,9 +3,11 @@
 import pytest
 
 from coordinator.groups.coordinator import GroupCoordinator
-from coordinator.groups.records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from coordinator.groups.log_entries import group_key
+from coordinator.groups.records import GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue
+from coordinator.machine import Record as LogRecord
 from coordinator.machine import ReplayedRecord, UnreadableValue
-from protocol.codec import read_key, read_version, read_versioned
+from protocol.codec import read_key, read_version, read_versioned, versioned
 from protocol.errors import ErrorCode
 from protocol.records.record import Record, records_of
 from tests.harness.group_settings import FixedGroupSettings
@@ -114,6 +116,36 @@ def test_old_offset_records_are_read() -> None:
     story.shard.machine.replay(ReplayedRecord(0, 0, None, key, value))
     found = story.fetched()
     assert (found.offset, found.leader_epoch, found.metadata) == (11, -1, "m")
+
+
+def test_members_of_old_records_have_their_session_to_join_again() -> None:
+    """Value v0 knows no rebalance timeout."""
+    story = Story()
+    member = MemberMetadata(
+        member_id="old", client_id="c", client_host="/h", session_timeout=9_000, subscription=b"m", assignment=b""
+    )
+    value = GroupMetadataValue(protocol_type="consumer", generation=4, protocol="range", leader="old", members=[member])
+    story.log.append([LogRecord(group_key("orders"), versioned(value, 0))], stamp=None, now_ms=story.time.now_ms())
+    story.restart()
+    assert story.shard.machine.ledger.groups["orders"].members["old"].rebalance_timeout_ms == 9_000
+    ticket = story.join(version=3, rebalance_ms=1_000)
+    story.time.advance(8_999)
+    assert story.heartbeat("old", 4) is ErrorCode.REBALANCE_IN_PROGRESS and ticket.waiting
+    story.time.advance(1)
+    assert joined(ticket).generation_id == 5
+
+
+def test_offsets_of_a_group_that_does_not_say_since_when_it_is_empty_expire_by_their_commit() -> None:
+    """Value v1 knows no such time."""
+    story = Story(FixedGroupSettings(offsets_retention_ms=50_000, offsets_retention_check_interval_ms=5_000))
+    story.commit(5)
+    value = GroupMetadataValue(protocol_type="consumer", generation=4, protocol=None, leader=None, members=[])
+    story.log.append([LogRecord(group_key("orders"), versioned(value, 1))], stamp=None, now_ms=story.time.now_ms())
+    story.restart()
+    story.time.advance(45_000)
+    assert story.offset() == 5
+    story.time.advance(5_000)
+    assert story.offset() == -1
 
 
 def test_the_id_of_a_group_is_held_once() -> None:

@@ -127,6 +127,18 @@ def test_an_id_given_back_disturbs_nobody() -> None:
     assert story.state == "Stable"
 
 
+def test_when_the_last_member_leaves_an_id_that_was_handed_out_is_not_waited_for() -> None:
+    story = Story()
+    (member,) = story.stable()
+    pending = story.new_member()
+    story.leave(member)
+    story.tick()
+    assert story.state == "Empty"
+    ticket = story.join(pending)
+    story.tick()
+    assert joined(ticket).generation_id == 3
+
+
 def test_an_id_nobody_comes_for_holds_a_rebalance_up_for_its_session_alone() -> None:
     story = Story()
     (leader,) = story.stable()

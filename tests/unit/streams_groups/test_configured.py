@@ -57,9 +57,10 @@ def test_repartition_topics_follow_what_is_written_to_them() -> None:
     assert made(over(*chain, t=2, u=4)) == {"r": 4, "s": 4}
 
 
-def test_a_repartition_topic_that_says_how_many_it_wants_gets_them() -> None:
-    chain = (reads("t", writes=["r"]), reads(subtopology_id="1", repartition=[internal("r", 7)], keeps=["log"]))
-    assert made(over(*chain, t=2)) == {"r": 7, "log": 7}
+@pytest.mark.parametrize("wanted", [1, 7])
+def test_a_repartition_topic_that_says_how_many_it_wants_gets_them(wanted: int) -> None:
+    chain = (reads("t", writes=["r"]), reads(subtopology_id="1", repartition=[internal("r", wanted)], keeps=["log"]))
+    assert made(over(*chain, t=2)) == {"r": wanted, "log": wanted}
 
 
 def test_copartitioned_topics_have_as_many_partitions() -> None:
@@ -75,9 +76,11 @@ def test_copartitioned_repartition_topics_have_those_of_the_largest() -> None:
     assert made(found) == {"r": 5, "s": 5}
 
 
-def test_copartitioned_repartition_topics_have_those_that_one_of_them_wants() -> None:
-    joined = reads(subtopology_id="1", repartition=[internal("r"), internal("s", 4)], alike=[Copartitioned((), (0, 1))])
-    assert made(over(reads("t", writes=["r", "s"]), joined, t=9)) == {"r": 4, "s": 4}
+@pytest.mark.parametrize("wanted", [1, 4])
+def test_copartitioned_repartition_topics_have_those_that_one_of_them_wants(wanted: int) -> None:
+    alike = [Copartitioned((), (0, 1))]
+    joined = reads(subtopology_id="1", repartition=[internal("r"), internal("s", wanted)], alike=alike)
+    assert made(over(reads("t", writes=["r", "s"]), joined, t=9)) == {"r": wanted, "s": wanted}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.groups.held import Held
+from coordinator.groups.held import LOGGED_GROUP_BYTES, Held
 from coordinator.groups.streams.group import StreamsGroup
 from coordinator.groups.streams.records import (
     StreamsGroupCurrentMemberAssignmentKey,
@@ -309,3 +309,15 @@ def test_offsets_of_what_is_read_stay_and_others_expire() -> None:
     assert GROUP not in story.shard.machine.ledger.offsets.committed
     assert story.described().error_code == ErrorCode.GROUP_ID_NOT_FOUND, "an empty group without offsets goes"
     assert story.shard.machine.ledger.held.bytes == 0
+
+
+def test_a_group_counts_what_it_holds() -> None:
+    held, few, many = Held(), tasks({"0": [1]}), tasks({"0": [0, 1], "1": [0]})
+    group = StreamsGroup("g" * 17, held)
+    empty = LOGGED_GROUP_BYTES + 2 * 17
+    for target, more in ((few, few.held_bytes), (many, many.held_bytes), (few, few.held_bytes), (None, 0), (None, 0)):
+        assert few.held_bytes < many.held_bytes
+        group.aim("A", target)
+        assert held.bytes == empty + more
+    group.let_go()
+    assert held.bytes == 0
