@@ -65,8 +65,8 @@ TASKS = (
             f"{STICKY}:_ByLoad.give",
             "while self._heap and task in self._heap[0][2].tasks:\n"
             "        passed.append(heappop(self._heap))\n"
-            "    found = bool(self._heap)",
-            "found = bool(self._heap) and task not in self._heap[0][2].tasks",
+            "    if self._heap:",
+            "if self._heap and task not in self._heap[0][2].tasks:",
         ),
         f"{SHARES}::test_copies_go_to_other_processes_and_stay_there",
         SHARES,
