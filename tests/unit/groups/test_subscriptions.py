@@ -39,16 +39,24 @@ def test_nobody_wants_nothing() -> None:
     assert subscriptions.read() and subscriptions.topics == frozenset()
 
 
+@pytest.mark.parametrize("version", [0, 1, 3, 128, 32_767])
+def test_a_subscription_of_a_later_version_begins_as_the_first_does(version: int) -> None:
+    said = version.to_bytes(2, "big") + subscription("", "t")[2:] + b"what later versions add"
+    subscriptions = Subscriptions(Members(said))
+    assert subscriptions.read() and subscriptions.topics == {"", "t"}
+
+
 @pytest.mark.parametrize(
     "metadata",
     [
         b"",
+        b"\x80\x00" + subscription("t")[2:],
         b"\x00\x00",
         b"\xff\xff" + subscription("t")[2:],
         subscription("t")[:-5],
         subscription("t")[:8] + b"\xff\xff",
     ],
-    ids=["empty", "no topics", "negative version", "cut off", "negative length"],
+    ids=["empty", "most negative version", "no topics", "negative version", "cut off", "negative length"],
 )
 def test_one_that_cannot_be_read_ends_the_reading(metadata: bytes) -> None:
     """Nothing is known of the topics, and nobody looks again in this generation."""
