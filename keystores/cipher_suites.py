@@ -46,7 +46,7 @@ def read_suites(names: Iterable[str]) -> Suites | None:
 
 
 def _name(suite: str) -> str:
-    exchange, with_, cipher = suite.partition("_WITH_")
-    if not with_ or exchange not in EXCHANGES or cipher not in CIPHERS:
+    exchange, _, cipher = suite.partition("_WITH_")
+    if exchange not in EXCHANGES or cipher not in CIPHERS:
         raise UnknownSuite(f"ssl.cipher.suites: {suite} is not known here")
     return "-".join(filter(None, (EXCHANGES[exchange], CIPHERS[cipher])))

@@ -127,7 +127,7 @@ class MarkerDriver:
             return machine.complete(ticket, now_ms, completion=completion)
 
         self._shard.submit(complete, ticket)
-        if not self._is_current(completion) and not ticket.refused:
+        if not ticket.refused:
             self._completed(completion.transactional_id)
 
     def _refused(self, completion: Completion, retry_ms: int) -> None:

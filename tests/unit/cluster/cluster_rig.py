@@ -163,7 +163,7 @@ def with_node(
 ) -> T:
     """Run a story against a started node, in memory or in a folder, with its logs open; it is stopped in the end."""
     values = {"num.partitions": "2", "offsets.topic.num.partitions": "3", **(settings or {})}
-    values["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,OUTSIDE:SASL_SSL"
+    values["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,INSIDE:SSL,OUTSIDE:SASL_SSL"
     if folder is None:
         values["tallystick.in.memory"] = "true"
     else:

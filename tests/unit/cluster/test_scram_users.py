@@ -147,5 +147,8 @@ def test_a_request_of_more_records_than_kafka_writes_is_refused() -> None:
         answer = await handle(node, AlterUserScramCredentialsRequest(deletions=[], upsertions=many), 0)
         assert {one.error_code for one in answer.results} == {ErrorCode.POLICY_VIOLATION}
         assert not node.cluster.image.scram_users.kept
+        most = [delete(one.name) for one in many[1:]]
+        answer = await handle(node, AlterUserScramCredentialsRequest(deletions=most, upsertions=[]), 0)
+        assert {one.error_code for one in answer.results} == {ErrorCode.RESOURCE_NOT_FOUND}
 
     with_node(story)

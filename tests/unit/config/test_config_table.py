@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.topic_config import TopicConfig
-from coordinator.cluster.keys.config_keys import BROKER_KEYS, TOPIC_KEYS, check_group_values
-from coordinator.cluster.keys.config_types import ConfigKey, ConfigType, InvalidConfig, parse, render
+from coordinator.cluster.keys.config_keys import BROKER_KEYS, TOPIC_KEYS, SynonymValue, check_group_values
+from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigType, InvalidConfig, parse, render
 from coordinator.cluster.keys.share_keys import duration_ms
 
 ALL_KEYS = [*BROKER_KEYS.values(), *TOPIC_KEYS.values()]
@@ -24,6 +24,25 @@ def test_every_key_is_described_and_has_a_legal_default(key: ConfigKey) -> None:
 
 def test_a_topic_without_settings_obeys_the_broker_s_defaults() -> None:
     assert BrokerConfig().topic_config({}) == TopicConfig()
+
+
+def test_of_the_defaults_behind_a_topic_s_setting_that_of_the_first_is_named() -> None:
+    layers = BrokerConfig({"log.retention.minutes": "1"}).layers
+    by_default = SynonymValue("log.segment.bytes", "1073741824", ConfigSource.DEFAULT)
+    assert layers.topic(TOPIC_KEYS["segment.bytes"], {}).synonyms == (by_default,)
+    said = SynonymValue("log.retention.minutes", "1", ConfigSource.STATIC_BROKER)
+    found = layers.topic(TOPIC_KEYS["retention.ms"], {})
+    assert (found.value, found.synonyms) == ("60000", (said,)), "not the 168 hours"
+
+
+@pytest.mark.parametrize(("word", "is_one"), [("upgrade", True), ("UpGrade", True), ("up", False), ("", False)])
+def test_words_in_any_case(word: str, is_one: bool) -> None:
+    key = BROKER_KEYS["group.consumer.migration.policy"]
+    if is_one:
+        assert key.parse(word) == word
+    else:
+        with pytest.raises(InvalidConfig, match="UPGRADE"):
+            key.parse(word)
 
 
 def test_defaults_of_topics_agree_with_the_broker_keys_behind_them() -> None:

@@ -52,11 +52,13 @@ def behind_the_door(
     return with_node(story, settings=AUTHORIZER | (settings or {}), **more)
 
 
-async def ask(node: Services, request: Any, version: int, who: str = ROOT, *, host: str = HOST) -> Any:
+async def ask(
+    node: Services, request: Any, version: int, who: str = ROOT, *, host: str = HOST, listener: str = "PLAINTEXT"
+) -> Any:
     """What this principal is answered."""
     entry = next(one for one in load_handlers().values() if one.request is type(request))
     assert version in entry.versions
-    connection = ConnectionInfo(connection_id=1, listener="PLAINTEXT", peer_host=host, peer_port=1, principal=who)
+    connection = ConnectionInfo(connection_id=1, listener=listener, peer_host=host, peer_port=1, principal=who)
     context = RequestContext(connection, entry.api_key, version, 1, "test")
     answer = Dispatcher(node, load_handlers()).run(Call(entry, context, request, 0))
     if hasattr(answer, "__await__"):

@@ -202,13 +202,14 @@ def test_whatever_is_wrong_within_a_java_key_store_is_told_in_a_sentence(at: int
 
 def test_a_pkcs12_is_read_and_its_chain_put_in_order() -> None:
     above = x509.load_pem_x509_certificate(AUTHORITY.issued.certificate_pem)
+    beside = AUTHORITY.issue([(NameOID.COMMON_NAME, "beside")]).certificate
     data = pkcs12.serialize_key_and_certificates(
-        b"broker", BROKER.key, BROKER.certificate, [above], BestAvailableEncryption(STORE.encode())
+        b"broker", BROKER.key, BROKER.certificate, [beside, above], BestAvailableEncryption(STORE.encode())
     )
     identity = identity_of_file(data, STORE, None)
     assert list(identity.chain) == [BROKER.certificate, above]
     assert identity.key.startswith(b"-----BEGIN PRIVATE KEY-----")
-    assert set(certificates_of_file(data, STORE)) == {BROKER.certificate, above}
+    assert set(certificates_of_file(data, STORE)) == {BROKER.certificate, beside, above}
     with pytest.raises(BadStore, match="neither a JKS nor a PKCS12"):
         identity_of_file(data, "another", None)
     with pytest.raises(BadStore, match=r"it is PEM, and its type .* says otherwise"):

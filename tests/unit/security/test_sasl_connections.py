@@ -304,6 +304,10 @@ def test_users_of_plain_change_while_the_broker_runs() -> None:
         ({"listener.name.outside.plain.sasl.jaas.config": f"{PLAIN_MODULE}.Other required;"}, "PLAIN needs its users"),
         ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "jwks.endpoint.url is not set"),
         (
+            {"sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.jwks.endpoint.url": ""},
+            "jwks.endpoint.url is not set",
+        ),
+        (
             {"sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.jwks.endpoint.url": "http://issuer/keys"},
             "https: or a file:",
         ),

@@ -303,6 +303,9 @@ def test_a_token_that_is_not_believed_is_answered_and_ends_the_exchange_with_the
         b"n,,\x01auth=Bearer x y\x01\x01",
         b"n,,\x01auth=Bearer x\x01auth=Bearer y\x01\x01",
         b"n,,\x01auth=Bearer x\x01broken\x01\x01",
+        b"n,,\x01auth=Bearer x\x01a=b\x01c=d",
+        b"n,,\x01auth=Bearer x\x01\x01c=d",
+        b"n,,\x01auth=Bearer x\x01a=b\x01",
         b"n,,\x01auth=Bearer \xff\x01\x01",
     ],
 )

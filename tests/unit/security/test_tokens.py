@@ -107,6 +107,10 @@ def test_a_token_that_its_issuer_signed(token: str) -> None:
     assert check(signed_tokens(), token) == Token("ute", NOW_MS + 60_000)
 
 
+def test_the_latest_end_there_is() -> None:
+    assert check(signed_tokens(), signed(CLAIMS | {"exp": 10**12})) == Token("ute", 10**15)
+
+
 def without(name: str) -> dict[str, Any]:
     return {key: value for key, value in CLAIMS.items() if key != name}
 
@@ -152,6 +156,7 @@ def test_tokens_that_nobody_signed(token: str) -> None:
         (without("exp"), "without an end"),
         (CLAIMS | {"exp": "soon"}, "exp is no time"),
         (CLAIMS | {"exp": True}, "exp is no time"),
+        (CLAIMS | {"exp": 10**12 + 1}, "exp is no time"),
         (CLAIMS | {"exp": 10**400}, "exp is no time"),
         (CLAIMS | {"exp": float("nan")}, "exp is no time"),
         (CLAIMS | {"nbf": NOW_S + 31}, "has not begun"),
@@ -240,6 +245,7 @@ def test_an_unknown_key_is_looked_for_now_and_then_and_old_keys_hold_meanwhile()
         key_set(),
         key_set(public(RSA, use="enc")),
         key_set({"kty": "oct", "k": "c2VjcmV0"}),
+        b'{"keys": [1, null, "RSA", ["kty", "RSA"]]}',
         key_set({"kty": "RSA", "n": "!!", "e": "AQAB"}),
         b"[" * 100_000,
     ],

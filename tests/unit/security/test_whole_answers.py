@@ -24,9 +24,15 @@ from protocol.messages.groups import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from protocol.messages.metadata import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
+    TopicRequest,
+)
 from protocol.messages.share.groups import ShareGroupDescribeRequest
 from protocol.messages.streams.groups import StreamsGroupDescribeRequest
-from tests.unit.security.door_rig import ALICE, OwnDoor, allow, ask, behind_the_door, grant
+from protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
+from tests.unit.security.door_rig import ALICE, ROOT, allow, ask, behind_the_door, grant
 
 NOT_SAID = -(1 << 31)
 SENTENCES = {30: "Group authorization failed.", 53: "Transactional Id authorization failed."}
@@ -49,6 +55,16 @@ def test_a_coordinator_that_may_not_be_found(key_type: int, error: int) -> None:
     behind_the_door(story)
 
 
+def test_a_topic_that_is_named_twice_is_that_for_everybody() -> None:
+    async def story(node: Services) -> None:
+        t, u = (CreatePartitionsTopic(name=name, count=2, assignments=None) for name in "tu")
+        request = CreatePartitionsRequest(topics=[t, t, u], timeout_ms=1, validate_only=False)
+        answer = await ask(node, request, 3, ALICE)
+        assert [(one.name, one.error_code) for one in answer.results] == [("t", 42), ("u", 29)]
+
+    behind_the_door(story)
+
+
 @pytest.mark.parametrize(
     ("request_type", "version"),
     [(ConsumerGroupDescribeRequest, 1), (ShareGroupDescribeRequest, 1), (StreamsGroupDescribeRequest, 0)],
@@ -64,23 +80,41 @@ def test_of_a_group_that_is_not_there_nobody_is_told_what_he_may_do(request_type
     behind_the_door(story)
 
 
-@pytest.mark.parametrize(("listener", "error", "time_ms"), [("PLAINTEXT", 64, -1), ("OUTSIDE", 61, 0)])
-def test_a_token(listener: str, error: int, time_ms: int) -> None:
+@pytest.mark.parametrize(("who", "shown"), [(ROOT, {"a": 0, "b": 0}), (ALICE, {"a": 29, "b": 0})])
+def test_topics_are_described_from_the_first_partition_of_the_cursor_on(who: str, shown: dict[str, int]) -> None:
     async def story(node: Services) -> None:
-        door = OwnDoor(node)
+        for name in "ab":
+            await node.topics.auto_create(name)
+        await grant(node, allow(Operation.DESCRIBE, ResourceType.TOPIC, "b"))
+        cursor = DescribeTopicPartitionsRequestCursor(topic_name="a", partition_index=0)
+        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in "ab"], cursor=cursor)
+        answer = await ask(node, request, 0, who)
+        assert {topic.name: topic.error_code for topic in answer.topics} == shown
 
+    behind_the_door(story)
+
+
+@pytest.mark.parametrize(
+    ("listener", "who", "error", "time_ms"),
+    [
+        ("PLAINTEXT", "alice", 64, -1),
+        ("INSIDE", "ANONYMOUS", 64, -1),
+        ("INSIDE", "alice", 61, 0),
+        ("OUTSIDE", "ANONYMOUS", 61, 0),
+    ],
+)
+def test_a_token(listener: str, who: str, error: int, time_ms: int) -> None:
+    async def story(node: Services) -> None:
         async def said(request: Any, version: int) -> Any:
-            if listener == "PLAINTEXT":
-                return await ask(node, request, version, ALICE)
-            return await door.ask(request, version, ALICE)
+            return await ask(node, request, version, f"User:{who}", listener=listener)
 
         def created(error: int, time_ms: int) -> CreateDelegationTokenResponse:
             return CreateDelegationTokenResponse(
                 error_code=error,
                 principal_type="User",
-                principal_name="alice",
+                principal_name=who,
                 token_requester_principal_type="User",
-                token_requester_principal_name="alice",
+                token_requester_principal_name=who,
                 issue_timestamp_ms=time_ms,
                 expiry_timestamp_ms=time_ms,
                 max_timestamp_ms=time_ms,

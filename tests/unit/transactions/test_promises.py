@@ -8,8 +8,9 @@ import pytest
 
 from broker.api.services import Services
 from broker.coordination.transaction_gate import add_to_transaction
+from coordinator.runtime import ShardState
 from coordinator.transactions.fencing import Producer
-from coordinator.transactions.states import TopicPartitions, TransactionState
+from coordinator.transactions.states import NO_TOPIC_ID, TopicPartitions, TransactionState
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
     TxnOffsetCommitRequest,
@@ -238,12 +239,17 @@ def test_a_log_that_is_opened_for_a_commit_does_not_hide_another_that_is_not_dur
     in_a_node(story, tmp_path, tallystick_in_memory="false")
 
 
-def test_only_an_open_transaction_waits_for_logs_to_be_opened(tmp_path: Any) -> None:
+@pytest.mark.parametrize("named", [False, True])
+def test_only_an_open_transaction_waits_for_logs_to_be_opened(named: bool, tmp_path: Any) -> None:
+    """Records of layout 0 do not name the ids of topics."""
+
     async def story(node: Services) -> None:
         identity = await init(node)
         topic = node.topics.by_name("t")
         assert topic is not None
-        await begin_wide(node, identity, range(3))
+        wanted = [TopicPartitions("t", topic.topic_id if named else NO_TOPIC_ID, (0, 1, 2))]
+        producer = Producer(identity.producer_id, identity.producer_epoch)
+        await add_to_transaction(node, "tx", producer, wanted, client_version=2)
         topic.partitions.grow(3)
         node.topics.to_open.stop()
         node.topics.to_open.add(topic)
@@ -255,3 +261,29 @@ def test_only_an_open_transaction_waits_for_logs_to_be_opened(tmp_path: Any) -> 
         ]
 
     in_a_node(story, tmp_path)
+
+
+def test_a_commit_waits_for_records_while_its_shard_is_read_again(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then, the transaction is not known to be open."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        assert await produce(node, identity) is ErrorCode.NONE
+        before = state_end(node)
+        syncs = HeldSyncs(node, monkeypatch)
+        assert await produce(node, identity, sequence=1, version=11) is ErrorCode.NONE
+        shard = node.transactions.shard_of("tx")
+        assert shard is not None
+        shard.reload()
+        ending = asyncio.ensure_future(end(node, identity, commit=True))
+        while shard.state is not ShardState.ACTIVE:
+            await asyncio.sleep(0)
+        await some_turns()
+        seen = state_end(node)
+        syncs.go_on()
+        assert seen == before
+        assert (await ending).error_code == ErrorCode.NONE
+
+    in_a_node(story, tmp_path, tallystick_in_memory="false")

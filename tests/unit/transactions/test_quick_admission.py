@@ -5,14 +5,16 @@ from typing import Any
 import pytest
 
 from broker.api.services import Services
+from broker.coordination.marker_writer import UncommittedMarkers
 from broker.coordination.transaction_gate import ProduceBatch, admit_produce, admitted_at_once
+from coordinator.transactions.states import TransactionState
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.messages.topics import CreatePartitionsTopic
 from protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from protocol.records.record import NewRecord, build_batch
 from tests.harness.turns import Turns
-from tests.unit.transactions.node_rig import ask, batch, in_a_node, init, partitions_of
+from tests.unit.transactions.node_rig import ask, batch, end, in_a_node, init, partitions_of
 
 NOT_THE_OWNER = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_EPOCH)
 
@@ -30,6 +32,29 @@ async def produce_to(node: Services, identity: Any, index: int, sequence: int = 
 def known(node: Services, identity: Any, index: int, *, name: str | None = "tx", version: int = 9) -> bool:
     """Whether the coordinator need not be asked."""
     return admitted_at_once(node, name, version, [ProduceBatch(partitions_of(node)[index], batch(identity))])
+
+
+def test_nothing_is_written_to_a_transaction_that_is_decided(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client of the classic protocol has the same epoch before and after, and the partitions are still listed."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        added = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="tx",
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+        )
+        await ask(node, added, 0)
+        assert await produce_to(node, identity, 0) == ErrorCode.NONE
+        with monkeypatch.context() as patched:
+            patched.setattr(UncommittedMarkers, "wait", lambda *_: None)
+            assert (await end(node, identity, commit=True, version=3)).error_code == ErrorCode.NONE
+            transaction = node.transactions.transaction_of("tx")
+            assert transaction is not None and transaction.state is TransactionState.PREPARE_COMMIT
+            assert not known(node, identity, 0)
+
+    in_a_node(story, tmp_path)
 
 
 def test_only_partitions_of_the_open_transaction_are_written_to(tmp_path: Any) -> None:

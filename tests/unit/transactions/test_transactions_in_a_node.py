@@ -304,6 +304,8 @@ def test_a_decision_does_not_answer_for_the_next_transaction(
         assert _is_answered_for(owner, entry, partition)
         for nobody in (replace(owner, producer_epoch=1), replace(owner, state=TransactionState.COMPLETE_ABORT), None):
             assert not _is_answered_for(nobody, entry, partition)
+        used_up = replace(owner, state=TransactionState.PREPARE_ABORT, producer_epoch=LAST_EPOCH, client_version=2)
+        assert _is_answered_for(used_up, entry._replace(epoch=LAST_EPOCH), partition), "there is none after it"
 
     in_a_node(story, tmp_path)
 
