@@ -252,6 +252,30 @@ def test_every_version_over_a_connection(version: int) -> None:
     behind_the_door(story)
 
 
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("resource_type_filter", "Unknown patternFilter."),
+        ("pattern_type_filter", "Unknown patternFilter."),
+        ("operation", "Unknown entryFilter."),
+        ("permission_type", "Unknown entryFilter."),
+    ],
+)
+def test_a_filter_that_means_nothing_is_refused_and_the_next_one_holds(code: str, sentence: str) -> None:
+    async def story(node: Services) -> None:
+        acl = allow(READ, TOPIC, "t")
+        await grant(node, acl)
+        unknown = filter_of(acl)
+        setattr(unknown, code, 99)
+        answer = await ask(node, DeleteAclsRequest(filters=[unknown, filter_of(acl)]), 3)
+        told = [
+            (result.error_code, result.error_message, len(result.matching_acls)) for result in answer.filter_results
+        ]
+        assert told == [(ErrorCode.INVALID_REQUEST, sentence, 0), (ErrorCode.NONE, None, 1)]
+
+    behind_the_door(story)
+
+
 async def over_the_wire(node: Services, request: Any, version: int) -> Any:
     dispatcher = Dispatcher(node, load_handlers())
     connection = ConnectionInfo(1, "PLAINTEXT", HOST, 1, principal="User:root")
