@@ -1,20 +1,30 @@
 """Partitions at their limits: what is asked at which age, what happens when a step fails, names that are too long."""
 
+import asyncio
+
 import pytest
 
 from broker.config.topic_config import RecordChecks, TopicConfig
-from broker.partitions.append import FEW_RECORDS, check_batch, the_only_batch
+from broker.partitions.append import FEW_RECORDS, CheckedBatch, check_batch, the_only_batch
 from broker.partitions.errors import AppendError
 from broker.partitions.inspection import _check_all
+from broker.partitions.opening import BatchOpener
 from broker.partitions.partition_store import DELETED, FolderStore
+from broker.partitions.read import FetchedData
+from broker.process.environment import RealEnvironment
+from broker.process.time_slice import TimeSlice
 from protocol.errors import ErrorCode
-from protocol.records.batch import read_header
+from protocol.records import compression
+from protocol.records.batch import CONTROL, read_header
+from protocol.records.control import control_key
 from protocol.records.record import NewRecord, build_batch
 from storage.log import LogConfig, StorageFailed
+from storage.producers.aborted import AbortedTransaction
 from storage.recovery import Recovery
 from storage.steps import RECORDS_AT_ONCE
 from tests.harness.simulated_files import SimulatedFiles
-from tests.unit.partition.rig import DAY_MS, NOW_MS, Rig
+from tests.unit.partition.rig import DAY_MS, NOW_MS, Rig, in_transaction, on_disk
+from tests.unit.partition.test_append_checks import changed
 
 
 def test_a_question_is_forgotten_when_it_is_as_old_as_a_producer_may_be() -> None:
@@ -145,3 +155,48 @@ def test_a_batch_that_needs_no_change_is_written_as_it_came(count: int) -> None:
     config = TopicConfig(record_checks=RecordChecks.ALL)
     checked = check_batch(data, config, "t-0", now_ms=NOW_MS, zstd_allowed=True, log_start_offset=0)
     assert isinstance(checked.batch, memoryview) and checked.batch.obj is data.obj
+
+
+@pytest.mark.parametrize(("max_bytes", "at_least_one"), [(1 << 20, True), (-1, True), (0, True), (0, False), (1, False)])
+def test_aborted_transactions_are_told_to_those_who_read_what_is_committed(max_bytes: int, at_least_one: bool) -> None:
+    """Null to all others, as in Kafka, however little they may read; and to nobody who reads nothing."""
+    rig = Rig()
+    rig.transact(in_transaction(7, 0, 0))
+    rig.end(7, 1, commit=False)
+    rig.flush()
+    asked = rig.partition.read(0, max_bytes, read_committed=True, at_least_one=at_least_one)
+    told = [AbortedTransaction(7, 0, 1, 2)] if asked.records else [] if max_bytes <= 0 else None
+    assert asked == FetchedData(asked.records, 2, 2, 0, told)
+    plainly = rig.partition.read(0, max_bytes, read_committed=False, at_least_one=at_least_one)
+    assert plainly == FetchedData(asked.records, 2, 2, 0, None)
+
+
+def test_a_control_batch_that_ends_no_transaction_is_no_marker() -> None:
+    """A log that Kafka wrote may hold others: a leader that changed says so."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    rig.transact(in_transaction(7, 3, 0))
+    told = build_batch([NewRecord(b"", control_key(2), NOW_MS)], producer_id=7, producer_epoch=3)
+    rig.log.append(changed(told, attributes=CONTROL), leader_epoch=1)
+    rig.flush()
+    again = on_disk(files.kill())
+    assert (again.partition.end_offset, again.partition.last_stable_offset) == (2, 0)
+    assert list(again.producers) == [7]
+
+
+def test_who_had_the_loop_for_long_opens_a_batch_in_its_next_turn() -> None:
+    rig, clock, order = Rig(), iter([0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]), list[str]()
+    batch = memoryview(build_batch([NewRecord(b"v", b"k", NOW_MS)], compression=compression.LZ4))
+
+    async def opening() -> object:
+        slice_ = TimeSlice(lambda: next(clock))
+        asyncio.get_running_loop().call_soon(order.append, "others")
+        opener = BatchOpener(RealEnvironment(None))
+        found = await opener.open(
+            rig.partition, batch, read_header(batch), now_ms=NOW_MS, zstd_allowed=True, slice_=slice_
+        )
+        order.append("opened")
+        return found
+
+    assert isinstance(asyncio.run(opening()), CheckedBatch)
+    assert order == ["others", "opened"]
