@@ -151,6 +151,23 @@ def test_a_failed_sync_is_final_and_nothing_is_published(caplog: pytest.LogCaptu
     run(story())
 
 
+@pytest.mark.parametrize("broken", [False, True])
+def test_who_waited_and_was_cancelled_stands_in_nobody_s_way(broken: bool) -> None:
+    async def story() -> None:
+        bench = Bench()
+        data = bench.partition("data")
+        data.log.broken = broken
+        bench.write(data)
+        gone, stays = (asyncio.ensure_future(bench.commit.wait_until_idle()) for _ in range(2))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await stays
+        assert gone.cancelled()
+        assert [type(error) for error in bench.failures] == [OSError] * broken
+
+    run(story())
+
+
 class Broken(FakePartition):
     """A partition with a bug where a cycle meets it; it comes once."""
 

@@ -4,9 +4,10 @@ from random import Random
 
 import pytest
 
-from storage.producers.aborted import AbortedTransaction
+from storage.producers.aborted import AbortedIndex, AbortedTransaction
+from storage.producers.producer_state import CompletedTransaction
 from tests.harness.simulated_files import SimulatedFiles
-from tests.unit.partition.rig import on_disk, in_transaction
+from tests.unit.partition.rig import in_transaction, on_disk
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -33,3 +34,24 @@ def test_what_was_made_anew_is_right_after_a_power_cut(seed: int, caplog: pytest
         caplog.clear()
         files = files.crash(Random(seed))
     assert said == [True, False]
+
+
+@pytest.mark.parametrize(("segment", "end_offset", "right"), [
+    (0, 9, True), (0, 10, False), (0, 11, False), (0, 30, False),
+    (10, 19, True), (10, 20, False), (20, 20, True), (20, 1 << 40, True),
+])  # fmt: skip
+def test_only_behind_the_snapshot_there_may_be_more_than_was_written(
+    segment: int, end_offset: int, right: bool
+) -> None:
+    """I30: also where a segment ends with the snapshot. Of the last one nobody knows where it ends."""
+    files = SimulatedFiles()
+    files.make_folder("t-0")
+    index = AbortedIndex(files, "t-0", [0, 10, 20])
+    for base in (0, 10, 20):
+        index.append(CompletedTransaction(1, base, base + 5, True, base + 6))
+    index.sync()
+    write = index.write_down()
+    assert write is not None
+    write()
+    files.open(f"t-0/{segment:020d}.txnindex").append([AbortedTransaction(1, segment, segment + 7, segment + 8).pack()])
+    assert AbortedIndex(files, "t-0", [0, 10, 20]).is_what_was_written(end_offset, 0) is right

@@ -157,7 +157,9 @@ def test_a_batch_that_needs_no_change_is_written_as_it_came(count: int) -> None:
     assert isinstance(checked.batch, memoryview) and checked.batch.obj is data.obj
 
 
-@pytest.mark.parametrize(("max_bytes", "at_least_one"), [(1 << 20, True), (-1, True), (0, True), (0, False), (1, False)])
+@pytest.mark.parametrize(
+    ("max_bytes", "at_least_one"), [(1 << 20, True), (-1, True), (0, True), (0, False), (1, False)]
+)
 def test_aborted_transactions_are_told_to_those_who_read_what_is_committed(max_bytes: int, at_least_one: bool) -> None:
     """Null to all others, as in Kafka, however little they may read; and to nobody who reads nothing."""
     rig = Rig()

@@ -385,3 +385,16 @@ def test_a_snapshot_that_could_not_be_written_is_not_written() -> None:
     for _ in range(2):
         with pytest.raises(OSError, match="full"):
             write()
+
+
+def test_a_file_that_only_ends_like_a_snapshot_stays() -> None:
+    files = SimulatedFiles()
+    files.make_folder("t-0")
+    for name in ("notes.snapshot", "notes.producers"):
+        files.write_whole(f"t-0/{name}", b"mine")
+    for offset in range(5):
+        SnapshotFiles(files, "t-0").write(offset, {}, durable_offset=offset)
+    assert files.list("t-0") == [f"{offset:020d}.snapshot" for offset in (2, 3, 4)] + [
+        "notes.producers",
+        "notes.snapshot",
+    ]
