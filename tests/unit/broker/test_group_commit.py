@@ -151,6 +151,22 @@ def test_a_failed_sync_is_final_and_nothing_is_published(caplog: pytest.LogCaptu
     run(story())
 
 
+def test_what_was_written_during_a_sync_that_failed_is_not_published() -> None:
+    async def story() -> None:
+        bench = Bench()
+        data, late = bench.partition("data"), bench.partition("late", durable=False)
+        data.log.broken = True
+        bench.environment.before_each = lambda: bench.write(late)
+        bench.write(data)
+        await bench.commit.wait_until_idle()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert [type(error) for error in bench.failures] == [OSError]
+        assert not [event for event in bench.events if event.startswith("committed")]
+
+    run(story())
+
+
 @pytest.mark.parametrize("broken", [False, True])
 def test_who_waited_and_was_cancelled_stands_in_nobody_s_way(broken: bool) -> None:
     async def story() -> None:

@@ -1,4 +1,5 @@
-"""An index of aborted transactions that is not what was written is made anew, once: from the log up to the snapshot."""
+"""An index of aborted transactions that is not what was written is made anew, once: from the log up to the snapshot.
+And one that is cut at either end with its log has files of the segments that are left, and of no other."""
 
 from random import Random
 
@@ -25,7 +26,7 @@ def test_what_was_made_anew_is_right_after_a_power_cut(seed: int, caplog: pytest
             rig.partition.derived.snapshot()
     rig.flush()
     files = files.kill()
-    files.open("t-0/00000000000000000000.txnindex").truncate(10)
+    files.open(name_of(0)).truncate(10)
     said = []
     for _ in range(2):
         again = on_disk(files)
@@ -53,5 +54,29 @@ def test_only_behind_the_snapshot_there_may_be_more_than_was_written(
     write = index.write_down()
     assert write is not None
     write()
-    files.open(f"t-0/{segment:020d}.txnindex").append([AbortedTransaction(1, segment, segment + 7, segment + 8).pack()])
+    files.open(name_of(segment)).append([AbortedTransaction(1, segment, segment + 7, segment + 8).pack()])
     assert AbortedIndex(files, "t-0", [0, 10, 20]).is_what_was_written(end_offset, 0) is right
+
+
+def test_files_of_an_index_go_with_their_segments() -> None:
+    """Neither held open when they were forgotten, nor made anew when what was in them is to be synced."""
+    files = SimulatedFiles()
+    rig = on_disk(files)
+    for number in range(20):
+        rig.transact(in_transaction(5, 0, number))
+        rig.end(5, 0, commit=False, version=0)
+        if number == 10:
+            rig.flush()
+    bases = rig.log.segment_bases()
+    rig.partition.delete_records(bases[2])
+    assert not {name_of(base) for base in bases[:2]} & set(+files.held)
+    rig.log.truncate(bases[-2])
+    rig.partition.derived.snapshot()
+    gone = set(bases) - set(rig.log.segment_bases())
+    assert gone and not {name_of(base) for base in gone} & {f"t-0/{name}" for name in files.list("t-0")}
+    rig.partition.close()
+    assert not +files.held
+
+
+def name_of(base: int) -> str:
+    return f"t-0/{base:020d}.txnindex"
