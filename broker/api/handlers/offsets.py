@@ -128,7 +128,7 @@ async def _look_up(
     elif time in (EARLIEST, EARLIEST_LOCAL):
         result.offset, result.leader_epoch = partition.log_start_offset, _epoch_at_start(partition)
     elif time in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        result.leader_epoch = -1
+        pass  # nothing lies elsewhere, or is to
     elif time < 0 and time != MAX_TIMESTAMP:
         result.error_code = ErrorCode.UNSUPPORTED_VERSION
     else:

@@ -131,6 +131,8 @@ def test_a_partition_that_cannot_be_read_harms_no_other(
         assert [(data.error_code, size(data)) for data in got] == [(ErrorCode.KAFKA_STORAGE_ERROR, 0), (0, batch)]
         (line,) = [record for record in caplog.records if record.name == names]
         assert line.exc_info is None
+        if names == "tallystick.fetch":
+            assert vars(line)["fields"] == {"topic": "t", "partition": 0, "reason": error}
 
     in_a_node(story, tmp_path)
 

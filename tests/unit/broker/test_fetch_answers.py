@@ -1,5 +1,6 @@
 """What a fetch is told of a partition: each field, in a session and without one."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from broker.api.fetch_sessions import Wanted
 from broker.api.fetched_partitions import diverging_from, epoch_error, has_nothing_new, refusal_of, take_note
 from broker.api.services import Services
+from broker.config.listeners import Endpoint
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, LeaderIdAndEpoch, NodeEndpoint
 from tests.unit.broker.test_fetch import LARGE, append
 from tests.unit.transactions.node_rig import ask, in_a_node, partitions_of
 
@@ -130,5 +132,28 @@ def test_an_isolation_that_nobody_knows(isolation: int, tmp_path: Path) -> None:
         )
         (topic,) = (await ask(node, request, 12)).responses
         assert [(one.error_code, one.high_watermark) for one in topic.partitions] == [(ErrorCode.INVALID_REQUEST, -1)]
+
+    in_a_node(story, tmp_path)
+
+
+def test_who_leads_is_told_with_its_address(tmp_path: Path) -> None:
+    """KIP-951: to a client of an earlier epoch that may not know where the leader of this one is."""
+
+    async def story(node: Services) -> None:
+        partition = partitions_of(node)[0]
+        partition.leader_epoch = 5
+        node = replace(node, endpoints={"PLAINTEXT": Endpoint("PLAINTEXT", "broker.example", 4001)})
+        here = NodeEndpoint(node_id=node.node_id, host="broker.example", port=4001)
+        nobody = LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
+        leader = LeaderIdAndEpoch(leader_id=node.node_id, leader_epoch=5)
+        for version, epoch, told, endpoints in ((15, 4, nobody, [here]), (16, 4, leader, [here]), (16, 6, nobody, [])):
+            one = FetchPartition(partition=0, fetch_offset=0, current_leader_epoch=epoch, partition_max_bytes=LARGE)
+            asked = FetchTopic(topic_id=partition.topic_id, partitions=[one])
+            answer = await ask(
+                node, FetchRequest(max_wait_ms=0, min_bytes=1, session_epoch=-1, topics=[asked]), version
+            )
+            (data,) = answer.responses[0].partitions
+            assert (data.error_code, data.current_leader) == (FENCED if epoch < 5 else AHEAD, told)
+            assert answer.node_endpoints == endpoints
 
     in_a_node(story, tmp_path)

@@ -151,7 +151,7 @@ def test_the_epoch_of_a_beginning_is_that_of_the_first_record(epoch: int, tmp_pa
     ids=["disk", "damage", "closed"],
 )
 def test_a_partition_that_cannot_be_looked_into_harms_no_other(
-    error: Exception, code: ErrorCode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, code: ErrorCode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(node: Services) -> None:
         first, second = partitions_of(node)
@@ -169,6 +169,8 @@ def test_a_partition_that_cannot_be_looked_into_harms_no_other(
         monkeypatch.setattr(node.batch_opener, "look_up", fails_once)
         told = await listed(node, (0, 5), (1, 5))
         assert told == [(code, -1, -1, -1), (0, 10, 0, second.leader_epoch)]
+        said = [vars(line)["fields"] for line in caplog.records if line.name == "tallystick.offsets"]
+        assert said == [{"partition": first.name, "reason": error}] * isinstance(error, OSError)
 
     in_a_node(story, tmp_path)
 

@@ -116,7 +116,7 @@ def test_acks_0_is_never_answered_and_a_failure_closes_the_connection(count: int
         good = [batch() for _ in range(count)]
         assert await finished(produce(node, *good, acks=0)) is NO_ANSWER
         for at in (0, count // 2, count - 1):
-            with pytest.raises(CloseConnection, match="INVALID_RECORD"):
+            with pytest.raises(CloseConnection, match="a Produce with acks=0 failed: INVALID_RECORD$"):
                 await finished(produce(node, *good[:at], memoryview(bytes(10)), *good[at + 1 :], acks=0))
         for refused in (2, -2):
             answer = await finished(produce(node, *good, acks=refused))
@@ -277,6 +277,8 @@ def test_an_append_that_the_disk_fails_is_told_and_ends_the_broker(monkeypatch: 
             (ErrorCode.NONE, 0),
         ]
         assert node.failure is failure
+        with pytest.raises(CloseConnection, match="a Produce with acks=0 failed: KAFKA_STORAGE_ERROR$"):
+            await finished(produce(node, batch(), batch(), acks=0))
 
     life(SimulatedFiles(), story, stop=False, num_partitions="2")
 
@@ -327,19 +329,22 @@ def test_a_large_compressed_batch_is_opened_beside_the_loop() -> None:
     life(SimulatedFiles(), story, stop=False)
 
 
-@pytest.mark.parametrize("large", [0, 1])
-def test_a_large_compressed_batch_beside_a_small_one_is_opened_beside_the_loop(large: int) -> None:
+@pytest.mark.parametrize(("large", "absent"), [(0, 0), (1, 0), (1, AT_ONCE)])
+def test_a_large_compressed_batch_beside_a_small_one_is_opened_beside_the_loop(large: int, absent: int) -> None:
+    """Also in a request of many partitions."""
+
     async def story(node: Node) -> None:
         await opened(node)
         await node.group_commit.wait_until_idle()
         disk = HeldSyncs(node)
         batches = [compressed(bytes(1 << 20) if index == large else b"v") for index in range(2)]
-        waiting = node.begin(produce(node, *batches, acks=1))
+        waiting = node.begin(produce(node, *batches, *[batch()] * absent, acks=1))
         for _ in range(10):
             await asyncio.sleep(0)
         assert isinstance(waiting, asyncio.Task) and not waiting.done()
         disk.let_go()
-        assert errors_of(await waiting) == [ErrorCode.NONE] * 2
+        unknown = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * absent
+        assert errors_of(await waiting) == [ErrorCode.NONE] * 2 + unknown
 
     life(SimulatedFiles(), story, num_partitions="2")
 
