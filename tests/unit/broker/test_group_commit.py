@@ -128,6 +128,12 @@ def test_page_cache_mode_syncs_checkpoints_in_the_background() -> None:
         bench.write(relaxed)
         await bench.commit.wait_until_idle()
         assert bench.events.count("sync relaxed") == 1
+        relaxed.log.checkpoint_wanted = True
+        bench.write(relaxed)
+        bench.commit.publish(relaxed)
+        assert bench.events[-1] == "committed relaxed 3"
+        await bench.commit.wait_until_idle()
+        assert bench.events.count("sync relaxed") == 2, "who answers at once takes no checkpoint away"
 
     run(story())
 

@@ -116,7 +116,7 @@ def test_acks_0_is_never_answered_and_a_failure_closes_the_connection(count: int
         good = [batch() for _ in range(count)]
         assert await finished(produce(node, *good, acks=0)) is NO_ANSWER
         for at in (0, count // 2, count - 1):
-            with pytest.raises(CloseConnection, match="a Produce with acks=0 failed: INVALID_RECORD$"):
+            with pytest.raises(CloseConnection, match=r"a Produce with acks=0 failed: INVALID_RECORD$"):
                 await finished(produce(node, *good[:at], memoryview(bytes(10)), *good[at + 1 :], acks=0))
         for refused in (2, -2):
             answer = await finished(produce(node, *good, acks=refused))
@@ -277,7 +277,7 @@ def test_an_append_that_the_disk_fails_is_told_and_ends_the_broker(monkeypatch: 
             (ErrorCode.NONE, 0),
         ]
         assert node.failure is failure
-        with pytest.raises(CloseConnection, match="a Produce with acks=0 failed: KAFKA_STORAGE_ERROR$"):
+        with pytest.raises(CloseConnection, match=r"a Produce with acks=0 failed: KAFKA_STORAGE_ERROR$"):
             await finished(produce(node, batch(), batch(), acks=0))
 
     life(SimulatedFiles(), story, stop=False, num_partitions="2")

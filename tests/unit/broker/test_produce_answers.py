@@ -9,12 +9,14 @@ from broker.api.catalogue import Deferred
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.handlers.produce import AT_ONCE
 from broker.node import Node
+from broker.process.time_slice import TimeSlice
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records.batch import BatchHeader, read_header
 from protocol.records.compression import GZIP, ZSTD
 from protocol.records.record import NewRecord, build_batch
 from tests.harness.simulated_files import SimulatedFiles
+from tests.harness.turns import CallsPerTurn
 from tests.unit.broker.test_restarts import life, opened
 
 FEW, MANY = 3, AT_ONCE + 3
@@ -142,5 +144,34 @@ def test_headers_are_read_of_what_is_long_enough() -> None:
         told = await produce(node, *[(0, whole[:size]) for size in (0, 1, 60, 61, len(whole) - 1)])
         assert codes(told) == [ErrorCode.INVALID_RECORD] * 5
         assert partition.end_offset == 0 and header.records_count == 1
+
+    life(SimulatedFiles(), story)
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(0.0, 3 * AT_ONCE), (1.0, AT_ONCE)], ids=["quick", "slow"])
+def test_others_have_their_turn_while_many_transactional_batches_are_looked_at(
+    seconds: float, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And while there is time nobody is waited for."""
+    clock = [0.0]
+
+    async def story(node: Node) -> None:
+        partition = await opened(node)
+        environment: Any = node.environment
+        environment.time_slice = lambda: TimeSlice(lambda: clock[0])
+        looks = partition.needs_verification
+        looked_at = CallsPerTurn(looks)
+
+        def takes_time(records: memoryview) -> BatchHeader | None:
+            if looked_at.total == 3 * AT_ONCE:
+                return looks(records)  # the gate asks again
+            clock[0] += seconds
+            found: BatchHeader | None = looked_at(records)
+            return found
+
+        monkeypatch.setattr(partition, "needs_verification", takes_time)
+        wanted = [(0, batch(5, transactional=True))] * 3 * AT_ONCE
+        assert len(await produce(node, *wanted, transactional_id="x")) == looked_at.total == 3 * AT_ONCE
+        assert looked_at.most == most
 
     life(SimulatedFiles(), story)

@@ -13,6 +13,7 @@ from broker.partitions.partition_store import DELETED, FolderStore
 from broker.partitions.read import FetchedData
 from broker.process.environment import RealEnvironment
 from broker.process.time_slice import TimeSlice
+from coordinator.machine import Marker
 from protocol.errors import ErrorCode
 from protocol.records import compression
 from protocol.records.batch import CONTROL, read_header
@@ -23,7 +24,7 @@ from storage.producers.aborted import AbortedTransaction
 from storage.recovery import Recovery
 from storage.steps import RECORDS_AT_ONCE
 from tests.harness.simulated_files import SimulatedFiles
-from tests.unit.partition.rig import DAY_MS, NOW_MS, Rig, in_transaction, on_disk
+from tests.unit.partition.rig import DAY_MS, NOW_MS, Rig, idempotent, in_transaction, on_disk
 from tests.unit.partition.test_append_checks import changed
 
 
@@ -146,6 +147,32 @@ def test_the_first_producer_id_of_all_is_known_and_fenced_as_any_other() -> None
     assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
     assert rig.partition.append_records(batch_of(1), now_ms=NOW_MS) == 1
     assert list(rig.producers) == [0]
+
+
+def test_who_is_refused_reads_why() -> None:
+    """Numbers of the log line are those of the batch and of the partition."""
+    rig = Rig()
+    rig.transact(in_transaction(7, 5, 0))
+    rig.partition.append_marker(Marker(7, 6, True, 3, 2), NOW_MS)
+    rig.produce(idempotent(7, 6, 0, 2))
+    for batch, said in (
+        (idempotent(7, 4, 9), "Epoch 4 of producer 7 is smaller than the last seen epoch 6"),
+        (idempotent(7, 6, 9), "Out of order sequence number for producer 7: 9 came, 2 was expected"),
+        (idempotent(7, 8, 9), "Out of order sequence number for producer 7: 9 came, 0 was expected"),
+    ):
+        with pytest.raises(AppendError, match=f": {said} in t-0$"):
+            rig.produce(batch)
+    for epoch, coordinator_epoch, said in (
+        (4, 3, "Marker epoch 4 of producer 7 does not follow epoch 6"),
+        (9, 2, "Coordinator epoch 2 for producer 7 is smaller than the last seen 3"),
+    ):
+        with pytest.raises(AppendError, match=f": {said} in t-0$"):
+            rig.partition.append_marker(Marker(7, epoch, True, coordinator_epoch, 2), NOW_MS)
+    rig.transact(in_transaction(7, 7, 0))
+    with pytest.raises(AppendError, match=r"Expected transactional write from producer 7 in t-0$"):
+        rig.produce(idempotent(7, 7, 1))
+    with pytest.raises(AppendError, match=r"epoch 6 is smaller than 7 in t-0$"):
+        rig.partition.begin_verification(7, 6, 0, supports_epoch_bump=True)
 
 
 @pytest.mark.parametrize("count", [FEW_RECORDS, FEW_RECORDS + 1])

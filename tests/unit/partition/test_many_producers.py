@@ -12,7 +12,7 @@ from protocol.records.batch import HEADER, BatchHeader, read_header
 from protocol.records.record import NewRecord, build_batch
 from storage.producers.producer_state import EndMarker, ProducerState
 from tests.harness.turns import CallsPerTurn
-from tests.unit.partition.rig import DAY_MS, Rig
+from tests.unit.partition.rig import DAY_MS, Rig, in_transaction
 
 PRODUCERS = 100_000
 NOW_MS = 1_000_000
@@ -143,6 +143,16 @@ def test_a_forgotten_producer_continues_as_a_new_one() -> None:
     state.check_data(header_of(7, 1), from_client=True)
     state.apply_marker(EndMarker(7, 1, False, 0, 1), 1, 1)
     assert 7 in state
+
+
+def test_nobody_is_forgotten_who_has_begun_something() -> None:
+    rig = Rig()
+    rig.transact(in_transaction(7, 0, 0))
+    state = rig.partition.derived.producers
+    assert not state.forget(7, state.packed_entries()[7])
+    assert state.ids() == [7]
+    rig.end(7, 1, commit=True)
+    assert state.forget(7, state.packed_entries()[7])
 
 
 def test_all_are_named_while_a_snapshot_is_written() -> None:

@@ -14,10 +14,10 @@ from broker.process.environment import RealEnvironment
 from broker.process.time_slice import TimeSlice
 from protocol.errors import ErrorCode
 from protocol.records import compression
-from protocol.records.batch import HEADER_SIZE, LOG_APPEND_TIME, read_header
+from protocol.records.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, read_header
 from protocol.records.record import NewRecord, build_batch
 from storage.log import LogConfig
-from storage.steps import INLINE_BYTES, Steps, T, finish
+from storage.steps import INLINE_BYTES, Steps, T, finish, never
 from tests.unit.partition.rig import NOW_MS, Rig, plain
 from tests.unit.partition.test_append_checks import changed
 
@@ -75,6 +75,40 @@ def test_small_batches_are_checked_alike_at_once_and_in_steps(
     batch = changed(whole, body=bytes(body), records_count=records, last_offset_delta=records - 1)
     room = bytearray(b"\x10" * min(INLINE_BYTES, config.log.decompression.max_bytes))
     assert at_once(batch, config, room) == in_steps(batch, config)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"attributes": CONTROL | compression.LZ4}, ErrorCode.INVALID_RECORD),
+        ({"base_offset": 1}, ErrorCode.INVALID_RECORD),
+        ({"producer_id": 5, "producer_epoch": 0}, ErrorCode.INVALID_RECORD),
+        ({"last_offset_delta": 10}, ErrorCode.INVALID_RECORD),
+        ({"records_count": 0, "last_offset_delta": -1}, ErrorCode.INVALID_RECORD),
+        ({"records_count": 1 << 20, "last_offset_delta": (1 << 20) - 1}, ErrorCode.INVALID_RECORD),
+        ({"attributes": 5}, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_what_a_header_says_is_looked_at_on_every_way(fields: dict[str, int], code: ErrorCode) -> None:
+    """At once, in the room for small ones, and in steps beside the loop: 12 records of a codec."""
+    whole = build_batch([NewRecord(b"v", b"k", NOW_MS)] * 12, compression=compression.LZ4)
+    batch = changed(whole, **fields)
+    alike = in_steps(batch, TopicConfig())
+    assert alike[0] is code
+    assert at_once(batch, TopicConfig(), bytearray(INLINE_BYTES)) == alike
+    with pytest.raises(AppendError) as refused:
+        finish(
+            checking(
+                memoryview(batch),
+                TopicConfig(),
+                "t-0",
+                now_ms=NOW_MS,
+                zstd_allowed=True,
+                log_start_offset=4,
+                spent=never,
+            )
+        )
+    assert said(refused.value) == alike
 
 
 @pytest.mark.parametrize("codec", range(1, 5), ids=compression.NAMES[1:])
