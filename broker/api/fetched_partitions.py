@@ -22,7 +22,7 @@ def diverging_from(wanted: Wanted, partition: Partition) -> PartitionData | None
     if wanted.last_fetched_epoch < 0:
         return None
     epoch, end_offset = partition.log.epoch_end(wanted.last_fetched_epoch)
-    if epoch < 0 or end_offset < 0:
+    if epoch < 0:
         return refusal_of(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch == wanted.last_fetched_epoch and end_offset >= wanted.fetch_offset:
         return None

@@ -13,6 +13,7 @@ from broker.config.listeners import Endpoint
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, LeaderIdAndEpoch, NodeEndpoint
 from tests.unit.broker.test_fetch import LARGE, append
+from tests.unit.partition.rig import NOW_MS, in_transaction
 from tests.unit.transactions.node_rig import ask, in_a_node, partitions_of
 
 FENCED, AHEAD = ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -45,7 +46,14 @@ def test_where_a_client_has_read_what_is_not_here(tmp_path: Path) -> None:
         partition.delete_records(1)
         for epoch, offset in ((-1, 9), (3, 2), (6, 5), (3, 1), (6, 0), (2, 1)):
             assert diverging_from(wanted(offset, last_fetched_epoch=epoch), partition) is None
-        for epoch, offset, ends in ((3, 3, (3, 2)), (4, 2, (3, 2)), (5, 1, (3, 2)), (6, 6, (6, 5)), (2, 2, (2, 1))):
+        for epoch, offset, ends in (
+            (0, 2, (0, 1)),
+            (3, 3, (3, 2)),
+            (4, 2, (3, 2)),
+            (5, 1, (3, 2)),
+            (6, 6, (6, 5)),
+            (2, 2, (2, 1)),
+        ):
             told = diverging_from(wanted(offset, last_fetched_epoch=epoch), partition)
             assert told is not None and (told.error_code, told.records) == (0, b"")
             assert (told.diverging_epoch.epoch, told.diverging_epoch.end_offset) == ends
@@ -83,6 +91,27 @@ def test_what_a_client_of_a_session_knows_already(tmp_path: Path) -> None:
         assert take_note(at_end, told), "records are always news"
         told.records, told.diverging_epoch.epoch = b"", 0
         assert take_note(at_end, told) and take_note(at_end, told)
+
+    in_a_node(story, tmp_path)
+
+
+def test_what_is_new_is_what_its_reader_may_see(tmp_path: Path) -> None:
+    """Who reads what is undecided has more to read than who waits for what is committed; and nothing is nothing."""
+
+    async def story(node: Services) -> None:
+        first, empty = partitions_of(node)
+        append(first, 2)
+        first.append(memoryview(in_transaction(7, 0, 0)), transactional_id="x", verification=False, now_ms=NOW_MS)
+        await node.group_commit.wait_until_idle()
+        assert (first.last_stable_offset, first.high_watermark) == (2, 3)
+        for partition, end in ((first, 2), (first, 3), (empty, 0)):
+            at_end = wanted(end)
+            told = refusal_of(at_end, ErrorCode.NONE)
+            told.high_watermark, told.log_start_offset = partition.high_watermark, 0
+            take_note(at_end, told)
+            for read_committed in (False, True):
+                is_all = end == partition.visible_end(read_committed=read_committed)
+                assert has_nothing_new(at_end, partition, read_committed) is is_all
 
     in_a_node(story, tmp_path)
 
