@@ -258,6 +258,20 @@ def test_a_damaged_transactional_batch_is_refused_for_itself(damaged_at: int) ->
     life(SimulatedFiles(), story, num_partitions="2")
 
 
+def test_what_the_gate_refuses_closes_a_connection_that_waits_for_no_answer() -> None:
+    async def story(node: Node) -> None:
+        partition = await opened(node)
+        with pytest.raises(CloseConnection, match="failed: NOT_ENOUGH_REPLICAS"):
+            await finished(produce(node, batch(5, transactional=True), acks=0, transactional_id="x"))
+        (responses,) = (await finished(produce(node, batch(5, transactional=True), transactional_id="x"))).responses
+        assert [(one.error_code, one.error_message) for one in responses.partition_responses] == [
+            (ErrorCode.NOT_ENOUGH_REPLICAS, None)
+        ]
+        assert partition.end_offset == 0
+
+    life(SimulatedFiles(), story)
+
+
 def test_an_append_that_the_disk_fails_is_told_and_ends_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     failure = StorageFailed("no space")
 

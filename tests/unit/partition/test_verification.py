@@ -1,8 +1,10 @@
 """What is remembered between asking the transaction coordinator and appending (KIP-890)."""
 
 from broker.partitions.verification import Guard, Verifications
+from protocol.errors import ErrorCode
 from storage.producers.producer_state import EndMarker, Tentative
-from tests.unit.partition.rig import header_of
+from tests.unit.partition.rig import Rig, header_of, in_transaction
+from tests.unit.partition.test_transactions_in_a_partition import append_with
 
 
 def begin(verifications: Verifications, producer_id: int, epoch: int, sequence: int, now_ms: int = 0) -> None:
@@ -70,3 +72,15 @@ def test_the_oldest_questions_are_forgotten_first_and_no_more_than_asked() -> No
     assert verifications.forget_oldest(2, 30) == 1
     assert verifications.forget_oldest(2, 30) == 0
     assert len(verifications) == 2
+
+
+def test_what_is_still_to_come_bounds_a_producer_that_is_known_as_well() -> None:
+    """KAFKA-14920: also where what was asked for before is too old to be known as a repeat."""
+    rig = Rig()
+    for sequence in range(7):
+        rig.transact(in_transaction(5, 0, sequence))
+    rig.end(5, 0, commit=True, version=0)
+    guard = rig.partition.begin_verification(5, 0, 0, False)
+    assert rig.partition.begin_verification(5, 0, 7, False) is guard
+    for sequence in (0, 7):
+        assert append_with(rig, guard, in_transaction(5, 0, sequence)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
