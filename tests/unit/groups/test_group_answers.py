@@ -25,7 +25,7 @@ from protocol.messages.groups import (
     ListGroupsRequest,
     MemberIdentity,
 )
-from tests.unit.groups.wire import ALL_GROUP_OPERATIONS, GROUP, Broker, commit, join, run_story, sync
+from tests.unit.groups.wire import ALL_GROUP_OPERATIONS, GROUP, Broker, commit, join, partition_errors, run_story, sync
 
 NOT_SAID = -(1 << 31)
 """What stands for operations that nobody asked for."""
@@ -85,7 +85,11 @@ def test_groups_of_a_coordinator_that_refuses_are_not_listed_in_part(tmp_path: P
         await broker.found()
         await broker.member()
         groups = broker.node.groups
+        assert groups.partition_for(GROUP) == groups.indexes()[0]
         ask_partition, (first, *_) = groups.ask_partition, groups.indexes()
+        other = next(name for name in map(str, range(100)) if groups.partition_for(name) != groups.partition_for(GROUP))
+        await broker.topic("t")
+        assert partition_errors(await broker.ask(commit(1, group_id=other), 8)) == [ErrorCode.NONE]
 
         async def ask(index: int, operation: object) -> object:
             if index == first:
@@ -97,7 +101,8 @@ def test_groups_of_a_coordinator_that_refuses_are_not_listed_in_part(tmp_path: P
         assert (answer.error_code, answer.groups) == (ErrorCode.NOT_COORDINATOR, [])
         groups.is_offline = lambda index: index == first  # type: ignore[method-assign]
         answer = await broker.ask(ListGroupsRequest(), 5)
-        assert answer.error_code == ErrorCode.NONE and len(answer.groups) <= 1
+        assert answer.error_code == ErrorCode.NONE
+        assert [one.group_id for one in answer.groups] == [other], "those of the others are listed"
 
     run_story(story, tmp_path)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from uuid import UUID
 
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
@@ -99,7 +100,7 @@ def test_members_through_the_versions(tmp_path: Path) -> None:
         new = await broker.ask(join(session_ms=1), 7)
         assert new.protocol_name is None
         member = await broker.member()
-        assert member.startswith("client-")
+        assert member.startswith("client-") and UUID(member.removeprefix("client-")).version == 4
         unnamed = await broker.ask(sync(member, 1, protocol=None), 5)
         assert unnamed.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         assert (await broker.ask(sync(member, 1, protocol=None), 4)).error_code == ErrorCode.NONE

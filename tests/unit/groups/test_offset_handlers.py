@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.forgotten_offsets import ForgottenOffsets
 from protocol.errors import ErrorCode
 from protocol.messages.group_offsets import (
@@ -193,6 +194,32 @@ def test_offsets_in_a_transaction(tmp_path: Path) -> None:
         while (found := await offset()) == ErrorCode.UNSTABLE_OFFSET_COMMIT:
             await asyncio.sleep(0)
         assert found == 7
+
+    run_story(story, tmp_path)
+
+
+def test_a_transaction_hears_of_a_coordinator_that_loads_what_its_client_repeats(tmp_path: Path) -> None:
+    """KAFKA-7296: clients of the first versions take COORDINATOR_LOAD_IN_PROGRESS for the end."""
+
+    async def story(broker: Broker) -> None:
+        await broker.found()
+        await broker.topic("t")
+        producer = await broker.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000), 2)
+        identity = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+        add = AddOffsetsToTxnRequest(transactional_id="tx", group_id=GROUP, **identity)
+        assert (await broker.ask(add, 0)).error_code == ErrorCode.NONE
+        refusal = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+        async def ask(*_: object) -> None:
+            raise CoordinatorError(refusal)
+
+        broker.node.groups.ask = ask  # type: ignore[assignment]
+        for refusal, told in (
+            (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2),
+            (ErrorCode.NOT_COORDINATOR, [ErrorCode.NOT_COORDINATOR] * 2),
+        ):
+            answers = [await broker.ask(staged(7, **identity), version) for version in (0, 1, 2, 3)]
+            assert [partition_errors(answer) for answer in answers] == [[error] for error in (*told, refusal, refusal)]
 
     run_story(story, tmp_path)
 
