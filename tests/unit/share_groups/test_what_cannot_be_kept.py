@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, overload
 
 import pytest
@@ -47,8 +48,9 @@ def test_a_lock_ends_though_that_cannot_be_written(error: ErrorCode, tmp_path: A
     async def story(node: ShareNode) -> None:
         ada, bob = await begun(node, "ada", "bob")
         node.append(2)
-        assert await ada.fetch() == [(0, 1, 1)]
         node.persister.refusals = refusals = Endless(error)
+        assert await ada.fetch() == [(0, 1, 1)]
+        node.settings = replace(node.settings, record_lock_duration_ms=60_000)
         assert await bob.fetch(max_wait_ms=10_000) == [(0, 1, 2)]
         assert refusals.times == 1
         assert await ada.say((0, 1, ACCEPT)) is ErrorCode.INVALID_RECORD_STATE
