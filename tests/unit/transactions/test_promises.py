@@ -8,6 +8,7 @@ import pytest
 
 from broker.api.services import Services
 from broker.coordination.transaction_gate import add_to_transaction
+from broker.process.time_slice import TimeSlice
 from coordinator.runtime import ShardState
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.states import NO_TOPIC_ID, TopicPartitions, TransactionState
@@ -159,6 +160,33 @@ def test_a_commit_does_not_wait_for_a_deleted_topic(tmp_path: Any, monkeypatch: 
         syncs.go_on()
         assert (await ending).error_code == ErrorCode.NONE
         await deleting
+
+    in_a_node(story, tmp_path, tallystick_in_memory="false")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_commit_waits_for_records_however_the_topic_is_named(
+    named: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its id; records of layout 0 have no room for that."""
+
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        topic = node.topics.by_name("t")
+        assert topic is not None
+        producer = Producer(identity.producer_id, identity.producer_epoch)
+        wanted = [TopicPartitions("t", topic.topic_id if named else NO_TOPIC_ID, (0,))]
+        await add_to_transaction(node, "tx", producer, wanted, client_version=2)
+        before = state_end(node)
+        monkeypatch.setattr(TimeSlice, "spent", lambda _: True)  # as if each look took that long
+        syncs = HeldSyncs(node, monkeypatch)
+        assert await produce(node, identity, version=11) is ErrorCode.NONE
+        ending = asyncio.ensure_future(end(node, identity, commit=True))
+        await some_turns()
+        seen = state_end(node)
+        syncs.go_on()
+        assert seen == before
+        assert (await ending).error_code == ErrorCode.NONE
 
     in_a_node(story, tmp_path, tallystick_in_memory="false")
 
