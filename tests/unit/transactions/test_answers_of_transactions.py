@@ -196,6 +196,8 @@ def test_add_offsets_and_end(tmp_path: Any) -> None:
         assert await ended(4, 0) == EndTxnResponse()
         await node.transactions.wait_until_completed("tx", 5)
         assert await ended(4, 0) == EndTxnResponse(), "again"
+        transaction = node.transactions.transaction_of("tx")
+        assert transaction is not None and transaction.client_version == 0
         assert await ended(5, 0, commit=False) == EndTxnResponse(producer_id=identity.producer_id, producer_epoch=1)
 
     in_a_node(story, tmp_path)

@@ -71,3 +71,27 @@ def test_what_has_ended_meanwhile_is_no_orphan(tmp_path: Any, monkeypatch: pytes
         assert (partition.end_offset, partition.derived.producers.epoch(999_999)) == (2, 3)
 
     in_a_node(story, tmp_path)
+
+
+def test_one_that_has_ended_meanwhile_hides_no_other(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(node: Services) -> None:
+        partition, now_ms = partitions_of(node)[0], node.environment.wall_ms()
+        orphans = [InitProducerIdResponse(producer_id=900 + number, producer_epoch=3) for number in range(3)]
+        for orphan in orphans:
+            partition.append(batch(orphan), transactional_id="gone", verification=False, now_ms=now_ms)
+        wait, waits = node.transactions.wait_until_loaded, list[int]()
+
+        async def ended() -> None:
+            await wait()
+            waits.append(1)
+            if len(waits) == 2:
+                assert await operators_abort(node, orphans[1]) is ErrorCode.NONE
+
+        monkeypatch.setattr(node.transactions, "wait_until_loaded", ended)
+        assert await reconcile(node) == 2
+        assert partition.last_stable_offset == partition.end_offset == 6
+        assert "was refused" not in caplog.text
+
+    in_a_node(story, tmp_path)

@@ -315,3 +315,17 @@ def test_a_commit_waits_for_records_while_its_shard_is_read_again(
         assert (await ending).error_code == ErrorCode.NONE
 
     in_a_node(story, tmp_path, tallystick_in_memory="false")
+
+
+def test_a_commit_waits_for_no_other_log_to_be_opened(tmp_path: Any) -> None:
+    async def story(node: Services) -> None:
+        identity = await init(node)
+        assert await produce(node, identity) is ErrorCode.NONE
+        topic = node.topics.by_name("t")
+        assert topic is not None
+        topic.partitions.grow(3)
+        node.topics.to_open.stop()
+        node.topics.to_open.add(topic)
+        assert (await end(node, identity, commit=True)).error_code == ErrorCode.NONE
+
+    in_a_node(story, tmp_path)
