@@ -29,6 +29,7 @@ from storage.checkpoints import UnreadableDataFolder
 from storage.log import StorageFailed
 
 if TYPE_CHECKING:
+    from broker.control.channel import Control
     from broker.faults.control import Faults
     from broker.security.tls.tls_listeners import TlsListeners
 
@@ -85,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--repair", metavar="LOG", action="append", help="go on without what is damaged in a log, as topic-partition")
     add("--add-scram", metavar="USER", action="append", help="a first user: SCRAM-SHA-256=[name=NAME,password=SECRET]")
     add("--ready-file", metavar="PATH", help="written when requests are served; holds the bootstrap address")
+    add("--control-fd", metavar="FD", type=int, help="a socket on which whoever starts this may break it, for tests")
     add("--log-level", choices=tuple(LEVELS), default="info")
     add("--log-format", choices=("text", "json"), default="text")
     return parser
@@ -123,23 +125,31 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
 
 def _run(config: BrokerConfig, options: argparse.Namespace) -> BaseException | None:
     """Serve until the end; what ended it, if that was no signal."""
-    import uvloop
-
     files = None if config.in_memory else LocalFiles(config.data_folder)
-    environment = RealEnvironment(files)
+    control = _control(options.control_fd)
+    environment = RealEnvironment(files) if control is None else control.environment(files)
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_serve(config, environment, options.ready_file))
+        with asyncio.Runner(loop_factory=_new_loop if control is None else control.new_loop) as runner:
+            return runner.run(_serve(config, environment, options.ready_file, control))
     finally:
         environment.close()
         if files is not None:
             files.close()
 
 
-async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file: str | None) -> BaseException | None:
+def _new_loop() -> asyncio.AbstractEventLoop:
+    import uvloop
+
+    return uvloop.new_event_loop()
+
+
+async def _serve(
+    config: BrokerConfig, environment: RealEnvironment, ready_file: str | None, control: "Control | None"
+) -> BaseException | None:
     stop, hurry = asyncio.Event(), asyncio.Event()
     _catch_signals(stop, hurry)
-    node = Node(config, environment, on_failure=lambda _: stop.set(), faults=_faults())
+    faults = _faults(always=control is not None)
+    node = Node(config, environment, on_failure=lambda _: stop.set(), faults=faults)
     listening = bind_all(config.listeners, backlog(config))
     services = await node.start(advertised([bound.endpoint for bound in listening], config.advertised_listeners))
     try:
@@ -152,6 +162,8 @@ async def _serve(config: BrokerConfig, environment: RealEnvironment, ready_file:
     beside = [asyncio.create_task(LongLived(services.topics).keep_out_of_sight())]
     if tls is not None:
         beside.append(asyncio.create_task(tls.keep_current()))
+    if control is not None and faults is not None:
+        beside.append(asyncio.create_task(control.obey(faults, services, stop)))
     gc.enable()
     _announce(config, bound, ready_file)
     monitor = _watch_the_loop(config)
@@ -198,9 +210,18 @@ def _watch_the_loop(config: BrokerConfig) -> StallMonitor | None:
     return monitor
 
 
-def _faults() -> "Faults | None":
+def _control(descriptor: int | None) -> "Control | None":
+    """What whoever started this process may do to it; never imported otherwise."""
+    if descriptor is None:
+        return None
+    from broker.control.channel import Control
+
+    return Control(descriptor)
+
+
+def _faults(*, always: bool) -> "Faults | None":
     """Fault points, where the environment asks for them (docs/faults.md); never imported otherwise."""
-    text = os.environ.get("TALLYSTICK_FAULTS")
+    text = os.environ.get("TALLYSTICK_FAULTS", "" if always else None)
     if text is None:
         return None
     from broker.api.api_families import load_handlers

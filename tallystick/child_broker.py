@@ -11,13 +11,18 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+from tallystick.control import NotDone
+from tallystick.durations import in_milliseconds
 from tallystick.process import BrokerFailed, BrokerProcess
 
-__all__ = ["Broker", "BrokerFailed"]
+__all__ = ["Broker", "BrokerFailed", "NotDone"]
 
 
 class Broker:
@@ -32,7 +37,10 @@ class Broker:
         in_memory: bool = False,
         config: Mapping[str, object] | None = None,
         start_seconds: float = 30.0,
+        control: bool = False,
     ) -> None:
+        """`control` lets `fault` and `advance_time` be used: for tests, and somewhat slower. Such a broker ends with
+        the program that started it, however that ends."""
         options = ["--durability", durability, *(["--in-memory"] if in_memory else [])]
         options += [part for key, value in (config or {}).items() for part in ("--set", f"{key}={value}")]
         self._temporary = tempfile.mkdtemp(prefix="tallystick-") if folder is None else None
@@ -42,6 +50,7 @@ class Broker:
             port=port,
             start_seconds=start_seconds,
         )
+        self.process.is_controlled = control
         atexit.register(self.close)
 
     @property
@@ -65,6 +74,56 @@ class Broker:
     def kill(self) -> None:
         """What a crash of the process does."""
         self.process.kill()
+
+    def freeze(self) -> None:
+        """Let it stand still, as a machine does that is out of memory; its sockets stay open."""
+        self.process.freeze()
+
+    def thaw(self) -> None:
+        self.process.thaw()
+
+    def fault(
+        self,
+        point: str,
+        action: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        at: int = 1,
+        times: int | None = 1,
+    ) -> None:
+        """Arm a fault point, one of docs/faults.md: `crash`, `freeze`, `drop`, `delay:50` (milliseconds),
+        `fail:NOT_LEADER_OR_FOLLOWER`, `fail:ENOSPC`. It strikes at the `at`th pass from now, and `times` times in a
+        row (None: for ever); where a topic or partition is named, only there. Raises `NotDone` for what there is not.
+        """
+        if partition is not None and topic is None:
+            raise ValueError("a partition of which topic?")
+        place = "" if topic is None else f"[{topic}]" if partition is None else f"[{topic}:{partition}]"
+        self._ask("arm", text=f"{point}{place}={action}@{at}x{'*' if times is None else times}")
+
+    def clear_faults(self) -> None:
+        """Nothing strikes any more."""
+        self._ask("disarm")
+
+    def fault_hits(self) -> Counter[str]:
+        """How often each fault point was passed since the start, armed or not."""
+        return Counter(self._ask("hits"))
+
+    def advance_time(self, by: str | float | timedelta) -> None:
+        """Move the broker's clock forward, by seconds or in words (`15m`, `1h30m`, `250ms`): timeouts of transactions,
+        sessions, retention and expiry are due as if so long had passed. It stays ahead until the next start."""
+        self._ask("advance", milliseconds=in_milliseconds(by))
+
+    def wipe(self) -> list[str]:
+        """Delete all topics and groups, as for the next test; the names of groups that stay, for they have members."""
+        left: list[str] = self._ask("wipe")
+        return left
+
+    def _ask(self, command: str, **fields: object) -> Any:
+        control = self.process.control
+        if control is None:
+            raise NotDone("it has to be started, with control=True")
+        return control.ask(command, **fields)
 
     def restart(self, *, kill: bool = False) -> "Broker":
         """Stop (or kill) it and start it again, with the same port and data."""

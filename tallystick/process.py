@@ -4,13 +4,17 @@ The demo and the tests stand on it. It starts the documented command line, waits
 and data folder over restarts; it knows nothing of what the broker does.
 """
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+from tallystick.control import BrokerControl
 
 PACKAGES = Path(__file__).resolve().parents[1]
 """The folder that holds the `tallystick` package; the broker is started from it, wherever the caller is."""
@@ -32,6 +36,10 @@ class BrokerProcess:
         self.options = list(options)
         self.port = port
         self.start_seconds = start_seconds
+        self.is_controlled = False
+        """Whether the next start hands down a socket, on which `control` asks the broker to fail."""
+        self.control: BrokerControl | None = None
+        """Of the process that runs, if it is."""
         self.environment: dict[str, str] = {}
         """Variables of the next start, beside our own."""
         self.bootstrap = ""
@@ -53,15 +61,22 @@ class BrokerProcess:
         self.folder.mkdir(parents=True, exist_ok=True)
         ready = self.folder / "ready"
         ready.unlink(missing_ok=True)
-        with self.log.open("ab") as log:
+        self._hang_up()
+        command = self._command(ready)
+        ours, theirs = socket.socketpair() if self.is_controlled else (None, None)
+        if theirs is not None:
+            command += ["--control-fd", str(theirs.fileno())]
+        with self.log.open("ab") as log, theirs or contextlib.nullcontext():
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
-                self._command(ready),
+                command,
                 cwd=PACKAGES,
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
+                pass_fds=[] if theirs is None else [theirs.fileno()],
                 env={**os.environ, **self.environment},
             )
+        self.control = None if ours is None else BrokerControl(ours)
         self.starts += 1
         self.bootstrap = self._wait_until_ready(ready)
         self.port = int(self.bootstrap.split(",")[0].rsplit(":", 1)[1])
@@ -91,6 +106,12 @@ class BrokerProcess:
 
     def close(self) -> None:
         self.kill()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self.control is not None:
+            self.control.close()
+            self.control = None
 
     def log_end(self, size_bytes: int = 4000) -> str:
         return self.log.read_bytes()[-size_bytes:].decode(errors="replace") if self.log.exists() else ""

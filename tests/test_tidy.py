@@ -171,6 +171,7 @@ def test_no_module_is_dead() -> None:
     started_by_name = ("__init__", "__main__")
     offered_to_users = (
         "tallystick.client.",
+        "tallystick.pytest_plugin",
         "spark_connector.register",
         "spark_connector.sink.foreach_batch",
         "spark_connector.pipelines.",

@@ -9,6 +9,7 @@ One line of text arms points, in the variable TALLYSTICK_FAULTS or in `arm`:
 
     prepare.after-append=crash              at the first pass
     marker.before=fail:NOT_LEADER_OR_FOLLOWER@2x3     at the second pass, and at the two after that
+    marker.before[orders:1]=delay:50        of this partition alone; [orders] means all of the topic
     log.before-append=fail:ENOSPC@100x*     from the hundredth pass on, for ever
     answer.EndTxn=drop, produce.after-sync=delay:50   several at once
 
@@ -40,7 +41,7 @@ FOR_EVER = -1
 
 
 _ENTRY = re.compile(
-    r"(?P<point>[A-Za-z-]+\.[A-Za-z-]+)=(?P<action>[a-z]+)(:(?P<argument>\w+))?(@(?P<at>\d+)(x(?P<times>\d+|\*))?)?"
+    r"(?P<point>[A-Za-z-]+\.[A-Za-z-]+)(\[(?P<place>[\w.-]+(:\d+)?)\])?=(?P<action>[a-z]+)(:(?P<argument>\w+))?(@(?P<at>\d+)(x(?P<times>\d+|\*))?)?"
 )
 _log = EventLog("faults")
 
@@ -73,9 +74,14 @@ class Fault:
     delay_ms: int = 0
     at: int = 1
     times: int = 1
+    place: str = ""
+    """A topic, or one of its partitions as `topic:1`; "" means everywhere."""
     passes: int = 0
 
-    def strikes(self) -> bool:
+    def strikes(self, topic: str, partition: int) -> bool:
+        """Called with each pass; those elsewhere do not count."""
+        if self.place and self.place not in (topic, f"{topic}:{partition}"):
+            return False
         self.passes += 1
         return self.passes >= self.at and (self.times == FOR_EVER or self.passes < self.at + self.times)
 
@@ -118,12 +124,13 @@ class Faults:
 
     # -- passing ---------------------------------------------------------------------------------------------
 
-    def reach(self, name: str, *, waits: bool = False) -> Fault | None:
-        """A point is passed. Crashes, freezes and stands still here; what remains to be done (FAIL, DROP, and
-        DELAY if the place `waits` by itself) is returned. May be called on any thread."""
+    def reach(self, name: str, *, waits: bool = False, topic: str = "", partition: int = -1) -> Fault | None:
+        """A point is passed, in a partition where it is one of partitions. Crashes, freezes and stands still here; what
+        remains to be done (FAIL, DROP, and DELAY if the place `waits` by itself) is returned. May be called on any
+        thread."""
         with self._lock:
             self.hits[name] += 1
-            struck = self._struck(name)
+            struck = self._struck(name, topic, partition)
         if self.watcher is not None:
             self.watcher(name)
         if struck is None:
@@ -139,12 +146,12 @@ class Faults:
             return struck
         return None
 
-    def _struck(self, name: str) -> Fault | None:
+    def _struck(self, name: str, topic: str, partition: int) -> Fault | None:
         """The first armed fault that strikes; all of them count the pass."""
         faults = self._armed.get(name)
         if not faults:
             return None
-        striking = [fault for fault in faults if fault.strikes()]
+        striking = [fault for fault in faults if fault.strikes(topic, partition)]
         left = [fault for fault in faults if not fault.is_over]
         if left:
             self._armed[name] = left
@@ -152,9 +159,9 @@ class Faults:
             del self._armed[name]
         return striking[0] if striking else None
 
-    def refuse(self, name: str) -> None:
+    def refuse(self, name: str, topic: str, partition: int) -> None:
         """Pass a point at which an append may be refused. Raises `AppendError`."""
-        struck = self.reach(name)
+        struck = self.reach(name, topic=topic, partition=partition)
         if struck is not None:
             raise AppendError(struck.code, f"a fault at {name}")
 
@@ -198,6 +205,9 @@ def _parse(text: str) -> Fault:
         raise BadFault(f"{found['action']!r} cannot happen at {point.name}; {allowed} can")
     times = FOR_EVER if found["times"] == "*" else int(found["times"] or 1)
     fault = Fault(point, Action(found["action"]), at=int(found["at"] or 1), times=times)
+    if found["place"] and not point.is_of_partitions:
+        raise BadFault(f"{point.name} is passed in no partition: {text!r}")
+    fault.place = found["place"] or ""
     if fault.at < 1 or times == 0:
         raise BadFault(f"{text!r} never strikes; passes are counted from 1")
     _take_argument(fault, found["argument"], text)

@@ -42,7 +42,7 @@ class FaultyPartition(Partition):
         super().__init__(**known)
 
     def append(self, *records: Any, **options: Any) -> Appended:
-        self._faults.refuse("produce.before-append")
+        self._faults.refuse("produce.before-append", self.topic, self.index)
         end_offset = self.log.end_offset
         appended = super().append(*records, **options)
         self._appended_of("produce", end_offset)
@@ -50,13 +50,13 @@ class FaultyPartition(Partition):
 
     def append_records(self, batch: Buffer, **options: Any) -> int:
         family = family_of(self.topic, batch)
-        self._faults.refuse(f"{family}.before-append")
+        self._faults.refuse(f"{family}.before-append", self.topic, self.index)
         base_offset = super().append_records(batch, **options)
         self._appended_of(family, base_offset)
         return base_offset
 
     def append_marker(self, marker: Marker, now_ms: int) -> int:
-        self._faults.refuse("marker.before")
+        self._faults.refuse("marker.before", self.topic, self.index)
         offset = super().append_marker(marker, now_ms)
         self._appended_of("marker", offset)
         return offset
@@ -65,12 +65,13 @@ class FaultyPartition(Partition):
         """A repeated batch appends nothing."""
         if self.log.end_offset > before:
             self._uncommitted.append((self.log.end_offset, family))
-            self._faults.reach(f"{family}.after-append")
+            self._faults.reach(f"{family}.after-append", topic=self.topic, partition=self.index)
 
     def committed_moved(self) -> None:
         end_offset = self._committed_end()
         while self._uncommitted and self._uncommitted[0][0] <= end_offset:
-            self._faults.reach(f"{self._uncommitted.popleft()[1]}.after-sync")
+            family = self._uncommitted.popleft()[1]
+            self._faults.reach(f"{family}.after-sync", topic=self.topic, partition=self.index)
         super().committed_moved()
 
 

@@ -42,6 +42,8 @@ class Point:
     name: str
     when: str
     refusal: Refusal = Refusal.NONE
+    is_of_partitions: bool = False
+    """Each pass is one of a partition, so that a fault may strike in one of them alone."""
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -56,9 +58,9 @@ ANSWER = "answer."
 
 def _records(family: str, what: str) -> tuple[Point, ...]:
     return (
-        Point(f"{family}.before-append", f"{what}: about to be appended", Refusal.CODE),
-        Point(f"{family}.after-append", f"{what}: appended, not on the disk"),
-        Point(f"{family}.after-sync", f"{what}: on the disk, nobody knows"),
+        Point(f"{family}.before-append", f"{what}: about to be appended", Refusal.CODE, is_of_partitions=True),
+        Point(f"{family}.after-append", f"{what}: appended, not on the disk", is_of_partitions=True),
+        Point(f"{family}.after-sync", f"{what}: on the disk, nobody knows", is_of_partitions=True),
     )
 
 
@@ -77,9 +79,11 @@ _ALL = (
     *_records("produce", "a batch of a client, transactional or not"),
     *_records("offsets", "offsets sent in a transaction"),
     *_records("prepare", "the decision (state PrepareCommit or PrepareAbort)"),
-    Point("marker.before", "the marker of one partition: about to be appended", Refusal.CODE),
-    Point("marker.after-append", "the marker of one partition: appended, not on the disk"),
-    Point("marker.after-sync", "the marker of one partition: on the disk, COMPLETE is not decided"),
+    Point("marker.before", "the marker of one partition: about to be appended", Refusal.CODE, is_of_partitions=True),
+    Point("marker.after-append", "the marker of one partition: appended, not on the disk", is_of_partitions=True),
+    Point(
+        "marker.after-sync", "the marker of one partition: on the disk, COMPLETE is not decided", is_of_partitions=True
+    ),
     *_records("complete", "the end (state CompleteCommit or CompleteAbort)"),
     *_records("expire", "a transactional id is forgotten (tombstone)"),
     # What else coordinators write.

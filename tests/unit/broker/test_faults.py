@@ -48,12 +48,33 @@ def test_a_fault_fires_only_at_its_pass() -> None:
     assert not faults.armed
 
 
+@pytest.mark.parametrize(
+    ("place", "passes"),
+    [
+        ("orders:1", [("orders", 1)]),
+        ("orders", [("orders", 0), ("orders", 1), ("orders", 11)]),
+        ("orders-1", [("orders-1", 1)]),
+    ],
+)
+def test_a_fault_strikes_where_it_is_to(place: str, passes: list[tuple[str, int]]) -> None:
+    victim = Witness()
+    faults = Faults(victim, f"marker.after-sync[{place}]=crash@2x*")
+    struck = []
+    for _ in range(2):
+        for topic, partition in (("orders", 0), ("orders", 1), ("orders-1", 1), ("others", 1), ("orders", 11)):
+            before = len(victim.suffered)
+            faults.reach("marker.after-sync", topic=topic, partition=partition)
+            if len(victim.suffered) > before:
+                struck.append((topic, partition))
+    assert struck == (passes * 2)[1:], "the first pass there does not count, and none elsewhere does"
+
+
 def test_a_refusal_lasts_for_the_named_number_of_passes() -> None:
     faults = Faults(Witness(), "marker.before=fail:NOT_LEADER_OR_FOLLOWER@2x2")
     refused = []
     for _ in range(5):
         try:
-            faults.refuse("marker.before")
+            faults.refuse("marker.before", "orders", 0)
             refused.append(None)
         except AppendError as error:
             refused.append(error.code)
@@ -96,6 +117,9 @@ def test_several_are_armed_at_once_and_more_later() -> None:
         "prepare.after-append=delay:soon",
         "prepare.after-append=crash@0",
         "prepare.after-append=crash:now",
+        "request.Produce[orders]=drop",
+        "marker.before[]=crash",
+        "marker.before[orders:x]=crash",
     ],
 )
 def test_an_unknown_fault_arms_nothing_of_its_line(text: str) -> None:

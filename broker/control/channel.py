@@ -1,0 +1,66 @@
+"""The socket that a program hands to the broker that it starts: a line of JSON each way.
+
+A request is `{"do": NAME, …}`, its answer `{"is": …}`, or `{"refused": SENTENCE}`. When the program is gone, the socket
+ends, and the broker with it, in order: no test leaves a broker behind.
+"""
+
+import asyncio
+import json
+import socket
+from inspect import isawaitable
+from typing import Any
+
+from broker.api.services import Services
+from broker.config.sources import ConfigError
+from broker.control.commands import COMMANDS, Controlled, Refused
+from broker.control.moved_clock import MovedClock, MovedEnvironment, MovedLoop
+from broker.coordination.coordinators import CoordinatorError
+from broker.faults.control import Faults
+from broker.process.logging import EventLog
+from storage.files import Files
+
+_log = EventLog("control")
+
+
+class Control:
+    """See the head of this file. `descriptor` is one end of a pair of sockets."""
+
+    def __init__(self, descriptor: int) -> None:
+        try:
+            self._socket = socket.socket(fileno=descriptor)
+        except OSError as problem:
+            raise ConfigError(f"--control-fd {descriptor} is no socket: {problem}") from None
+        self._clock = MovedClock()
+
+    def environment(self, files: Files | None) -> MovedEnvironment:
+        return MovedEnvironment(files, self._clock)
+
+    def new_loop(self) -> MovedLoop:
+        return MovedLoop(self._clock)
+
+    async def obey(self, faults: Faults, services: Services, stop: asyncio.Event) -> None:
+        """Until the other end is closed."""
+        reader, writer = await asyncio.open_connection(sock=self._socket)
+        broker = Controlled(faults, self._clock, services)
+        _log.warning("whoever started this broker may make it fail and move its clock")
+        try:
+            while line := await reader.readline():
+                writer.write(json.dumps(await _answered(broker, line)).encode() + b"\n")
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+            stop.set()
+
+
+async def _answered(broker: Controlled, line: bytes) -> dict[str, Any]:
+    try:
+        request = json.loads(line)
+        command = COMMANDS.get(request.pop("do", None))
+        if command is None:
+            return {"refused": f"there is no such command; there are {', '.join(sorted(COMMANDS))}"}
+        answer = command(broker, **request)
+        return {"is": await answer if isawaitable(answer) else answer}
+    except (Refused, CoordinatorError, ValueError, TypeError, AttributeError) as problem:
+        return {"refused": str(problem) or repr(problem)}

@@ -1,0 +1,85 @@
+"""What may be asked of a broker that is under control.
+
+Each command takes the broker, and the fields of its request by name; it returns what JSON can say.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from broker.api.context import ConnectionInfo, RequestContext
+from broker.api.handlers.group_administration import delete_groups, list_groups
+from broker.api.services import Services
+from broker.control.moved_clock import MovedClock
+from broker.faults.control import BadFault, Faults
+from protocol.errors import ErrorCode
+from protocol.internal_topics import INTERNAL_TOPICS
+from protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
+from protocol.messages.topics import DeleteTopicState
+from protocol.schema import schema_of
+
+
+class Refused(Exception):
+    """In a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controlled:
+    """The broker, as commands see it."""
+
+    faults: Faults
+    clock: MovedClock
+    services: Services
+
+
+def arm(broker: Controlled, *, text: str) -> list[str]:
+    """Arm fault points, beside those that are armed; the points that can strike then. The words are those of
+    docs/faults.md."""
+    try:
+        broker.faults.arm(text)
+    except BadFault as problem:
+        raise Refused(str(problem)) from None
+    return [fault.point.name for fault in broker.faults.armed]
+
+
+def disarm(broker: Controlled) -> None:
+    """Nothing strikes any more."""
+    broker.faults.disarm()
+
+
+def hits(broker: Controlled) -> dict[str, int]:
+    """How often each point was passed since the start, armed or not."""
+    return dict(broker.faults.hits)
+
+
+def advance(broker: Controlled, *, milliseconds: int) -> int:
+    """Move the clock forward; the milliseconds that it is ahead. What was due meanwhile comes in the next turns."""
+    broker.clock.advance(milliseconds)
+    return broker.clock.ahead_ms
+
+
+async def wipe(broker: Controlled) -> list[str]:
+    """Delete all topics that are not internal, and all groups without members; the groups that have some. The next test
+    begins with none of this one's records and positions."""
+    directory = broker.services.topics
+    names = [topic.name for topic in directory.all() if topic.name not in INTERNAL_TOPICS]
+    for result in await directory.delete([DeleteTopicState(name=name) for name in names]):
+        if result.error_code != ErrorCode.NONE:
+            raise Refused(f"{result.name}: {ErrorCode(result.error_code).name}")
+    listed = await list_groups(broker.services, _asking(ListGroupsRequest), ListGroupsRequest())
+    groups = [one.group_id for one in listed.groups]
+    request = DeleteGroupsRequest(groups_names=groups)
+    deleted = await delete_groups(broker.services, _asking(DeleteGroupsRequest), request)
+    return [one.group_id for one in deleted.results if one.error_code == ErrorCode.NON_EMPTY_GROUP]
+
+
+def _asking(request: type) -> RequestContext:
+    """As a client that may do everything would."""
+    schema = schema_of(request)
+    connection = ConnectionInfo(connection_id=0, listener="control", peer_host="", peer_port=0)
+    return RequestContext(connection, schema.api_key, schema.versions[-1], 0, None)
+
+
+COMMANDS: dict[str, Callable[..., Any | Awaitable[Any]]] = {
+    command.__name__: command for command in (arm, disarm, hits, advance, wipe)
+}

@@ -1,0 +1,159 @@
+"""The fixture as users have it: a project of its own, whose tests run in a pytest of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.broker import KAFKA
+
+pytestmark = pytest.mark.skipif(KAFKA, reason="it is our broker's")
+
+HEAD = """
+import pytest, tallystick as package
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+def topics(broker):
+    return set(AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=30).topics)
+
+def write(broker, topic):
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce(topic, b"x")
+    assert producer.flush(30) == 0
+"""
+
+
+def run(folder: Path, text: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    (folder / "test_it.py").write_text(HEAD + text)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "TALLYSTICK"))}
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *options]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+def passes(folder: Path, text: str, *options: str) -> str:
+    done = run(folder, text, *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_each_test_finds_a_broker_without_topics(tmp_path: Path) -> None:
+    passes(
+        tmp_path,
+        """
+seen = []
+
+@pytest.mark.parametrize("ends", ["", "freeze", "kill", "stop", "fault", ""])
+def test_one(tallystick, ends):
+    assert topics(tallystick) == set()
+    write(tallystick, "orders")
+    assert topics(tallystick) == {"orders"}
+    seen.append(tallystick.bootstrap)
+    if ends == "fault":
+        tallystick.fault("request.Metadata", "drop", times=None)
+    elif ends:
+        getattr(tallystick, ends)()
+
+def test_it_was_one_broker():
+    assert len(seen) == 6 and len(set(seen)) == 1
+""",
+    )
+
+
+def test_the_marker_asks_for_another_broker_that_is_shared(tmp_path: Path) -> None:
+    passes(
+        tmp_path,
+        """
+seen = []
+
+@pytest.mark.tallystick(set={"num.partitions": 3})
+@pytest.mark.parametrize("number", [1, 2])
+def test_one(tallystick, number):
+    write(tallystick, "orders")
+    found = AdminClient({"bootstrap.servers": tallystick.bootstrap}).list_topics("orders", timeout=30)
+    assert len(found.topics["orders"].partitions) == 3
+    seen.append(tallystick.bootstrap)
+
+def test_two(tallystick, tallystick_session, tallystick_factory):
+    assert seen[0] == seen[1] != tallystick.bootstrap
+    own = tallystick_factory(durability="fsync")
+    write(tallystick_session, "kept")
+    write(own, "own")
+    assert (topics(tallystick), topics(own)) == (set(), {"own"})
+
+def test_three(tallystick_session):
+    assert topics(tallystick_session) == {"kept"}
+""",
+        "--strict-markers",
+    )
+
+
+def test_what_fails_brings_the_log_and_what_is_open(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+def test_one(tallystick):
+    producer = Producer({"bootstrap.servers": tallystick.bootstrap, "transactional.id": "copier"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("orders", b"x")
+    producer.flush(30)
+    assert "the money" == "where it should be"
+
+def test_two(tallystick):
+    tallystick.kill()
+    assert False
+""",
+    )
+    assert done.returncode == 1 and "2 failed" in done.stdout
+    first, second = done.stdout.split("test_two ___")
+    assert "tallystick: log" in first and "node started" in first
+    assert "transactional id 'copier'" in first.split("tallystick: open transactions")[1]
+    assert "the broker does not run" in second
+
+
+def test_nothing_but_tallystick_comes_into_the_users_process(tmp_path: Path) -> None:
+    for name in ("broker", "protocol", "storage", "coordinator", "keystores", "spark_connector"):
+        (tmp_path / f"{name}.py").write_text(f"OWNER = 'the user of {name}'\n")
+    passes(
+        tmp_path,
+        """
+import sys
+
+def test_one(tallystick):
+    import broker, coordinator, keystores, protocol, spark_connector, storage
+    assert broker.OWNER and coordinator.OWNER and keystores.OWNER and protocol.OWNER and storage.OWNER
+    write(tallystick, "orders")
+    tallystick.restart(kill=True)
+    assert topics(tallystick) == {"orders"}
+    ours = {name.partition(".")[0] for name in sys.modules if getattr(sys.modules[name], "__file__", None)
+            and str(package.__path__[0]).rpartition("/")[0] in str(sys.modules[name].__file__)
+            and "site-packages" not in str(sys.modules[name].__file__)}
+    assert ours <= {"tallystick"}, ours
+""",
+    )
+
+
+def test_each_worker_of_xdist_has_its_own(tmp_path: Path) -> None:
+    passes(
+        tmp_path,
+        """
+@pytest.mark.parametrize("number", range(6))
+def test_one(tallystick, number):
+    assert topics(tallystick) == set()
+    write(tallystick, f"orders-{number}")
+    assert topics(tallystick) == {f"orders-{number}"}
+""",
+        "-n",
+        "2",
+    )
+
+
+def test_the_page_about_it_is_right(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "pytest.md").read_text()
+    examples = [block.partition("```")[0] for block in page.split("```py\n")[1:]]
+    assert "2 passed" in passes(tmp_path, "\n".join(examples))

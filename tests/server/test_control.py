@@ -1,0 +1,144 @@
+"""A broker under control: its clock is moved, it fails on purpose, and is wiped; who started it is its life."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+import tallystick
+from tests.harness.confluent import admin, make_topic, read_all, wait_until, write
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[tallystick.Broker]:
+    with tallystick.Broker(folder=tmp_path / "broker", control=True) as broker:
+        yield broker
+
+
+def transactional(broker: tallystick.Broker, name: str, **settings: object) -> Producer:
+    known = {"bootstrap.servers": broker.bootstrap, "transactional.id": name, "log_level": 0}
+    producer = Producer(known | {key.replace("__", "."): value for key, value in settings.items()})
+    producer.init_transactions(60)
+    return producer
+
+
+def test_a_transaction_times_out_when_the_test_wants_it(broker: tallystick.Broker) -> None:
+    make_topic(broker.bootstrap, "orders")
+    producer = transactional(broker, "copier", transaction__timeout__ms=600_000)
+    producer.begin_transaction()
+    producer.produce("orders", b"x")
+    producer.flush(60)
+    broker.advance_time("9m")
+    assert broker.fault_hits()["marker.before"] == 0
+    broker.advance_time(90)
+    wait_until(lambda: broker.fault_hits()["marker.after-sync"] == 1, "the abort by timeout")
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(60)
+    write(broker.bootstrap, "orders", [b"behind"])
+    assert [one.value() for one in read_all(broker.bootstrap, "orders")] == [b"behind"]
+
+
+def test_records_grow_old(broker: tallystick.Broker) -> None:
+    make_topic(broker.bootstrap, "orders", retention__ms="3600000", segment__ms="60000")
+    write(broker.bootstrap, "orders", [b"old"])
+    broker.advance_time("2m")
+    write(broker.bootstrap, "orders", [b"younger"])
+    broker.advance_time("2h")
+    asker = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "asker"})
+    wait_until(lambda: asker.get_watermark_offsets(TopicPartition("orders", 0), timeout=30)[0] >= 1, "retention")
+    asker.close()
+
+
+def test_a_fault_strikes_in_one_partition_alone(broker: tallystick.Broker) -> None:
+    make_topic(broker.bootstrap, "orders", 2)
+    make_topic(broker.bootstrap, "others")
+    broker.fault("produce.before-append", "fail:TOPIC_AUTHORIZATION_FAILED", topic="orders", partition=1, times=None)
+    for topic, partition, written in (("orders", 0, 1), ("orders", 1, 0), ("others", 0, 1)):
+        done = write(broker.bootstrap, topic, [b"x"], partition=partition)
+        assert (topic, partition, len(done.acknowledged)) == (topic, partition, written)
+    broker.fault("produce.before-append", "fail:TOPIC_AUTHORIZATION_FAILED", topic="others")
+    assert [len(write(broker.bootstrap, "others", [b"x"]).acknowledged) for _ in range(2)] == [0, 1], "once"
+    broker.clear_faults()
+    assert len(write(broker.bootstrap, "orders", [b"x"], partition=1).acknowledged) == 1
+
+
+def test_a_crash_at_a_marker_is_survived(broker: tallystick.Broker) -> None:
+    make_topic(broker.bootstrap, "orders", 2)
+    producer = transactional(broker, "copier")
+    producer.begin_transaction()
+    for partition in range(2):
+        producer.produce("orders", b"x", partition=partition)
+    producer.flush(60)
+    broker.fault("marker.before", "crash", topic="orders", partition=1)
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(1)
+    wait_until(lambda: not broker.process.running, "the crash")
+    broker.start()
+    producer.commit_transaction(60)
+    assert [one.value() for one in read_all(broker.bootstrap, "orders")] == [b"x", b"x"]
+
+
+def test_wiped_of_topics_and_groups(broker: tallystick.Broker) -> None:
+    make_topic(broker.bootstrap, "orders")
+    write(broker.bootstrap, "orders", [b"x"])
+    member = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "gone"})
+    member.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+    member.close()
+    stays = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "stays"})
+    stays.subscribe(["orders"])
+    wait_until(lambda: bool(stays.poll(0.1) or stays.assignment()), "the member has joined")
+    assert broker.wipe() == ["stays"]
+    asker = admin(broker.bootstrap)
+    assert [one.group_id for one in asker.list_consumer_groups().result(60).valid] == ["stays"]
+    assert asker.list_topics(timeout=60).topics.keys() == {"__consumer_offsets"}
+    stays.close()
+
+
+def test_what_is_not_understood_is_refused_and_changes_nothing(broker: tallystick.Broker) -> None:
+    for point, action, place in (
+        ("nowhere.before", "crash", {}),
+        ("produce.after-sync", "explode", {}),
+        ("request.Produce", "drop", {"topic": "orders"}),
+    ):
+        with pytest.raises(tallystick.NotDone):
+            broker.fault(point, action, **place)
+    with pytest.raises(ValueError, match="which topic"):
+        broker.fault("marker.before", "crash", partition=1)
+    with pytest.raises(tallystick.NotDone, match="back"):
+        broker.advance_time(-1)
+    with pytest.raises(ValueError, match="no duration"):
+        broker.advance_time("soon")
+    control = broker.process.control
+    assert control is not None
+    for request in ({"command": "explode"}, {"command": "arm"}, {"command": "advance", "milliseconds": "much"}):
+        with pytest.raises(tallystick.NotDone):
+            control.ask(**request)
+    write(broker.bootstrap, "orders", [b"x"])
+    assert broker.fault_hits()["produce.after-sync"] == 1
+
+
+def test_without_control_nothing_is_to_be_broken(tmp_path: Path) -> None:
+    with tallystick.Broker(folder=tmp_path) as broker:
+        with pytest.raises(tallystick.NotDone, match="control=True"):
+            broker.advance_time(1)
+        assert "fault points are in" not in broker.process.log_end()
+
+
+def test_it_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
+    program = (
+        "import sys, signal, tallystick\n"
+        f"broker = tallystick.Broker(folder={str(tmp_path)!r}, control=True).start()\n"
+        "print(broker.pid, flush=True)\n"
+        "signal.pause()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        pid = int(starter.stdout.readline())
+        starter.send_signal(signal.SIGKILL)
+        starter.wait()
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the end of the broker")
+    assert "INFO main stopped" in (tmp_path / "broker.log").read_text()
