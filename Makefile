@@ -123,7 +123,7 @@ lock: install ## Compile the lock files anew from pyproject.toml
 	@$(COMPILE) --upgrade --extra security --extra telemetry --extra test --output-file requirements/test.txt pyproject.toml requirements/build.in
 	@$(COMPILE) --constraint requirements/test.txt --extra security --extra telemetry --output-file requirements/runtime.txt pyproject.toml
 	@$(COMPILE) --constraint requirements/test.txt --output-file requirements/build.txt requirements/build.in
-	@$(COMPILE) --upgrade --extra security --extra telemetry --extra test --extra spark --constraint requirements/test.txt \
+	@$(COMPILE) --upgrade --extra security --extra telemetry --extra test --extra spark --extra spark-connect --constraint requirements/test.txt \
 		--output-file requirements/spark.txt pyproject.toml requirements/build.in
 	@$(COMPILE) --upgrade --extra security --extra telemetry --extra test --extra mutants --constraint requirements/test.txt \
 		--output-file requirements/mutants.txt pyproject.toml requirements/build.in

@@ -2,6 +2,7 @@
 
     LocalFiles     a path of this machine. For sessions without a JVM, and for sinks that `register` has not seen
     HadoopFiles    whatever Spark itself can read (s3a, abfss, dbfs, viewfs, hdfs ...), in the driver's Python process
+    SessionFiles   the same in a `foreachBatch` under Spark Connect, which has no JVM: read by a query, as text
     DriversFiles   the same from Spark's other processes on the driver's host, which have no way to the JVM: they ask
                    `FileServer` in the driver's Python process
 
@@ -98,6 +99,24 @@ class HadoopFiles:
             return bytes(jvm.org.apache.hadoop.io.IOUtils.readFullyToByteArray(stream)).decode()
         finally:
             stream.close()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFiles:
+    """See the head of this file. Not to be pickled."""
+
+    session: Any
+
+    def read(self, location: str | None, query: str, name: str) -> str:
+        if location is None:
+            raise SourceOffsetsUnknown(f"where the checkpoint lies is not known here: {_ADVICE}")
+        path = f"{location.rstrip('/')}/{name}"
+        try:
+            (row,) = self.session.read.text(path, wholetext=True).collect()
+        except (PySparkException, ValueError) as error:
+            words = " ".join(str(error).split())[:500]
+            raise SourceOffsetsUnknown(f"the checkpoint's {path} cannot be read: {words}") from error
+        return str(row.value)
 
 
 @dataclass(frozen=True, slots=True)

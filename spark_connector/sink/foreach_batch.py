@@ -26,32 +26,29 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_connector.checkpoint_files import Checkpoint, files_of
+from spark_connector.checkpoint_files import Checkpoint
 from spark_connector.errors import (
     BadOption,
     BatchIncomplete,
     CalledTwice,
     ConnectorError,
     TransactionAborted,
-    UnsupportedPySpark,
 )
 from spark_connector.progress import Marker
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts
 from spark_connector.sink.columns import check_columns
 from spark_connector.sink.many_writers import RESULT, WriteTask, results
 from spark_connector.sink.places import Places
+from spark_connector.sink.running_query import RunningQuery, running_query
 from spark_connector.sink.settings import SinkSettings
 from spark_connector.sink.turn_server import TurnServer
 from spark_connector.sink.turns import Turns
 from tallystick.client.lease import Lease
 
-_QUERY_ID = "sql.streaming.queryId"
-_RUN_ID = "spark.jobGroup.id"
-"""Spark puts the jobs of a run of a query in one group."""
 _OF_SPARK = (PySparkException, Py4JError)
 _AGAIN = (TransactionAborted, BatchIncomplete, *_OF_SPARK)
 """What another try may cure. A fence is not among them: another query has the sink."""
-_runs: dict[str, tuple[str | None, dict[str, int]]] = {}
+_runs: dict[str, tuple[str, dict[str, int]]] = {}
 """By query its run in this process, and the last batch of each of its sink ids."""
 _GRACE_S = 60.0
 """A task may wait twice for a broker that is away while it has a turn; after that, and this, the turn is lost."""
@@ -91,13 +88,15 @@ class EosWriter:
     topics: tuple[str, ...] = ()
     """Those that rows may name; none where option `topic` says it."""
     _server: TurnServer | None = field(default=None, init=False, repr=False)
+    _running: RunningQuery | None = field(default=None, init=False, repr=False)
+    """Where this process is made for it."""
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         columns = [(column.name, column.dataType.simpleString()) for column in frame.schema.fields]
         check_columns(columns, topic_named=not self.topics)
-        query, done = _query_of(frame.sparkSession), _batches_of(frame.sparkSession)
-        checkpoint = Checkpoint(files_of(frame.sparkSession), self.settings.checkpoint, query)
-        transaction = self.transaction(BatchId(query, batch_id), checkpoint)
+        running = self._running_query(frame.sparkSession)
+        done = _batches_of(running)
+        transaction = self.transaction(BatchId(running.query, batch_id), running.checkpoint)
         transaction.identify(is_sole=False, others=done)
         if done.get(transaction.sink_id) == batch_id:
             raise CalledTwice(
@@ -106,6 +105,14 @@ class EosWriter:
             )
         self._write_once(frame, transaction)
         done[transaction.sink_id] = batch_id
+
+    def _running_query(self, session: SparkSession) -> RunningQuery:
+        running = self._running or running_query(session, self.settings.checkpoint)
+        if self._server is None:
+            self._server = TurnServer(running.bind, running.host)
+        if running.is_only_one:
+            self._running = running
+        return running
 
     def _write_once(self, frame: DataFrame, transaction: BatchTransaction) -> None:
         for left in range(self.attempts, 0, -1):
@@ -144,7 +151,8 @@ class EosWriter:
         topics = self.topics or (self.settings.topic or "",)
         places = Places([(topic, transaction.partitions_of(topic)) for topic in topics])
         written = frame if self.tasks is None else frame.coalesce(self.tasks)
-        with self._turn_server(frame.sparkSession).opened(2 * self.settings.patience_s + _GRACE_S) as turns:
+        assert self._server is not None
+        with self._server.opened(2 * self.settings.patience_s + _GRACE_S) as turns:
             task = self.write_task(transaction, lease, turns, places)
             try:
                 rows = written.mapInArrow(task, RESULT).collect()
@@ -154,33 +162,12 @@ class EosWriter:
                 raise
             return places.by_topic(turns.complete(results(rows)))
 
-    def _turn_server(self, session: SparkSession) -> TurnServer:
-        if self._server is None:
-            configured = session.sparkContext.getConf()
-            host = configured.get("spark.driver.host", "127.0.0.1")
-            self._server = TurnServer(configured.get("spark.driver.bindAddress", host), host)
-        return self._server
 
-
-def _query_of(session: SparkSession) -> str:
-    """The query's id, which is the checkpoint's; Spark keeps it where its jobs can see it."""
-    if getattr(session, "_jsparkSession", None) is None:
-        raise UnsupportedPySpark(
-            "eos_writer needs the driver's own Python process, and under Spark Connect a foreachBatch runs in another: "
-            "use format kafka-eos, with coalesce(1) before the write"
-        )
-    query = session.sparkContext.getLocalProperty(_QUERY_ID)
-    if query is None:
-        raise ConnectorError("eos_writer is for foreachBatch of a streaming query: for a batch job use kafka-eos")
-    return str(query)
-
-
-def _batches_of(session: SparkSession) -> dict[str, int]:
+def _batches_of(running: RunningQuery) -> dict[str, int]:
     """The last batch of each sink id in this run of the query; a new run begins with none."""
-    query, run = _query_of(session), session.sparkContext.getLocalProperty(_RUN_ID)
-    if query not in _runs or _runs[query][0] != run:
-        _runs[query] = (run, {})
-    return _runs[query][1]
+    if running.query not in _runs or _runs[running.query][0] != running.run:
+        _runs[running.query] = (running.run, {})
+    return _runs[running.query][1]
 
 
 def _is_stopped(error: Exception) -> bool:

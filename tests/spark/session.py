@@ -35,12 +35,9 @@ def worker_environment() -> dict[str, str]:
     return {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
 
 
-def new_session(folder: Path, master: str = "local[2]", more: Mapping[str, str] | None = None) -> Any:
-    """A session that keeps all of its files below `folder`. `more` are settings that go before those here."""
-    from pyspark.sql import SparkSession
-
-    os.environ.update(worker_environment())
-    settings = {
+def settings_of_session(folder: Path) -> dict[str, str]:
+    """Those of a small session that keeps all of its files below `folder`."""
+    return {
         "spark.jars": ",".join(needed()),
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # Half the start for a short life.
@@ -55,6 +52,14 @@ def new_session(folder: Path, master: str = "local[2]", more: Mapping[str, str] 
         "spark.sql.streaming.pollingDelay": "5ms",
         "spark.log.level": "ERROR",
     }
+
+
+def new_session(folder: Path, master: str = "local[2]", more: Mapping[str, str] | None = None) -> Any:
+    """A session of this process. `more` are settings that go before the others."""
+    from pyspark.sql import SparkSession
+
+    os.environ.update(worker_environment())
+    settings = settings_of_session(folder)
     builder = SparkSession.builder.master(master).appName("tallystick-tests")
     for key, value in (settings | dict(more or {})).items():
         builder = builder.config(key, value)

@@ -37,6 +37,26 @@ def test_real_time_mode_is_refused_by_spark(spark: Any, bootstrap: str, name: st
     assert read_all(bootstrap, f"{name}-out") == []
 
 
+def test_output_mode_update_is_refused_by_spark(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
+    """It wants an interface of Java's that Python sinks do not have. `complete` writes the whole result again with each
+    micro-batch, as with the stock sink.
+    """
+    topic = make_topic(bootstrap, f"{name}-in")
+    make_topic(bootstrap, f"{name}-out")
+    words = stream(spark, bootstrap, subscribe=topic).selectExpr("cast(value as string) word")
+    frame = words.groupBy("word").count().selectExpr("concat(word, '-', count) value").coalesce(1)
+    to = {"topic": f"{name}-out", "checkpointLocation": checkpoint}
+    write(bootstrap, topic, [b"a", b"b"])
+    with pytest.raises(Exception, match=r"(?i)update"):
+        finished(eos(frame, bootstrap, **to).outputMode("update").trigger(availableNow=True).start())
+    assert read_all(bootstrap, f"{name}-out") == []
+    to["checkpointLocation"] = f"{checkpoint}-complete"
+    for _ in range(2):
+        finished(eos(frame, bootstrap, **to).outputMode("complete").trigger(availableNow=True).start())
+        write(bootstrap, topic, [b"a"])
+    assert sorted(values_of(read_all(bootstrap, f"{name}-out"))) == [b"a-1", b"a-2", b"b-1", b"b-1"]
+
+
 def test_no_epoch_of_continuous_mode_is_committed(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
     """Spark hands no rows to Python sinks there and would go on without them. The query stands still, the driver's log
     says why, and a query in micro-batches writes everything.
