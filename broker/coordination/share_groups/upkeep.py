@@ -14,13 +14,13 @@ from coordinator.share_state.coordinator import ShareCoordinator
 
 
 async def prune(shards: ShareShards) -> None:
-    """Delete what lies before the oldest snapshot that counts, as far as it is durable. No checkpoint is written for
-    it: a restart that finds more of the log replays it, and knows the same."""
+    """Delete what lies before the oldest snapshot that counts, where all of the log is durable. No checkpoint is
+    written for it: a restart that finds more of the log replays it, and knows the same."""
     for index, shard in shards.indexed():
         if shard.is_settled:
             partition = shards.partition(index)
             needed_from = shard.machine.ledger.needed_from
-            offset = partition.high_watermark if needed_from is None else min(needed_from, partition.high_watermark)
+            offset = partition.high_watermark if needed_from is None else needed_from
             if offset > partition.log_start_offset:
                 with contextlib.suppress(PartitionError):  # its topic is being deleted, or its log is damaged
                     partition.delete_records(offset)

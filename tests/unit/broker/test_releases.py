@@ -60,6 +60,8 @@ def test_thousands_of_responses_are_released_in_slices_and_in_order() -> None:
 
 def test_what_comes_later_does_not_overtake() -> None:
     async def story() -> None:
+        wrong = list[object]()
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: wrong.append(context))
         releases, results = Releases(TimeSlice(WorkClock().now)), list[int]()
         for number in range(MANY):
             releases.put(results.append, number)
@@ -72,6 +74,7 @@ def test_what_comes_later_does_not_overtake() -> None:
             await asyncio.sleep(0)
         releases.put(results.append, MANY)
         assert results[-1] == MANY, "nobody waits any more"
+        assert not wrong
 
     asyncio.run(story())
 

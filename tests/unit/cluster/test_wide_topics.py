@@ -2,14 +2,17 @@
 
 import asyncio
 import functools
+from typing import Any, cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.api.services import Services
+from broker.coordination.wide_requests import WideCreations, WideGrowths
 from broker.partitions.partition import Partition
-from coordinator.cluster.topic_rules import MOST_PARTITIONS_PER_REQUEST
-from coordinator.cluster.topics import decide_creation, decide_growth, partition_records, topic_records
+from coordinator.cluster.topic_rules import MOST_PARTITIONS_PER_REQUEST, Refused
+from coordinator.cluster.topics import Planned, decide_creation, decide_growth, partition_records, topic_records
 from coordinator.cluster.wide_topics import WIDE, WideBatch, building
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
@@ -159,3 +162,28 @@ def test_wide_topics_that_cannot_be_made_are_refused_as_others_are() -> None:
         assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     with_node(story)
+
+
+@pytest.mark.parametrize(
+    ("assigned", "said", "default", "is_wide"),
+    [
+        (0, WIDE, 1, True),
+        (0, WIDE - 1, 1, False),
+        (0, -1, WIDE, True),
+        (0, -1, WIDE - 1, False),
+        (WIDE, -1, 1, True),
+        (WIDE - 1, -1, 1, False),
+    ],
+)
+def test_topics_are_wide_by_what_is_assigned_or_said_or_set(
+    assigned: int, said: int, default: int, is_wide: bool
+) -> None:
+    rules = ClusterRig(num_partitions=default).rules
+    made = topic("t", said, assignments=[(index, [1]) for index in range(assigned)])
+    wide = WideCreations(cast(Any, None), cast(Any, None), rules)
+    assert wide.holds(Planned(made)) is is_wide
+    assert not wide.holds(Planned(made, Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "")))
+    grown = CreatePartitionsTopic(name="t", count=max(assigned, said, default), assignments=None)
+    growths = WideGrowths(cast(Any, None), cast(Any, None), rules)
+    assert growths.holds(Planned(grown)) is is_wide
+    assert not growths.holds(Planned(grown, Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "")))

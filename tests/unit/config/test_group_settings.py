@@ -7,6 +7,7 @@ from broker.coordination.consumer_groups.settings import ConfiguredConsumerGroup
 from broker.coordination.share_groups.record_settings import ConfiguredShareRecords
 from broker.coordination.share_groups.settings import ConfiguredShareGroups
 from broker.coordination.streams_groups.settings import ConfiguredStreamsGroups
+from broker.partitions.share.settings import ShareGroupSettings, StartAt
 
 
 @pytest.mark.parametrize("configured", [ConfiguredConsumerGroups, ConfiguredShareGroups, ConfiguredStreamsGroups])
@@ -33,3 +34,37 @@ def test_so_does_what_it_says_of_its_records(said: int | None, counts: int) -> N
     records = ConfiguredShareRecords(config, lambda group_id: own if group_id == "g" else {})
     assert records.of("g").delivery_count_limit == counts
     assert records.of("other").delivery_count_limit == 5
+
+
+@pytest.mark.parametrize(("said", "counts"), [(None, 1), (0, 0), (2, 2), (3, 2)])
+def test_copies_of_tasks_are_as_many_as_a_group_says_and_the_broker_allows(said: int | None, counts: int) -> None:
+    own = {} if said is None else {"streams.num.standby.replicas": str(said)}
+    values = {"group.streams.num.standby.replicas": "1", "group.streams.max.standby.replicas": "2"}
+    groups = ConfiguredStreamsGroups(BrokerConfig(values), lambda group_id: own if group_id == "g" else {})
+    assert (groups.standby_replicas("g"), groups.standby_replicas("other")) == (counts, 1)
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ({}, ShareGroupSettings()),
+        (
+            {
+                "share.record.lock.duration.ms": "20000",
+                "share.delivery.count.limit": "4",
+                "share.partition.max.record.locks": "300",
+                "share.isolation.level": "read_committed",
+                "share.renew.acknowledge.enable": "FALSE",
+                "share.auto.offset.reset": "earliest",
+            },
+            ShareGroupSettings(20_000, 4, 300, read_committed=True, renew_allowed=False, start_at=StartAt.EARLIEST),
+        ),
+        (
+            {"share.auto.offset.reset": "by_duration:PT1H", "share.renew.acknowledge.enable": "True"},
+            ShareGroupSettings(start_at=StartAt.TIMESTAMP, back_ms=3_600_000),
+        ),
+        ({"share.auto.offset.reset": "latest", "share.isolation.level": "read_uncommitted"}, ShareGroupSettings()),
+    ],
+)
+def test_what_is_said_of_the_records_of_a_share_group(own: dict[str, str], expected: ShareGroupSettings) -> None:
+    assert ConfiguredShareRecords(BrokerConfig(), lambda group_id: own).of("g") == expected

@@ -180,6 +180,11 @@ def test_a_group_hears_of_a_deletion_that_nobody_knows_the_end_of() -> None:
         with pytest.raises(LookupError):
             await world.errands.forget(ERRAND)
         assert world.heard == [("gone", ERRAND, set())]
+        partly = Errand("g", 7, {T: frozenset({1}), U: frozenset()})
+        world.answers = {(T, 1): [LookupError("a mistake")]}
+        with pytest.raises(LookupError):
+            await world.errands.forget(partly)
+        assert world.heard[1:] == [("gone", partly, set())]
 
     told(story)
 

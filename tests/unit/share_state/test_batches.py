@@ -39,3 +39,12 @@ def test_each_offset_is_in_its_furthest_state_and_in_one_batch(batches: list[Sta
 
 def test_a_batch_that_ends_before_it_begins_says_nothing() -> None:
     assert combined([StateBatch(40, 30, 2, 1), StateBatch(35, 35, 0, 1)], 0) == (StateBatch(35, 35, 0, 1),)
+
+
+def test_what_continues_the_batch_before_it_is_one_with_it() -> None:
+    """However many there are before."""
+    apart = [StateBatch(0, 0, 2, 1), StateBatch(3, 4, 0, 1)]
+    assert combined([*apart, StateBatch(5, 6, 0, 1)], 0) == (apart[0], StateBatch(3, 6, 0, 1))
+    assert combined([*apart, StateBatch(6, 6, 0, 1)], 0) == (*apart, StateBatch(6, 6, 0, 1))
+    assert combined([*apart, StateBatch(5, 6, 0, 2)], 0) == (*apart, StateBatch(5, 6, 0, 2))
+    assert combined([*apart, StateBatch(5, 6, 4, 1)], 0) == (*apart, StateBatch(5, 6, 4, 1))

@@ -13,6 +13,7 @@ from coordinator.loading import READ_BYTES, STEP_RECORDS, Entry, replaying
 from coordinator.machine import Marker, Outcome, ProducerStamp, Record, ReplayedRecord
 from coordinator.ports import AppendRefused
 from protocol.errors import ErrorCode
+from protocol.records.batch import headers_in
 from protocol.records.record import NewRecord, build_batch
 from protocol.schema import Buffer
 from storage.log import LogDamaged
@@ -240,3 +241,7 @@ def test_what_a_partition_refuses_the_shard_is_told_of() -> None:
         assert (caught.value.error, log.end_offset) == (error, 1)
     assert log.append([Record(b"k", b"v")], stamp=ProducerStamp(5, 4), now_ms=NOW_MS) == 1
     assert rig.partition.derived.producers.has_open_transaction(5, 4), "offsets of a transaction are in one"
+    assert log.append([Record(b"k", b"v")], stamp=ProducerStamp(5, 4), now_ms=NOW_MS) == 2
+    headers = [header for data in log.read(1, 1 << 20) for _, header in headers_in(data)]
+    said = [(one.producer_id, one.producer_epoch, one.base_sequence, one.is_transactional) for one in headers]
+    assert said == [(5, 4, 0, True)] * 2, "each begins at 0, as Kafka's do"
