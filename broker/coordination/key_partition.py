@@ -24,7 +24,8 @@ def _short_hash(text: str) -> int:
 
 def _long_hash(text: str) -> int:
     """The same, all units at once as lanes of one integer: neighbours are added, the first times a power of 31, until
-    one lane is left. Sums of 16 bits need 32, those of 32 bits 64; what is above 32 bits of a lane is cut off."""
+    one lane is left. Sums of 16 bits need 32, those of 32 bits 64; what is above 32 bits of a lane is cut off, and
+    so are the first lanes when they have been added."""
     units = text.encode("utf-16-be", "surrogatepass")
     lanes = (len(units) + 7) // 8
     pairs, fours = _lanes(0xFFFF, 32, 2 * lanes), _lanes(0xFFFFFFFF, 64, lanes)
@@ -33,8 +34,8 @@ def _long_hash(text: str) -> int:
     value = (value >> 32 & fours) * 31**2 + (value & fours)
     while lanes > 1:
         lanes = (lanes + 1) // 2
-        first, last = value >> 64 * lanes, value & ((1 << 64 * lanes) - 1)
-        value = (first * pow(31, 4 * lanes, 1 << 32) + last) & _lanes(0xFFFFFFFF, 64, lanes)
+        first = value >> 64 * lanes
+        value = (first * pow(31, 4 * lanes, 1 << 32) + value) & _lanes(0xFFFFFFFF, 64, lanes)
     return value & 0xFFFFFFFF
 
 
