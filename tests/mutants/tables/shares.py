@@ -174,7 +174,7 @@ MUTANTS = (
         (
             Change(
                 "broker.coordination.share_groups.upkeep:prune",
-                "partition.high_watermark if needed_from is None else min(needed_from, partition.high_watermark)",
+                "partition.high_watermark if needed_from is None else needed_from",
                 "partition.high_watermark",
             ),
         ),

@@ -142,6 +142,33 @@ def test_the_coordinator_of_a_share_partition_is_found_by_its_name(tmp_path: Pat
     run_story(story, tmp_path, FEW)
 
 
+def test_every_update_of_a_log_counts_when_it_is_loaded_again(tmp_path: Path) -> None:
+    """A later one of the same key does not stand for those before it."""
+
+    async def story(broker: Broker) -> None:
+        topic_id, share_state = await broker.topic("t"), broker.node.share_state
+        await found(broker, topic_id)
+        await broker.ask(initialize(topic_id, 0), 0)
+        batches = tuple(StateBatch(offset, offset, 2 * (offset % 2), 1) for offset in (5, 6, 7))
+        for batch in batches:
+            await share_state.write_state(
+                GROUP,
+                topic_id,
+                0,
+                state_epoch=1,
+                leader_epoch=0,
+                start_offset=5,
+                delivery_complete_count=1,
+                batches=[batch],
+            )
+        for shard in share_state.shards.all():
+            shard.reload()
+        await share_state.shards.wait_until_loaded()
+        assert await share_state.read_state(GROUP, topic_id, 0, 0) == PartitionState(1, 5, 1, batches)
+
+    run_story(story, tmp_path, FEW)
+
+
 def test_what_is_not_needed_leaves_the_log(tmp_path: Path) -> None:
     async def story(broker: Broker) -> None:
         topic_id = await broker.topic("t")
