@@ -20,8 +20,10 @@ def main() -> None:
 
 GROUPS = {
     "certs": ("tallystick.cli.certs", "Make certificates for a first try"),
+    "configs": ("tallystick.cli.configs", "Look after configs, in the words of kafka-configs"),
     "explain": ("tallystick.cli.explain", "Say why something stands still, and how it ends"),
     "spark": ("tallystick.cli.spark", "Look after exactly-once sinks of Spark"),
+    "topics": ("tallystick.cli.topics", "Look after topics, in the words of kafka-topics"),
     "transactions": ("tallystick.cli.transactions", "Look after transactions, in the words of kafka-transactions"),
     "users": ("tallystick.cli.users", "Look after users of SCRAM, in the words of kafka-configs"),
 }
