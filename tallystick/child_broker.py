@@ -10,6 +10,8 @@ when the block ends or the program does.
 import atexit
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
@@ -113,6 +115,16 @@ class Broker:
         """Move the broker's clock forward, by seconds or in words (`15m`, `1h30m`, `250ms`): timeouts of transactions,
         sessions, retention and expiry are due as if so long had passed. It stays ahead until the next start."""
         self._ask("advance", milliseconds=in_milliseconds(by))
+
+    def audit(self) -> None:
+        """Read everything and compare, as `tallystick audit` does, while nobody writes. Raises `AssertionError` with
+        what is not as promised."""
+        command = [sys.executable, "-P", str(Path(__file__).with_name("__main__.py")), "audit"]
+        done = subprocess.run(  # noqa: S603 - our own command line
+            [*command, "--bootstrap-server", self.bootstrap], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise AssertionError(done.stdout + done.stderr)
 
     def wipe(self) -> list[str]:
         """Delete all topics and groups, as for the next test; the names of groups that stay, for they have members."""

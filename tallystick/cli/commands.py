@@ -19,6 +19,7 @@ def main() -> None:
 
 
 GROUPS = {
+    "audit": ("tallystick.cli.audit", "Read everything and say whether the cluster keeps its promises"),
     "certs": ("tallystick.cli.certs", "Make certificates for a first try"),
     "configs": ("tallystick.cli.configs", "Look after configs, in the words of kafka-configs"),
     "explain": ("tallystick.cli.explain", "Say why something stands still, and how it ends"),

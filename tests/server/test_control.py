@@ -80,6 +80,16 @@ def test_a_crash_at_a_marker_is_survived(broker: tallystick.Broker) -> None:
     broker.start()
     producer.commit_transaction(60)
     assert [one.value() for one in read_all(broker.bootstrap, "orders")] == [b"x", b"x"]
+    broker.audit()
+
+
+def test_the_audit_names_what_is_wrong(broker: tallystick.Broker) -> None:
+    make_topic(broker.bootstrap, "orders")
+    member = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "beyond"})
+    member.commit(offsets=[TopicPartition("orders", 0, 7)], asynchronous=False)
+    member.close()
+    with pytest.raises(AssertionError, match="orders-0: beyond has committed offset 7, and it ends at 0"):
+        broker.audit()
 
 
 def test_wiped_of_topics_and_groups(broker: tallystick.Broker) -> None:
