@@ -23,6 +23,7 @@ GROUPS = {
     "certs": ("tallystick.cli.certs", "Make certificates for a first try"),
     "configs": ("tallystick.cli.configs", "Look after configs, in the words of kafka-configs"),
     "explain": ("tallystick.cli.explain", "Say why something stands still, and how it ends"),
+    "groups": ("tallystick.cli.groups", "Look after groups and offsets, in the words of kafka-consumer-groups"),
     "spark": ("tallystick.cli.spark", "Look after exactly-once sinks of Spark"),
     "topics": ("tallystick.cli.topics", "Look after topics, in the words of kafka-topics"),
     "transactions": ("tallystick.cli.transactions", "Look after transactions, in the words of kafka-transactions"),

@@ -3,6 +3,7 @@
 `places` partitions, their leaders and where they begin and end
 `transactions` transactional ids and producers, and the two ways to end a transaction that is not one's own
 `groups` groups, their members and committed offsets
+`assignments` what members of classic groups have
 `stuck` why readers of committed records stand still
 `lag` how far groups are behind, without control records
 `waiting` what a group waits for

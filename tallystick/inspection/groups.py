@@ -18,10 +18,13 @@ from protocol.messages.groups import (
 )
 from tallystick.client.client import GROUP, Client
 from tallystick.client.errors import UnsupportedByBroker, check
+from tallystick.inspection.assignments import assigned
 from tallystick.inspection.places import Place
 
 CONSUMER = "consumer"
 _CLASSIC = "classic"
+CONSUMERS = frozenset({CONSUMER, _CLASSIC})
+"""Kinds of groups that consumers make, and commit offsets in."""
 _BY_GROUP = range(8, 10)
 """Versions of OffsetFetch that speak of groups, and of topics by name."""
 
@@ -39,7 +42,7 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member. `epoch`, `has` and `target` are known of the consumer protocol alone (KIP-848)."""
+    """One member. `epoch` and `target` are known of the consumer protocol alone (KIP-848)."""
 
     member_id: str
     instance_id: str | None
@@ -70,7 +73,9 @@ async def listed(client: Client) -> list[ListedGroup]:
     for broker in (await client.metadata([])).brokers:
         answer: ListGroupsResponse = await (await client.node(broker.node_id)).ask(ListGroupsRequest())
         check(answer.error_code)
-        found += [ListedGroup(one.group_id, one.group_type or _CLASSIC, one.group_state) for one in answer.groups]
+        found += [
+            ListedGroup(one.group_id, one.group_type.lower() or _CLASSIC, one.group_state) for one in answer.groups
+        ]
     return sorted(found, key=lambda one: one.name)
 
 
@@ -122,7 +127,13 @@ async def _classic(client: Client, name: str) -> Group | None:
             return None
         check(one.error_code, one.error_message or name)
         members = (
-            Member(member.member_id, member.group_instance_id, member.client_id, member.client_host)
+            Member(
+                member_id=member.member_id,
+                instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                host=member.client_host,
+                has=assigned(member.member_assignment) if one.protocol_type == CONSUMER else frozenset(),
+            )
             for member in one.members
         )
         return Group(name, _CLASSIC, one.group_state, one.protocol_data, tuple(members))

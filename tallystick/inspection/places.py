@@ -57,35 +57,44 @@ async def by_leader(client: Client, wanted: Iterable[Place]) -> AsyncIterator[tu
 
 async def ends_of(client: Client, wanted: Collection[Place]) -> dict[Place, Ends]:
     """Where partitions begin and end. The last stable offset is asked for first: it is never beyond the end."""
-    stable = await _offsets(client, wanted, LATEST, read_committed=True)
-    high = await _offsets(client, wanted, LATEST)
-    start = await _offsets(client, wanted, EARLIEST)
+    stable = await offsets_at(client, wanted, LATEST, read_committed=True)
+    high = await offsets_at(client, wanted, LATEST)
+    start = await offsets_at(client, wanted, EARLIEST)
     return {place: Ends(start[place], stable[place], high[place]) for place in wanted}
 
 
-async def _offsets(
+async def offsets_at(
     client: Client, wanted: Collection[Place], timestamp: int, *, read_committed: bool = False
 ) -> dict[Place, int]:
-    found: dict[Place, int] = {}
-    async for leader, its in by_leader(client, wanted):
-        request = ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=int(read_committed),
-            topics=[
-                ListOffsetsTopic(
-                    name=name,
-                    partitions=[ListOffsetsPartition(partition_index=of, timestamp=timestamp) for of in numbers],
-                )
-                for name, numbers in by_topic(its).items()
-            ],
-            timeout_ms=30_000,
-        )
-        answer: ListOffsetsResponse = await leader.ask(request)
-        for topic in answer.topics:
-            for one in topic.partitions:
-                check(one.error_code, f"{topic.name}-{one.partition_index}")
-                found[topic.name, one.partition_index] = one.offset
-    return found
+    """The offset for a timestamp, `EARLIEST` or `LATEST`, in each partition; -1 where nothing is as young. Waits for
+    leaders that have just begun or moved."""
+
+    async def attempt() -> dict[Place, int]:
+        found: dict[Place, int] = {}
+        async for leader, its in by_leader(client, wanted):
+            answer: ListOffsetsResponse = await leader.ask(_list_offsets(its, timestamp, read_committed=read_committed))
+            for topic in answer.topics:
+                for one in topic.partitions:
+                    check(one.error_code, f"{topic.name}-{one.partition_index}")
+                    found[topic.name, one.partition_index] = one.offset
+        return found
+
+    return await client.patiently(attempt)
+
+
+def _list_offsets(wanted: Iterable[Place], timestamp: int, *, read_committed: bool) -> ListOffsetsRequest:
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(read_committed),
+        topics=[
+            ListOffsetsTopic(
+                name=name,
+                partitions=[ListOffsetsPartition(partition_index=of, timestamp=timestamp) for of in numbers],
+            )
+            for name, numbers in by_topic(wanted).items()
+        ],
+        timeout_ms=30_000,
+    )
 
 
 def by_topic(wanted: Iterable[Place]) -> dict[str, list[int]]:

@@ -49,7 +49,7 @@ def _about(one: Lag) -> str:
     if one.standing is Standing.BEFORE_START:
         return (
             f"{at} and begins at {one.ends.start}: what was to be read next is deleted. The consumer goes on by its "
-            "auto.offset.reset; or set the offset with kafka-consumer-groups --reset-offsets."
+            "auto.offset.reset; or set the offset with `tallystick groups reset-offsets`."
         )
     if one.standing is Standing.BEYOND_END:
         return f"{at}: the topic was made again or its log cut. The consumer goes on by its auto.offset.reset."
