@@ -41,7 +41,7 @@ def _handed_on(name: str, module: str, text: str) -> "click.Command":
         command(list(arguments), prog_name=f"tallystick {name}")
 
     rest = click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)
-    settings = {"ignore_unknown_options": True}
+    settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}  # whose `--` is the command's
     return click.Command(name, settings, run, [rest], help=text, add_help_option=False)
 
 

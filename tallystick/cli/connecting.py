@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from protocol.properties import BadProperties, read_properties
+from tallystick.cli.tables import say
 from tallystick.client.client import Client, addresses_in
 from tallystick.client.errors import ConnectionLost, KafkaError, NoWayIn, UnsupportedByBroker
 from tallystick.client.security_settings import BadSettings, security_of
@@ -60,7 +61,13 @@ def asked(bootstrap: str, command_config: Any, work: Callable[[Client], Coroutin
         say_and_end(str(problem))
 
 
+def connecting_words(bootstrap: str, command_config: Any) -> list[str]:
+    """The same options, for a command that somebody is told to run."""
+    settings = [] if command_config is None else ["--command-config", command_config.name]
+    return ["--bootstrap-server", bootstrap, *settings]
+
+
 def say_and_end(sentence: str) -> NoReturn:
     """On stderr; the status is 1."""
-    click.echo(f"tallystick: {sentence}", err=True)
+    say(f"tallystick: {sentence}", err=True)
     sys.exit(1)

@@ -1,6 +1,11 @@
-"""Rows for people, and as JSON for programs."""
+"""Rows and sentences for people, and JSON for programs.
+
+Clients choose their ids and those of groups and transactions: none of them may write to a terminal what it obeys, or a
+line that looks like one of ours.
+"""
 
 import json
+import shlex
 from collections.abc import Sequence
 
 import click
@@ -14,7 +19,34 @@ def show(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, as_json: boo
         names = [name[0].lower() + name[1:] for name in columns]
         click.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))
         return
-    texts = [list(columns), *([("-" if cell is None else str(cell)) for cell in row] for row in rows)]
+    texts = [list(columns), *([("-" if cell is None else printable(str(cell))) for cell in row] for row in rows)]
     widths = [max(len(row[at]) for row in texts) for at in range(len(columns))]
     for row in texts:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def say(sentence: str, *, err: bool = False) -> None:
+    """One line."""
+    click.echo(printable(sentence), err=err)
+
+
+def printable(text: str) -> str:
+    """With escapes, as Python writes them, for what is no visible character."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def command_line(words: Sequence[str]) -> str:
+    """To be copied into a shell; invisible characters as bash, ksh and zsh write them."""
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + "".join(map(_in_dollar_quotes, word)) + "'"
+
+
+def _in_dollar_quotes(one: str) -> str:
+    if one in "\\'":
+        return "\\" + one
+    return one if one.isprintable() else "".join(f"\\{byte:03o}" for byte in one.encode())

@@ -11,11 +11,12 @@ import click
 
 from tallystick.cli.connecting import asked, connecting, say_and_end
 from tallystick.cli.durations import in_words
-from tallystick.cli.tables import show
+from tallystick.cli.explaining.status import end
+from tallystick.cli.tables import say, show
 from tallystick.client.background import now_ms
 from tallystick.client.client import Client
 from tallystick.inspection import transactions as of_cluster
-from tallystick.inspection.places import Place, places
+from tallystick.inspection.places import Failed, Place, places
 from tallystick.inspection.stuck import Cause, Held, held
 
 Command = Callable[..., None]
@@ -123,8 +124,9 @@ def find_hanging(topic: str | None, partition: int | None, as_json: bool, bootst
         raise click.UsageError("--partition needs --topic")
 
     async def look(client: Client) -> list[Held]:
-        return await held(client, await places(client, None if topic is None else [topic], partition))
+        return await held(client, await places(client, None if topic is None else [topic], partition), failed)
 
+    failed: Failed = {}
     found = asked(bootstrap, command_config, look)
     columns = ("Topic", "Partition", "ProducerId", "ProducerEpoch", "StartOffset", "LastTimestamp")
     rows = [
@@ -134,6 +136,7 @@ def find_hanging(topic: str | None, partition: int | None, as_json: bool, bootst
         if holder.cause is Cause.HANGING
     ]
     show(columns, rows, as_json=as_json)
+    end(stands_still=False, failed=failed)
 
 
 @transactions.command()
@@ -158,8 +161,8 @@ def force_terminate(transactional_id: str, bootstrap: str, command_config: Any) 
     """End the open transaction of a transactional id, and fence its producer."""
     ended = asked(bootstrap, command_config, lambda client: of_cluster.force_terminate(client, transactional_id))
     if ended is None:
-        click.echo(f"{transactional_id}: nothing is open, nothing was done.")
+        say(f"{transactional_id}: nothing is open, nothing was done.")
     else:
         outcome = "aborted" if ended.state == of_cluster.ONGOING else "settled as it was decided"
         partitions = len(ended.places)
-        click.echo(f"{transactional_id}: {outcome}, in {partitions} partitions. Whoever held it is fenced.")
+        say(f"{transactional_id}: {outcome}, in {partitions} partitions. Whoever held it is fenced.")

@@ -13,7 +13,7 @@ from tallystick.client.client import Client
 from tallystick.client.errors import KafkaError, check
 from tallystick.client.reading import joined, visible_records
 from tallystick.inspection.groups import committed
-from tallystick.inspection.places import Ends, Place, ends_of
+from tallystick.inspection.places import Ends, Failed, Place, ends_of
 
 COUNTED_OFFSETS = 100_000
 """Of one partition: so far records are read to be counted."""
@@ -65,13 +65,17 @@ class Lag:
         return Standing.DONE if self.records == 0 else Standing.BEHIND
 
 
-async def lags(client: Client, group: str, *, count_up_to: int = COUNTED_OFFSETS) -> list[Lag]:
+async def lags(
+    client: Client, group: str, *, count_up_to: int = COUNTED_OFFSETS, failed: Failed | None = None
+) -> list[Lag]:
     """Of each partition that the group has committed an offset of, in order."""
     offsets = await committed(client, group)
     here = await _existing(client, sorted(offsets))
-    ends = await ends_of(client, here)
+    ends = await ends_of(client, here, failed)
     found = []
     for place, offset in sorted(offsets.items()):
+        if failed and place in failed:
+            continue
         its = ends.get(place)
         records = None if its is None else await _records(client, place, offset, its, count_up_to)
         found.append(Lag(place, offset, its, records))

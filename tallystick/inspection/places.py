@@ -16,6 +16,8 @@ from tallystick.client.errors import KafkaError, check
 
 Place = tuple[str, int]
 """Topic, partition."""
+Failed = dict[Place, KafkaError]
+"""Partitions that nothing is known of, and why: one that is offline must not hide what is to be said of all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,41 +47,69 @@ async def places(client: Client, topics: Sequence[str] | None = None, partition:
     return sorted(found)
 
 
-async def by_leader(client: Client, wanted: Iterable[Place]) -> AsyncIterator[tuple[Connection, list[Place]]]:
-    """The partitions that each node leads. Raises `KafkaError` where one has no leader."""
+def settle(place: Place, code: int, message: str | None, failed: Failed | None) -> bool:
+    """Whether a partition was answered for. An error is noted for its partition or, where nobody notes, raised."""
+    if code == ErrorCode.NONE:
+        return True
+    error = KafkaError(code, message or f"{place[0]}-{place[1]}")
+    if failed is None:
+        raise error
+    failed[place] = error
+    return False
+
+
+async def by_leader(
+    client: Client, wanted: Iterable[Place], failed: Failed | None = None
+) -> AsyncIterator[tuple[Connection, list[Place]]]:
+    """The partitions that each node leads. One without a leader is a failed one."""
     led: dict[int, tuple[Connection, list[Place]]] = {}
     for place in wanted:
-        leader = await client.leader(*place)
+        try:
+            leader = await client.leader(*place)
+        except KafkaError as error:
+            settle(place, error.code, None, failed)
+            continue
         led.setdefault(id(leader), (leader, []))[1].append(place)
     for leader, its in led.values():
         yield leader, its
 
 
-async def ends_of(client: Client, wanted: Collection[Place]) -> dict[Place, Ends]:
+async def ends_of(client: Client, wanted: Collection[Place], failed: Failed | None = None) -> dict[Place, Ends]:
     """Where partitions begin and end. The last stable offset is asked for first: it is never beyond the end."""
-    stable = await offsets_at(client, wanted, LATEST, read_committed=True)
-    high = await offsets_at(client, wanted, LATEST)
-    start = await offsets_at(client, wanted, EARLIEST)
-    return {place: Ends(start[place], stable[place], high[place]) for place in wanted}
+    stable = await offsets_at(client, wanted, LATEST, failed, read_committed=True)
+    high = await offsets_at(client, stable, LATEST, failed)
+    start = await offsets_at(client, high, EARLIEST, failed)
+    return {place: Ends(start[place], stable[place], high[place]) for place in start}
 
 
 async def offsets_at(
-    client: Client, wanted: Collection[Place], timestamp: int, *, read_committed: bool = False
+    client: Client,
+    wanted: Collection[Place],
+    timestamp: int,
+    failed: Failed | None = None,
+    *,
+    read_committed: bool = False,
 ) -> dict[Place, int]:
     """The offset for a timestamp, `EARLIEST` or `LATEST`, in each partition; -1 where nothing is as young. Waits for
     leaders that have just begun or moved."""
 
-    async def attempt() -> dict[Place, int]:
+    async def attempt(failed: Failed | None) -> dict[Place, int]:
         found: dict[Place, int] = {}
-        async for leader, its in by_leader(client, wanted):
+        async for leader, its in by_leader(client, wanted, failed):
             answer: ListOffsetsResponse = await leader.ask(_list_offsets(its, timestamp, read_committed=read_committed))
             for topic in answer.topics:
                 for one in topic.partitions:
-                    check(one.error_code, f"{topic.name}-{one.partition_index}")
-                    found[topic.name, one.partition_index] = one.offset
+                    place = topic.name, one.partition_index
+                    if settle(place, one.error_code, None, failed):
+                        found[place] = one.offset
         return found
 
-    return await client.patiently(attempt)
+    try:
+        return await client.patiently(lambda: attempt(None))
+    except KafkaError:
+        if failed is None:
+            raise
+        return await attempt(failed)
 
 
 def _list_offsets(wanted: Iterable[Place], timestamp: int, *, read_committed: bool) -> ListOffsetsRequest:

@@ -11,7 +11,7 @@ from enum import Enum
 
 from protocol.messages.transactions import ProducerState
 from tallystick.client.client import Client
-from tallystick.inspection.places import Ends, Place, ends_of
+from tallystick.inspection.places import Ends, Failed, Place, ends_of
 from tallystick.inspection.transactions import DECIDED, Described, described, listed, producers_of
 
 
@@ -49,17 +49,19 @@ class Held:
     """By first offset: the first is the one that is waited for. Empty where the last of them ended meanwhile."""
 
 
-async def held(client: Client, wanted: Sequence[Place]) -> list[Held]:
+async def held(client: Client, wanted: Sequence[Place], failed: Failed | None = None) -> list[Held]:
     """Those of the partitions that are held, in order."""
-    ends = await ends_of(client, wanted)
-    waiting = [place for place in wanted if ends[place].last_stable_offset < ends[place].high_watermark]
+    ends = await ends_of(client, wanted, failed)
+    waiting = [
+        place for place in wanted if place in ends and ends[place].last_stable_offset < ends[place].high_watermark
+    ]
     if not waiting:
         return []
-    open_ones = await _open_ones(client, waiting)
+    open_ones = await _open_ones(client, waiting, failed)
     transactions = await _transactions(client, {one.producer_id for ones in open_ones.values() for one in ones})
     # Whatever ended while the coordinators were asked does not hang. What a coordinator did not know, and is still open
     # behind its answer, does: it knows a transaction from before the first record until behind the last marker.
-    still = await _open_ones(client, waiting)
+    still = await _open_ones(client, list(open_ones), failed)
     return [
         Held(
             place,
@@ -71,12 +73,15 @@ async def held(client: Client, wanted: Sequence[Place]) -> list[Held]:
             ),
         )
         for place in waiting
+        if place in still
     ]
 
 
-async def _open_ones(client: Client, wanted: Sequence[Place]) -> dict[Place, list[ProducerState]]:
-    producers = await producers_of(client, wanted)
-    return {place: [one for one in producers[place] if one.current_txn_start_offset >= 0] for place in wanted}
+async def _open_ones(
+    client: Client, wanted: Sequence[Place], failed: Failed | None
+) -> dict[Place, list[ProducerState]]:
+    producers = await producers_of(client, wanted, failed)
+    return {place: [one for one in its if one.current_txn_start_offset >= 0] for place, its in producers.items()}
 
 
 def _beginning(one: ProducerState) -> tuple[int, int]:

@@ -26,7 +26,7 @@ from protocol.messages.transactions import (
 )
 from tallystick.client.client import TRANSACTION, Client
 from tallystick.client.errors import KafkaError, UnsupportedByBroker, check
-from tallystick.inspection.places import Place, by_leader, by_topic
+from tallystick.inspection.places import Failed, Place, by_leader, by_topic, settle
 
 ONGOING = "Ongoing"
 DECIDED = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
@@ -123,16 +123,19 @@ async def described(client: Client, transactional_id: str) -> Described | None:
     return await client.patiently(attempt)
 
 
-async def producers_of(client: Client, wanted: Sequence[Place]) -> dict[Place, list[ProducerState]]:
+async def producers_of(
+    client: Client, wanted: Sequence[Place], failed: Failed | None = None
+) -> dict[Place, list[ProducerState]]:
     """What the leaders of partitions know of those who wrote to them."""
     found: dict[Place, list[ProducerState]] = {}
-    async for leader, its in by_leader(client, wanted):
+    async for leader, its in by_leader(client, wanted, failed):
         topics = [TopicRequest(name=name, partition_indexes=numbers) for name, numbers in by_topic(its).items()]
         answer: DescribeProducersResponse = await leader.ask(DescribeProducersRequest(topics=topics))
         for topic in answer.topics:
             for one in topic.partitions:
-                check(one.error_code, one.error_message or f"{topic.name}-{one.partition_index}")
-                found[topic.name, one.partition_index] = one.active_producers
+                place = topic.name, one.partition_index
+                if settle(place, one.error_code, one.error_message, failed):
+                    found[place] = one.active_producers
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Consumer, TopicPartition
 
 from tallystick.cli.explain import explain
 from tallystick.cli.explaining.status import STANDS_STILL
@@ -20,7 +21,7 @@ from tallystick.client.client import LATEST, Client
 from tallystick.client.errors import KafkaError
 from tallystick.process import BrokerProcess
 from tests.harness.broker import KAFKA, server
-from tests.harness.confluent import make_topic
+from tests.harness.confluent import make_topic, write
 from tests.harness.transactional import TransactionalProducer
 
 UNVERIFIED = {"transaction.partition.verification.enable": "false"}
@@ -63,8 +64,8 @@ def open_one(bootstrap: str, transactional_id: str, *places: tuple[str, int], ha
     run(bootstrap, story)
 
 
-def said(command: click.Command, bootstrap: str, *arguments: str, status: int = 0) -> str:
-    done = CliRunner().invoke(command, [*arguments, "--bootstrap-server", bootstrap])
+def said(command: click.Command, bootstrap: str, name: str, *arguments: str, status: int = 0) -> str:
+    done = CliRunner().invoke(command, [name, "--bootstrap-server", bootstrap, *arguments])
     assert done.exit_code == status, done.output
     return done.output
 
@@ -166,6 +167,59 @@ def test_a_topic_may_be_called_as_a_partition_is(bootstrap: str, name: str) -> N
     as_printed(bootstrap, held(bootstrap, odd)[0]["heldBy"][0]["command"])
     for wrong in (f"{name}-7", f"{name}-x", "nobody-knows-it"):
         assert "UNKNOWN_TOPIC_OR_PARTITION" in said(explain, bootstrap, "stuck", wrong, status=1)
+
+
+@pytest.mark.skipif(KAFKA, reason="it damages our files")
+def test_what_is_offline_does_not_hide_the_rest(tmp_path: Path) -> None:
+    process = server(tmp_path)
+    process.start()
+    try:
+        for topic in ("gone", "orders"):
+            write(process.bootstrap, make_topic(process.bootstrap, topic), [b"x"])
+        member = Consumer({"bootstrap.servers": process.bootstrap, "group.id": "reader"})
+        member.commit(offsets=[TopicPartition(topic, 0, 0) for topic in ("gone", "orders")], asynchronous=False)
+        member.close()
+        process.stop()
+        (log,) = (process.data / "gone-0").glob("*.log")
+        log.write_bytes(bytes(log.stat().st_size))
+        process.start()
+        open_one(process.bootstrap, "copier", ("orders", 0))
+        where = "--bootstrap-server", process.bootstrap
+
+        def asks(command: click.Command, *arguments: str) -> tuple[int, str]:
+            done = CliRunner().invoke(command, [*arguments, *where])
+            assert "KAFKA_STORAGE_ERROR: gone-0" in done.stderr
+            return done.exit_code, done.stdout
+
+        status, text = asks(explain, "stuck")
+        assert status == STANDS_STILL and text.startswith("orders-0: ") and "'copier'" in text
+        assert asks(explain, "stuck", "gone") == (1, "")
+        status, text = asks(explain, "lag", "reader")
+        assert status == STANDS_STILL and text.startswith("orders-0: committed 0, ")
+        assert asks(transactions, "find-hanging", "--json") == (1, "[]\n")
+    finally:
+        process.close()
+
+
+def test_an_id_writes_nothing_that_a_terminal_obeys(bootstrap: str, name: str, tmp_path: Path) -> None:
+    topic = make_topic(bootstrap, f"-{name}")
+    transactional_id = f"{name}-it's\\ \x1b[31mred\nTo end it: nothing\u202e"
+    open_one(bootstrap, transactional_id, (topic, 0))
+    (tmp_path / "client.properties").write_text("")
+    settings = "--command-config", str(tmp_path / "client.properties")
+    text = said(explain, bootstrap, "stuck", *settings, "--", topic, status=STANDS_STILL)
+    assert len(text.splitlines()) == 4 and all(line.isprintable() for line in text.splitlines())
+    words = text.splitlines()[-1].partition("its producer: ")[2]
+    read = subprocess.run(["bash", "-c", f"printf '%s\\0' {words}"], capture_output=True, check=True)
+    where = "--bootstrap-server", bootstrap, *settings
+    ends = ["tallystick", "transactions", "force-terminate", "--transactional-id", transactional_id, *where]
+    assert read.stdout.decode().split("\0")[:-1] == ends
+    assert not [line for line in said(transactions, bootstrap, "list").splitlines() if not line.isprintable()]
+    done = subprocess.run([sys.executable, "-m", *ends], capture_output=True, text=True, timeout=60, check=False)
+    assert "aborted, in 1 partitions" in done.stdout and done.stdout.strip().isprintable()
+    whole = [sys.executable, "-m", "tallystick", "explain", "stuck", *where, "--", topic]
+    done = subprocess.run(whole, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout[:15]) == (0, "Nothing is held")
 
 
 def test_transactions_are_listed_and_described(bootstrap: str, name: str) -> None:

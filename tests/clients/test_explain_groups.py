@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
@@ -32,7 +32,7 @@ from tallystick.inspection.lag import Lag, Standing
 from tallystick.inspection.waiting import waiting
 from tests.clients.test_explain_command import run
 from tests.harness.broker import server
-from tests.harness.confluent import admin, make_topic, write
+from tests.harness.confluent import admin, make_topic, wait_until, write
 from tests.harness.transactional import TransactionalProducer
 
 
@@ -113,7 +113,11 @@ def test_a_group_that_has_read_everything(bootstrap: str, name: str) -> None:
     write(bootstrap, topic, [b"a", b"b"])
     commit(bootstrap, name, topic, p0=2)
     assert said(bootstrap, "lag", name) == f"{topic}-0: committed 2, the partition ends at 2: all is read.\n"
-    assert "has committed no offset" in said(bootstrap, "lag", f"{name}-nobody")
+    member = Consumer({"bootstrap.servers": bootstrap, "group.id": f"{name}-new", "enable.auto.commit": False})
+    member.subscribe([topic])
+    wait_until(lambda: bool(member.poll(0.1) or member.assignment()), "the member has joined")
+    assert "has committed no offset" in said(bootstrap, "lag", f"{name}-new")
+    member.close()
 
 
 def test_offsets_that_lie_outside_of_the_log(bootstrap: str, name: str) -> None:
@@ -234,7 +238,8 @@ def test_a_classic_group_that_waits_for_its_leader(bootstrap: str, name: str) ->
 
 
 def test_nobody_knows_it(bootstrap: str, name: str) -> None:
-    assert "there is no group of consumers" in said(bootstrap, "group", name, status=1)
+    for question in ("group", "lag"):
+        assert "there is no group of consumers" in said(bootstrap, question, name, status=1)
 
 
 def test_what_is_free_comes_with_a_heartbeat_or_from_who_is_late() -> None:

@@ -8,6 +8,7 @@ import click
 
 from tallystick.cli.connecting import asked, connecting, say_and_end
 from tallystick.cli.explaining.status import STANDS_STILL
+from tallystick.cli.tables import say
 from tallystick.inspection.groups import Member, described
 from tallystick.inspection.waiting import Handover, Waiting, waiting
 
@@ -26,7 +27,7 @@ def group(group_id: str, as_json: bool, bootstrap: str, command_config: Any) -> 
         click.echo(json.dumps(_as_json(its), indent=2))
     else:
         for line in said(its):
-            click.echo(line)
+            say(line)
     sys.exit(0 if its.is_settled else STANDS_STILL)
 
 

@@ -1,15 +1,17 @@
 """`tallystick explain lag`: how far a group is behind, in offsets and in records, and why."""
 
 import json
-import sys
 from typing import Any
 
 import click
 
-from tallystick.cli.connecting import asked, connecting
-from tallystick.cli.explaining.status import STANDS_STILL
+from tallystick.cli.connecting import asked, connecting, say_and_end
+from tallystick.cli.explaining.status import end
+from tallystick.cli.tables import say
 from tallystick.client.client import Client
+from tallystick.inspection.groups import described
 from tallystick.inspection.lag import COUNTED_OFFSETS, Lag, Standing, lags
+from tallystick.inspection.places import Failed
 
 _DONE = (Standing.DONE,)
 
@@ -23,16 +25,20 @@ def lag(group_id: str, count_up_to: int, as_json: bool, bootstrap: str, command_
     """How far a group is behind: offsets as Kafka's tools count them, and the records that it would be shown, without
     markers of transactions, aborted records and what is not decided yet."""
 
-    async def look(client: Client) -> list[Lag]:
-        return await lags(client, group_id, count_up_to=count_up_to)
+    async def look(client: Client) -> list[Lag] | None:
+        found = await lags(client, group_id, count_up_to=count_up_to, failed=failed)
+        return found if found or failed or await described(client, group_id) else None
 
+    failed: Failed = {}
     found = asked(bootstrap, command_config, look)
+    if found is None:
+        say_and_end(f"there is no group of consumers {group_id!r}")
     if as_json:
         click.echo(json.dumps([_as_json(one) for one in found], indent=2))
     else:
-        for line in said(group_id, found):
-            click.echo(line)
-    sys.exit(STANDS_STILL if any(one.standing not in _DONE or one.held for one in found) else 0)
+        for line in said(group_id, found) if found or not failed else ():
+            say(line)
+    end(stands_still=any(one.standing not in _DONE or one.held for one in found), failed=failed)
 
 
 def said(group_id: str, found: list[Lag]) -> list[str]:

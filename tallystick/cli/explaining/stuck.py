@@ -1,19 +1,19 @@
 """`tallystick explain stuck`: why readers of committed records do not go on, and the command that ends it."""
 
 import json
-import shlex
-import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from tallystick.cli.connecting import asked, connecting
+from tallystick.cli.connecting import asked, connecting, connecting_words
 from tallystick.cli.durations import ago, in_words
-from tallystick.cli.explaining.status import STANDS_STILL
+from tallystick.cli.explaining.status import end
+from tallystick.cli.tables import command_line, say
 from tallystick.client.background import now_ms
 from tallystick.client.client import Client
 from tallystick.client.errors import KafkaError
-from tallystick.inspection.places import Place, places
+from tallystick.inspection.places import Failed, Place, places
 from tallystick.inspection.stuck import Cause, Held, Holder, held
 
 
@@ -26,15 +26,17 @@ def stuck(what: str | None, as_json: bool, bootstrap: str, command_config: Any) 
     may, and the command that ends them. Without a topic: of all that are not internal."""
 
     async def look(client: Client) -> list[Held]:
-        return await held(client, await _named(client, what))
+        return await held(client, await _named(client, what), failed)
 
+    failed: Failed = {}
     found = asked(bootstrap, command_config, look)
+    connection = connecting_words(bootstrap, command_config)
     if as_json:
-        click.echo(json.dumps([_as_json(one, bootstrap, now_ms()) for one in found], indent=2))
+        click.echo(json.dumps([_as_json(one, connection, now_ms()) for one in found], indent=2))
     else:
-        for line in said(found, bootstrap, now_ms()):
-            click.echo(line)
-    sys.exit(STANDS_STILL if found else 0)
+        for line in said(found, connection, now_ms()) if found or not failed else ():
+            say(line)
+    end(stands_still=bool(found), failed=failed)
 
 
 async def _named(client: Client, what: str | None) -> list[Place]:
@@ -50,7 +52,7 @@ async def _named(client: Client, what: str | None) -> list[Place]:
     return await places(client, [topic], int(number))
 
 
-def said(found: list[Held], bootstrap: str, now: int) -> list[str]:
+def said(found: list[Held], connection: Sequence[str], now: int) -> list[str]:
     """In sentences."""
     if not found:
         return ["Nothing is held: readers of committed records can read up to the end."]
@@ -65,7 +67,7 @@ def said(found: list[Held], bootstrap: str, now: int) -> list[str]:
             lines.append("  What held them has ended meanwhile.")
             continue
         first, *others = one.holders
-        lines += [f"  {sentence}" for sentence in _about(first, one.place, bootstrap, now)]
+        lines += [f"  {sentence}" for sentence in _about(first, one.place, connection, now)]
         lines += [f"  Behind it is open: {_name(other)}, from offset {other.first_offset} on." for other in others]
     return lines
 
@@ -76,14 +78,14 @@ def _name(holder: Holder) -> str:
     return of if known is None else f"transactional id {known.transactional_id!r} ({of})"
 
 
-def _about(holder: Holder, place: Place, bootstrap: str, now: int) -> list[str]:
+def _about(holder: Holder, place: Place, connection: Sequence[str], now: int) -> list[str]:
     transaction = holder.transaction
     wrote = f"its last record here was written {ago(now - holder.last_write_ms)}"
     if holder.cause is Cause.HANGING:
         return [
             f"They wait for a transaction that nobody will end: {_name(holder)}, open here from offset "
             f"{holder.first_offset} on, is not in the hands of a coordinator; {wrote}.",
-            f"To end it: {_command(holder, place, bootstrap)}",
+            f"To end it: {_command(holder, place, connection)}",
         ]
     assert transaction is not None, "only what hangs is unknown to its coordinator"
     lines = [
@@ -102,10 +104,10 @@ def _about(holder: Holder, place: Place, bootstrap: str, now: int) -> list[str]:
         f"It was begun {ago(now - transaction.started_ms)} and {ends} (its transaction.timeout.ms is "
         f"{transaction.timeout_ms}), if its producer does not end it before."
     )
-    return [*lines, f"To abort it now, and fence its producer: {_command(holder, place, bootstrap)}"]
+    return [*lines, f"To abort it now, and fence its producer: {_command(holder, place, connection)}"]
 
 
-def _command(holder: Holder, place: Place, bootstrap: str) -> str | None:
+def _command(holder: Holder, place: Place, connection: Sequence[str]) -> str | None:
     """The one that is safe: what a coordinator holds is ended by the coordinator."""
     if holder.cause is Cause.DECIDED:
         return None
@@ -123,10 +125,10 @@ def _command(holder: Holder, place: Place, bootstrap: str) -> str | None:
             "--start-offset",
             str(holder.first_offset),
         ]
-    return shlex.join([*where, "--bootstrap-server", bootstrap])
+    return command_line([*where, *connection])
 
 
-def _as_json(one: Held, bootstrap: str, now: int) -> dict[str, Any]:
+def _as_json(one: Held, connection: Sequence[str], now: int) -> dict[str, Any]:
     return {
         "topic": one.place[0],
         "partition": one.place[1],
@@ -145,7 +147,7 @@ def _as_json(one: Held, bootstrap: str, now: int) -> dict[str, Any]:
                 "timeoutMs": known and known.timeout_ms,
                 "leftMs": known and known.left_ms(now),
                 "partitions": known and [list(place) for place in known.places],
-                "command": _command(holder, one.place, bootstrap),
+                "command": _command(holder, one.place, connection),
             }
             for holder in one.holders
             for known in [holder.transaction]
