@@ -53,6 +53,7 @@ class Broker:
             start_seconds=start_seconds,
         )
         self.process.is_controlled = control
+        self._ahead_since = -1
         atexit.register(self.close)
 
     @property
@@ -115,6 +116,12 @@ class Broker:
         """Move the broker's clock forward, by seconds or in words (`15m`, `1h30m`, `250ms`): timeouts of transactions,
         sessions, retention and expiry are due as if so long had passed. It stays ahead until the next start."""
         self._ask("advance", milliseconds=in_milliseconds(by))
+        self._ahead_since = self.process.starts
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether its clock was moved since its start."""
+        return self._ahead_since == self.process.starts
 
     def audit(self) -> None:
         """Read everything and compare, as `tallystick audit` does, while nobody writes. Raises `AssertionError` with
@@ -149,10 +156,13 @@ class Broker:
     def close(self) -> None:
         """Stop it and delete what was temporary. Safe to call twice."""
         atexit.unregister(self.close)
-        if self.process.running:
-            self.stop()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        try:
+            if self.process.running:
+                self.stop()
+        finally:
+            self.process.close()
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)
 
     def __enter__(self) -> "Broker":
         return self if self.process.running else self.start()

@@ -75,6 +75,8 @@ class BrokerProcess:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[] if theirs is None else [theirs.fileno()],
                 env={**os.environ, **self.environment},
+                # Ctrl-C is for the tests, which then end the broker; in a debugger it is for the debugger alone.
+                process_group=0 if self.is_controlled else None,
             )
         self.control = None if ours is None else BrokerControl(ours)
         self.starts += 1
@@ -92,6 +94,7 @@ class BrokerProcess:
         """SIGTERM; the exit status. Kills what does not stop in time, and says so."""
         assert self._process is not None
         self._process.terminate()
+        self.thaw()  # one that stands still would hear of it only then
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -99,10 +102,15 @@ class BrokerProcess:
             raise BrokerFailed(f"did not stop within {seconds} s of SIGTERM\n{self.log_end()}") from None
 
     def freeze(self) -> None:
-        os.kill(self.pid, signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, which: signal.Signals) -> None:
+        """Nothing where it has ended: its pid may be another one's by now."""
+        assert self._process is not None, "not started"
+        self._process.send_signal(which)
 
     def close(self) -> None:
         self.kill()

@@ -13,20 +13,24 @@ Nothing of the broker is imported into the tests' process.
 
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tallystick.child_broker import Broker
+from tallystick.child_broker import Broker, BrokerFailed
 from tallystick.control import NotDone
 
 Options = Mapping[str, Any]
+_DURABILITY = "page-cache"
 _LOG_BYTES = 8000
 _SECONDS = 15
 _MARK = "tallystick(durability='page-cache', set={}): the broker that the fixture `tallystick` is"
 _BROKERS = pytest.StashKey["_Brokers"]()
+_USED = pytest.StashKey[Broker]()
 
 
 class _Brokers:
@@ -36,22 +40,35 @@ class _Brokers:
         self._begun: dict[str, Broker] = {}
 
     def like(self, options: Options) -> Broker:
-        """One that runs. A test may have killed, stopped or frozen it."""
-        known = self._begun.get(repr(sorted(options.items())))
+        """One that runs. A test may have killed, stopped or closed it, or left it so that it does not start."""
+        key = repr(sorted(options.items()))
+        known = self._begun.get(key)
+        if known is not None and not known.process.running:
+            try:
+                known.start().wipe()
+            except (BrokerFailed, NotDone) as problem:
+                warnings.warn(pytest.PytestWarning(f"another broker takes its place: {problem}"), stacklevel=2)
+                _throw_away(self._begun.pop(key))
+                known = None
         if known is None:
-            known = self._begun[repr(sorted(options.items()))] = made(**options)
-        if not known.process.running:
+            known = self._begun[key] = made(**options)
             known.start()
-            known.wipe()
         return known
 
     def close(self) -> None:
-        for broker in self._begun.values():
-            broker.close()
-        self._begun.clear()
+        with ExitStack() as closing:
+            for broker in self._begun.values():
+                closing.callback(broker.close)
+            self._begun.clear()
 
 
-def made(*, durability: str = "page-cache", set: Mapping[str, object] | None = None, **others: Any) -> Broker:  # noqa: A002
+def _wanted(*, durability: str = _DURABILITY, set: Mapping[str, object] | None = None, **others: Any) -> Options:  # noqa: A002
+    """What a marker asks for, so that equal wishes look equal."""
+    settings = {key: str(value) for key, value in sorted((set or {}).items())}
+    return {"durability": durability, "set": settings, **others}
+
+
+def made(*, durability: str = _DURABILITY, set: Mapping[str, object] | None = None, **others: Any) -> Broker:  # noqa: A002
     """A broker that can be broken, not started. Its answers do not wait for the disk unless `durability` is `fsync`."""
     return Broker(durability=durability, config=set, control=True, **others)
 
@@ -70,7 +87,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def tallystick(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A broker that runs and has neither topics nor groups; see the marker `tallystick`."""
     mark = request.node.get_closest_marker("tallystick")
-    broker = request.config.stash[_BROKERS].like({} if mark is None else mark.kwargs)
+    options = _wanted() if mark is None else _wanted(*mark.args, **mark.kwargs)
+    broker = request.config.stash[_BROKERS].like(options)
+    request.node.stash[_USED] = broker
     yield broker
     _put_right(broker)
 
@@ -91,29 +110,40 @@ def tallystick_factory() -> Iterator[Callable[..., Broker]]:
         return begun[-1].start()
 
     yield make
-    for broker in begun:
-        broker.close()
+    with ExitStack() as closing:
+        for broker in begun:
+            closing.callback(broker.close)
 
 
 def _put_right(broker: Broker) -> None:
-    """What a test left behind goes; a broker that does not answer is thrown away with its data."""
+    """What a test left behind goes. A clock that was moved would make the next test's records old, and goes back with
+    a start; a broker that does not answer is thrown away with its data."""
     if not broker.process.running:
         return
     try:
         broker.thaw()
         broker.clear_faults()
         broker.wipe()
-    except NotDone:
-        broker.kill()
+        if broker.is_ahead:
+            broker.stop()
+    except (NotDone, BrokerFailed):
+        _throw_away(broker)
+
+
+def _throw_away(broker: Broker) -> None:
+    broker.kill()
+    broker.close()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Whatever brokers a test used say something when it fails."""
     report = yield
-    if report.when == "call" and report.failed:
-        values = getattr(item, "funcargs", {}).values()
-        for number, broker in enumerate([value for value in values if isinstance(value, Broker)]):
+    if report.when in ("setup", "call") and report.failed:
+        # Of a fixture that failed the arguments are not among the test's yet.
+        values = [*getattr(item, "funcargs", {}).values(), item.stash.get(_USED, None)]
+        brokers = dict.fromkeys(value for value in values if isinstance(value, Broker))
+        for number, broker in enumerate(brokers):
             name = "tallystick" if number == 0 else f"tallystick {number + 1}"
             report.sections.append((f"{name}: log", broker.process.log_end(_LOG_BYTES)))
             report.sections.append((f"{name}: open transactions", _open_transactions(broker)))

@@ -44,7 +44,7 @@ class Control:
         broker = Controlled(faults, self._clock, services)
         _log.warning("whoever started this broker may make it fail and move its clock")
         try:
-            while line := await reader.readline():
+            while (line := await _next_line(reader)) != b"":
                 writer.write(json.dumps(await _answered(broker, line)).encode() + b"\n")
                 await writer.drain()
         except ConnectionError:
@@ -54,13 +54,37 @@ class Control:
             stop.set()
 
 
-async def _answered(broker: Controlled, line: bytes) -> dict[str, Any]:
+async def _next_line(reader: asyncio.StreamReader) -> bytes | None:
+    """Empty at the end; None for one that is longer than any request has to be, and is skipped."""
+    is_too_long = False
+    while True:
+        try:
+            line = await reader.readuntil()
+        except asyncio.IncompleteReadError:
+            return b""
+        except asyncio.LimitOverrunError as over:
+            await reader.readexactly(over.consumed)
+            is_too_long = True
+        else:
+            return None if is_too_long else line
+
+
+async def _answered(broker: Controlled, line: bytes | None) -> dict[str, Any]:
+    """With the number of the request, if it has one: who gave up waiting for an answer knows it when it comes."""
+    if line is None:
+        return {"refused": "a request has to be shorter"}
+    number: dict[str, Any] = {}
     try:
         request = json.loads(line)
-        command = COMMANDS.get(request.pop("do", None))
-        if command is None:
-            return {"refused": f"there is no such command; there are {', '.join(sorted(COMMANDS))}"}
-        answer = command(broker, **request)
-        return {"is": await answer if isawaitable(answer) else answer}
-    except (Refused, CoordinatorError, ValueError, TypeError, AttributeError) as problem:
-        return {"refused": str(problem) or repr(problem)}
+        number = {"number": request.pop("number")} if "number" in request else {}
+        return number | await _done(broker, request)
+    except (Refused, CoordinatorError, ValueError, TypeError, AttributeError, RecursionError) as problem:
+        return number | {"refused": str(problem) or repr(problem)}
+
+
+async def _done(broker: Controlled, request: dict[str, Any]) -> dict[str, Any]:
+    command = COMMANDS.get(request.pop("do", None))
+    if command is None:
+        return {"refused": f"there is no such command; there are {', '.join(sorted(COMMANDS))}"}
+    answer = command(broker, **request)
+    return {"is": await answer if isawaitable(answer) else answer}

@@ -64,13 +64,21 @@ async def wipe(broker: Controlled) -> list[str]:
     directory = broker.services.topics
     names = [topic.name for topic in directory.all() if topic.name not in INTERNAL_TOPICS]
     for result in await directory.delete([DeleteTopicState(name=name) for name in names]):
-        if result.error_code != ErrorCode.NONE:
-            raise Refused(f"{result.name}: {ErrorCode(result.error_code).name}")
+        _only(result.error_code, of=str(result.name))
     listed = await list_groups(broker.services, _asking(ListGroupsRequest), ListGroupsRequest())
+    _only(listed.error_code)
     groups = [one.group_id for one in listed.groups]
     request = DeleteGroupsRequest(groups_names=groups)
     deleted = await delete_groups(broker.services, _asking(DeleteGroupsRequest), request)
+    for one in deleted.results:
+        _only(one.error_code, ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND, of=one.group_id)
     return [one.group_id for one in deleted.results if one.error_code == ErrorCode.NON_EMPTY_GROUP]
+
+
+def _only(code: int, *passing: ErrorCode, of: str = "groups") -> None:
+    """Who is told that all is gone may rely on it. Raises `Refused` for any other error."""
+    if code not in (ErrorCode.NONE, *passing):
+        raise Refused(f"{of}: {ErrorCode(code).name}")
 
 
 def _asking(request: type) -> RequestContext:

@@ -10,6 +10,9 @@ import asyncio
 from broker.process.environment import MonotonicMs, RealEnvironment, WallMs
 from storage.files import Files
 
+FURTHEST_MS = 1000 * 365 * 86_400_000
+"""A thousand years: with them timestamps still are what records and log lines can carry."""
+
 
 class MovedClock:
     """How far the time of this process is ahead."""
@@ -18,9 +21,14 @@ class MovedClock:
         self.ahead_ms = 0
 
     def advance(self, milliseconds: int) -> None:
-        """Called on the loop. Raises `ValueError` for a step back, which no clock of a test needs."""
+        """Called on the loop. Raises `ValueError` for a step back, which no clock of a test needs, and for what is no
+        time that a record could have."""
+        if type(milliseconds) is not int:
+            raise ValueError(f"{milliseconds!r} is no whole number of milliseconds")
         if milliseconds < 0:
             raise ValueError("the clock does not go back")
+        if self.ahead_ms + milliseconds > FURTHEST_MS:
+            raise ValueError("the clock goes a thousand years ahead at most")
         self.ahead_ms += milliseconds
 
 

@@ -116,6 +116,92 @@ def test_two(tallystick):
     assert "the broker does not run" in second
 
 
+def test_a_fixture_that_fails_brings_them_too(tmp_path: Path) -> None:
+    text = """
+@pytest.fixture
+def orders(tallystick):
+    assert "orders" in topics(tallystick)
+
+def test_one(orders):
+    pass
+"""
+    done = run(tmp_path, text)
+    assert done.returncode == 1 and "1 error" in done.stdout
+    assert "tallystick: log" in done.stdout and "Nothing is held" in done.stdout
+
+
+def test_equal_wishes_are_one_broker(tmp_path: Path) -> None:
+    passes(
+        tmp_path,
+        """
+seen = {}
+
+def same(name, broker):
+    return seen.setdefault(name, broker.bootstrap) == broker.bootstrap
+
+@pytest.mark.tallystick(set={"num.partitions": 3, "log.retention.ms": 60000})
+def test_one(tallystick):
+    assert same("three", tallystick)
+
+@pytest.mark.tallystick(set={"log.retention.ms": "60000", "num.partitions": 3})
+def test_two(tallystick):
+    assert same("three", tallystick)
+
+def test_three(tallystick):
+    assert same("any", tallystick)
+
+@pytest.mark.tallystick(durability="page-cache", set={})
+def test_four(tallystick):
+    assert same("any", tallystick)
+""",
+    )
+
+
+def test_a_marker_without_names_is_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, '@pytest.mark.tallystick("fsync")\ndef test_one(tallystick): pass\n')
+    assert done.returncode == 1 and "positional argument" in done.stdout
+
+
+def test_the_next_test_has_the_time_of_day(tmp_path: Path) -> None:
+    passes(
+        tmp_path,
+        """
+import time
+from confluent_kafka.admin import NewTopic
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_one(tallystick, number):
+    config = {"message.timestamp.type": "LogAppendTime"}
+    made = AdminClient({"bootstrap.servers": tallystick.bootstrap})
+    made.create_topics([NewTopic("orders", 1, config=config)])["orders"].result(30)
+    producer, stamps = Producer({"bootstrap.servers": tallystick.bootstrap}), []
+    producer.produce("orders", b"x", on_delivery=lambda _, record: stamps.append(record.timestamp()[1]))
+    assert producer.flush(30) == 0
+    assert abs(stamps[0] / 1000 - time.time()) < 86400
+    tallystick.advance_time("30d")
+""",
+    )
+
+
+def test_another_broker_takes_the_place_of_one_that_does_not_start(tmp_path: Path) -> None:
+    said = passes(
+        tmp_path,
+        """
+def test_one(tallystick):
+    tallystick.stop()
+    (tallystick.process.data / "meta.properties").write_text("nonsense")
+
+def test_two(tallystick):
+    write(tallystick, "orders")
+    tallystick.close()
+
+def test_three(tallystick):
+    assert topics(tallystick) == set()
+""",
+    )
+    assert "another broker takes its place" in said
+
+
 def test_nothing_but_tallystick_comes_into_the_users_process(tmp_path: Path) -> None:
     for name in ("broker", "protocol", "storage", "coordinator", "keystores", "spark_connector"):
         (tmp_path / f"{name}.py").write_text(f"OWNER = 'the user of {name}'\n")

@@ -1,6 +1,10 @@
 """A broker under control: its clock is moved, it fails on purpose, and is wiped; who started it is its life."""
 
+import json
+import math
+import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 import tallystick
+from tallystick.control import BrokerControl
 from tests.harness.confluent import admin, make_topic, read_all, wait_until, write
 
 
@@ -124,11 +129,82 @@ def test_what_is_not_understood_is_refused_and_changes_nothing(broker: tallystic
         broker.advance_time("soon")
     control = broker.process.control
     assert control is not None
-    for request in ({"command": "explode"}, {"command": "arm"}, {"command": "advance", "milliseconds": "much"}):
+    for request in (
+        {"command": "explode"},
+        {"command": "arm"},
+        *({"command": "advance", "milliseconds": some} for some in ("much", 1.5, True, math.nan, math.inf, 10**30)),
+    ):
         with pytest.raises(tallystick.NotDone):
             control.ask(**request)
     write(broker.bootstrap, "orders", [b"x"])
     assert broker.fault_hits()["produce.after-sync"] == 1
+
+
+@pytest.mark.parametrize("size", [1 << 16, 1 << 18])
+def test_a_line_that_is_too_long_is_skipped(broker: tallystick.Broker, size: int) -> None:
+    with pytest.raises(tallystick.NotDone, match="shorter"):
+        broker.fault("x" * size, "crash")
+    assert broker.fault_hits()["produce.after-sync"] == 0
+    write(broker.bootstrap, "orders", [b"x"])
+    assert broker.fault_hits()["produce.after-sync"] == 1
+
+
+@pytest.mark.parametrize("line", [b"[" * 60_000, b"\xff\xfe", b"null", b"[]", b'{"do": []}', b""])
+def test_whatever_is_no_request_is_refused(tmp_path: Path, line: bytes) -> None:
+    ours, theirs = socket.socketpair()
+    with tallystick.Broker(folder=tmp_path) as broker, ours:
+        broker.stop()
+        broker.process.options += ["--control-fd", str(theirs.fileno())]
+        command = broker.process._command(tmp_path / "ready")
+        with theirs, subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.DEVNULL) as process:
+            theirs.close()
+            answers = ours.makefile("rb")
+            ours.sendall(line + b"\n")
+            assert "refused" in json.loads(answers.readline())
+            ours.sendall(b'{"do": "hits", "number": 7}\n')
+            answer = json.loads(answers.readline())
+            assert answer["number"] == 7 and "is" in answer
+            process.terminate()
+
+
+def test_an_answer_that_is_not_waited_for_any_more_is_nobodys() -> None:
+    ours, theirs = socket.socketpair()
+    control = BrokerControl(ours, patience_s=0.01)
+    with pytest.raises(tallystick.NotDone, match="frozen"):
+        control.ask("hits")
+    theirs.sendall(b'{"number": 1, "is": "late"}\n{"number": 2, "is": "now"}\n')
+    assert control.ask("hits") == "now"
+    theirs.close()
+    with pytest.raises(tallystick.NotDone, match="gone"):
+        control.ask("hits")
+    control.close()
+
+
+def test_what_stands_still_is_stopped_in_order_and_leaves_nothing() -> None:
+    broker = tallystick.Broker(control=True).start()
+    broker.freeze()
+    assert broker.stop() == 0
+    broker.freeze()
+    broker.thaw()
+    broker.start().freeze()
+    folder = broker.process.folder
+    assert (folder / "data").is_dir()
+    broker.close()
+    assert not broker.process.running and not folder.exists() and broker.process.control is None
+
+
+def test_its_terminal_is_not_the_tests(broker: tallystick.Broker) -> None:
+    assert os.getpgid(broker.pid) == broker.pid, "Ctrl-C reaches all of a process group"
+
+
+def test_a_clock_is_ahead_until_the_next_start(broker: tallystick.Broker) -> None:
+    assert not broker.is_ahead
+    broker.advance_time("365000d")
+    assert broker.is_ahead
+    with pytest.raises(tallystick.NotDone, match="thousand years"):
+        broker.advance_time("1ms")
+    write(broker.bootstrap, "orders", [b"x"])
+    assert not broker.restart().is_ahead
 
 
 def test_without_control_nothing_is_to_be_broken(tmp_path: Path) -> None:
