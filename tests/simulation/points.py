@@ -76,9 +76,9 @@ class CountedFaults(Faults):
         self._passing = ""
         super().__init__(self)
 
-    def reach(self, name: str, *, waits: bool = False) -> Fault | None:
+    def reach(self, name: str, *, waits: bool = False, topic: str = "", partition: int = -1) -> Fault | None:
         self._passing = name
-        struck = super().reach(name, waits=waits)
+        struck = super().reach(name, waits=waits, topic=topic, partition=partition)
         if struck is not None:
             self._points.struck(name, struck.action)
         return struck
