@@ -7,6 +7,8 @@ nothing, and the broker is started with `--advertised-listeners` naming it.
 """
 
 import asyncio
+import contextlib
+import random
 import socket
 import struct
 import threading
@@ -17,9 +19,17 @@ RESET = struct.pack("ii", 1, 0)
 """SO_LINGER with no time: close sends RST, so that nothing more is delivered."""
 
 
+_PORTS = 15_000, 30_000
+
+
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+    """One below those that outgoing connections are given: between this look and the listening nobody takes it but who
+    asks here, too."""
+    for _ in range(1000):
+        port = random.SystemRandom().randrange(*_PORTS)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise OSError(f"no port is free of {_PORTS}")
 
 
 class CuttingProxy:
