@@ -17,6 +17,8 @@ from spark_connector.errors import UnsafeProgressTopic
 from spark_connector.inspection import Inspector, Position, SinkState, Transaction
 from spark_connector.progress import Marker
 from tallystick.cli.connecting import addresses
+from tallystick.cli.durations import in_words
+from tallystick.cli.tables import say
 from tallystick.client.background import now_ms
 from tallystick.client.client import Client
 from tallystick.client.errors import ConnectionLost, KafkaError, NoWayIn, UnsupportedByBroker
@@ -158,16 +160,7 @@ def _asked(
 
 def _say(lines: list[str]) -> None:
     for line in lines:
-        click.echo(line)
-
-
-def _age(since_ms: int, now: int) -> str:
-    """A duration as people say it."""
-    seconds = max(0, now - since_ms) / 1000
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.1f} s"
+        say(line)
 
 
 def _transaction(found: Transaction | None, now: int) -> str:
@@ -177,9 +170,8 @@ def _transaction(found: Transaction | None, now: int) -> str:
     if not found.is_open:
         return f"none open ({found.state}, {holder})"
     where = ", ".join(found.partitions) or "no partition yet"
-    return (
-        f"{found.state} for {_age(found.started_ms, now)}, {holder}, timeout {found.timeout_ms / 1000:g} s, in {where}"
-    )
+    age, timeout = in_words(now - found.started_ms), f"{found.timeout_ms / 1000:g} s"
+    return f"{found.state} for {age}, {holder}, timeout {timeout}, in {where}"
 
 
 def _lag(positions: list[Position]) -> str:
@@ -201,7 +193,7 @@ def described(state: SinkState, now: int) -> list[str]:
         into = ", ".join(sorted(query.records)) or "no topic"
         lines.append(f"query        {query.query}")
         lines.append(
-            f"  last batch {query.batch}, committed {_age(query.written_ms, now)} ago, {rows} records in {into}"
+            f"  last batch {query.batch}, committed {in_words(now - query.written_ms)} ago, {rows} records in {into}"
         )
         lines += [f"  source     {topic}: {_lag(positions)}" for topic, positions in _by_topic(query.source)]
     if not state.queries:
@@ -214,7 +206,7 @@ def partitions_of(state: SinkState, now: int) -> list[str]:
     """`progress SINK_ID`, line by line."""
     lines = [] if state.queries else [f"{state.sink_id}: no batch is committed yet"]
     for query in state.queries:
-        lines.append(f"query {query.query}: batch {query.batch}, committed {_age(query.written_ms, now)} ago")
+        lines.append(f"query {query.query}: batch {query.batch}, committed {in_words(now - query.written_ms)} ago")
         for position in query.source:
             end = "not on this cluster" if position.end is None else f"of {position.end}, lag {position.lag}"
             lines.append(f"  read     {position.topic}-{position.partition}  up to {position.offset} {end}")
@@ -229,7 +221,7 @@ def listed(sinks: dict[str, list[tuple[str, Marker]]], now: int) -> list[str]:
     if not sinks:
         return ["no sink has committed a batch yet"]
     return [
-        f"{sink_id}  query {queries[0][0]}  batch {queries[0][1].batch}  {_age(queries[0][1].written_ms, now)} ago"
+        f"{sink_id}  query {queries[0][0]}  batch {queries[0][1].batch}  {in_words(now - queries[0][1].written_ms)} ago"
         for sink_id, queries in sinks.items()
     ]
 
