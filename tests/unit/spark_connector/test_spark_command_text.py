@@ -22,9 +22,9 @@ BATCH = QueryState(
 def test_a_sink_with_an_open_transaction() -> None:
     assert described(SinkState("s", OPEN, [BATCH], [Position("orders", 0, 5, 9)]), NOW) == [
         "sink         s",
-        "transaction  Ongoing for 12.3 s, producer 41 epoch 7, timeout 300 s, in ledger-0, ledger-1",
+        "transaction  Ongoing for 12 s, producer 41 epoch 7, timeout 300 s, in ledger-0, ledger-1",
         "query        q1",
-        "  last batch 17, committed 2 min ago, 7 records in ledger",
+        "  last batch 17, committed 2 min 30 s ago, 7 records in ledger",
         "  source     far: lag 0 in 1 partitions; not on this cluster: far",
         "  source     orders: lag 4 in 2 partitions",
         "group        orders: lag 4 in 1 partitions",
@@ -43,7 +43,7 @@ def test_a_sink_that_has_only_begun_and_one_that_expired() -> None:
 
 def test_partitions_are_in_the_order_of_their_numbers() -> None:
     assert partitions_of(SinkState("s", None, [BATCH], []), NOW) == [
-        "query q1: batch 17, committed 2 min ago",
+        "query q1: batch 17, committed 2 min 30 s ago",
         "  read     orders-0  up to 5 of 9, lag 4",
         "  read     orders-1  up to 9 of 9, lag 0",
         "  read     far-0  up to 1 not on this cluster",
