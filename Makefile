@@ -13,6 +13,8 @@ FIND_PYTHON = for name in $(PYTHON) python3.11 python3.12 python3.13 python3.14 
 	done; echo "no Python 3.11 or newer found (set PYTHON=...)" >&2; exit 1
 COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+# Everything that a server can be asked for.
+SERVED = --extra security --extra telemetry --extra http --extra traces --extra console
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-spark mutants lint format bench bench-spark chaos simulate pipelines
@@ -120,12 +122,12 @@ docs: install ## Write the generated pages anew (docs/compatibility.md, docs/inv
 	@$(BIN)/python -m tests.scenarios.invariants --write
 
 lock: install ## Compile the lock files anew from pyproject.toml
-	@$(COMPILE) --upgrade --extra security --extra telemetry --extra test --output-file requirements/test.txt pyproject.toml requirements/build.in
-	@$(COMPILE) --constraint requirements/test.txt --extra security --extra telemetry --output-file requirements/runtime.txt pyproject.toml
+	@$(COMPILE) --upgrade $(SERVED) --extra test --output-file requirements/test.txt pyproject.toml requirements/build.in
+	@$(COMPILE) --constraint requirements/test.txt $(SERVED) --output-file requirements/runtime.txt pyproject.toml
 	@$(COMPILE) --constraint requirements/test.txt --output-file requirements/build.txt requirements/build.in
-	@$(COMPILE) --upgrade --extra security --extra telemetry --extra test --extra spark --extra spark-connect --constraint requirements/test.txt \
+	@$(COMPILE) --upgrade $(SERVED) --extra test --extra spark --extra spark-connect --constraint requirements/test.txt \
 		--output-file requirements/spark.txt pyproject.toml requirements/build.in
-	@$(COMPILE) --upgrade --extra security --extra telemetry --extra test --extra mutants --constraint requirements/test.txt \
+	@$(COMPILE) --upgrade $(SERVED) --extra test --extra mutants --constraint requirements/test.txt \
 		--output-file requirements/mutants.txt pyproject.toml requirements/build.in
 
 # In an environment of its own, which no lock knows: it looks at the locks from outside. What cannot be looked up is a failure, too.
