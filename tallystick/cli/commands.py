@@ -21,10 +21,13 @@ def main() -> None:
 GROUPS = {
     "audit": ("tallystick.cli.audit", "Read everything and say whether the cluster keeps its promises"),
     "certs": ("tallystick.cli.certs", "Make certificates for a first try"),
+    "consume": ("tallystick.cli.records.consume", "Show records of topics"),
     "configs": ("tallystick.cli.configs", "Look after configs, in the words of kafka-configs"),
     "explain": ("tallystick.cli.explain", "Say why something stands still, and how it ends"),
     "groups": ("tallystick.cli.groups", "Look after groups and offsets, in the words of kafka-consumer-groups"),
+    "produce": ("tallystick.cli.records.produce", "Write lines of standard input into a topic"),
     "spark": ("tallystick.cli.spark", "Look after exactly-once sinks of Spark"),
+    "tail": ("tallystick.cli.records.consume", "Show records of topics as they come"),
     "topics": ("tallystick.cli.topics", "Look after topics, in the words of kafka-topics"),
     "transactions": ("tallystick.cli.transactions", "Look after transactions, in the words of kafka-transactions"),
     "users": ("tallystick.cli.users", "Look after users of SCRAM, in the words of kafka-configs"),

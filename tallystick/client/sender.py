@@ -175,7 +175,7 @@ class Sender:
         highest = leader.version_for(ProduceRequest)
         answer: ProduceResponse = await leader.ask(
             ProduceRequest(
-                transactional_id=self.lease.transactional_id,
+                transactional_id=self.lease.transactional_id or None,  # none: idempotent, in no transaction
                 acks=-1,
                 timeout_ms=self._timeout_ms,
                 topic_data=topic_data,
