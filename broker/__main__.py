@@ -31,6 +31,7 @@ from storage.log import StorageFailed
 if TYPE_CHECKING:
     from broker.control.channel import Control
     from broker.faults.control import Faults
+    from broker.http.serving import HttpSide
     from broker.security.tls.tls_listeners import TlsListeners
 
 OK, FAILED, NOT_STARTED = 0, 1, 2
@@ -86,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--repair", metavar="LOG", action="append", help="go on without what is damaged in a log, as topic-partition")
     add("--add-scram", metavar="USER", action="append", help="a first user: SCRAM-SHA-256=[name=NAME,password=SECRET]")
     add("--ready-file", metavar="PATH", help="written when requests are served; holds the bootstrap address")
+    add("--http", metavar="HOST:PORT", help="tell health and metrics over HTTP there (port 0 picks a free one)")
+    add("--http-token-file", metavar="FILE", help="a token that HTTP requests have to carry")
+    add("--http-trusted-network", action="store_true", help="listen for HTTP without a token where others reach it")
     add("--control-fd", metavar="FD", type=int, help="a socket on which whoever starts this may break it, for tests")
     add("--log-level", choices=tuple(LEVELS), default="info")
     add("--log-format", choices=("text", "json"), default="text")
@@ -107,6 +111,9 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
         "tallystick.in.memory": "true" if options.in_memory else None,
         "tallystick.repair": ",".join(options.repair) if options.repair else None,
         "tallystick.add.scram": " ".join(options.add_scram) if options.add_scram else None,
+        "tallystick.http": options.http,
+        "tallystick.http.token.file": options.http_token_file,
+        "tallystick.http.trusted.network": "true" if options.http_trusted_network else None,
         "listeners": options.listeners,
         "advertised.listeners": options.advertised_listeners,
     }
@@ -151,6 +158,7 @@ async def _serve(
     faults = _faults(always=control is not None)
     node = Node(config, environment, on_failure=lambda _: stop.set(), faults=faults)
     listening = bind_all(config.listeners, backlog(config))
+    http = _http(config)
     services = await node.start(advertised([bound.endpoint for bound in listening], config.advertised_listeners))
     try:
         tls = await _tls(config, environment)
@@ -164,14 +172,26 @@ async def _serve(
         beside.append(asyncio.create_task(tls.keep_current()))
     if control is not None and faults is not None:
         beside.append(asyncio.create_task(control.obey(faults, services, stop)))
-    gc.enable()
-    _announce(config, bound, ready_file)
     monitor = _watch_the_loop(config)
+    if http is not None:
+        await http.start(node, server, monitor)
+    gc.enable()
+    _announce(config, bound, ready_file, None if http is None else http.url)
     await stop.wait()
     for task in beside:
         task.cancel()
     if monitor is not None:
         monitor.stop()
+    if http is not None:
+        http.broker_stops()
+    await _end(node, server, hurry)
+    if http is not None:
+        http.stop()
+    return node.failure
+
+
+async def _end(node: Node, server: Server, hurry: asyncio.Event) -> None:
+    """In order, or after a failure as quickly as it can be."""
     if node.failure is None:
         _log.info("stopping", connections=server.connection_count)
         await server.stop(hurry=hurry)
@@ -181,7 +201,18 @@ async def _serve(
         node.abandon()
     if node.failure is None:
         _log.info("stopped")
-    return node.failure
+
+
+def _http(config: BrokerConfig) -> "HttpSide | None":
+    """The HTTP side, where it is asked for, with its port taken; never imported otherwise. Raises `ConfigError`, or
+    `BadListener`."""
+    if not config.get_str("tallystick.http").strip():
+        return None
+    try:
+        from broker.http.serving import HttpSide
+    except ModuleNotFoundError as missing:
+        raise ConfigError(f"tallystick.http needs {missing.name}: pip install 'tallystick[http]'.") from None
+    return HttpSide(config)
 
 
 async def _tls(config: BrokerConfig, environment: RealEnvironment) -> "TlsListeners | None":
@@ -247,18 +278,25 @@ def _catch_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
 
 
-def _announce(config: BrokerConfig, bound: Sequence[Endpoint], ready_file: str | None) -> None:
-    """One line for people, and the ready file for programs."""
+def _announce(config: BrokerConfig, bound: Sequence[Endpoint], ready_file: str | None, http_url: str | None) -> None:
+    """One line for people, and for programs the ready file, with one for the HTTP side beside it."""
     addresses = ",".join(str(endpoint) for endpoint in bound)
     where = "memory" if config.in_memory else os.path.abspath(config.data_folder)
     durability = "page-cache" if config.page_cache else "fsync"
-    sys.stdout.write(f"tallystick listens on {addresses}; data in {where}; durability {durability}\n")
+    http = "" if http_url is None else f"; {http_url}"
+    sys.stdout.write(f"tallystick listens on {addresses}; data in {where}; durability {durability}{http}\n")
     sys.stdout.flush()
     if ready_file is not None:
         bootstrap = ",".join(str(reachable(endpoint)) for endpoint in bound)
-        with open(ready_file + ".new", "w", encoding="ascii") as target:
-            target.write(bootstrap + "\n")
-        os.replace(ready_file + ".new", ready_file)
+        if http_url is not None:
+            _write(ready_file + ".http", http_url)
+        _write(ready_file, bootstrap)
+
+
+def _write(path: str, line: str) -> None:
+    with open(path + ".new", "w", encoding="ascii") as target:
+        target.write(line + "\n")
+    os.replace(path + ".new", path)
 
 
 if __name__ == "__main__":

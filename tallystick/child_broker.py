@@ -40,9 +40,11 @@ class Broker:
         config: Mapping[str, object] | None = None,
         start_seconds: float = 30.0,
         control: bool = False,
+        http: bool = False,
     ) -> None:
-        """`control` lets `fault` and `advance_time` be used: for tests, and somewhat slower. Such a broker ends with
-        the program that started it, however that ends."""
+        """`http` lets it tell health and metrics on a free port (`http_url`); it needs the extra `http`. `control` lets
+        `fault` and `advance_time` be used: for tests, and somewhat slower. Such a broker ends with the program that
+        started it, however that ends."""
         options = ["--durability", durability, *(["--in-memory"] if in_memory else [])]
         options += [part for key, value in (config or {}).items() for part in ("--set", f"{key}={value}")]
         self._temporary = tempfile.mkdtemp(prefix="tallystick-") if folder is None else None
@@ -53,6 +55,7 @@ class Broker:
             start_seconds=start_seconds,
         )
         self.process.is_controlled = control
+        self.process.has_http = http
         self._ahead_since = -1
         atexit.register(self.close)
 
@@ -60,6 +63,11 @@ class Broker:
     def bootstrap(self) -> str:
         """The address for `bootstrap.servers`."""
         return self.process.bootstrap
+
+    @property
+    def http_url(self) -> str:
+        """Where its HTTP side is, `http://127.0.0.1:PORT`; empty where it has none."""
+        return self.process.http_url
 
     @property
     def pid(self) -> int:

@@ -40,6 +40,9 @@ class BrokerProcess:
         """Whether the next start hands down a socket, on which `control` asks the broker to fail."""
         self.control: BrokerControl | None = None
         """Of the process that runs, if it is."""
+        self.has_http = False
+        """Whether the next start has an HTTP side; its port is kept, too."""
+        self.http_url = ""
         self.environment: dict[str, str] = {}
         """Variables of the next start, beside our own."""
         self.bootstrap = ""
@@ -61,6 +64,7 @@ class BrokerProcess:
         self.folder.mkdir(parents=True, exist_ok=True)
         ready = self.folder / "ready"
         ready.unlink(missing_ok=True)
+        self._http_file.unlink(missing_ok=True)
         self._hang_up()
         command = self._command(ready)
         ours, theirs = socket.socketpair() if self.is_controlled else (None, None)
@@ -82,6 +86,7 @@ class BrokerProcess:
         self.starts += 1
         self.bootstrap = self._wait_until_ready(ready)
         self.port = int(self.bootstrap.split(",")[0].rsplit(":", 1)[1])
+        self.http_url = self._http_file.read_text().strip() if self._http_file.exists() else ""
         return self
 
     def kill(self) -> None:
@@ -124,8 +129,14 @@ class BrokerProcess:
     def log_end(self, size_bytes: int = 4000) -> str:
         return self.log.read_bytes()[-size_bytes:].decode(errors="replace") if self.log.exists() else ""
 
+    @property
+    def _http_file(self) -> Path:
+        return self.folder / "ready.http"
+
     def _command(self, ready: Path) -> list[str]:
         where = ["--data-dir", str(self.data), "--host", "127.0.0.1", "--port", str(self.port)]
+        if self.has_http:
+            where += ["--http", f"127.0.0.1:{self.http_url.rpartition(':')[2] or 0}"]
         return [sys.executable, "-m", "tallystick", "serve", *where, "--ready-file", str(ready), *self.options]
 
     def _wait_until_ready(self, ready: Path) -> str:

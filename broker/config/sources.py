@@ -91,6 +91,14 @@ def _text_of(variable: str, path: str) -> str:
         raise ConfigError(f"{variable}: {path} cannot be read.") from None
 
 
+def read_token(path: str, *, where: str) -> str:
+    """The token in a file, without the end of its line. Raises `ConfigError`."""
+    token = _text_of(where, path).strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigError(f"{where}: {path} is to hold one token, without spaces.")
+    return token
+
+
 def key_of_variable(variable: str) -> str:
     """`KAFKA_LOG_SEGMENT_BYTES` → `log.segment.bytes`."""
     name = variable.removeprefix("KAFKA_").lower()

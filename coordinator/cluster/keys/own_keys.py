@@ -142,6 +142,25 @@ OWN_KEYS = (
         "How many TLS handshakes may be under way; beyond that the oldest is given up.",
         at_least(1),
     ),
+    fixed(
+        "tallystick.http",
+        STRING,
+        "",
+        "Where health and metrics are told over HTTP, as HOST:PORT; without a host on 127.0.0.1. Empty: nowhere. It "
+        "needs the extra `http`.",
+    ),
+    fixed(
+        "tallystick.http.token.file",
+        STRING,
+        "",
+        "A file with a token that HTTP requests have to carry, all but those of /health.",
+    ),
+    fixed(
+        "tallystick.http.trusted.network",
+        BOOLEAN,
+        "false",
+        "Tell whoever asks, on an address that other machines reach, without a token.",
+    ),
     dynamic(
         "tallystick.tls.file.check.interval.ms",
         INT,

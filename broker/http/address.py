@@ -1,0 +1,59 @@
+"""Where the HTTP side listens, and what guards it.
+
+Rule. It listens on this machine alone unless something guards it: a token that each request carries, or a network that
+the operator says is trusted. Control needs the token wherever others reach it.
+"""
+
+import ipaddress
+from dataclasses import dataclass
+
+from broker.config.broker_config import BrokerConfig, ConfigError
+from broker.config.listeners import Endpoint
+from broker.config.sources import read_token
+
+LISTENER = "HTTP"
+ADDRESS, TOKEN_FILE = "tallystick.http", "tallystick.http.token.file"
+TRUSTED_NETWORK = "tallystick.http.trusted.network"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAddress:
+    """Settings that were looked at."""
+
+    endpoint: Endpoint
+    token: str | None
+    is_local: bool
+    """Whether nobody but this machine reaches it."""
+
+
+def http_address(config: BrokerConfig) -> HttpAddress:
+    """What the settings of a broker that has an HTTP side ask for. Raises `ConfigError`."""
+    endpoint = _endpoint(config.get_str(ADDRESS).strip())
+    path = config.get_str(TOKEN_FILE)
+    token = read_token(path, where=TOKEN_FILE) if path else None
+    is_local = _is_loopback(endpoint.host)
+    if not is_local and token is None and not config.get_bool(TRUSTED_NETWORK):
+        raise ConfigError(
+            f"{ADDRESS}: {endpoint} is reached from other machines, and nothing guards it. Name a file with a token "
+            f"({TOKEN_FILE}, --http-token-file), or say that the network is trusted ({TRUSTED_NETWORK}=true, "
+            "--http-trusted-network)."
+        )
+    return HttpAddress(endpoint, token, is_local)
+
+
+def _endpoint(text: str) -> Endpoint:
+    """`HOST:PORT`, `:PORT` or `PORT`; without a host it is 127.0.0.1."""
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+        raise ConfigError(f"{ADDRESS}: {text!r} is no address; it should look like 127.0.0.1:9644.")
+    return Endpoint(LISTENER, host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
+
+
+def _is_loopback(host: str) -> bool:
+    """Names are not looked up: what they lead to may change."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,60 @@
+"""One route: method, path, who may ask, what it takes and gives. The OpenAPI document is made of these, too.
+
+An answer is written by an async function of the HTTP thread, which is given the broker and the request. It raises
+`Problem` for what is to be refused; whatever else it raises is a bug of ours.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from broker.http.seen_broker import SeenBroker, Unanswered
+
+JSON = "application/json"
+
+Schema = Mapping[str, Any]
+"""JSON Schema, as OpenAPI 3.1 takes it."""
+Answer = Callable[[SeenBroker, Request], Awaitable[Response]]
+
+
+class Problem(Exception):
+    """A request that is refused: a status of HTTP and a sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+    def response(self) -> Response:
+        return JSONResponse({"error": str(self)}, self.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """See the head of this file."""
+
+    method: str
+    path: str
+    answer: Answer
+    summary: str
+    returns: Schema = field(default_factory=dict)
+    """What the body of a 200 is, where it is JSON."""
+    media_type: str = JSON
+    takes: Schema | None = None
+    """What the body of a request is."""
+    refusals: tuple[int, ...] = ()
+    """Statuses beside 200 that it may answer."""
+    is_open: bool = False
+    """Whether it is answered without the token, where one is needed."""
+
+
+async def answered(operation: Operation, broker: SeenBroker, request: Request) -> Response:
+    """The response, also where the broker's loop does not answer or the request is refused."""
+    try:
+        return await operation.answer(broker, request)
+    except Problem as problem:
+        return problem.response()
+    except Unanswered as problem:
+        return Problem(503, str(problem)).response()
