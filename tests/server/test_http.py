@@ -78,7 +78,7 @@ def test_nonsense_harms_nobody(broker: Broker, sent: bytes) -> None:
             connection.shutdown(socket.SHUT_WR)
             while connection.recv(1 << 16):
                 pass
-        except ConnectionError:
+        except OSError:
             pass  # it did not read all that was sent
     assert ask(f"{broker.http_url}/health/live").status == 200
 
