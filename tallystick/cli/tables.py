@@ -5,10 +5,11 @@ line that looks like one of ours.
 """
 
 import json
-import shlex
 from collections.abc import Sequence
 
 import click
+
+from tallystick.written import printable
 
 Cell = str | int | None
 
@@ -28,25 +29,3 @@ def show(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, as_json: boo
 def say(sentence: str, *, err: bool = False) -> None:
     """One line."""
     click.echo(printable(sentence), err=err)
-
-
-def printable(text: str) -> str:
-    """With escapes, as Python writes them, for what is no visible character."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
-
-
-def command_line(words: Sequence[str]) -> str:
-    """To be copied into a shell; invisible characters as bash, ksh and zsh write them."""
-    return " ".join(map(_quoted, words))
-
-
-def _quoted(word: str) -> str:
-    if word.isprintable():
-        return shlex.quote(word)
-    return "$'" + "".join(map(_in_dollar_quotes, word)) + "'"
-
-
-def _in_dollar_quotes(one: str) -> str:
-    if one in "\\'":
-        return "\\" + one
-    return one if one.isprintable() else "".join(f"\\{byte:03o}" for byte in one.encode())

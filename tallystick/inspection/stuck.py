@@ -8,6 +8,7 @@ DescribeTransactions whose these are (KIP-664).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import assert_never
 
 from protocol.messages.transactions import ProducerState
 from tallystick.client.client import Client
@@ -103,3 +104,20 @@ def _holder(place: Place, one: ProducerState, transaction: Described | None) -> 
         cause = Cause.DECIDED if transaction.state in DECIDED else Cause.OPEN
     start = one.current_txn_start_offset
     return Holder(start, one.producer_id, one.producer_epoch, one.last_timestamp, cause, transaction)
+
+
+def ending_words(holder: Holder, place: Place) -> list[str] | None:
+    """The command that ends a transaction and is safe: what a coordinator holds is ended by the coordinator. None
+    where it is decided already."""
+    match holder.cause:
+        case Cause.DECIDED:
+            return None
+        case Cause.OPEN:
+            assert holder.transaction is not None, "it is open at its coordinator"
+            which = ["force-terminate", "--transactional-id", holder.transaction.transactional_id]
+        case Cause.HANGING:
+            start = str(holder.first_offset)
+            which = ["abort", "--topic", place[0], "--partition", str(place[1]), "--start-offset", start]
+        case _:
+            assert_never(holder.cause)
+    return ["tallystick", "transactions", *which]

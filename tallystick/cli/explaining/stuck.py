@@ -9,12 +9,13 @@ import click
 from tallystick.cli.connecting import asked, connecting, connecting_words
 from tallystick.cli.durations import ago, in_words
 from tallystick.cli.explaining.status import end
-from tallystick.cli.tables import command_line, say
+from tallystick.cli.tables import say
 from tallystick.client.background import now_ms
 from tallystick.client.client import Client
 from tallystick.client.errors import KafkaError
 from tallystick.inspection.places import Failed, Place, places
-from tallystick.inspection.stuck import Cause, Held, Holder, held
+from tallystick.inspection.stuck import Cause, Held, Holder, ending_words, held
+from tallystick.written import command_line
 
 
 @click.command()
@@ -108,24 +109,8 @@ def _about(holder: Holder, place: Place, connection: Sequence[str], now: int) ->
 
 
 def _command(holder: Holder, place: Place, connection: Sequence[str]) -> str | None:
-    """The one that is safe: what a coordinator holds is ended by the coordinator."""
-    if holder.cause is Cause.DECIDED:
-        return None
-    where = ["tallystick", "transactions"]
-    if holder.cause is Cause.OPEN:
-        assert holder.transaction is not None, "it is open at its coordinator"
-        where += ["force-terminate", "--transactional-id", holder.transaction.transactional_id]
-    else:
-        where += [
-            "abort",
-            "--topic",
-            place[0],
-            "--partition",
-            str(place[1]),
-            "--start-offset",
-            str(holder.first_offset),
-        ]
-    return command_line([*where, *connection])
+    words = ending_words(holder, place)
+    return None if words is None else command_line([*words, *connection])
 
 
 def _as_json(one: Held, connection: Sequence[str], now: int) -> dict[str, Any]:
