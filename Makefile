@@ -129,6 +129,8 @@ lock: install ## Compile the lock files anew from pyproject.toml
 		--output-file requirements/spark.txt pyproject.toml requirements/build.in
 	@$(COMPILE) --upgrade $(SERVED) --extra test --extra mutants --constraint requirements/test.txt \
 		--output-file requirements/mutants.txt pyproject.toml requirements/build.in
+	@$(COMPILE) --upgrade $(SERVED) --extra test --extra console-test --constraint requirements/test.txt \
+		--output-file requirements/console-test.txt pyproject.toml requirements/build.in
 
 # In an environment of its own, which no lock knows: it looks at the locks from outside. What cannot be looked up is a failure, too.
 audit: $(VENV)/.audit ## Ask for known vulnerabilities of everything in the lock files (ARGS="--vulnerability-service osv")

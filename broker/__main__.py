@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from broker.config.broker_config import BrokerConfig, ConfigError
 from broker.config.listeners import BadListener, Endpoint, advertised, reachable
+from broker.console_process import console_of
 from broker.disk.local_files import DataFolderLocked, LocalFiles
 from broker.network.listeners import bind_all
 from broker.network.server import Server, backlog
@@ -90,6 +91,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--http", metavar="HOST:PORT", help="tell health and metrics over HTTP there (port 0 picks a free one)")
     add("--http-token-file", metavar="FILE", help="a token that HTTP requests have to carry")
     add("--http-trusted-network", action="store_true", help="listen for HTTP without a token where others reach it")
+    add(
+        "--console",
+        metavar="HOST:PORT",
+        nargs="?",
+        const="127.0.0.1:8080",
+        help="serve a page about the cluster (default 127.0.0.1:8080)",
+    )
+    add("--console-config", metavar="FILE", help="a client's settings, where the console needs some (a trust store)")
     add("--control-fd", metavar="FD", type=int, help="a socket on which whoever starts this may break it, for tests")
     add("--log-level", choices=tuple(LEVELS), default="info")
     add("--log-format", choices=("text", "json"), default="text")
@@ -114,6 +123,8 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
         "tallystick.http": options.http,
         "tallystick.http.token.file": options.http_token_file,
         "tallystick.http.trusted.network": "true" if options.http_trusted_network else None,
+        "tallystick.console": options.console,
+        "tallystick.console.config": options.console_config,
         "listeners": options.listeners,
         "advertised.listeners": options.advertised_listeners,
     }
@@ -157,6 +168,7 @@ async def _serve(
     _catch_signals(stop, hurry)
     faults = _faults(always=control is not None)
     node = Node(config, environment, on_failure=lambda _: stop.set(), faults=faults)
+    console = console_of(config)
     listening = bind_all(config.listeners, backlog(config))
     http = _http(config)
     services = await node.start(advertised([bound.endpoint for bound in listening], config.advertised_listeners))
@@ -175,6 +187,8 @@ async def _serve(
     monitor = _watch_the_loop(config)
     if http is not None:
         await http.start(node, server, monitor)
+    if console is not None:
+        await console.start(bound, ready_file, None if http is None else http.url)
     gc.enable()
     _announce(config, bound, ready_file, None if http is None else http.url)
     await stop.wait()
@@ -182,6 +196,8 @@ async def _serve(
         task.cancel()
     if monitor is not None:
         monitor.stop()
+    if console is not None:
+        await console.stop()
     if http is not None:
         http.broker_stops()
     await _end(node, server, hurry)

@@ -23,6 +23,7 @@ GROUPS = {
     "certs": ("tallystick.cli.certs", "Make certificates for a first try"),
     "consume": ("tallystick.cli.records.consume", "Show records of topics"),
     "configs": ("tallystick.cli.configs", "Look after configs, in the words of kafka-configs"),
+    "console": ("tallystick.cli.console", "Serve a page about a cluster"),
     "explain": ("tallystick.cli.explain", "Say why something stands still, and how it ends"),
     "groups": ("tallystick.cli.groups", "Look after groups and offsets, in the words of kafka-consumer-groups"),
     "produce": ("tallystick.cli.records.produce", "Write lines of standard input into a topic"),

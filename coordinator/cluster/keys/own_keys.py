@@ -122,6 +122,19 @@ OWN_KEYS = (
         at_least(0),
     ),
     fixed(
+        "tallystick.console",
+        STRING,
+        "",
+        "Where a page about this cluster is served, as HOST:PORT; without a host on 127.0.0.1. Empty: nowhere. It "
+        "needs the extra `console`.",
+    ),
+    fixed(
+        "tallystick.console.config",
+        STRING,
+        "",
+        "A file with the settings of a client that the console speaks to this broker with, such as a trust store.",
+    ),
+    fixed(
         "tallystick.connection.answer.bytes",
         INT,
         "262144",

@@ -1,0 +1,85 @@
+"""The connections of one user to the cluster.
+
+Rule 1. Pages and counters have a client each, so that counting keeps no page waiting.
+Rule 2. A client does one thing at a time: it is not made for several callers at once.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tallystick.client.background import monotonic_s
+from tallystick.client.client import Client
+from tallystick.client.security import Security
+
+T = TypeVar("T")
+_PATIENCE_S = 2.0
+"""A page says sooner than a program that something is not there."""
+_KNOWN_S = 2.0
+"""For so long the list of topics is not asked for again: who types into the search asks many times a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLine:
+    """A topic, as the list shows it."""
+
+    name: str
+    partitions: int
+    is_internal: bool
+
+
+class Asked:
+    """One client, opened when it is first wanted."""
+
+    def __init__(self, bootstrap: str, security: Security) -> None:
+        self._bootstrap = bootstrap
+        self._security = security
+        self._client: Client | None = None
+        self._turn = asyncio.Lock()
+
+    async def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Whatever the client raises is raised here."""
+        async with self._turn:
+            if self._client is None:
+                self._client = await Client.connect(
+                    self._bootstrap, client_id="tallystick-console", patience_s=_PATIENCE_S, security=self._security
+                )
+            return await self._client.in_time(work(self._client))
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+
+class Cluster:
+    """See the head of this file."""
+
+    def __init__(self, bootstrap: str, security: Security) -> None:
+        self._pages = Asked(bootstrap, security)
+        self.counters = Asked(bootstrap, security)
+        self._topics: list[TopicLine] = []
+        self._known_until_s = float("-inf")
+
+    async def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """For a page."""
+        return await self._pages.ask(work)
+
+    async def topics(self) -> list[TopicLine]:
+        """All topics that the user may describe, by name."""
+        if monotonic_s() > self._known_until_s:
+            answer = await self.ask(lambda client: client.metadata())
+            self._topics = sorted(
+                (TopicLine(one.name, len(one.partitions), one.is_internal) for one in answer.topics if one.name),
+                key=lambda one: one.name,
+            )
+            self._known_until_s = monotonic_s() + _KNOWN_S
+        return self._topics
+
+    def forget(self) -> None:
+        """Ask anew for what was just changed."""
+        self._known_until_s = float("-inf")
+
+    async def close(self) -> None:
+        await self._pages.close()
+        await self.counters.close()

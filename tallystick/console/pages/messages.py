@@ -1,0 +1,122 @@
+"""Records of a partition: a page of them, and one in full."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from starlette.responses import Response
+
+from tallystick.client.client import Client
+from tallystick.client.errors import check
+from tallystick.console.reading.browsing import Browsed, browse
+from tallystick.console.reading.colouring import Fate, Shown
+from tallystick.console.reading.decoding import IN_A_ROW, IN_FULL, Decoded
+from tallystick.console.visit import NotThere, Visit
+
+PAGE_SIZES = (25, 100, 500)
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A row, with what is readable of it."""
+
+    row: Shown
+    key: Decoded
+    value: Decoded
+    headers: list[tuple[str, Decoded]]
+
+
+async def browsed(visit: Visit) -> Response:
+    """From an offset or a time on; without either, the last ones."""
+    place = visit.path("topic"), visit.path_number("partition")
+    size = visit.number("rows")
+    rows = size if size in PAGE_SIZES else PAGE_SIZES[1]
+    refusal = ""
+    try:
+        time_ms = _time(visit.word("time"))
+    except ValueError as problem:
+        time_ms, refusal = None, str(problem)
+
+    async def look(client: Client) -> tuple[Browsed, int]:
+        partitions = await _partitions(client, place)
+        start = visit.number("from")
+        if time_ms is not None:
+            start = await client.offset_at(*place, time_ms)
+            start = None if start < 0 else start  # nothing is as young: the end
+        return await browse(client, place, start, rows), partitions
+
+    found, partitions = await visit.ask(look)
+    return visit.page(
+        "messages.html",
+        topic=place[0],
+        partition=place[1],
+        partitions=partitions,
+        ends=found.ends,
+        messages=await _messages(visit, found.rows, IN_A_ROW),
+        older_from=found.older_from,
+        newer_from=found.newer_from,
+        many_days=len({row.timestamp_ms // _DAY_MS for row in found.rows}) > 1,
+        rows=rows,
+        sizes=PAGE_SIZES,
+        refusal=refusal,
+        wanted={"from": visit.word("from"), "time": visit.word("time")},
+    )
+
+
+async def _partitions(client: Client, place: tuple[str, int]) -> int:
+    """How many the topic has. Said at once where there is no such one: the client would wait for it."""
+    (topic,) = (await client.metadata([place[0]])).topics
+    check(topic.error_code, f"Topic '{place[0]}'")
+    if place[1] not in [one.partition_index for one in topic.partitions]:
+        raise NotThere(f"{place[0]} has no partition {place[1]}.")
+    return len(topic.partitions)
+
+
+def _time(text: str) -> int | None:
+    """Milliseconds since 1970 of what a person or a browser writes, in UTC where no zone is said."""
+    if not text:
+        return None
+    if text.isascii() and text.isdecimal():
+        return min(int(text), (1 << 63) - 1)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time: write 2026-01-31T12:00:00") from None
+    return max(0, int((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000))
+
+
+async def _messages(visit: Visit, rows: list[Shown], most: int, indent: int | None = None) -> list[Message]:
+    registry = visit.console.registry
+    await registry.wait_until_known([data for row in rows for data in (row.key, row.value)])
+    return [
+        Message(
+            row,
+            registry.decoded(row.key, most, indent=indent),
+            registry.decoded(row.value, most, indent=indent),
+            [(name, registry.decoded(data, most)) for name, data in row.headers],
+        )
+        for row in rows
+    ]
+
+
+async def one(visit: Visit) -> Response:
+    """Everything of one record, up to 256 KiB of its value."""
+    place = visit.path("topic"), visit.path_number("partition")
+    offset = visit.path_number("offset")
+
+    async def look(client: Client) -> Browsed:
+        await _partitions(client, place)
+        return await browse(client, place, offset, 1)
+
+    found = await visit.ask(look)
+    if not found.rows or found.rows[0].offset != offset:
+        raise NotThere(f"There is no record at offset {offset} of {place[0]}-{place[1]}.")
+    (message,) = await _messages(visit, found.rows, IN_FULL, indent=2)
+    return visit.page(
+        "message.html",
+        topic=place[0],
+        partition=place[1],
+        message=message,
+        is_readable=message.row.fate is not Fate.CONTROL and offset < found.ends.last_stable_offset,
+        ends=found.ends,
+    )

@@ -1,0 +1,85 @@
+"""One request, and what a page can do with it: ask the cluster, show a template, send the visitor elsewhere."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from tallystick.client.client import Client
+from tallystick.console.cluster import Cluster
+from tallystick.console.options import Options
+from tallystick.console.reading.registry import Registry
+from tallystick.console.rendering import Renderer
+from tallystick.console.sessions import Session, Sessions
+
+T = TypeVar("T")
+LARGEST_OFFSET = (1 << 63) - 1
+SEE_OTHER = 303
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """What all visits share."""
+
+    options: Options
+    sessions: Sessions
+    renderer: Renderer
+    registry: Registry
+
+
+class NotThere(Exception):
+    """There is no such page; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """See the head of this file."""
+
+    request: Request
+    console: Console
+    token: str
+    session: Session | None
+    form: Mapping[str, str]
+
+    @property
+    def cluster(self) -> Cluster:
+        assert self.session is not None, "pages are shown to those who are let in"
+        return self.session.cluster
+
+    async def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Whatever the client raises is a page of its own (`application`)."""
+        return await self.cluster.ask(work)
+
+    def word(self, name: str) -> str:
+        """Of the query; "" where it is not there."""
+        return self.request.query_params.get(name, "").strip()
+
+    def number(self, name: str) -> int | None:
+        """Of the query; None where it is not there, or no number that an offset or a timestamp can be."""
+        text = self.word(name)
+        return min(int(text), LARGEST_OFFSET) if text.isascii() and text.isdecimal() and len(text) < 30 else None
+
+    def path(self, name: str) -> str:
+        return str(self.request.path_params[name])
+
+    def path_number(self, name: str) -> int:
+        return int(self.request.path_params[name])
+
+    def page(self, template: str, *, status: int = 200, **context: object) -> Response:
+        """A template, with what every page has."""
+        shared = {
+            "path": self.request.url.path,
+            "user": self.session.user if self.session is not None else None,
+            "is_in": self.session is not None,
+            "form_token": self.console.sessions.form_token(self.token),
+            "bootstrap": self.console.options.bootstrap,
+            "said": self.word("said"),
+        }
+        return HTMLResponse(self.console.renderer.page(template, shared | context), status)
+
+    def to(self, path: str, **query: str | int) -> Response:
+        """Elsewhere, behind a form."""
+        return RedirectResponse(f"{path}?{urlencode(query)}" if query else path, SEE_OTHER)

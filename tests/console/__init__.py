@@ -1,0 +1,1 @@
+"""The console: its pages over a real socket, and in a real browser."""
