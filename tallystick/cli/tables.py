@@ -11,6 +11,7 @@ import click
 
 from tallystick.written import printable
 
+__all__ = ["Cell", "printable", "say", "show"]
 Cell = str | int | None
 
 
