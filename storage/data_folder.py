@@ -62,7 +62,7 @@ class DataFolder:
         self._files = files
         self._boot_id = boot_id
         self._page_cache = page_cache
-        self._version, self._recorded_boot = _read_format(files)
+        self._version, self._recorded_boot = read_format(files)
         has_logs = any(name.rpartition("-")[2].isdigit() for name in files.list(""))
         self._foreign = has_logs and not self._recorded_boot
         if self._version > FORMAT_VERSION:
@@ -174,7 +174,9 @@ class DataFolder:
             write_clean_shutdown(self._files)
 
 
-def _read_format(files: Files) -> tuple[int, str]:
+def read_format(files: Files) -> tuple[int, str]:
+    """The version of everything in the folder, and the boot all of it was last read in; 0 where nothing says. Raises
+    `UnreadableDataFolder`."""
     text = read_text(files, FORMAT_FILE)
     if text is None:
         return 0, ""

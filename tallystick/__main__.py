@@ -1,4 +1,6 @@
-"""`python -P -m tallystick …`: the server when asked to serve, the command line otherwise."""
+"""`python -P -m tallystick …`: the server when asked to serve, `offline` where its files are to be looked at by
+`tallystick dump` and `verify`, the command line otherwise.
+"""
 
 import gc
 import os
@@ -9,6 +11,8 @@ from typing import Any
 
 def main() -> int:
     """Run one command; returns the exit status."""
+    if sys.argv[1:2] == ["offline"]:
+        return _look_at_files()
     if sys.argv[1:2] != ["serve"]:
         from tallystick.cli import main as command_line
 
@@ -28,6 +32,20 @@ def main() -> int:
     from broker.__main__ import main as serve
 
     return serve(sys.argv[2:])
+
+
+def _look_at_files() -> int:
+    guard = _load_guard()
+    if not guard.is_guarded():
+        guard.become_guarded("offline", sys.argv[2:])
+    try:
+        guard.install()
+    except guard.Shadowed as problem:
+        sys.stderr.write(f"tallystick: {problem}\n")
+        return 2
+    from broker.offline.__main__ import main as look
+
+    return look(sys.argv[2], sys.argv[3:])
 
 
 def _load_guard() -> Any:

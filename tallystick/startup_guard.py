@@ -26,9 +26,19 @@ class Shadowed(Exception):
     """A package of ours is missing, or something else stands in its place."""
 
 
+SERVE = "serve"
+OFFLINE = "offline"
+"""What runs in the guarded process: the server, and what looks at its files without one."""
+
+
 def server_command(arguments: Sequence[str]) -> list[str]:
     """The command line that runs the server, whatever folder and environment it is started from."""
-    return [sys.executable, "-P", os.path.join(ROOT, "tallystick", "__main__.py"), "serve", *arguments]
+    return guarded_command(SERVE, arguments)
+
+
+def guarded_command(name: str, arguments: Sequence[str]) -> list[str]:
+    """The same for either."""
+    return [sys.executable, "-P", os.path.join(ROOT, "tallystick", "__main__.py"), name, *arguments]
 
 
 def server_environment() -> dict[str, str]:
@@ -47,9 +57,14 @@ def server_environment() -> dict[str, str]:
 
 def become_server(arguments: Sequence[str]) -> NoReturn:
     """Replace this process by the server: a signal sent to the command reaches the broker."""
+    become_guarded(SERVE, arguments)
+
+
+def become_guarded(name: str, arguments: Sequence[str]) -> NoReturn:
+    """Replace this process by the guarded one of this name: its status, signals and pipes are the command's."""
     sys.stdout.flush()
     sys.stderr.flush()
-    command = server_command(arguments)
+    command = guarded_command(name, arguments)
     os.execve(command[0], command, server_environment())  # noqa: S606  that is the point
 
 

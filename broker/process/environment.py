@@ -88,15 +88,20 @@ class RealEnvironment:
         return run_far(work)
 
     def boot_id(self) -> str:
-        try:
-            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as source:
-                return source.read().strip()
-        except OSError:
-            return ""
+        return boot_id()
 
     def close(self) -> None:
         self._threads.close()
         self._beside.close()
+
+
+def boot_id() -> str:
+    """Of this machine, since it was last started; empty where it does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as source:
+            return source.read().strip()
+    except OSError:
+        return ""
 
 
 class OwnProcess:

@@ -24,6 +24,7 @@ GROUPS = {
     "consume": ("tallystick.cli.records.consume", "Show records of topics"),
     "configs": ("tallystick.cli.configs", "Look after configs, in the words of kafka-configs"),
     "console": ("tallystick.cli.console", "Serve a page about a cluster"),
+    "dump": ("tallystick.cli.offline", "Show files of a data folder, as kafka-dump-log does"),
     "explain": ("tallystick.cli.explain", "Say why something stands still, and how it ends"),
     "groups": ("tallystick.cli.groups", "Look after groups and offsets, in the words of kafka-consumer-groups"),
     "produce": ("tallystick.cli.records.produce", "Write lines of standard input into a topic"),
@@ -31,6 +32,7 @@ GROUPS = {
     "tail": ("tallystick.cli.records.consume", "Show records of topics as they come"),
     "topics": ("tallystick.cli.topics", "Look after topics, in the words of kafka-topics"),
     "transactions": ("tallystick.cli.transactions", "Look after transactions, in the words of kafka-transactions"),
+    "verify": ("tallystick.cli.offline", "Check a data folder that no broker uses, byte by byte"),
     "users": ("tallystick.cli.users", "Look after users of SCRAM, in the words of kafka-configs"),
 }
 """Commands with options of their own, by name: the module, where they have the same name, and what they are for."""
