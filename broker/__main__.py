@@ -17,7 +17,7 @@ from broker.config.broker_config import BrokerConfig, ConfigError
 from broker.config.listeners import BadListener, Endpoint, advertised, reachable
 from broker.console_process import console_of
 from broker.disk.local_files import DataFolderLocked, LocalFiles
-from broker.network.listeners import bind_all
+from broker.network.listeners import SocketSettings, bind_all
 from broker.network.server import Server, backlog
 from broker.node import Node
 from broker.process.descriptor_limit import raise_limit
@@ -169,7 +169,7 @@ async def _serve(
     faults = _faults(always=control is not None)
     node = Node(config, environment, on_failure=lambda _: stop.set(), faults=faults)
     console = console_of(config)
-    listening = bind_all(config.listeners, backlog(config))
+    listening = bind_all(config.listeners, SocketSettings.of(config, backlog(config)))
     http = _http(config)
     services = await node.start(advertised([bound.endpoint for bound in listening], config.advertised_listeners))
     try:

@@ -1,13 +1,37 @@
-"""Taking the ports of listeners: sockets that listen on every address of a host."""
+"""Taking the ports of listeners: sockets that listen on every address of a host.
 
+What is set of a listening socket, its connections have from the start.
+"""
+
+import contextlib
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
+from ipaddress import ip_address
 
+from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import BadListener, Endpoint
 
+SYSTEMS_OWN = -1
+LOOPBACK_CONGESTION = b"reno"
+"""Nothing is lost on the way to a client on this machine. BBR, which many systems have as default, paces all the same:
+it sends at the rate that it measured, by timers, and takes half again of the processor (docs/decisions/0038)."""
 
-def bind(endpoint: Endpoint, backlog: int) -> list[socket.socket]:
+
+@dataclass(frozen=True, slots=True)
+class SocketSettings:
+    """What connections are made with. Bytes; -1 leaves what the system does."""
+
+    backlog: int
+    send_buffer_bytes: int = SYSTEMS_OWN
+    receive_buffer_bytes: int = SYSTEMS_OWN
+
+    @classmethod
+    def of(cls, config: BrokerConfig, backlog: int) -> "SocketSettings":
+        return cls(backlog, config.get_int("socket.send.buffer.bytes"), config.get_int("socket.receive.buffer.bytes"))
+
+
+def bind(endpoint: Endpoint, settings: SocketSettings) -> list[socket.socket]:
     """Listening sockets for every address of the host, all on one port. Raises `BadListener`."""
     sockets: list[socket.socket] = []
     port = endpoint.port
@@ -18,7 +42,7 @@ def bind(endpoint: Endpoint, backlog: int) -> list[socket.socket]:
         for family, kind, protocol, _, address in dict.fromkeys(found):
             if sockets and family not in (socket.AF_INET, socket.AF_INET6):
                 continue
-            made = _listen(family, kind, protocol, (address[0], port, *address[2:]), backlog)
+            made = _listen(family, kind, protocol, (address[0], port, *address[2:]), settings)
             sockets.append(made)
             port = made.getsockname()[1]
     except OSError as error:
@@ -36,28 +60,43 @@ class Bound:
     sockets: list[socket.socket]
 
 
-def bind_all(listeners: Iterable[Endpoint], backlog: int) -> list[Bound]:
+def bind_all(listeners: Iterable[Endpoint], settings: SocketSettings) -> list[Bound]:
     """Take the ports of all listeners. Raises `BadListener`."""
     bound = []
     for listener in listeners:
-        sockets = bind(listener, backlog)
+        sockets = bind(listener, settings)
         port = sockets[0].getsockname()[1]
         bound.append(Bound(Endpoint(listener.listener, listener.host, port), sockets))
     return bound
 
 
 def _listen(
-    family: socket.AddressFamily, kind: socket.SocketKind, protocol: int, address: tuple[object, ...], backlog: int
+    family: socket.AddressFamily,
+    kind: socket.SocketKind,
+    protocol: int,
+    address: tuple[object, ...],
+    settings: SocketSettings,
 ) -> socket.socket:
     made = socket.socket(family, kind, protocol)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if settings.send_buffer_bytes != SYSTEMS_OWN:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
+        if settings.receive_buffer_bytes != SYSTEMS_OWN:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
+        if _is_loopback(str(address[0])) and hasattr(socket, "TCP_CONGESTION"):
+            with contextlib.suppress(OSError):  # a system that does not have it, or lets nobody choose
+                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, LOOPBACK_CONGESTION)
         made.bind(address)
-        made.listen(backlog)
+        made.listen(settings.backlog)
         made.setblocking(False)
     except OSError:
         made.close()
         raise
     return made
+
+
+def _is_loopback(address: str) -> bool:
+    return ip_address(address.partition("%")[0]).is_loopback

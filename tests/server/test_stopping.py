@@ -15,7 +15,7 @@ from broker.api.context import ConnectionInfo
 from broker.config.broker_config import BrokerConfig
 from broker.disk.local_files import LocalFiles
 from broker.network.connection import Connection
-from broker.network.listeners import bind_all
+from broker.network.listeners import SocketSettings, bind_all
 from broker.network.server import Server
 from broker.node import Node
 from broker.process.environment import RealEnvironment
@@ -69,7 +69,7 @@ class Serving:
         self.environment = RealEnvironment(self.files)
         config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0"})
         self.node = Node(config, self.environment, on_failure=lambda _: None)
-        self.listening = bind_all(config.listeners, 10)
+        self.listening = bind_all(config.listeners, SocketSettings(10))
 
     async def start(self) -> tuple[str, int]:
         self.services = await self.node.start()
