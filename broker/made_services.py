@@ -28,6 +28,7 @@ from broker.coordination.streams_groups.internal_topics import InternalTopicMake
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards, make_transaction_shards
 from broker.disk.group_commit import GroupCommit
+from broker.network.sweeping import in_slices
 from broker.partitions.opening import BatchOpener
 from broker.partitions.partition import Partition
 from broker.partitions.share.share_partitions import SharePartitions
@@ -203,4 +204,9 @@ def _fetch_sessions(node: Offering) -> FetchSessions:
         slots=lambda: node.config.get_int("max.incremental.fetch.session.cache.slots"),
         eviction_ms=lambda: SESSION_EVICTION_MS,
         most_partitions=lambda: node.config.get_int("tallystick.fetch.session.partitions.max"),
+        in_slices=lambda steps: in_slices(steps, node.environment.time_slice(), _nothing),
     )
+
+
+def _nothing() -> None:
+    """What is done when work in slices is over."""

@@ -4,15 +4,16 @@ The broker keeps per session what the client requested of each partition and wha
 answer whatever the client knows already. Sessions live in a cache that is bounded in number and in partitions of all
 sessions together; a client without a place gets id 0 and asks in full each time. A session ends with the connection
 that used it last: a client that connects anew asks in full, as Kafka's clients do. Partitions that had records go to
-the end, so that those behind them get their turn.
+the end, so that those behind them get their turn. What one session knows is in `fetch_session`.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from broker.api.fetch_session import PartitionKey, Session, Wanted
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchPartition, FetchRequest
+from protocol.messages.fetch import FetchRequest
 from storage.steps import Spent, Steps, finish, never
 
 NO_SESSION = 0
@@ -20,90 +21,47 @@ FIRST_EPOCH = 0
 FINAL_EPOCH = -1
 TOPIC_IDS_SINCE = 13
 
-PartitionKey = tuple[str | bytes, int]
-"""(topic id, index) from version 13 on, (topic name, index) below."""
-
-
-class Wanted:
-    """One partition of a fetch: what is requested, and what the client of a session was last sent."""
-
-    __slots__ = (
-        "fetch_offset", "index", "last_fetched_epoch", "leader_epoch", "max_bytes", "told_high_watermark",
-        "told_start_offset", "topic", "topic_id",
-    )  # fmt: skip
-
-    def __init__(self, topic: str, topic_id: bytes, requested: FetchPartition) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.index = requested.partition
-        self.told_high_watermark = -1
-        self.told_start_offset = -1
-        self.fetch_offset = requested.fetch_offset
-        self.max_bytes = requested.partition_max_bytes
-        self.leader_epoch = requested.current_leader_epoch
-        self.last_fetched_epoch = requested.last_fetched_epoch
-
-    def take_from(self, requested: "Wanted") -> None:
-        """The request changes what is read of it."""
-        self.fetch_offset = requested.fetch_offset
-        self.max_bytes = requested.max_bytes
-        self.leader_epoch = requested.leader_epoch
-        self.last_fetched_epoch = requested.last_fetched_epoch
-
-    def knows(self, *, high_watermark: int, start_offset: int) -> bool:
-        """Whether the client knows exactly this already."""
-        return self.told_high_watermark == high_watermark and self.told_start_offset == start_offset
-
-    def tell(self, *, high_watermark: int, start_offset: int) -> None:
-        self.told_high_watermark = high_watermark
-        self.told_start_offset = start_offset
-
-    def tell_error(self) -> None:
-        """After an error everything is sent anew once it is over."""
-        self.told_high_watermark = -1
-
-
-class Session:
-    """What one client reads."""
-
-    __slots__ = (
-        "by_topic_id", "connection_id", "counted", "epoch", "last_used_ms", "principal", "session_id", "wanted",
-    )  # fmt: skip
-
-    def __init__(self, session_id: int, *, connection_id: int, principal: str, by_topic_id: bool, now_ms: int) -> None:
-        self.session_id = session_id
-        self.connection_id = connection_id
-        self.principal = principal
-        self.by_topic_id = by_topic_id
-        self.epoch = 1
-        self.last_used_ms = now_ms
-        self.wanted: dict[PartitionKey, Wanted] = {}
-        self.counted = 0
-        """How many of them are counted among those of all sessions."""
-
-    def had_records(self, wanted: Wanted) -> None:
-        key = (wanted.topic_id if self.by_topic_id else wanted.topic, wanted.index)
-        known = self.wanted.pop(key, None)
-        if known is not None:  # it may have been forgotten while the fetch waited
-            self.wanted[key] = known
-
 
 @dataclass(slots=True)
 class FetchView:
-    """What a request asks for, with its session resolved. `incremental`: leave out what the client knows."""
+    """What a request asks for, with its session resolved. `named` is what it names, where it does not go on with a
+    session; `incremental`: it does, and what the client knows is left out."""
 
-    wanted: list[Wanted]
+    named: list[Wanted]
     session: Session | None = None
     incremental: bool = False
     error: ErrorCode = ErrorCode.NONE
+
+    def due(self) -> list[Wanted]:
+        """What is to be looked at now, in order."""
+        return self.session.due() if self.session is not None and self.incremental else self.named
+
+    def all(self) -> list[Wanted]:
+        """The same, and what has nothing new."""
+        return self.session.all() if self.session is not None and self.incremental else self.named
+
+    @property
+    def due_count(self) -> int:
+        return self.session.due_count if self.session is not None and self.incremental else len(self.named)
+
+    @property
+    def of_nothing(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return not self.named and not self.incremental
 
     @property
     def session_id(self) -> int:
         return NO_SESSION if self.session is None else self.session.session_id
 
 
+def _at_once(steps: Iterator[None]) -> None:
+    for _ in steps:
+        pass
+
+
 class FetchSessions:
-    """The cache. `draw_id` draws a random positive int32; `slots` and `eviction_ms` are read at each use."""
+    """The cache. `draw_id` draws a random positive int32; `slots` and `eviction_ms` are read at each use; `in_slices`
+    does work of any length, one step after the other."""
 
     def __init__(
         self,
@@ -112,11 +70,13 @@ class FetchSessions:
         slots: Callable[[], int],
         eviction_ms: Callable[[], int],
         most_partitions: Callable[[], int] = lambda: 1 << 31,
+        in_slices: Callable[[Iterator[None]], None] = _at_once,
     ) -> None:
         self._draw_id = draw_id
         self._slots = slots
         self._eviction_ms = eviction_ms
         self._most_partitions = most_partitions
+        self._in_slices = in_slices
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         """Least recently used first."""
         self._of_connection: dict[int, set[int]] = {}
@@ -144,6 +104,7 @@ class FetchSessions:
         requested: dict[PartitionKey, Wanted] = {}
         for key, wanted in _partitions_of(request, by_topic_id):
             requested[key] = wanted
+            wanted.order = len(requested)
             if spent():
                 yield None
         if request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
@@ -151,14 +112,14 @@ class FetchSessions:
                 self._drop(request.session_id)
             session = None
             if request.session_epoch == FIRST_EPOCH and self._make_room(len(requested), now_ms):
-                session = self._create(connection_id, principal, by_topic_id=by_topic_id, now_ms=now_ms)
-                session.wanted = requested
+                session = self._create(requested, connection_id, principal, by_topic_id=by_topic_id, now_ms=now_ms)
                 self._count(session)
             return FetchView(list(requested.values()), session)
         found = self._find(request, by_topic_id, principal)
         if isinstance(found, ErrorCode):
             return FetchView([], error=found)
         self._move_on(found, connection_id, now_ms)
+        found.reads(request.isolation_level)
         before = found.counted
         for _ in _changes(found, request, requested):
             if spent():
@@ -209,18 +170,31 @@ class FetchSessions:
         if has_grown and self.partitions > self._most_partitions():
             self._drop(session.session_id)
             return FetchView([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        return FetchView(list(session.wanted.values()), session, incremental=True)
+        return FetchView([], session, incremental=True)
 
     def _count(self, session: Session) -> None:
         self.partitions += len(session.wanted) - session.counted
         session.counted = len(session.wanted)
 
-    def _create(self, connection_id: int, principal: str, *, by_topic_id: bool, now_ms: int) -> Session:
+    def _create(
+        self,
+        wanted: dict[PartitionKey, Wanted],
+        connection_id: int,
+        principal: str,
+        *,
+        by_topic_id: bool,
+        now_ms: int,
+    ) -> Session:
         session_id = self._draw_id()
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._draw_id()
         session = Session(
-            session_id, connection_id=connection_id, principal=principal, by_topic_id=by_topic_id, now_ms=now_ms
+            session_id,
+            wanted,
+            connection_id=connection_id,
+            principal=principal,
+            by_topic_id=by_topic_id,
+            now_ms=now_ms,
         )
         self._sessions[session_id] = session
         self._of_connection.setdefault(connection_id, set()).add(session_id)
@@ -235,6 +209,7 @@ class FetchSessions:
         of_connection.discard(session_id)
         if not of_connection:
             del self._of_connection[session.connection_id]
+        self._in_slices(session.end())
 
     def _make_room(self, partitions: int, now_ms: int) -> bool:
         slots, most = self._slots(), self._most_partitions()
@@ -259,13 +234,11 @@ def _partitions_of(request: FetchRequest, by_topic_id: bool) -> Iterator[tuple[P
 def _changes(session: Session, request: FetchRequest, requested: dict[PartitionKey, Wanted]) -> Iterator[None]:
     """Make the changes that a request brings to its session, one at a time."""
     for key, wanted in requested.items():
-        known = session.wanted.setdefault(key, wanted)
-        if known is not wanted:
-            known.take_from(wanted)
+        session.change(key, wanted)
         yield
     for topic in request.forgotten_topics_data:
         name: str | bytes = topic.topic_id if session.by_topic_id else topic.topic
         for index in topic.partitions:
-            session.wanted.pop((name, index), None)
+            session.forget((name, index))
             yield
         yield

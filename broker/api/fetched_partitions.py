@@ -1,7 +1,7 @@
 """What a fetch is answered with for one partition: its records, what is wrong with it, or nothing because its reader
 knows it all."""
 
-from broker.api.fetch_sessions import Wanted
+from broker.api.fetch_session import Wanted
 from broker.partitions.partition import Partition
 from broker.partitions.read import FetchedData
 from protocol.errors import ErrorCode

@@ -2,6 +2,7 @@
 brought."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -141,8 +142,10 @@ def _of_group_shard(shard: Shard[GroupCoordinator]) -> Iterator[str]:
 
 
 def _of_partitions(node: Node) -> Iterator[str]:
+    sessions = node.services.fetch_sessions._sessions.values()
+    followed = Counter(wanted.followed for session in sessions for wanted in session.wanted.values())
     for partition in node.open_partitions():
         visibility = partition._visibility
-        watchers = len(visibility._watchers) - (partition.topic in WATCHED)
+        watchers = len(visibility._watchers) - (partition.topic in WATCHED) - followed[partition]
         if watchers > 0 or visibility._waiting:
             yield f"{watchers} watch and {len(visibility._waiting)} wait for {partition.topic}-{partition.index}"

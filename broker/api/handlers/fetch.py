@@ -1,12 +1,14 @@
 """Fetch: record batches out of partitions, as they lie in the log."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
-from broker.api.fetch_sessions import FetchSessions, FetchView, Wanted
+from broker.api.fetch_session import Wanted
+from broker.api.fetch_sessions import FetchSessions, FetchView
 from broker.api.fetched_partitions import (
     data_of,
     diverging_from,
@@ -18,7 +20,7 @@ from broker.api.fetched_partitions import (
 from broker.api.permissions.need import WithAuthorizer
 from broker.api.permissions.of_records import FETCH, Readable, readable
 from broker.api.services import WithConfig, WithEndpoints, WithEnvironment, WithTopics
-from broker.api.waiting import Movements, WaitingRoom
+from broker.api.waiting import Movements, WaitingRoom, Watched
 from broker.partitions.errors import storage_error
 from broker.partitions.partition import Partition
 from broker.partitions.topic import Topic
@@ -68,7 +70,7 @@ class _Reading:
     `moved_leader`: one of them says that the client knows the wrong leader."""
 
     responses: list[tuple[Wanted, PartitionData]] = field(default_factory=list)
-    watched: list[Partition] = field(default_factory=list)
+    watched: list[Watched] = field(default_factory=list)
     size_bytes: int = 0
     errors: bool = False
     moved_leader: bool = False
@@ -102,11 +104,11 @@ def fetch(
     view = services.fetch_sessions.view(request, context.api_version, now_ms, who.connection_id, who.principal)
     if view.error:
         return FetchResponse(error_code=view.error, session_id=0, responses=[])
-    if len(view.wanted) > AT_ONCE:
+    if view.due_count > AT_ONCE:
         return _begin_large(services, context, request, view)
     attempt = _Attempt(services, context, request, view)
     reading = attempt.read()
-    if attempt.enough(reading) or request.max_wait_ms <= 0 or not view.wanted:
+    if attempt.enough(reading) or request.max_wait_ms <= 0 or view.of_nothing:
         return attempt.answer(reading)
     return services.waiting.park(reading.watched, attempt.again, request.max_wait_ms)
 
@@ -120,8 +122,8 @@ class _Attempt:
     """One fetch request, which may have to look more than once."""
 
     __slots__ = (
-        "_context", "_isolation_level", "_max_bytes", "_min_bytes", "_read_committed", "_readable", "_services",
-        "_view",
+        "_context", "_going_on", "_isolation_level", "_max_bytes", "_min_bytes", "_read_committed", "_readable",
+        "_services", "_view",
     )  # fmt: skip
 
     def __init__(
@@ -130,6 +132,7 @@ class _Attempt:
         self._services = services
         self._context = context
         self._view = view
+        self._going_on = view.session if view.incremental else None
         self._max_bytes = min(request.max_bytes, services.config.get_int("fetch.max.bytes"))
         if context.charge is not None:
             self._max_bytes = context.charge.fetch_limit(self._max_bytes)
@@ -149,27 +152,38 @@ class _Attempt:
         return self.answer(reading) if last or self.enough(reading) else None
 
     def read(self) -> _Reading:
-        reading = _Reading()
-        room = self.room()
-        for wanted in self._view.wanted:
-            self.look_at(wanted, reading, room)
+        reading, room = _Reading(), self.room()
+        self.begin_watching(reading.watched.append)
+        for wanted in self.wanted():
+            self.look_at(wanted, reading, room, reading.watched.append)
         return reading
+
+    def begin_watching(self, watch: Callable[[Watched], None]) -> None:
+        """A session watches all that it has looked at, for each of its fetches."""
+        if self._going_on is not None:
+            watch(self._going_on)
+
+    def wanted(self) -> list[Wanted]:
+        """What is to be looked at: with an authorizer all, for what a client may read can change unnoticed."""
+        return self._view.due() if self._readable is None else self._view.all()
 
     def room(self) -> int:
         """How much the answer may hold."""
         return self._services.answer_budget.fetch_limit(self._max_bytes)
 
-    def look_at(self, wanted: Wanted, reading: _Reading, room: int) -> Partition | None:
-        """Read what is wanted of one partition; returns the partition, where there is one."""
+    def look_at(self, wanted: Wanted, reading: _Reading, room: int, watch: Callable[[Watched], None]) -> None:
+        """Read what is wanted of one partition, and have it watched."""
         partition, error = self._find(wanted)
         if partition is None:
             response = refusal_of(wanted, error)
             response.aborted_transactions = []  # null says that a log was looked into, as in Kafka
             reading.refuse(wanted, response)
-            return None
-        reading.watched.append(partition)
+            return
+        if self._going_on is not None:
+            self._going_on.follow(wanted, partition)
+        else:
+            watch(partition)
         self._read_one(reading, wanted, partition, room - reading.size_bytes)
-        return partition
 
     def _find(self, wanted: Wanted) -> tuple[Partition | None, ErrorCode]:
         topics = self._services.topics
@@ -207,7 +221,8 @@ class _Attempt:
         if (diverging := diverging_from(wanted, partition)) is not None:
             reading.refuse(wanted, diverging)
             return
-        if self._view.incremental and has_nothing_new(wanted, partition, self._read_committed):
+        if self._going_on is not None and has_nothing_new(wanted, partition, self._read_committed):
+            self._going_on.rest(wanted, self._isolation_level)
             return
         first = not reading.size_bytes
         try:
@@ -257,10 +272,13 @@ class _Attempt:
     def put(self, wanted: Wanted, response: PartitionData, topics: dict[str | bytes, FetchableTopicResponse]) -> None:
         """One partition into an answer."""
         session = self._view.session
-        if session is not None and not take_note(wanted, response) and self._view.incremental:
-            return
-        if session is not None and self._view.incremental and response.records:
-            session.had_records(wanted)
+        has_news = session is None or take_note(wanted, response)
+        if self._going_on is not None:
+            if not has_news:
+                return
+            self._going_on.look(wanted)  # another of its fetches may have found that there was nothing more to tell
+            if response.records:
+                self._going_on.had_records(wanted)
         key = wanted.topic_id if wanted.topic_id != NO_TOPIC_ID else wanted.topic
         topic = topics.get(key)
         if topic is None:
@@ -322,16 +340,15 @@ async def _large(
         )
     if view.error:
         return FetchResponse(error_code=view.error, session_id=0, responses=[])
-    await services.topics.to_open.wait_a_moment((_topic(services, one), one.index) for one in view.wanted)
+    await services.topics.to_open.wait_a_moment((_topic(services, one), one.index) for one in view.due())
     attempt = _Attempt(services, context, request, view)
     while True:
         reading = _Reading()
         room = attempt.room()
         with Movements() as movements:
-            for wanted in view.wanted:
-                partition = attempt.look_at(wanted, reading, room)
-                if partition is not None:
-                    movements.add(partition)
+            attempt.begin_watching(movements.add)
+            for wanted in attempt.wanted():
+                attempt.look_at(wanted, reading, room, movements.add)
                 if slice_.spent():
                     await slice_.wait_for_turn()
             left_ms = deadline_ms - now_ms()

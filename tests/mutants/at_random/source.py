@@ -41,6 +41,7 @@ ROOMS: dict[str, Sequence[str]] = {
         "broker/api/handlers/fetch.py",
         "broker/api/fetched_partitions.py",
         "broker/api/handlers/offsets.py",
+        "broker/api/fetch_session.py",
         "broker/api/fetch_sessions.py",
         "broker/api/waiting.py",
     ),

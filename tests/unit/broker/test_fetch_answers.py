@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.api.fetch_sessions import Wanted
+from broker.api.fetch_session import Wanted
 from broker.api.fetched_partitions import diverging_from, epoch_error, has_nothing_new, refusal_of, take_note
 from broker.api.services import Services
 from broker.config.listeners import Endpoint

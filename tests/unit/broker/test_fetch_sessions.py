@@ -62,7 +62,7 @@ class Client:
 
 
 def offsets(view: FetchView) -> dict[int, int]:
-    return {wanted.index: wanted.fetch_offset for wanted in view.wanted}
+    return {wanted.index: wanted.fetch_offset for wanted in view.due()}
 
 
 @pytest.mark.parametrize("version", [12, 13])
@@ -174,7 +174,7 @@ def test_partitions_that_had_records_go_behind_those_that_had_none() -> None:
     client = Client()
     view = client.fetch(0, 0, {0: 1, 1: 1, 2: 1})
     assert view.session is not None
-    view.session.had_records(view.wanted[0])
+    view.session.had_records(view.due()[0])
     assert list(offsets(client.fetch(view.session_id, 1, {}))) == [1, 2, 0]
 
 
@@ -183,7 +183,7 @@ def test_all_sessions_together_remember_so_many_partitions() -> None:
     first = client.fetch(0, 0, dict.fromkeys(range(60), 0))
     second = client.fetch(0, 0, dict.fromkeys(range(60), 0))
     assert first.session_id and not second.session_id, "it asks in full each time"
-    assert len(second.wanted) == 60
+    assert second.due_count == 60
     client.now_ms += 1001
     assert client.fetch(0, 0, dict.fromkeys(range(60), 0)).session_id, "the first was silent for long"
     assert client.sessions.partitions == 60
@@ -255,7 +255,7 @@ def test_a_fetch_that_is_given_up_between_two_steps_leaves_its_session_counted()
 
 
 def test_what_a_client_was_told_of_a_partition() -> None:
-    (wanted,) = Client().fetch(0, 0, {0: 5}).wanted
+    (wanted,) = Client().fetch(0, 0, {0: 5}).due()
     assert (wanted.told_high_watermark, wanted.told_start_offset) == (-1, -1), "nothing yet"
     wanted.tell(high_watermark=7, start_offset=3)
     places = ((7, 3), (7, 4), (8, 3), (8, 4))
@@ -274,14 +274,17 @@ def test_partitions_are_known_by_topic_id_or_by_name() -> None:
         request = Client.request(0, 0, {})
         request.topics = both
         view = Client(version=version).sessions.view(request, version, 0)
-        assert len(view.wanted) == count
+        assert view.due_count == count
         assert view.session is not None and view.session.by_topic_id == (version == 13)
-        first, second = view.wanted
+        first, second = view.session.due()
         view.session.had_records(first)
-        assert list(view.session.wanted.values()) == [second, first]
+        assert view.session.due() == view.session.all() == [second, first], (
+            "the one that had records goes behind the other"
+        )
         view.session.wanted.clear()
+        order = first.order
         view.session.had_records(first)
-        assert view.session.wanted == {}, "it was forgotten while the fetch waited"
+        assert first.order == order, "it was forgotten while the fetch waited"
 
 
 def test_a_request_is_taken_in_one_go_where_there_is_time() -> None:
