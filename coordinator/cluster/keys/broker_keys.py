@@ -61,7 +61,7 @@ NETWORK = (
     fixed(
         "socket.receive.buffer.bytes",
         INT,
-        "102400",
+        "-1",  # not Kafka's (docs/decisions/0038)
         "The receive buffer of a socket; -1 is the system's.",
         at_least(-1),
     ),

@@ -67,9 +67,9 @@ def test_without_a_size_the_buffers_are_the_systems() -> None:
 
 
 def test_the_settings_of_buffers_are_kafkas() -> None:
-    set_to = {"socket.send.buffer.bytes": "5000", "socket.receive.buffer.bytes": "-1"}
-    assert SocketSettings.of(BrokerConfig(set_to), 7) == SocketSettings(7, 5000, -1)
-    assert SocketSettings.of(BrokerConfig(), 7) == SocketSettings(7, 102_400, 102_400)
+    set_to = {"socket.send.buffer.bytes": "-1", "socket.receive.buffer.bytes": "5000"}
+    assert SocketSettings.of(BrokerConfig(set_to), 7) == SocketSettings(7, -1, 5000)
+    assert SocketSettings.of(BrokerConfig(), 7) == SocketSettings(7, 102_400, -1)
 
 
 @pytest.mark.skipif(
