@@ -25,7 +25,7 @@ from broker.http.guarded import guarded
 from broker.http.operation import Operation, answered
 from broker.http.routes.families import all_operations
 from broker.http.seen_broker import SeenBroker
-from broker.network.listeners import bind
+from broker.network.listeners import SocketSettings, bind
 from broker.network.server import Server
 from broker.node import Node
 from broker.process.stall_monitor import StallMonitor
@@ -41,7 +41,7 @@ class HttpSide:
     def __init__(self, config: BrokerConfig) -> None:
         """Takes the port. Raises `ConfigError`, or `BadListener`."""
         self._address = http_address(config)
-        self._sockets = bind(self._address.endpoint, BACKLOG)
+        self._sockets = bind(self._address.endpoint, SocketSettings(BACKLOG))
         self._broker: SeenBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._settle: Callable[[BaseException | None], object] = lambda error: None
