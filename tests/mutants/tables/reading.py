@@ -5,6 +5,8 @@ from tests.mutants.mutant import Change, Mutant
 FETCH = "broker.api.handlers.fetch"
 PARTITIONS = "broker.api.fetched_partitions"
 FETCHES = "unit/broker/test_fetch.py"
+SESSION = "broker.api.fetch_session:Session"
+DUE = "unit/broker/test_due_partitions.py"
 
 MUTANTS = (
     Mutant(
@@ -37,5 +39,37 @@ MUTANTS = (
         (Change("broker.network.answer_sender:AnswerSender.drop", "self._budget.leave(self._owner)", "pass"),),
         ("unit/broker/test_connection.py::test_a_slow_reader_that_disconnects_releases_its_budget",),
         unseen="a client does not read what it is sent, and goes away",
+    ),
+    Mutant(
+        "what moves is not due",
+        "KIP-227: a partition that has rested once is never read again",
+        (Change(f"{SESSION}.moved", "self._due[wanted] = None", "pass"),),
+        (f"{DUE}::test_what_has_nothing_new_is_not_looked_at",),
+    ),
+    Mutant(
+        "who waits is not told that something moved",
+        "KIP-227: records are there, and are handed out when the wait is over",
+        (Change(f"{SESSION}.moved", "watcher()", "pass"),),
+        (f"{DUE}::test_a_fetch_that_waits_sees_what_moves",),
+        unseen="a fetch waits for half a second at most, and is answered then",
+    ),
+    Mutant(
+        "a session that is read with another level keeps what is due",
+        "KIP-227: what a reader of committed records may not see yet is not handed to one that may",
+        (
+            Change(
+                f"{SESSION}.reads",
+                "self._isolation_level, self._due = isolation_level, None",
+                "self._isolation_level = isolation_level",
+            ),
+        ),
+        (f"{DUE}::test_readers_of_committed_records_are_told_when_a_transaction_ends",),
+        unseen="clients keep their level for as long as they have a session",
+    ),
+    Mutant(
+        "what is forgotten is followed",
+        "each consumer that comes and goes leaves its watchers with the partitions",
+        (Change("broker.api.fetch_session:Wanted.let_go", "self.followed.unwatch(self)", "pass"),),
+        (f"{DUE}::test_nothing_watches_for_a_session_that_is_over",),
     ),
 )

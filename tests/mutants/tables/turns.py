@@ -79,8 +79,8 @@ MUTANTS = (
         WIDE,
         Change(
             "broker.api.handlers.fetch:_large",
-            "movements.add(partition)\n                if slice_.spent():",
-            "movements.add(partition)\n                if False:",
+            "room, movements.add)\n                if slice_.spent():",
+            "room, movements.add)\n                if False:",
         ),
     ),
     _hogs(
