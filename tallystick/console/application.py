@@ -19,6 +19,7 @@ from tallystick.client.errors import ConnectionLost, KafkaError, NotAuthenticate
 from tallystick.console.guarding import Guard
 from tallystick.console.options import Options
 from tallystick.console.pages import (
+    faults,
     groups,
     live,
     login,
@@ -30,6 +31,7 @@ from tallystick.console.pages import (
     topics,
     transactions,
 )
+from tallystick.console.reading.broker_http import BrokerHttp, HttpFailed
 from tallystick.console.reading.registry import Registry
 from tallystick.console.rendering import Renderer
 from tallystick.console.sessions import Sessions
@@ -74,6 +76,8 @@ PLACES = (
     Place("/transaction", transactions.described),
     Place("/transaction/abort", transactions.confirm),
     Place("/transaction/abort", transactions.abort, changes=True),
+    Place("/faults", faults.show),
+    Place("/faults", faults.change, changes=True),
     Place("/settings", settings.show),
     Place("/settings", settings.change, changes=True),
     Place("/live/cluster", live.of_cluster),
@@ -86,8 +90,9 @@ PLACES = (
 
 
 def application(options: Options) -> Starlette:
-    """The whole of it. Raises `BadSettings` where the settings cannot be used."""
-    console = Console(options, Sessions(options), Renderer(), Registry(options.registry_url))
+    """The whole of it. Raises `BadSettings`, `ValueError` or `OSError` where what it was given cannot be used."""
+    http = BrokerHttp(options.http_url, options.http_token_file) if options.http_url else None
+    console = Console(options, Sessions(options), Renderer(), Registry(options.registry_url), http)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -133,7 +138,11 @@ async def _answer(visit: Visit, place: Place, form: dict[str, str] | None) -> Re
     if visit.session is None and not place.is_open:
         return login.ask(visit)
     try:
+        if not place.is_open:
+            await faults.is_offered(visit)
         return await place.page(visit)
+    except HttpFailed as problem:
+        return _failed(visit, 502, "The broker does not say that over HTTP.", str(problem))
     except NotThere as problem:
         return _failed(visit, 404, "There is no such thing.", str(problem))
     except KafkaError as problem:

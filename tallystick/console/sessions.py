@@ -35,6 +35,9 @@ class Session:
     cluster: Cluster
     began_s: float
     used_s: float
+    has_faults: bool = False
+    """Whether there is a page of faults for this visitor."""
+    faults_asked_s: float = float("-inf")
 
 
 class Sessions:

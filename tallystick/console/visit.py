@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from tallystick.client.client import Client
 from tallystick.console.cluster import Cluster
 from tallystick.console.options import Options
+from tallystick.console.reading.broker_http import BrokerHttp
 from tallystick.console.reading.registry import Registry
 from tallystick.console.rendering import Renderer
 from tallystick.console.sessions import Session, Sessions
@@ -28,6 +29,7 @@ class Console:
     sessions: Sessions
     renderer: Renderer
     registry: Registry
+    broker_http: BrokerHttp | None
 
 
 class NotThere(Exception):
@@ -74,6 +76,7 @@ class Visit:
             "path": self.request.url.path,
             "user": self.session.user if self.session is not None else None,
             "is_in": self.session is not None,
+            "has_faults": self.session is not None and self.session.has_faults,
             "form_token": self.console.sessions.form_token(self.token),
             "bootstrap": self.console.options.bootstrap,
             "said": self.word("said"),

@@ -7,5 +7,6 @@
 `stuck` why readers of committed records stand still
 `lag` how far groups are behind, without control records
 `waiting` what a group waits for
+`authorized` what the user of a client may do
 Looking changes nothing. It works on any Kafka 3.0 or newer; what an older one does not know is `UnsupportedByBroker`.
 """

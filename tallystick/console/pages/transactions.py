@@ -7,6 +7,8 @@ from starlette.responses import Response
 
 from tallystick.client.background import now_ms
 from tallystick.client.client import Client
+from tallystick.console.reading.broker_http import HttpFailed
+from tallystick.console.reading.timeline import Picture, picture
 from tallystick.console.visit import NotThere, Visit
 from tallystick.inspection import transactions as of_cluster
 from tallystick.inspection.transactions import DECIDED, ONGOING, Described, Listed
@@ -39,10 +41,32 @@ def _is_open(one: Listed) -> bool:
 
 
 async def described(visit: Visit) -> Response:
-    """What its coordinator knows of it."""
+    """What its coordinator knows of it, and its steps where a broker has noted them: they are shown to those who may
+    describe it, for the HTTP side knows nothing of users."""
     found = await _found(visit)
-    now = now_ms()
-    return visit.page("transaction.html", transaction=found, left_ms=found.left_ms(now))
+    drawn, said = await _timeline(visit, found.transactional_id)
+    return visit.page(
+        "transaction.html",
+        transaction=found,
+        left_ms=found.left_ms(now_ms()),
+        picture=drawn,
+        said_of_timeline=said,
+    )
+
+
+async def _timeline(visit: Visit, transactional_id: str) -> tuple[Picture | None, str]:
+    """A picture, or why there is none."""
+    http = visit.console.broker_http
+    if http is None:
+        return None, ""
+    try:
+        said = await http.timeline(transactional_id)
+        drawn = None if said is None else picture(said)
+    except HttpFailed as problem:
+        return None, f"There is no timeline: {problem}."
+    except (KeyError, TypeError, ValueError, IndexError):
+        return None, "The broker tells the timeline in words that this console does not know."
+    return drawn, "" if said is None or drawn is not None else "The broker has noted no step of it since its start."
 
 
 async def _found(visit: Visit) -> Described:

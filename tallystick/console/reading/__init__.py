@@ -2,5 +2,6 @@
 
 `browsing` records of a partition, a page at a time; `colouring` what became of their transactions (no I/O)
 `decoding` bytes as people read them; `registry` schemas that they were written with
-`sampling` counters that move; `timeline` the steps of a transaction
+`sampling` counters that move; `timeline` the steps of a transaction as a picture (no I/O)
+`broker_http` what a Tallystick broker tells beside Kafka's protocol
 """

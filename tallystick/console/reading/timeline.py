@@ -1,0 +1,262 @@
+"""The steps of a transactional id as a picture: who asked what, which state it was in, where it wrote. No I/O.
+
+Time runs to the right, and not evenly: a step is there to be seen however short it was, and an hour in which nothing
+happened takes no more room than it needs to be noticed. Each step is a line of text, too.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import log10
+from typing import Any
+
+from tallystick.durations import in_words
+
+DRAWN = 80
+"""The last of so many events are drawn, and `TOLD` of them told."""
+TOLD = 300
+_LANES = 14
+_LEFT, _WIDTH, _LANE, _TOP = 190, 1080, 28, 34
+_SHORTEST, _PER_TENFOLD = 14.0, 26.0
+_TICK_ROOM = 92.0
+_LETTER = 6.2
+_FATE = {
+    "Empty": "plain",
+    "Ongoing": "open",
+    "PrepareCommit": "commit",
+    "CompleteCommit": "commit",
+    "PrepareAbort": "abort",
+    "CompleteAbort": "abort",
+    "PrepareEpochFence": "abort",
+}
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A bar where `width` is not 0, else a dot (or, of markers, a diamond)."""
+
+    kind: str
+    x: float
+    y: int
+    width: float
+    title: str
+    label: str = ""
+    """Where there is room for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A lane's name, or a time under the axis."""
+
+    x: float
+    y: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line."""
+
+    at_ms: int
+    after_ms: int
+    """Since the line before."""
+    who: str
+    what: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """To be drawn by a template; coordinates as in its view box."""
+
+    width: int
+    height: int
+    left: int
+    lanes: list[Text]
+    shapes: list[Shape]
+    ticks: list[Text]
+    steps: list[Step]
+    dropped: int
+    """Events that are not told."""
+    clients: list[str] = field(default_factory=list)
+
+
+def picture(said: Json) -> Picture | None:
+    """Of what a broker's journal says (`/v1/transactions/…/timeline`); None where it knows nothing. Raises `KeyError`,
+    `TypeError` or `ValueError` for what is none of it."""
+    events = [one for one in said["events"] if one["is"] in _SAID]
+    if not said["known"] or not events:
+        return None
+    clients = [_client(one) for one in said["clients"]]
+    told = events[-TOLD:]
+    drawn = _Drawing(told[-DRAWN:], clients, max(int(said["now"]), max(_until(one) for one in told)))
+    dropped = int(said["dropped"]) + len(events) - len(told)
+    return drawn.whole(_steps(told, clients), dropped, clients)
+
+
+def _client(one: Json) -> str:
+    software = " ".join(filter(None, (str(one.get("software") or ""), str(one.get("version") or ""))))
+    return f"{one.get('clientId') or 'no client id'} ({one['host']}{f', {software}' if software else ''})"
+
+
+def _until(event: Json) -> int:
+    return int(event.get("until") or event.get("answeredAt") or event["at"])
+
+
+# In words.
+
+
+def _steps(events: list[Json], clients: list[str]) -> list[Step]:
+    steps, before = [], int(events[0]["at"])
+    for event in events:
+        who = clients[event["client"]] if event.get("client") is not None else "coordinator"
+        steps.append(Step(int(event["at"]), int(event["at"]) - before, who, _SAID[event["is"]](event), _kind(event)))
+        before = int(event["at"])
+    return steps
+
+
+def _kind(event: Json) -> str:
+    if event.get("error") not in (None, "", "NONE"):
+        return "error"
+    match event["is"]:
+        case "state":
+            return _FATE.get(event["state"], "plain")
+        case "markers":
+            return "commit" if event["commit"] else "abort"
+        case _:
+            return "step"
+
+
+def _refusal(event: Json) -> str:
+    return "" if event.get("error") in (None, "", "NONE") else f": {event['error']}"
+
+
+def _said_request(event: Json) -> str:
+    answered = event.get("answeredAt")
+    took = (
+        f", answered after {in_words(int(answered) - int(event['at']))}" if answered is not None else ", not answered"
+    )
+    return f"{event['api']} {event['version']}{_refusal(event)}{took}"
+
+
+def _said_state(event: Json) -> str:
+    open_over = f", {event['partitions']} partitions" if event["partitions"] else ""
+    return f"{event['state']}: producer id {event['producerId']}, epoch {event['epoch']}{open_over}"
+
+
+def _said_records(event: Json) -> str:
+    where = "several partitions" if event["topic"] is None else f"{event['topic']}-{event['partition']}"
+    return (
+        f"{event['records']} records into {where}, offsets {event['baseOffset']} to {event['lastOffset']}"
+        + _refusal(event)
+    )
+
+
+def _said_markers(event: Json) -> str:
+    what = "commit" if event["commit"] else "abort"
+    by = ", by an operator" if event.get("byOperator") else ""
+    places = ", ".join(f"{topic}-{partition}" for topic, partition, _ in event["places"][:8])
+    more = f" and {event['count'] - 8} more" if event["count"] > 8 else ""
+    return f"{what} markers in {places}{more}{by}{_refusal(event)}"
+
+
+_SAID: dict[str, Callable[[Json], str]] = {
+    "request": _said_request,
+    "state": _said_state,
+    "records": _said_records,
+    "markers": _said_markers,
+}
+
+
+class _Drawing:
+    """Places of events in lanes: the state, each client, each partition."""
+
+    def __init__(self, events: list[Json], clients: list[str], now: int) -> None:
+        self._events = events
+        self._clients = clients
+        times = {int(one["at"]) for one in events} | {_until(one) for one in events}
+        self._times = sorted({*times, min(now, max(times) + 1)})
+        self._at = _spread(self._times)
+        self._lanes: dict[str, int] = {"state": 0}
+
+    def whole(self, steps: list[Step], dropped: int, clients: list[str]) -> Picture:
+        shapes = self._states()
+        for event in self._events:
+            shapes += [shape for shape in self._shapes(event) if shape is not None]
+        bottom = _TOP + _LANE * len(self._lanes)
+        lanes = [Text(8, self._middle(number), _cut(name)) for name, number in self._lanes.items()]
+        return Picture(_WIDTH, bottom + 26, _LEFT, lanes, shapes, self._ticks(bottom), steps, dropped, clients)
+
+    def _x(self, at_ms: int) -> float:
+        return self._at[max(0, bisect_right(self._times, at_ms) - 1)]
+
+    @staticmethod
+    def _middle(lane: int) -> int:
+        return _TOP + _LANE * lane + _LANE // 2
+
+    def _lane(self, name: str) -> int | None:
+        if name not in self._lanes and len(self._lanes) >= _LANES:
+            return None
+        return self._middle(self._lanes.setdefault(name, len(self._lanes)))
+
+    def _shape(self, name: str, event: Json, title: str, kind: str | None = None) -> Shape | None:
+        y = self._lane(name)
+        if y is None:
+            return None
+        x, end = self._x(int(event["at"])), self._x(_until(event))
+        return Shape(kind or _kind(event), x, y, max(0.0, end - x), title)
+
+    def _shapes(self, event: Json) -> list[Shape | None]:
+        title = _SAID[event["is"]](event)
+        match event["is"]:
+            case "request":
+                return [self._shape(self._clients[event["client"]], event, title)]
+            case "records":
+                where = "several partitions" if event["topic"] is None else f"{event['topic']}-{event['partition']}"
+                kind = "error" if _kind(event) == "error" else "records"
+                return [self._shape(where, event, title, kind)]
+            case "markers":
+                return [self._shape(f"{topic}-{number}", event, title) for topic, number, _ in event["places"]]
+            case _:
+                return []
+
+    def _states(self) -> list[Shape]:
+        found = [one for one in self._events if one["is"] == "state"]
+        starts = [self._x(int(one["at"])) for one in found]
+        ends = [*starts[1:], self._at[-1]][: len(starts)]
+        return [
+            Shape(_kind(one), x, self._middle(0), max(3.0, end - x), _said_state(one), _fitting(one["state"], end - x))
+            for one, x, end in zip(found, starts, ends, strict=True)
+        ]
+
+    def _ticks(self, bottom: int) -> list[Text]:
+        """Milliseconds since the first event that is drawn, where there is room."""
+        ticks, free_from = [], float("-inf")
+        for at_ms, x in zip(self._times, self._at, strict=True):
+            if x >= free_from:
+                ticks.append(
+                    Text(x, bottom + 16, "0" if at_ms == self._times[0] else f"+{in_words(at_ms - self._times[0])}")
+                )
+                free_from = x + _TICK_ROOM
+        return ticks
+
+
+def _spread(times: list[int]) -> list[float]:
+    """An x for each time: a tenfold gap is as much wider each time."""
+    gaps = [_SHORTEST + _PER_TENFOLD * log10(1 + late - soon) for soon, late in pairwise(times)]
+    room = _WIDTH - _LEFT - 70
+    scale = min(2.5, room / sum(gaps)) if gaps else 1.0
+    places = [float(_LEFT + 14)]
+    for gap in gaps:
+        places.append(places[-1] + gap * scale)
+    return [round(one, 1) for one in places]
+
+
+def _fitting(label: str, width: float) -> str:
+    return label if len(label) * _LETTER + 8 <= width else ""
+
+
+def _cut(name: str, most: int = 28) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"

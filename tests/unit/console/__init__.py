@@ -1,0 +1,1 @@
+"""What pages of the console show, without a browser and without a broker."""

@@ -1,0 +1,95 @@
+"""What became of records, by the bytes and by what a broker tells beside them."""
+
+import pytest
+
+from protocol.messages.fetch import AbortedTransaction
+from protocol.records.compression import GZIP
+from protocol.records.control import end_transaction_marker
+from protocol.records.record import NewRecord, build_batch
+from tallystick.console.reading.colouring import Fate, Knowledge, coloured
+
+
+def batch(offset: int, count: int = 1, *, producer: int = -1, compression: int = 0) -> bytes:
+    records = [NewRecord(value=b"v" * 40, timestamp_ms=1) for _ in range(count)]
+    return build_batch(
+        records,
+        base_offset=offset,
+        producer_id=producer,
+        producer_epoch=0 if producer >= 0 else -1,
+        base_sequence=0 if producer >= 0 else -1,
+        transactional=producer >= 0,
+        compression=compression,
+    )
+
+
+def marker(offset: int, producer: int, *, commit: bool) -> bytes:
+    return end_transaction_marker(
+        producer_id=producer,
+        producer_epoch=0,
+        commit=commit,
+        coordinator_epoch=0,
+        timestamp_ms=1,
+        base_offset=offset,
+    )
+
+
+def aborted(producer: int, first_offset: int) -> AbortedTransaction:
+    return AbortedTransaction(producer_id=producer, first_offset=first_offset)
+
+
+def fates(data: bytes, known: Knowledge, start: int = 0, most: int = 100) -> list[tuple[int, str]]:
+    return [(row.offset, row.note or row.fate.value) for row in coloured(data, known, start, most)]
+
+
+LOG = (
+    batch(0)
+    + batch(1, 2, producer=1)
+    + batch(3, producer=2)
+    + marker(4, 1, commit=False)
+    + batch(5, producer=1)
+    + marker(6, 2, commit=True)
+    + marker(7, 1, commit=True)
+    + batch(8, producer=3)
+    + batch(9, producer=1)
+    + marker(10, 1, commit=False)
+    + batch(11, producer=2)
+)
+
+
+def test_below_the_last_stable_offset_the_aborted_ones_are_listed() -> None:
+    known = Knowledge(8, [aborted(1, 1)], {3: 8})
+    assert fates(LOG, known) == [
+        (0, "plain"),
+        (1, "aborted"),
+        (2, "aborted"),
+        (3, "committed"),
+        (4, "abort"),
+        (5, "committed"),
+        (6, "commit"),
+        (7, "commit"),
+        (8, "open"),
+        (9, "aborted"),  # by its marker: it lies behind the open one
+        (10, "abort"),
+        (11, "ended"),  # not open, says the leader; its marker was not read
+    ]
+
+
+def test_without_word_of_producers_what_has_no_marker_counts_as_open() -> None:
+    assert fates(LOG, Knowledge(8, [aborted(1, 1)], None))[-1] == (11, "open")
+
+
+def test_a_page_begins_inside_a_batch_and_ends_there() -> None:
+    assert fates(LOG, Knowledge(8, [aborted(1, 1)], {}), start=2, most=2) == [(2, "aborted"), (3, "committed")]
+
+
+def test_a_batch_that_cannot_be_opened_is_one_row_that_says_so() -> None:
+    bad = bytearray(batch(1, 3, compression=GZIP))
+    bad[-8:] = bytes(8)
+    rows = coloured(batch(0) + bytes(bad) + batch(4), Knowledge(5, [], {}), 0, 100)
+    assert [(row.offset, row.fate) for row in rows] == [(0, Fate.PLAIN), (1, Fate.UNREADABLE), (4, Fate.PLAIN)]
+    assert rows[1].note
+
+
+@pytest.mark.parametrize("cut", [1, 40, 70])
+def test_what_is_not_whole_at_the_end_is_left_out(cut: int) -> None:
+    assert fates((batch(0) + batch(1))[:-cut], Knowledge(2, [], {})) == [(0, "plain")]
