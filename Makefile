@@ -17,7 +17,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 SERVED = --extra security --extra telemetry --extra http --extra traces --extra console
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-spark mutants lint format bench bench-spark chaos simulate pipelines
+.PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-spark chaos simulate pipelines
 .PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java wheel-spark docs lock clean
 
 help: ## Show this list
@@ -44,6 +44,13 @@ conformance: install ## Clients of other languages and programs of Kafka's world
 
 fresh: install ## The two commands of the README on fresh machines: Debian 13 and testing (root and debootstrap needed)
 	@$(BIN)/python -m tests.fresh $(ARGS)
+
+# A browser is not brought by the lock: Debian has it (apt-get install chromium). What is missing is said, and is no failure.
+CHROMIUM = $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+test-console: install ## The console in a real Chromium, and the pictures of docs/console.md (ARGS="-k 'not pictures'" without these)
+	@if [ -z "$(CHROMIUM)" ]; then echo "no Chromium: the console is not tested in a browser"; \
+	elif ! $(MAKE) $(VENV)/.console-test; then echo "Playwright cannot be installed from here: the console is not tested in a browser"; \
+	else TALLYSTICK_BROWSER=$(CHROMIUM) $(BIN)/python -m pytest tests/console $(ARGS); fi
 
 mutants: install ## Plant defects, one at a time; each must be noticed; write docs/mutants.md (ARGS="--jobs 2 NAME")
 	@$(BIN)/python -m tests.mutants $(ARGS)
@@ -154,6 +161,11 @@ $(VENV)/.installed: requirements/test.txt pyproject.toml | $(VENV)/bin/python
 $(VENV)/.mutants: requirements/mutants.txt | $(VENV)/.installed
 	@echo "installing mutmut and coverage from the lock into $(VENV)"
 	@$(PIP) install --require-hashes -r requirements/mutants.txt
+	@touch $@
+
+$(VENV)/.console-test: requirements/console-test.txt | $(VENV)/.installed
+	@echo "installing Playwright from the lock into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/console-test.txt
 	@touch $@
 
 $(VENV)/.spark: requirements/spark.txt | $(VENV)/.installed

@@ -3,7 +3,9 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -33,9 +35,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    with showing(tmp_path_factory.mktemp("console")) as made:
+        yield made
+
+
+@contextmanager
+def showing(folder: Path) -> Iterator[Shown]:
+    """As long as the block lasts."""
     if EXTERNAL:
         pytest.skip("needs a broker of its own, TALLYSTICK_TEST_BOOTSTRAP names another")
-    folder = tmp_path_factory.mktemp("console")
     broker, ready = server(folder), folder / "console"
     console: subprocess.Popen[bytes] | None = None
     try:

@@ -6,10 +6,11 @@ import re
 import pytest
 
 from tests.console.conftest import Shown
-from tests.console.stage import GROUP_NAME, HOSTILE, ODD_ID, TOPIC
+from tests.console.stage import GROUP_NAME, HOSTILE, HOSTILE_TOPIC, ODD_ID, TOPIC
 from tests.console.visitor import Visitor
 
 MESSAGES = f"/topics/{TOPIC}/partitions/0"
+HOSTILE_MESSAGES = f"/topics/{HOSTILE_TOPIC}/partitions/0"
 
 
 @pytest.fixture
@@ -17,15 +18,15 @@ def visitor(shown: Shown) -> Visitor:
     return shown.visitor()
 
 
-def row_at(visitor: Visitor, offset: int) -> str:
-    page = visitor.get(MESSAGES)
+def row_at(visitor: Visitor, offset: int, path: str = MESSAGES) -> str:
+    page = visitor.get(path)
     (row,) = (row for row in page.rows if row.startswith(f"{offset} "))
     return row
 
 
 def test_each_record_says_what_became_of_its_transaction(shown: Shown, visitor: Visitor) -> None:
     stage = shown.stage
-    assert " no transaction " in row_at(visitor, stage.hostile)
+    assert " no transaction " in row_at(visitor, 0)
     assert " committed " in row_at(visitor, stage.committed)
     assert " commit " in row_at(visitor, stage.committed + 6)  # its marker
     assert " aborted " in row_at(visitor, stage.aborted)
@@ -42,8 +43,8 @@ def test_the_last_stable_offset_is_drawn_before_what_is_not_decided(shown: Shown
     assert "last stable offset" not in visitor.get(f"/topics/{TOPIC}/partitions/2").text
 
 
-def test_what_records_say_is_text(shown: Shown, visitor: Visitor) -> None:
-    for path in (MESSAGES, f"{MESSAGES}/records/{shown.stage.hostile}"):
+def test_what_records_say_is_text(visitor: Visitor) -> None:
+    for path in (HOSTILE_MESSAGES, f"{HOSTILE_MESSAGES}/records/0"):
         page = visitor.get(path)
         assert HOSTILE in html.unescape(page.body)
         assert "<script>" not in page.body
@@ -54,12 +55,12 @@ def test_what_records_say_is_text(shown: Shown, visitor: Visitor) -> None:
             "/static/console.js",
         ]
     # A text that would turn the direction of what is behind it is written with an escape.
-    assert "abc\\u202etxt.exe" in row_at(visitor, shown.stage.hostile + 2)
+    assert "abc\\u202etxt.exe" in row_at(visitor, 1, HOSTILE_MESSAGES)
 
 
 def test_bytes_are_shown_as_what_they_seem_to_be(shown: Shown, visitor: Visitor) -> None:
-    assert "c8 c9 ca cb" in row_at(visitor, shown.stage.hostile + 1)
-    assert " null" in row_at(visitor, shown.stage.hostile + 3)
+    assert "c8 c9 ca cb" in row_at(visitor, 2, HOSTILE_MESSAGES)
+    assert " null" in row_at(visitor, 3, HOSTILE_MESSAGES)
     record = visitor.get(f"{MESSAGES}/records/{shown.stage.committed}")
     assert '"order": 4000,\n' in record.body.replace("&#34;", '"')
     assert "trace 4bf92f350000" in record.text

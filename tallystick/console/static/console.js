@@ -1,8 +1,8 @@
 // What moves: counters (server-sent events), their chart, the theme, the key that leads to the search.
 "use strict";
 
-const SHOWN_S = 300;
-const POINTS = 150;
+const SHOWN_S = 180;
+const POINTS = 100;
 const thin = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
 function shown(value) {
@@ -60,6 +60,7 @@ function watch(section) {
     points[0].push(said.at / 1000);
     points[1].push(value);
     if (points[0].length > POINTS) points.forEach((column) => column.shift());
+    place.dataset.points = points[0].length;
     if (chart) chart.setData(points);
     else redraw();
   };
