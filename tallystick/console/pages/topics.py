@@ -8,8 +8,9 @@ from tallystick.administration import topics as administration
 from tallystick.administration.configs import TOPIC, configs_of
 from tallystick.client.client import Client
 from tallystick.console.cluster import TopicLine
+from tallystick.console.reading.sampling import settled_ends
 from tallystick.console.visit import Visit
-from tallystick.inspection.places import Ends, Failed, Place, ends_of
+from tallystick.inspection.places import Ends, Failed, Place
 from tallystick.inspection.stuck import Cause, Held, Holder, ending_words, held
 
 ON_A_PAGE = 50
@@ -64,7 +65,7 @@ async def _rows(visit: Visit, shown: list[TopicLine]) -> list[Row]:
 
     async def look(client: Client) -> dict[Place, Ends]:
         await client.metadata([one.name for one in shown])
-        return await ends_of(client, wanted, failed)
+        return await settled_ends(client, wanted, failed)
 
     ends = await visit.ask(look) if wanted else {}
     by_topic: dict[str, list[Ends]] = {}
@@ -90,7 +91,7 @@ async def described(visit: Visit) -> Response:
         client.forget()
         (topic,) = await administration.described(client, [name])
         wanted = [(name, one.number) for one in topic.partitions]
-        ends = await ends_of(client, wanted, failed)
+        ends = await settled_ends(client, wanted, failed)
         waiting = [place for place, its in ends.items() if its.last_stable_offset < its.high_watermark]
         return topic, ends, await held(client, waiting, failed)
 

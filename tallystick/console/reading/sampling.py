@@ -1,14 +1,14 @@
 """Counters of a cluster, a topic or a group at one moment. Differences of two are rates."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from protocol.errors import ErrorCode
 from tallystick.client.background import monotonic_s
-from tallystick.client.client import LATEST, Client
+from tallystick.client.client import EARLIEST, LATEST, Client
 from tallystick.client.errors import KafkaError, UnsupportedByBroker
 from tallystick.inspection.lag import Standing, lags
-from tallystick.inspection.places import Failed, Place, offsets_at, places
+from tallystick.inspection.places import Ends, Failed, Place, offsets_at, places
 from tallystick.inspection.transactions import DECIDED, ONGOING, listed
 
 COUNTED_RECORDS = 10_000
@@ -47,11 +47,20 @@ async def written(client: Client, topics: Sequence[str] | None = None) -> Writte
     client.forget()
     failed: Failed = {}
     wanted: list[Place] = await places(client, topics)
-    stable = await offsets_at(client, wanted, LATEST, failed, read_committed=True)
-    high = await offsets_at(client, stable, LATEST, failed)
-    held = sum(stable[place] < high[place] for place in high)
+    high = await offsets_at(client, wanted, LATEST, failed)
+    stable = await offsets_at(client, high, LATEST, failed, read_committed=True)
+    held = sum(stable[place] < high[place] for place in stable)
     open_ones = await _open_transactions(client)
     return Written(monotonic_s(), sum(high.values()), held, len(high), open_ones)
+
+
+async def settled_ends(client: Client, wanted: Collection[Place], failed: Failed) -> dict[Place, Ends]:
+    """Where partitions begin and end. Here the end is asked for before the last stable offset: what is written in
+    between does not look as if it were held."""
+    high = await offsets_at(client, wanted, LATEST, failed)
+    stable = await offsets_at(client, high, LATEST, failed, read_committed=True)
+    start = await offsets_at(client, stable, EARLIEST, failed)
+    return {place: Ends(start[place], min(stable[place], high[place]), high[place]) for place in start}
 
 
 async def _open_transactions(client: Client) -> int | None:
