@@ -13,14 +13,16 @@ from typing import Any
 
 from tallystick.durations import in_words
 
-DRAWN = 80
+DRAWN = 60
 """The last of so many events are drawn, and `TOLD` of them told."""
 TOLD = 300
 _LANES = 14
 _LEFT, _WIDTH, _LANE, _TOP = 190, 1080, 28, 34
 _SHORTEST, _PER_TENFOLD = 14.0, 26.0
 _TICK_ROOM = 92.0
-_LETTER = 6.2
+_LETTER = 7.1
+_BEHIND = 1 << 30
+"""In the order of a millisecond: what happened in the same one stands in a row, in the order in which it was noted."""
 _FATE = {
     "Empty": "plain",
     "Ongoing": "open",
@@ -176,21 +178,24 @@ class _Drawing:
     def __init__(self, events: list[Json], clients: list[str], now: int) -> None:
         self._events = events
         self._clients = clients
-        times = {int(one["at"]) for one in events} | {_until(one) for one in events}
-        self._times = sorted({*times, min(now, max(times) + 1)})
-        self._at = _spread(self._times)
+        last = max(_until(one) for one in events)
+        moments = [(int(one["at"]), number) for number, one in enumerate(events)]
+        moments += [(_until(one), _BEHIND) for one in events if _until(one) > int(one["at"])]
+        self._moments = sorted({*moments, (min(now, last + 1), _BEHIND)})
+        self._at = _spread([at_ms for at_ms, _ in self._moments])
         self._lanes: dict[str, int] = {"state": 0}
 
     def whole(self, steps: list[Step], dropped: int, clients: list[str]) -> Picture:
         shapes = self._states()
-        for event in self._events:
-            shapes += [shape for shape in self._shapes(event) if shape is not None]
+        for number, event in enumerate(self._events):
+            shapes += [shape for shape in self._shapes(event, number) if shape is not None]
         bottom = _TOP + _LANE * len(self._lanes)
         lanes = [Text(8, self._middle(number), _cut(name)) for name, number in self._lanes.items()]
         return Picture(_WIDTH, bottom + 26, _LEFT, lanes, shapes, self._ticks(bottom), steps, dropped, clients)
 
-    def _x(self, at_ms: int) -> float:
-        return self._at[max(0, bisect_right(self._times, at_ms) - 1)]
+    def _x(self, at_ms: int, number: int = _BEHIND) -> float:
+        """Of one event, or behind all of its millisecond."""
+        return self._at[max(0, bisect_right(self._moments, (at_ms, number)) - 1)]
 
     @staticmethod
     def _middle(lane: int) -> int:
@@ -201,53 +206,60 @@ class _Drawing:
             return None
         return self._middle(self._lanes.setdefault(name, len(self._lanes)))
 
-    def _shape(self, name: str, event: Json, title: str, kind: str | None = None) -> Shape | None:
+    def _shape(self, name: str, event: Json, number: int, kind: str | None = None) -> Shape | None:
         y = self._lane(name)
         if y is None:
             return None
-        x, end = self._x(int(event["at"])), self._x(_until(event))
-        return Shape(kind or _kind(event), x, y, max(0.0, end - x), title)
+        x, end = self._x(int(event["at"]), number), self._x(_until(event))
+        width = max(0.0, end - x) if _until(event) > int(event["at"]) else 0.0
+        label = _fitting(str(event.get("api") or ""), width)
+        return Shape(kind or _kind(event), x, y, width, _SAID[event["is"]](event), label)
 
-    def _shapes(self, event: Json) -> list[Shape | None]:
-        title = _SAID[event["is"]](event)
+    def _shapes(self, event: Json, number: int) -> list[Shape | None]:
         match event["is"]:
             case "request":
-                return [self._shape(self._clients[event["client"]], event, title)]
+                return [self._shape(self._clients[event["client"]].partition(", ")[0].rstrip(")") + ")", event, number)]
             case "records":
                 where = "several partitions" if event["topic"] is None else f"{event['topic']}-{event['partition']}"
                 kind = "error" if _kind(event) == "error" else "records"
-                return [self._shape(where, event, title, kind)]
+                return [self._shape(where, event, number, kind)]
             case "markers":
-                return [self._shape(f"{topic}-{number}", event, title) for topic, number, _ in event["places"]]
+                return [self._shape(f"{topic}-{partition}", event, number) for topic, partition, _ in event["places"]]
             case _:
                 return []
 
     def _states(self) -> list[Shape]:
-        found = [one for one in self._events if one["is"] == "state"]
-        starts = [self._x(int(one["at"])) for one in found]
+        found = [(number, one) for number, one in enumerate(self._events) if one["is"] == "state"]
+        starts = [self._x(int(one["at"]), number) for number, one in found]
         ends = [*starts[1:], self._at[-1]][: len(starts)]
         return [
-            Shape(_kind(one), x, self._middle(0), max(3.0, end - x), _said_state(one), _fitting(one["state"], end - x))
-            for one, x, end in zip(found, starts, ends, strict=True)
+            Shape(
+                "deciding " + _kind(one) if str(one["state"]).startswith("Prepare") else _kind(one),
+                x,
+                self._middle(0),
+                max(3.0, end - x - 1.5),
+                _said_state(one),
+                _fitting(one["state"], end - x),
+            )
+            for (_, one), x, end in zip(found, starts, ends, strict=True)
         ]
 
     def _ticks(self, bottom: int) -> list[Text]:
         """Milliseconds since the first event that is drawn, where there is room."""
-        ticks, free_from = [], float("-inf")
-        for at_ms, x in zip(self._times, self._at, strict=True):
-            if x >= free_from:
-                ticks.append(
-                    Text(x, bottom + 16, "0" if at_ms == self._times[0] else f"+{in_words(at_ms - self._times[0])}")
-                )
-                free_from = x + _TICK_ROOM
+        ticks: list[Text] = []
+        first, told, free_from = self._moments[0][0], -1, float("-inf")
+        for (at_ms, _), x in zip(self._moments, self._at, strict=True):
+            if x >= free_from and at_ms != told:
+                ticks.append(Text(x, bottom + 16, "0" if at_ms == first else f"+{in_words(at_ms - first)}"))
+                told, free_from = at_ms, x + _TICK_ROOM
         return ticks
 
 
 def _spread(times: list[int]) -> list[float]:
     """An x for each time: a tenfold gap is as much wider each time."""
     gaps = [_SHORTEST + _PER_TENFOLD * log10(1 + late - soon) for soon, late in pairwise(times)]
-    room = _WIDTH - _LEFT - 70
-    scale = min(2.5, room / sum(gaps)) if gaps else 1.0
+    room = _WIDTH - _LEFT - 60
+    scale = min(6.0, room / sum(gaps)) if gaps else 1.0
     places = [float(_LEFT + 14)]
     for gap in gaps:
         places.append(places[-1] + gap * scale)
