@@ -40,7 +40,7 @@ test-spark: jars ## Every case of the Spark tests, the long ones too (ARGS="test
 conformance: install ## Clients of other languages and programs of Kafka's world, where a JDK, Go, Rust and Node are; what is missing is named (ARGS="-k Java")
 	@$(BIN)/python -m tests.harness.jars --best-effort kafka kafka-3.9 connect flink
 	@$(BIN)/python -m tests.conformance.matrix --prepare
-	@TALLYSTICK_CONFORMANCE=whole $(BIN)/python -m pytest tests/conformance tests/programs $(ARGS)
+	@TALLYSTICK_CONFORMANCE=whole $(BIN)/python -m pytest tests/conformance tests/programs tests/clients/test_administration.py $(ARGS)
 
 fresh: install ## The two commands of the README on fresh machines: Debian 13 and testing (root and debootstrap needed)
 	@$(BIN)/python -m tests.fresh $(ARGS)

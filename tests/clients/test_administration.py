@@ -5,6 +5,7 @@ Where there is no Java, or no jars, the tests of tools say so and skip.
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,11 @@ from tests.clients.test_kafka_tools import Tools, rows
 from tests.harness.confluent import make_topic, write
 
 ONE_REPLICA = {"replicas": [1]}
+OF_CONFORMANCE = pytest.mark.skipif(
+    os.environ.get("TALLYSTICK_CONFORMANCE", "") != "whole",
+    reason="one more of Kafka's tools: `make conformance` runs it",
+)
+"""A Java machine each; the requests that they send are asked by scenarios, too."""
 
 
 @pytest.fixture
@@ -48,6 +54,7 @@ def described_folder(tools: Tools, bootstrap: str, topic: str) -> dict[str, Any]
     return folder
 
 
+@OF_CONFORMANCE
 def test_kafka_log_dirs_tells_the_size_of_each_partition(bootstrap: str, name: str, tools: Tools) -> None:
     make_topic(bootstrap, name, 2)
     write(bootstrap, name, [b"x" * 1000], partition=1)
@@ -59,6 +66,7 @@ def test_kafka_log_dirs_tells_the_size_of_each_partition(bootstrap: str, name: s
     assert described_folder(tools, bootstrap, f"{name}-ghost")["partitions"] == []
 
 
+@OF_CONFORMANCE
 def test_kafka_leader_election_finds_nothing_to_elect(bootstrap: str, name: str, tools: Tools) -> None:
     make_topic(bootstrap, name, 1)
     server = ("--bootstrap-server", bootstrap, "--partition", "0", "--election-type")
@@ -71,6 +79,7 @@ def test_kafka_leader_election_finds_nothing_to_elect(bootstrap: str, name: str,
     assert tools.run("LeaderElectionCommand", *every) == ""
 
 
+@OF_CONFORMANCE
 def test_kafka_reassign_partitions_has_nothing_to_move(bootstrap: str, name: str, tools: Tools, tmp_path: Path) -> None:
     make_topic(bootstrap, name, 1)
     plan, topics = tmp_path / "plan.json", tmp_path / "topics.json"
@@ -94,6 +103,7 @@ def test_kafka_reassign_partitions_has_nothing_to_move(bootstrap: str, name: str
     assert '"replicas":[1]' in now
 
 
+@OF_CONFORMANCE
 def test_kafka_metadata_quorum_describes_one_voter(bootstrap: str, tools: Tools) -> None:
     server = ("--bootstrap-server", bootstrap, "describe")
     said = dict(line.split(":", 1) for line in tools.run("MetadataQuorumCommand", *server, "--status").splitlines())
@@ -123,6 +133,7 @@ def test_kafka_features_upgrades_to_what_is_there_and_no_further(bootstrap: str,
     assert "Local controller 1 only supports versions 0-2" in beyond
 
 
+@OF_CONFORMANCE
 def test_kafka_cluster_names_the_one_broker(bootstrap: str, tools: Tools) -> None:
     server = ("--bootstrap-server", bootstrap)
     assert tools.run("ClusterTool", "cluster-id", *server).startswith("Cluster ID: ")

@@ -157,9 +157,8 @@ def test_a_started_batch_that_became_unreadable(
     assert len(output_of(bootstrap, name)) == BATCH
 
 
-@pytest.mark.parametrize(
-    "step", ["written", *(pytest.param(step, marks=pytest.mark.whole) for step in ("opened", "marked"))]
-)
+@pytest.mark.whole
+@pytest.mark.parametrize("step", ["written", "opened", "marked"])
 def test_the_target_is_deleted_in_the_middle_of_a_batch(
     spark: Any, bootstrap: str, name: str, checkpoint: str, step: str
 ) -> None:

@@ -16,7 +16,7 @@ from tests.spark.outcome import flag_of, right, started_again
 from tests.spark.queries import finished
 from tests.spark.steps import STEPS
 
-SHORT = {("worker", "written"), ("worker", "marked"), ("raise", "ended"), ("takeover", "written")}
+SHORT = {("worker", "written"), ("raise", "ended"), ("takeover", "written")}
 BROKER_SHORT = {"writing", "marked"}
 DRIVER_SHORT = {("jvm", "ended")}
 

@@ -68,6 +68,7 @@ def run(spark: Any, guarded: SecureBroker, name: str, checkpoint: str) -> None:
     finished(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start())
 
 
+@pytest.mark.whole
 def test_the_rights_that_the_docs_name_are_enough_and_needed(
     spark: Any, guarded: SecureBroker, name: str, checkpoint: str
 ) -> None:

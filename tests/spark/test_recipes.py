@@ -79,6 +79,7 @@ def found(recipe: Recipe, topic: str) -> list[bytes]:
 
 
 @pytest.mark.whole
+@pytest.mark.whole
 def test_join_of_two_topics(recipe: Recipe) -> None:
     topics(recipe, "orders", "payments", "paid-orders")
     arrive(recipe, "orders", *(b'{"number": %d, "customer": "c%d"}' % (number, number) for number in range(4)))
@@ -114,6 +115,7 @@ def transactions_of(recipe: Recipe, topic: str) -> set[tuple[int, int]]:
     return {tuple(row) for row in rows.select("producerId", "producerEpoch").distinct().collect()}
 
 
+@pytest.mark.whole
 @pytest.mark.whole
 def test_backfill_then_stream(recipe: Recipe) -> None:
     """All of it twice, as it may be; the topic has the archived records, too."""
@@ -172,6 +174,7 @@ def test_secured_cluster_sasl_ssl(recipe: Recipe) -> None:
     assert found(recipe, "checked-claims") == [b"one", b"two"]
 
 
+@pytest.mark.whole
 def test_availablenow_job(recipe: Recipe) -> None:
     """Three runs, the last one with nothing to do."""
     topics(recipe, "tickets", "archived-tickets")
@@ -184,6 +187,7 @@ def test_availablenow_job(recipe: Recipe) -> None:
         assert found(recipe, "archived-tickets") == wanted
 
 
+@pytest.mark.whole
 def test_compacted_table(recipe: Recipe) -> None:
     topics(recipe, "sales")
     topics(recipe, "totals", cleanup__policy="compact")
@@ -228,6 +232,7 @@ def test_lag_in_kafkas_tools(recipe: Recipe) -> None:
     assert command[0] == "kafka-consumer-groups.sh"
 
 
+@pytest.mark.whole
 def test_metadata_columns_of_a_transaction(recipe: Recipe) -> None:
     """Two micro-batches, one transaction that was aborted, and one record in none."""
     topics(recipe, "entries")
