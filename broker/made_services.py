@@ -10,7 +10,6 @@ from broker.api.fetch_sessions import FetchSessions
 from broker.api.otlp import Decode
 from broker.api.services import Services
 from broker.api.share_sessions import ShareSession, ShareSessions
-from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
 from broker.coordination.acls import followed_acls
@@ -28,6 +27,7 @@ from broker.coordination.streams_groups.internal_topics import InternalTopicMake
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards, make_transaction_shards
 from broker.disk.group_commit import GroupCommit
+from broker.journal.journal import Journal
 from broker.network.sweeping import in_slices
 from broker.partitions.opening import BatchOpener
 from broker.partitions.partition import Partition
@@ -55,6 +55,7 @@ class Offering(Protocol):
     sasl: dict[str, SaslListener]
     group_commit: GroupCommit
     decode_metrics: Decode | None
+    journal: Journal | None
 
     def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run work in a task of the node's own."""
@@ -106,13 +107,13 @@ def make_services(
         batch_opener=BatchOpener(environment),
         checkpoints=_checkpoints(node, topics),
         fetch_sessions=_fetch_sessions(node),
-        waiting=WaitingRoom(),
         answer_budget=AnswerBudget(config.get_int("tallystick.request.memory.bytes")),
         client_metrics=_client_metrics(node, cluster),
         client_quotas=client_quotas,
         connection_rates=connection_rates,
         sasl=node.sasl,
         fail=node.fail,
+        journal=node.journal,
         authorizer=None if acls is None else acls.authorizer,
         acls=acls,
     )
@@ -122,9 +123,15 @@ def _marker_writers(
     node: Offering, topics: TopicDirectory, groups: Shards[GroupCoordinator]
 ) -> tuple[LocalMarkerWriter, LocalMarkerWriter]:
     """That of the coordinator in this node, and that of others."""
-    environment, publish = node.environment, node.group_commit.publish
     of_coordinator, of_others = (
-        LocalMarkerWriter(topics=topics, groups=groups, environment=environment, publish=publish, of_coordinator=own)
+        LocalMarkerWriter(
+            topics=topics,
+            groups=groups,
+            environment=node.environment,
+            publish=node.group_commit.publish,
+            of_coordinator=own,
+            journal=node.journal,
+        )
         for own in (True, False)
     )
     return of_coordinator, of_others
@@ -146,6 +153,7 @@ def _transactions(
         publish=node.group_commit.publish,
         producer_ids=producer_ids,
         transaction_version=lambda: cluster.finalized_features.get(TRANSACTION_VERSION, 0),
+        journal=node.journal,
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.api.api_families import served
 from broker.api.handlers.administration.telemetry import RECEIVE
+from broker.api.journalled import around_handlers
 from broker.api.otlp import decoder
 from broker.api.services import Services
 from broker.config.broker_config import BrokerConfig
@@ -29,6 +30,7 @@ from broker.coordination.transactions import reconcile
 from broker.disk.closing import close_partitions
 from broker.disk.data_identity import directory_of, draw_id, open_data_folder
 from broker.disk.group_commit import GroupCommit
+from broker.journal.journal import Journal
 from broker.made_services import make_services
 from broker.partitions.errors import vital
 from broker.partitions.partition import Partition
@@ -76,7 +78,10 @@ class Node:
         self.config = config
         self.environment = environment
         self.faults = faults
-        self.catalogue = served(config) if faults is None else faults.around_handlers(served(config))
+        budget_bytes = config.get_int("tallystick.journal.bytes")
+        self.journal = Journal(environment.wall_ms, budget_bytes) if budget_bytes else None
+        handlers = served(config) if self.journal is None else around_handlers(self.journal, served(config))
+        self.catalogue = handlers if faults is None else faults.around_handlers(handlers)
         self.decode_metrics = decoder() if config.get_bool(RECEIVE) else None
         self.failure: BaseException | None = None
         self.data_folder: DataFolder | None = None

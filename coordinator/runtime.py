@@ -107,6 +107,9 @@ class Shard(Generic[M]):
         """Called for each of them with its offset and a sentence."""
         self.on_bug: Callable[[Exception], None] = _raise
         """Called with what an operation raised, when its tickets have been refused."""
+        self.on_decided: Callable[[AnyOutcome, int], None] | None = None
+        """Called with each outcome whose records were appended and replayed, and its time, for whoever takes notes; it
+        must not submit."""
         self.machine = make()
         self._make = make
         self._clock = clock
@@ -254,6 +257,8 @@ class Shard(Generic[M]):
             self.reload()
             raise
         else:
+            if self.on_decided is not None and outcome.records:
+                self.on_decided(outcome, now_ms)
             if outcome.answers:
                 self._waiting.append((self.log.end_offset, outcome.answers))
 

@@ -146,6 +146,27 @@ class Broker:
         left: list[str] = self._ask("wipe")
         return left
 
+    def timeline(self, transactional_id: str) -> dict[str, Any]:
+        """What happened to a transactional id since the start: requests with their answers, states, records, markers.
+        As `tallystick transactions timeline --json` has it; docs/explain.md describes it."""
+        said: dict[str, Any] = self._ask("timeline", transactional_id=transactional_id)
+        return said
+
+    def fences(self, transactional_id: str) -> dict[str, Any]:
+        """Who raised its epoch, and which requests were turned away for it, as `tallystick explain fenced --json`."""
+        said: dict[str, Any] = self._ask("fences", transactional_id=transactional_id)
+        return said
+
+    def open_transactions(self) -> list[dict[str, Any]]:
+        """The transactions that are open, the oldest first, each with the client that holds it."""
+        said: list[dict[str, Any]] = self._ask("open_transactions")["transactions"]
+        return said
+
+    def lint(self) -> list[dict[str, Any]]:
+        """What clients had better do otherwise, as `tallystick lint --json` has it."""
+        said: list[dict[str, Any]] = self._ask("lint")["findings"]
+        return said
+
     def _ask(self, command: str, **fields: object) -> Any:
         control = self.process.control
         if control is None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from broker.journal.peers import Peer
 from broker.process.logging import Passing
 from broker.security.quotas.charge import Charge
 from broker.security.sasl.gate import Gate
@@ -33,6 +34,8 @@ class ConnectionInfo:
     """Its client is gone; what is still done for it must leave nothing that waits for its close."""
     gate: Gate | None = None
     """What it may not pass before it is authenticated, or when its session ends; None where there is no such thing."""
+    peer: Peer | None = None
+    """What the journal calls it, under the client id of its latest request that was noted."""
 
     @property
     def told(self) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from broker.coordination.streams_groups.internal_topics import InternalTopicMake
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards
 from broker.disk.group_commit import GroupCommit
+from broker.journal.journal import Journal
 from broker.partitions.opening import BatchOpener
 from broker.partitions.share.share_partitions import SharePartitions
 from broker.process.environment import Environment
@@ -77,7 +78,6 @@ class Services:
     fetch_sessions: FetchSessions
     share_partitions: SharePartitions
     share_sessions: ShareSessions
-    waiting: WaitingRoom
     answer_budget: AnswerBudget
     client_metrics: ClientMetrics
     client_quotas: ClientQuotas
@@ -86,10 +86,13 @@ class Services:
     """By listener; of those that speak it."""
     fail: Callable[[BaseException], None]
     """Storage has failed: the process is to end."""
+    journal: Journal | None = None
+    """None where `tallystick.journal.bytes` is 0."""
     authorizer: Authorizer | None = None
     """None where everybody may do everything."""
     acls: FollowedAcls | None = None
     """Those that the authorizer goes by."""
+    waiting: WaitingRoom = field(default_factory=WaitingRoom)
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
 
 

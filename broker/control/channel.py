@@ -10,6 +10,7 @@ import socket
 from inspect import isawaitable
 from typing import Any
 
+from broker.api.journal_answers import JournalOff
 from broker.api.services import Services
 from broker.config.sources import ConfigError
 from broker.control.commands import COMMANDS, Controlled, Refused
@@ -78,7 +79,7 @@ async def _answered(broker: Controlled, line: bytes | None) -> dict[str, Any]:
         request = json.loads(line)
         number = {"number": request.pop("number")} if "number" in request else {}
         return number | await _done(broker, request)
-    except (Refused, CoordinatorError, ValueError, TypeError, AttributeError, RecursionError) as problem:
+    except (Refused, JournalOff, CoordinatorError, ValueError, TypeError, AttributeError, RecursionError) as problem:
         return number | {"refused": str(problem) or repr(problem)}
 
 

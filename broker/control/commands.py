@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from broker.api import journal_answers
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.handlers.group_administration import delete_groups, list_groups
 from broker.api.services import Services
@@ -75,6 +76,26 @@ async def wipe(broker: Controlled) -> list[str]:
     return [one.group_id for one in deleted.results if one.error_code == ErrorCode.NON_EMPTY_GROUP]
 
 
+def timeline(broker: Controlled, *, transactional_id: str) -> dict[str, Any]:
+    """What happened to a transactional id, see `broker.journal.reading`."""
+    return journal_answers.timeline(broker.services, transactional_id)
+
+
+def fences(broker: Controlled, *, transactional_id: str) -> dict[str, Any]:
+    """Who raised its epoch, and who was turned away for it."""
+    return journal_answers.fences(broker.services, transactional_id)
+
+
+def lint(broker: Controlled) -> dict[str, Any]:
+    """What clients had better do otherwise, see `broker.journal.advice`."""
+    return journal_answers.lint(broker.services)
+
+
+async def open_transactions(broker: Controlled) -> dict[str, Any]:
+    """Those that are open, and who holds them, see `broker.api.journal_answers`."""
+    return await journal_answers.open_transactions(broker.services)
+
+
 def _only(code: int, *passing: ErrorCode, of: str = "groups") -> None:
     """Who is told that all is gone may rely on it. Raises `Refused` for any other error."""
     if code not in (ErrorCode.NONE, *passing):
@@ -89,5 +110,6 @@ def _asking(request: type) -> RequestContext:
 
 
 COMMANDS: dict[str, Callable[..., Any | Awaitable[Any]]] = {
-    command.__name__: command for command in (arm, disarm, hits, advance, wipe)
+    command.__name__: command
+    for command in (arm, disarm, hits, advance, wipe, timeline, fences, lint, open_transactions)
 }

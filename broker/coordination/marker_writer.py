@@ -7,6 +7,7 @@ from dataclasses import replace
 from broker.coordination.coordinators import FutureTicket, Shards
 from broker.coordination.releases import Releases
 from broker.coordination.topics import TopicDirectory
+from broker.journal.journal import Journal
 from broker.partitions.errors import AppendError
 from broker.partitions.partition import Partition
 from broker.process.environment import Environment
@@ -38,11 +39,13 @@ class LocalMarkerWriter:
         environment: Environment,
         publish: Callable[[Partition], None],
         of_coordinator: bool = False,
+        journal: Journal | None = None,
     ) -> None:
         self._topics = topics
         self._groups = groups
         self._environment = environment
         self._publish = publish
+        self._journal = journal
         self._of_coordinator = of_coordinator
         """Whether the markers are those of the coordinator in this node, and there is none beside it."""
         self._releases = Releases(environment.time_slice())
@@ -77,11 +80,14 @@ class LocalMarkerWriter:
                 self._write_to_partition(leader, marker, done)
 
     def _write_to_partition(self, partition: Partition, marker: Marker, done: Done) -> None:
+        now_ms = self._environment.wall_ms()
         try:
-            offset = partition.append_marker(marker, self._environment.wall_ms())
+            offset = partition.append_marker(marker, now_ms)
         except AppendError as refused:
+            self._note(marker, (partition.topic, partition.index, -1), refused.code, now_ms)
             done(refused.code)
             return
+        self._note(marker, (partition.topic, partition.index, offset), ErrorCode.NONE, now_ms)
         self._publish(partition)
         self._uncommitted.wait(partition, offset + 1, done)
 
@@ -97,7 +103,20 @@ class LocalMarkerWriter:
         except NotReady:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
+            self._note(marker, (CONSUMER_OFFSETS, index, -1), ErrorCode.NONE, self._environment.wall_ms())
             self._groups.publish(index)
+
+    def _note(self, marker: Marker, place: tuple[str, int, int], error: ErrorCode, now_ms: int) -> None:
+        if self._journal is not None:
+            self._journal.marked(
+                marker.producer_id,
+                marker.producer_epoch,
+                place,
+                commit=marker.commit,
+                by_operator=not self._of_coordinator,
+                error=error.name,
+                now_ms=now_ms,
+            )
 
 
 def _not_fenced(partition: Partition | None, marker: Marker) -> Marker:

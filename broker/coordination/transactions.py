@@ -13,6 +13,8 @@ from broker.config.broker_config import BrokerConfig
 from broker.coordination.coordinators import Shards
 from broker.coordination.marker_writer import LocalMarkerWriter, write_marker
 from broker.coordination.topics import TopicDirectory
+from broker.journal.journal import Journal
+from broker.journal.noted_transactions import noting
 from broker.partitions.partition import Partition
 from broker.partitions.topic import largest_batch
 from broker.process.environment import Environment
@@ -159,6 +161,7 @@ def make_transaction_shards(
     publish: Callable[[Partition], None],
     producer_ids: ProducerIds,
     transaction_version: Callable[[], int],
+    journal: Journal | None = None,
 ) -> TransactionShards:
     """The shards of `__transaction_state`. `transaction_version` is the finalised level of the feature of that name."""
     settings = ConfiguredTransactions(
@@ -169,6 +172,8 @@ def make_transaction_shards(
         return TransactionCoordinator(producer_ids, settings, lambda: epoch)
 
     def opened(index: int, shard: Shard[TransactionCoordinator]) -> None:
+        if journal is not None:
+            shard.on_decided = noting(journal, shard)
         MarkerDriver(
             shard,
             writer,

@@ -129,11 +129,16 @@ def application(address: HttpAddress, broker: SeenBroker) -> Starlette:
     """All routes, guarded."""
     return Starlette(
         routes=[
-            Route(one.path, guarded(address, one, _handler(one, broker)), methods=[one.method])
+            Route(_matching(one.path), guarded(address, one, _handler(one, broker)), methods=[one.method])
             for one in all_operations()
         ],
         exception_handlers={404: _not_here, 405: _not_here},
     )
+
+
+def _matching(path: str) -> str:
+    """Nobody keeps a transactional id from having slashes in it."""
+    return path.replace("{transactional_id}", "{transactional_id:path}")
 
 
 def _handler(operation: Operation, broker: SeenBroker) -> Callable[[Request], Awaitable[Response]]:

@@ -8,10 +8,12 @@ from typing import Protocol
 
 from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred, NoAnswer
 from broker.api.context import RequestContext
+from broker.api.journalled import note_batch
 from broker.api.permissions.need import WithAuthorizer
 from broker.api.services import WithEnvironment
 from broker.coordination.transaction_gate import Admission, GateServices
 from broker.disk.group_commit import GroupCommit
+from broker.journal.journal import Journal
 from broker.partitions.append import CheckedBatch
 from broker.partitions.errors import AppendError, PartitionError
 from broker.partitions.opening import BatchOpener
@@ -41,6 +43,9 @@ class ProduceServices(GateServices, WithAuthorizer, WithEnvironment, Protocol):
 
     @property
     def batch_opener(self) -> BatchOpener: ...
+
+    @property
+    def journal(self) -> Journal | None: ...
 
     @property
     def fail(self) -> Callable[[BaseException], None]: ...
@@ -96,6 +101,19 @@ def append_and_publish(
 ) -> bool:
     """Append to one partition; whether that went well. What the answer has to wait for is added to `commits`."""
     next_offset = _append(services, write, context, request, now_ms)
+    journal, header, partition = services.journal, write.header, write.partition
+    if journal is not None and header is not None and partition is not None:
+        response, place = write.response, (partition.topic, partition.index)
+        note_batch(
+            journal,
+            context,
+            request.transactional_id,
+            place,
+            header,
+            response.base_offset,
+            response.error_code,
+            now_ms,
+        )
     if next_offset < 0:
         return False
     if write.partition is not None:

@@ -33,6 +33,14 @@ OWN_KEYS = (
         "forgotten before `producer.id.expiration.ms` is over; never one with an open transaction.",
         at_least(1),
     ),
+    fixed(
+        "tallystick.journal.bytes",
+        LONG,
+        "16777216",
+        "How much memory the journal may take up: what happened to transactional ids, and how clients behave, for "
+        "`tallystick explain`, `transactions timeline` and `lint`. 0 switches it off.",
+        at_least(0),
+    ),
     dynamic(
         "tallystick.groups.max.bytes",
         LONG,

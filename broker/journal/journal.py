@@ -1,0 +1,234 @@
+"""Notes what happens to transactional ids, and forgets in time.
+
+Rule 1. Each id has a ring of its own: a busy one pushes out what was noted of itself, never of another.
+Rule 2. All of them together weigh no more than `budget_bytes`: what was quiet for longest goes, whole.
+Rule 3. To note is a few assignments: no record is looked into, batches into one partition are one event.
+Rule 4. Nothing in the broker depends on what is noted here.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+from broker.journal.events import EVENT_BYTES, MOST_PLACES, PLACE_BYTES, Asked, Changed, Event, Json, Marked, Wrote
+from broker.journal.fences import TURNED_AWAY, Fences
+from broker.journal.groups import MOST_GROUPS, MOST_PROGRAMS, GroupHabits, Latest, NameHabits
+from broker.journal.peers import Clients, Peer
+
+MOST_EVENTS = 256
+"""Of one id: some forty transactions."""
+ID_BYTES = 1500
+"""What an id weighs of which nothing is noted yet, beside its name."""
+MOST_PRODUCER_IDS = 4
+"""By which an id is found; a rotation gives it a new one."""
+OWN_RAISE = "EndTxn"
+
+
+class OfId:
+    """What is noted of one transactional id."""
+
+    __slots__ = ("beginning", "dropped", "events", "fences", "holder", "producer_ids", "runs", "timeout_ms", "weight")
+
+    def __init__(self, transactional_id: str) -> None:
+        self.events: deque[tuple[Event, int]] = deque()
+        """With what each weighed when it was noted."""
+        self.dropped = 0
+        self.fences = Fences()
+        self.holder: Peer | None = None
+        """Who was last given its identity, or wrote with it."""
+        self.beginning: Changed | None = None
+        """Of the transaction that is open."""
+        self.runs: dict[tuple[str, int] | None, Wrote] = {}
+        """Batches since the last event of another kind, by partition."""
+        self.producer_ids: deque[int] = deque(maxlen=MOST_PRODUCER_IDS)
+        self.timeout_ms: int | None = None
+        """Of its transactions, as the coordinator wrote it down last."""
+        self.weight = ID_BYTES + 2 * len(transactional_id)
+
+
+class Journal:
+    """See the head of this file. `now_ms` is the broker's clock."""
+
+    def __init__(self, now_ms: Callable[[], int], budget_bytes: int) -> None:
+        self.now_ms = now_ms
+        self.began_ms = now_ms()
+        """Nothing from before is known."""
+        self.budget_bytes = budget_bytes
+        self.weight = 0
+        self.current: Asked | None = None
+        """The request whose handler is at work in this very moment."""
+        self.clients = Clients()
+        self.groups: Latest[GroupHabits] = Latest(MOST_GROUPS)
+        self.names: Latest[NameHabits] = Latest(MOST_PROGRAMS)
+        self._ids: OrderedDict[str, OfId] = OrderedDict()
+        self._by_producer: dict[int, str] = {}
+        self._requests = 0
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def find(self, transactional_id: str) -> OfId | None:
+        """What is noted of an id; None for what was never heard of, or is forgotten."""
+        return self._ids.get(transactional_id)
+
+    def id_of(self, producer_id: int) -> str | None:
+        """Whose a producer id is, as far as is noted."""
+        return self._by_producer.get(producer_id)
+
+    # -- noting ----------------------------------------------------------------------------------------------
+
+    def asked(self, transactional_id: str, peer: Peer, api: str, version: int, says: Json, *, places: int = 0) -> Asked:
+        """A request about an id; `places` how many partitions `says` names."""
+        self._requests += 1
+        asked = Asked(self.now_ms(), self._requests, peer, api, version, says)
+        self._add(transactional_id, asked, places * PLACE_BYTES)
+        return asked
+
+    def answered(self, transactional_id: str, asked: Asked, error: str, gave: Json, claimed: tuple[int, int]) -> None:
+        """Its answer; `claimed` the identity that the request had."""
+        asked.answered_ms, asked.error, asked.gave = self.now_ms(), error, gave
+        of = self._ids.get(transactional_id)
+        if of is None:
+            return
+        if error in TURNED_AWAY:
+            self._grow(of, of.fences.turn_away(asked.answered_ms, asked.peer, asked.api, error, claimed))
+        elif error == "NONE" and (asked.api == "InitProducerId" or of.holder is None):
+            of.holder = asked.peer
+
+    def changed(
+        self,
+        transactional_id: str,
+        now_ms: int,
+        *,
+        state: str,
+        producer_id: int,
+        epoch: int,
+        partitions: int,
+        timeout_ms: int,
+        because: str,
+        is_open: bool,
+    ) -> None:
+        """A record of the coordinator was written. A partition more of an open transaction is counted, no more."""
+        known = self._ids.get(transactional_id)
+        begun = None if known is None else known.beginning
+        if begun is not None and (begun.state, begun.epoch, begun.producer_id) == (state, epoch, producer_id):
+            begun.partitions = partitions
+            return
+        by = self.current
+        event = Changed(now_ms, state, producer_id, epoch, partitions, timeout_ms, because, by)
+        of = self._add(transactional_id, event, 0)
+        of.timeout_ms = timeout_ms
+        if producer_id not in of.producer_ids:
+            self._take_producer(transactional_id, of, producer_id)
+        if not is_open:
+            of.beginning = None
+        elif of.beginning is None:
+            of.beginning = event
+        grown = of.fences.take(event.at_ms, (producer_id, epoch), because, by, own=because.startswith(OWN_RAISE))
+        if grown:
+            self._grow(of, grown)
+
+    def wrote(
+        self,
+        transactional_id: str,
+        peer: Peer,
+        version: int,
+        place: tuple[str, int],
+        offsets: tuple[int, int],
+        identity: tuple[int, int],
+        counted: tuple[int, int],
+        error: str,
+        now_ms: int,
+    ) -> None:
+        """A batch into a partition: its `offsets`, the producer id and epoch in it, how many records and bytes."""
+        of = self._ids.get(transactional_id)
+        run = None if of is None else of.runs.get(place) or (of.runs.get(None) if len(of.runs) > MOST_PLACES else None)
+        if run is None or run.peer is not peer or run.epoch != identity[1] or run.error != error:
+            known = place if of is None or len(of.runs) < MOST_PLACES else None
+            run = Wrote(now_ms, now_ms, peer, version, known, *offsets, *identity, error, 1, *counted)
+            of = self._add(transactional_id, run, PLACE_BYTES, is_run=True)
+            of.runs[known] = run
+        else:
+            run.until_ms, run.last_offset = now_ms, offsets[1]
+            run.batches += 1
+            run.records += counted[0]
+            run.bytes += counted[1]
+        assert of is not None
+        if error == "NONE":
+            of.holder = peer
+        elif error in TURNED_AWAY:
+            self._grow(of, of.fences.turn_away(now_ms, peer, "Produce", error, identity))
+
+    def marked(
+        self,
+        producer_id: int,
+        epoch: int,
+        place: tuple[str, int, int],
+        *,
+        commit: bool,
+        by_operator: bool,
+        error: str,
+        now_ms: int,
+    ) -> None:
+        """A marker was appended, or refused; of an id that is not known there is nothing to add to."""
+        transactional_id = self._by_producer.get(producer_id)
+        of = None if transactional_id is None else self._ids.get(transactional_id)
+        if transactional_id is None or of is None:
+            return
+        last = of.events[-1][0] if of.events else None
+        same = isinstance(last, Marked) and (last.commit, last.epoch, last.by_operator, last.error) == (
+            commit,
+            epoch,
+            by_operator,
+            error,
+        )
+        if not same or not isinstance(last, Marked):
+            last = Marked(now_ms, now_ms, commit, producer_id, epoch, by_operator, error)
+            self._add(transactional_id, last, 0)
+        last.until_ms, last.count = now_ms, last.count + 1
+        if len(last.places) < MOST_PLACES:
+            last.places.append(place)
+            event, weight = of.events[-1]
+            of.events[-1] = event, weight + PLACE_BYTES
+            self._grow(of, PLACE_BYTES)
+
+    def forgotten(self, transactional_id: str) -> None:
+        """The coordinator has forgotten an id that was not used for long."""
+        of = self._ids.pop(transactional_id, None)
+        if of is not None:
+            self._let_go(of)
+
+    # -- bounds ----------------------------------------------------------------------------------------------
+
+    def _add(self, transactional_id: str, event: Event, more: int, *, is_run: bool = False) -> OfId:
+        of = self._ids.get(transactional_id)
+        if of is None:
+            of = self._ids[transactional_id] = OfId(transactional_id)
+            self.weight += of.weight
+        else:
+            self._ids.move_to_end(transactional_id)
+        if not is_run and of.runs:
+            of.runs = {}
+        weight = EVENT_BYTES + more
+        of.events.append((event, weight))
+        while len(of.events) > MOST_EVENTS:
+            weight -= of.events.popleft()[1]
+            of.dropped += 1
+        self._grow(of, weight)
+        return of
+
+    def _grow(self, of: OfId, weight: int) -> None:
+        of.weight += weight
+        self.weight += weight
+        while self.weight > self.budget_bytes and len(self._ids) > 1:
+            self._let_go(self._ids.popitem(last=False)[1])
+
+    def _let_go(self, of: OfId) -> None:
+        self.weight -= of.weight
+        for producer_id in of.producer_ids:
+            self._by_producer.pop(producer_id, None)
+
+    def _take_producer(self, transactional_id: str, of: OfId, producer_id: int) -> None:
+        if len(of.producer_ids) == MOST_PRODUCER_IDS:
+            self._by_producer.pop(of.producer_ids[0], None)
+        of.producer_ids.append(producer_id)
+        self._by_producer[producer_id] = transactional_id
