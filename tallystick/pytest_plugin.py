@@ -6,7 +6,8 @@
 `tallystick` is one broker for the whole session (of a worker, under pytest-xdist), wiped after each test: no topic, no
 group, no fault is left, and it runs. `@pytest.mark.tallystick(durability="fsync", set={"num.partitions": 3})` asks for
 another one, which tests that want the same share. `tallystick_session` is never wiped, `tallystick_factory(...)` makes
-brokers that are a test's own. With a test that fails come the broker's log and the transactions that are open.
+brokers that are a test's own. With a test that fails come the broker's log, the transactions that are open, and what
+happened to them.
 
 Nothing of the broker is imported into the tests' process.
 """
@@ -28,6 +29,8 @@ Options = Mapping[str, Any]
 _DURABILITY = "page-cache"
 _LOG_BYTES = 8000
 _SECONDS = 15
+_SILENT = "the broker does not answer"
+_MOST_TIMELINES = 3
 _MARK = "tallystick(durability='page-cache', set={}): the broker that the fixture `tallystick` is"
 _BROKERS = pytest.StashKey["_Brokers"]()
 _USED = pytest.StashKey[Broker]()
@@ -146,7 +149,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         for number, broker in enumerate(brokers):
             name = "tallystick" if number == 0 else f"tallystick {number + 1}"
             report.sections.append((f"{name}: log", broker.process.log_end(_LOG_BYTES)))
-            report.sections.append((f"{name}: open transactions", _open_transactions(broker)))
+            stuck = _open_transactions(broker)
+            report.sections.append((f"{name}: open transactions", stuck))
+            if stuck != _SILENT:
+                report.sections += [(f"{name}: timeline of {one}", lines) for one, lines in _timelines(broker)]
     return report
 
 
@@ -164,5 +170,21 @@ def _open_transactions(broker: Broker) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return "the broker does not answer"
+        return _SILENT
     return done.stdout + done.stderr
+
+
+def _timelines(broker: Broker) -> Iterator[tuple[str, str]]:
+    """What happened to the transactional ids whose transactions are open, the oldest first."""
+    from tallystick.cli.tables import printable
+    from tallystick.journals.sentences import timeline_lines
+
+    if not broker.process.running:
+        return
+    try:
+        for one in broker.open_transactions()[:_MOST_TIMELINES]:
+            transactional_id = one["transactionalId"]
+            lines = [printable(line) for _, line in timeline_lines(broker.timeline(transactional_id))]
+            yield printable(transactional_id), "\n".join(lines)
+    except NotDone as problem:
+        yield "none", str(problem)

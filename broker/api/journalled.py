@@ -150,7 +150,7 @@ def _commit_offsets(journal: Journal, services: Any, request: Any, peer: Peer) -
     generation, member = request.generation_id_or_member_epoch, request.member_id
     group = _group(journal, request.group_id)
     group.in_transactions += 1
-    group.by, group.transactional_id = peer, request.transactional_id
+    group.by, group.transactional_id = peer, request.transactional_id[:LONGEST_NAME]
     if generation < 0 or not member:
         group.without_member += 1
     says, claimed = _identity(request)

@@ -18,6 +18,8 @@ MOST_EVENTS = 256
 """Of one id: some forty transactions."""
 ID_BYTES = 1500
 """What an id weighs of which nothing is noted yet, beside its name."""
+CLIENT_BYTES = 4
+"""A character of a client id, at most; each event may be of another client."""
 MOST_PRODUCER_IDS = 4
 """By which an id is found; a rotation gives it a new one."""
 OWN_RAISE = "EndTxn"
@@ -80,7 +82,7 @@ class Journal:
         """A request about an id; `places` how many partitions `says` names."""
         self._requests += 1
         asked = Asked(self.now_ms(), self._requests, peer, api, version, says)
-        self._add(transactional_id, asked, places * PLACE_BYTES)
+        self._add(transactional_id, asked, places * PLACE_BYTES + CLIENT_BYTES * len(peer.client_id))
         return asked
 
     def answered(self, transactional_id: str, asked: Asked, error: str, gave: Json, claimed: tuple[int, int]) -> None:
@@ -145,7 +147,7 @@ class Journal:
         if run is None or run.peer is not peer or run.epoch != identity[1] or run.error != error:
             known = place if of is None or len(of.runs) < MOST_PLACES else None
             run = Wrote(now_ms, now_ms, peer, version, known, *offsets, *identity, error, 1, *counted)
-            of = self._add(transactional_id, run, PLACE_BYTES, is_run=True)
+            of = self._add(transactional_id, run, PLACE_BYTES + CLIENT_BYTES * len(peer.client_id), is_run=True)
             of.runs[known] = run
         else:
             run.until_ms, run.last_offset = now_ms, offsets[1]

@@ -11,6 +11,8 @@ from typing import Any
 LONGEST_NAME = 256
 """Of client ids, names of software and principals, no more than this is kept."""
 MOST_CLIENTS = 2000
+_TOO_LONG = "x" * (LONGEST_NAME + 1)
+"""Stands for a client id that is not kept: no request has this very object."""
 
 
 @dataclass(slots=True)
@@ -88,7 +90,8 @@ class Clients:
         key = (name, software, version, host, who)
         known = self._known.pop(key, None)
         habits = Habits() if known is None else known[1]
-        peer = Peer(name, host, port, software, version, who, listener, connection_id, client_id, habits)
+        said_id = client_id if client_id is None or len(client_id) <= LONGEST_NAME else _TOO_LONG
+        peer = Peer(name, host, port, software, version, who, listener, connection_id, said_id, habits)
         self._known[key] = peer, habits
         if len(self._known) > MOST_CLIENTS:
             self._known.popitem(last=False)

@@ -2,6 +2,7 @@
 
 import click
 
+from tallystick.cli.explaining.fenced import fenced
 from tallystick.cli.explaining.group import group
 from tallystick.cli.explaining.lag import lag
 from tallystick.cli.explaining.stuck import stuck
@@ -12,5 +13,5 @@ def explain() -> None:
     """Say why something stands still, on any Kafka 3.0 or newer. The status is 3 where something does."""
 
 
-for command in (stuck, group, lag):
+for command in (stuck, fenced, group, lag):
     explain.add_command(command)

@@ -13,6 +13,7 @@ from tallystick.cli.connecting import asked, connecting, say_and_end
 from tallystick.cli.durations import in_words
 from tallystick.cli.explaining.status import end
 from tallystick.cli.tables import say, show
+from tallystick.cli.timeline import timeline
 from tallystick.client.background import now_ms
 from tallystick.client.client import Client
 from tallystick.inspection import transactions as of_cluster
@@ -26,7 +27,10 @@ transactional_id_option = click.option("--transactional-id", required=True, help
 
 @click.group()
 def transactions() -> None:
-    """Look after transactions, on any Kafka 3.0 or newer."""
+    """Look after transactions, on any Kafka 3.0 or newer (timeline: a Tallystick with an HTTP side)."""
+
+
+transactions.add_command(timeline)
 
 
 @transactions.command("list")

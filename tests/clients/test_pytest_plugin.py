@@ -113,6 +113,7 @@ def test_two(tallystick):
     first, second = done.stdout.split("test_two ___")
     assert "tallystick: log" in first and "node started" in first
     assert "transactional id 'copier'" in first.split("tallystick: open transactions")[1]
+    assert "InitProducerId" in first.split("tallystick: timeline of copier")[1]
     assert "the broker does not run" in second
 
 

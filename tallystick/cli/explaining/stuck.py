@@ -1,7 +1,7 @@
 """`tallystick explain stuck`: why readers of committed records do not go on, and the command that ends it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -15,16 +15,29 @@ from tallystick.client.client import Client
 from tallystick.client.errors import KafkaError
 from tallystick.inspection.places import Failed, Place, places
 from tallystick.inspection.stuck import Cause, Held, Holder, ending_words, held
+from tallystick.journals.asking import NotTold, Said, asking, told
+from tallystick.journals.sentences import name_of
 from tallystick.written import command_line
+
+NOBODY: Mapping[str, Said] = {}
 
 
 @click.command()
 @click.argument("what", metavar="[TOPIC[-PARTITION]]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="One JSON array on stdout.")
+@asking
 @connecting
-def stuck(what: str | None, as_json: bool, bootstrap: str, command_config: Any) -> None:
+def stuck(
+    what: str | None,
+    as_json: bool,
+    http_url: str | None,
+    http_token_file: str | None,
+    bootstrap: str,
+    command_config: Any,
+) -> None:
     """Why readers of committed records do not go on: the transactions that hold the last stable offset, how long they
-    may, and the command that ends them. Without a topic: of all that are not internal."""
+    may, and the command that ends them. Without a topic: of all that are not internal. With --http also the clients
+    that hold them, which Kafka's protocol does not tell."""
 
     async def look(client: Client) -> list[Held]:
         return await held(client, await _named(client, what), failed)
@@ -32,12 +45,25 @@ def stuck(what: str | None, as_json: bool, bootstrap: str, command_config: Any) 
     failed: Failed = {}
     found = asked(bootstrap, command_config, look)
     connection = connecting_words(bootstrap, command_config)
+    clients = _clients(http_url, http_token_file) if found and http_url else {}
     if as_json:
-        click.echo(json.dumps([_as_json(one, connection, now_ms()) for one in found], indent=2))
+        click.echo(json.dumps([_as_json(one, connection, now_ms(), clients) for one in found], indent=2))
     else:
-        for line in said(found, connection, now_ms()) if found or not failed else ():
+        for line in said(found, connection, now_ms(), clients) if found or not failed else ():
             say(line)
+        if found and not http_url and any(holder.transaction for one in found for holder in one.holders):
+            say("Which client that is, a Tallystick with an HTTP side tells: `--http http://HOST:PORT`.")
     end(stands_still=bool(found), failed=failed)
+
+
+def _clients(http_url: str, token_file: str | None) -> dict[str, Said]:
+    """Who holds each transactional id with an open transaction, as far as the broker's journal knows."""
+    try:
+        answer = told(http_url, "/v1/transactions/open", token_file)
+    except NotTold as problem:
+        say(f"tallystick: {problem}", err=True)
+        return {}
+    return {one["transactionalId"]: one["client"] for one in answer["transactions"] if one["client"]}
 
 
 async def _named(client: Client, what: str | None) -> list[Place]:
@@ -53,7 +79,7 @@ async def _named(client: Client, what: str | None) -> list[Place]:
     return await places(client, [topic], int(number))
 
 
-def said(found: list[Held], connection: Sequence[str], now: int) -> list[str]:
+def said(found: list[Held], connection: Sequence[str], now: int, clients: Mapping[str, Said] = NOBODY) -> list[str]:
     """In sentences."""
     if not found:
         return ["Nothing is held: readers of committed records can read up to the end."]
@@ -69,8 +95,14 @@ def said(found: list[Held], connection: Sequence[str], now: int) -> list[str]:
             continue
         first, *others = one.holders
         lines += [f"  {sentence}" for sentence in _about(first, one.place, connection, now)]
+        if (client := _client_of(first, clients)) is not None:
+            lines.append(f"  It is held by {name_of(client)}.")
         lines += [f"  Behind it is open: {_name(other)}, from offset {other.first_offset} on." for other in others]
     return lines
+
+
+def _client_of(holder: Holder, clients: Mapping[str, Said]) -> Said | None:
+    return None if holder.transaction is None else clients.get(holder.transaction.transactional_id)
 
 
 def _name(holder: Holder) -> str:
@@ -113,7 +145,7 @@ def _command(holder: Holder, place: Place, connection: Sequence[str]) -> str | N
     return None if words is None else command_line([*words, *connection])
 
 
-def _as_json(one: Held, connection: Sequence[str], now: int) -> dict[str, Any]:
+def _as_json(one: Held, connection: Sequence[str], now: int, clients: Mapping[str, Said]) -> dict[str, Any]:
     return {
         "topic": one.place[0],
         "partition": one.place[1],
@@ -132,6 +164,7 @@ def _as_json(one: Held, connection: Sequence[str], now: int) -> dict[str, Any]:
                 "timeoutMs": known and known.timeout_ms,
                 "leftMs": known and known.left_ms(now),
                 "partitions": known and [list(place) for place in known.places],
+                "client": _client_of(holder, clients),
                 "command": _command(holder, one.place, connection),
             }
             for holder in one.holders

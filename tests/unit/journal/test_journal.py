@@ -1,6 +1,8 @@
 """The journal by itself: what it merges, what it forgets, and that it never holds more than it may."""
 
+import gc
 import json
+import tracemalloc
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,6 +167,28 @@ def test_one_id_may_take_all_there_is_and_no_more_than_its_ring() -> None:
     assert notes.weight == weight
     notes.asked("y", by, "EndTxn", 5, {})
     assert notes.find("x" * 30_000) is None and len(notes) == 1
+
+
+def test_the_weight_is_no_less_than_what_is_held() -> None:
+    """Of clients that do their worst: long names in wide letters, a new one each time, and partitions in plenty."""
+    budget_bytes = 4 << 20
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    notes = journal(budget_bytes)
+    for number in range(6000):
+        by = peer(notes, f"{number}" + "\U0001f600" * 10_000, number)
+        name = f"{number % 500}" + "\U0001f600" * 100
+        places = [["topic" + str(index), number] for index in range(number % MOST_PLACES)]
+        asked = notes.asked(name, by, "AddPartitionsToTxn", 3, {"places": places}, places=len(places))
+        notes.answered(name, asked, "PRODUCER_FENCED", {"producerId": number, "epoch": 1}, (number, 0))
+        write(notes, name, by, number)
+        change(notes, name, "Empty", producer_id=number, because="InitProducerId, the next epoch")
+    held = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    of_clients = 2000 * (2 * 4 * LONGEST_NAME + 1000)
+    assert budget_bytes * 0.9 < notes.weight <= budget_bytes
+    assert held < budget_bytes + of_clients, f"{held} bytes"
 
 
 def test_clients_and_their_names_are_bounded() -> None:

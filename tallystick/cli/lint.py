@@ -1,0 +1,33 @@
+"""`tallystick lint`: what clients of a broker do that costs them exactly-once, or speed."""
+
+import json
+import sys
+
+import click
+
+from tallystick.cli.connecting import say_and_end
+from tallystick.cli.tables import say
+from tallystick.journals.asking import NEEDED, NotTold, asking, told
+from tallystick.journals.sentences import lint_lines
+
+FOUND = 3
+"""Something is to be changed."""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@asking
+def lint(as_json: bool, http_url: str | None, http_token_file: str | None) -> None:
+    """What clients had better do otherwise, who they are, and what to change. Status 3 where there is something."""
+    if http_url is None:
+        say_and_end(f"lint {NEEDED}")
+    try:
+        said = told(http_url, "/v1/lint", http_token_file)
+    except NotTold as problem:
+        say_and_end(str(problem))
+    if as_json:
+        click.echo(json.dumps(said, indent=2))
+    else:
+        for line in lint_lines(said):
+            say(line)
+    sys.exit(FOUND if said["findings"] else 0)
