@@ -176,8 +176,8 @@ def _open_transactions(broker: Broker) -> str:
 
 def _timelines(broker: Broker) -> Iterator[tuple[str, str]]:
     """What happened to the transactional ids whose transactions are open, the oldest first."""
-    from tallystick.cli.tables import printable
     from tallystick.journals.sentences import timeline_lines
+    from tallystick.written import printable
 
     if not broker.process.running:
         return

@@ -27,7 +27,7 @@ GROUPS = {
     "dump": ("tallystick.cli.offline", "Show files of a data folder, as kafka-dump-log does"),
     "explain": ("tallystick.cli.explain", "Say why something stands still, and how it ends"),
     "groups": ("tallystick.cli.groups", "Look after groups and offsets, in the words of kafka-consumer-groups"),
-    "lint": ("tallystick.cli.lint", "Say what clients had better do otherwise"),
+    "lint": ("tallystick.cli.explaining.lint", "Say what clients had better do otherwise"),
     "produce": ("tallystick.cli.records.produce", "Write lines of standard input into a topic"),
     "spark": ("tallystick.cli.spark", "Look after exactly-once sinks of Spark"),
     "tail": ("tallystick.cli.records.consume", "Show records of topics as they come"),

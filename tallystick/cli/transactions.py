@@ -12,8 +12,8 @@ import click
 from tallystick.cli.connecting import asked, connecting, say_and_end
 from tallystick.cli.durations import in_words
 from tallystick.cli.explaining.status import end
+from tallystick.cli.explaining.timeline import timeline
 from tallystick.cli.tables import say, show
-from tallystick.cli.timeline import timeline
 from tallystick.client.background import now_ms
 from tallystick.client.client import Client
 from tallystick.inspection import transactions as of_cluster

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tallystick.cli.durations import in_words
+from tallystick.durations import in_words
 
 Said = Mapping[str, Any]
 FEW = 6

@@ -208,8 +208,9 @@ def test_an_id_writes_nothing_that_a_terminal_obeys(bootstrap: str, name: str, t
     (tmp_path / "client.properties").write_text("")
     settings = "--command-config", str(tmp_path / "client.properties")
     text = said(explain, bootstrap, "stuck", *settings, "--", topic, status=STANDS_STILL)
-    assert len(text.splitlines()) == 4 and all(line.isprintable() for line in text.splitlines())
-    words = text.splitlines()[-1].partition("its producer: ")[2]
+    assert len(text.splitlines()) == 5 and all(line.isprintable() for line in text.splitlines())
+    words, hint = text.splitlines()[-2].partition("its producer: ")[2], text.splitlines()[-1]
+    assert "--http" in hint
     read = subprocess.run(["bash", "-c", f"printf '%s\\0' {words}"], capture_output=True, check=True)
     where = "--bootstrap-server", bootstrap, *settings
     ends = ["tallystick", "transactions", "force-terminate", "--transactional-id", transactional_id, *where]

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tallystick import Broker
 from tallystick.cli.explain import explain
-from tallystick.cli.lint import lint
+from tallystick.cli.explaining.lint import lint
 from tallystick.cli.transactions import transactions
 from tallystick.journals.scenario import scenario_of
 from tests.harness.confluent import make_topic, wait_until, write

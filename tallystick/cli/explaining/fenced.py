@@ -6,6 +6,7 @@ import sys
 import click
 
 from tallystick.cli.connecting import say_and_end
+from tallystick.cli.explaining.status import STANDS_STILL
 from tallystick.cli.tables import say
 from tallystick.journals.asking import NEEDED, NotTold, asking, of_id, told
 from tallystick.journals.sentences import fence_lines
@@ -30,4 +31,4 @@ def fenced(transactional_id: str, as_json: bool, http_url: str | None, http_toke
     else:
         for line in fence_lines(said):
             say(line)
-    sys.exit(3 if said["refused"] else 0)
+    sys.exit(STANDS_STILL if said["refused"] else 0)

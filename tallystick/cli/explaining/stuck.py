@@ -52,7 +52,7 @@ def stuck(
         for line in said(found, connection, now_ms(), clients) if found or not failed else ():
             say(line)
         if found and not http_url and any(holder.transaction for one in found for holder in one.holders):
-            say("Which client that is, a Tallystick with an HTTP side tells: `--http http://HOST:PORT`.")
+            say("Which client that is, a Tallystick with an HTTP side tells: `--http http://HOST:PORT`.", err=True)
     end(stands_still=bool(found), failed=failed)
 
 

@@ -6,12 +6,10 @@ import sys
 import click
 
 from tallystick.cli.connecting import say_and_end
+from tallystick.cli.explaining.status import STANDS_STILL
 from tallystick.cli.tables import say
 from tallystick.journals.asking import NEEDED, NotTold, asking, told
 from tallystick.journals.sentences import lint_lines
-
-FOUND = 3
-"""Something is to be changed."""
 
 
 @click.command()
@@ -30,4 +28,4 @@ def lint(as_json: bool, http_url: str | None, http_token_file: str | None) -> No
     else:
         for line in lint_lines(said):
             say(line)
-    sys.exit(FOUND if said["findings"] else 0)
+    sys.exit(STANDS_STILL if said["findings"] else 0)

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from tallystick.cli.connecting import say_and_end
-from tallystick.cli.tables import printable
 from tallystick.journals.asking import NEEDED, NotTold, asking, of_id, told
 from tallystick.journals.scenario import CannotBeTold, scenario_of
 from tallystick.journals.sentences import timeline_lines
+from tallystick.written import printable
 
 STYLES = {"head": "dim", "state": "bold", "records": "", "markers": "cyan", "request": "green", "error": "red"}
 
