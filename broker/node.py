@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.api.api_families import served
 from broker.api.handlers.administration.telemetry import RECEIVE
-from broker.api.journalled import around_handlers
+from broker.api.noted.requests import around_handlers
 from broker.api.otlp import decoder
 from broker.api.services import Services
 from broker.config.broker_config import BrokerConfig

@@ -10,7 +10,7 @@ import socket
 from inspect import isawaitable
 from typing import Any
 
-from broker.api.journal_answers import JournalOff
+from broker.api.noted.answers import JournalOff
 from broker.api.services import Services
 from broker.config.sources import ConfigError
 from broker.control.commands import COMMANDS, Controlled, Refused

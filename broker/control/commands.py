@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from broker.api import journal_answers
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.handlers.group_administration import delete_groups, list_groups
+from broker.api.noted import answers
 from broker.api.services import Services
 from broker.control.moved_clock import MovedClock
 from broker.faults.control import BadFault, Faults
@@ -78,22 +78,22 @@ async def wipe(broker: Controlled) -> list[str]:
 
 def timeline(broker: Controlled, *, transactional_id: str) -> dict[str, Any]:
     """What happened to a transactional id, see `broker.journal.reading`."""
-    return journal_answers.timeline(broker.services, transactional_id)
+    return answers.timeline(broker.services, transactional_id)
 
 
 def fences(broker: Controlled, *, transactional_id: str) -> dict[str, Any]:
     """Who raised its epoch, and who was turned away for it."""
-    return journal_answers.fences(broker.services, transactional_id)
+    return answers.fences(broker.services, transactional_id)
 
 
 def lint(broker: Controlled) -> dict[str, Any]:
     """What clients had better do otherwise, see `broker.journal.advice`."""
-    return journal_answers.lint(broker.services)
+    return answers.lint(broker.services)
 
 
 async def open_transactions(broker: Controlled) -> dict[str, Any]:
-    """Those that are open, and who holds them, see `broker.api.journal_answers`."""
-    return await journal_answers.open_transactions(broker.services)
+    """Those that are open, and who holds them, see `broker.api.noted.answers`."""
+    return await answers.open_transactions(broker.services)
 
 
 def _only(code: int, *passing: ErrorCode, of: str = "groups") -> None:

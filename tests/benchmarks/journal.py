@@ -16,7 +16,7 @@ from typing import Any
 
 from broker.api.context import ConnectionInfo, RequestContext
 from broker.api.dispatch import Dispatcher
-from broker.api.journalled import note_batch, peer_of
+from broker.api.noted.requests import note_batch, peer_of
 from broker.config.broker_config import BrokerConfig
 from broker.disk.local_files import LocalFiles
 from broker.journal.journal import Journal

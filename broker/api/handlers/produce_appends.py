@@ -8,7 +8,7 @@ from typing import Protocol
 
 from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred, NoAnswer
 from broker.api.context import RequestContext
-from broker.api.journalled import note_batch
+from broker.api.noted.requests import note_batch
 from broker.api.permissions.need import WithAuthorizer
 from broker.api.services import WithEnvironment
 from broker.coordination.transaction_gate import Admission, GateServices

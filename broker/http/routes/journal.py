@@ -6,8 +6,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from broker.api import journal_answers
-from broker.api.journal_answers import JournalOff
+from broker.api.noted import answers
+from broker.api.noted.answers import JournalOff
 from broker.http.operation import Operation, Problem, Schema
 from broker.http.seen_broker import SeenBroker
 
@@ -50,7 +50,7 @@ async def timeline(broker: SeenBroker, request: Request) -> Response:
         raise Problem(400, "at is a time in milliseconds since 1970")
 
     async def look() -> dict[str, Any]:
-        return journal_answers.timeline(broker.services, wanted, at_ms=None if at is None else int(at))
+        return answers.timeline(broker.services, wanted, at_ms=None if at is None else int(at))
 
     return await _told(broker, look)
 
@@ -59,21 +59,21 @@ async def fences(broker: SeenBroker, request: Request) -> Response:
     """Who raised the epoch of one id, and who was turned away."""
 
     async def look() -> dict[str, Any]:
-        return journal_answers.fences(broker.services, request.path_params["transactional_id"])
+        return answers.fences(broker.services, request.path_params["transactional_id"])
 
     return await _told(broker, look)
 
 
 async def open_ones(broker: SeenBroker, request: Request) -> Response:
     """The oldest first, with the client that holds each."""
-    return await _told(broker, lambda: journal_answers.open_transactions(broker.services))
+    return await _told(broker, lambda: answers.open_transactions(broker.services))
 
 
 async def lint(broker: SeenBroker, request: Request) -> Response:
     """What clients had better do otherwise."""
 
     async def look() -> dict[str, Any]:
-        return journal_answers.lint(broker.services)
+        return answers.lint(broker.services)
 
     return await _told(broker, look)
 

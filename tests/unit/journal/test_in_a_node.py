@@ -7,7 +7,7 @@ import pytest
 
 from broker.api.context import ConnectionInfo
 from broker.api.dispatch import Dispatcher
-from broker.api.journal_answers import JournalOff, fences, lint, open_transactions, timeline
+from broker.api.noted.answers import JournalOff, fences, lint, open_transactions, timeline
 from broker.api.services import Services
 from broker.config.broker_config import BrokerConfig
 from broker.node import Node
