@@ -17,7 +17,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 SERVED = --extra security --extra telemetry --extra http --extra traces --extra console
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-spark chaos simulate pipelines
+.PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-watched bench-spark chaos simulate pipelines
 .PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java wheel-spark docs lock clean
 
 help: ## Show this list
@@ -77,6 +77,9 @@ format: install ## Put the code into form
 bench: install jars-kafka ## Measure beside Apache Kafka, write docs/benchmarks.md (ARGS="--rows produce,txn --rounds 3")
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
+bench-watched: install ## What it costs a broker to be watched: processor time of a request with and without (ARGS="--rounds 9")
+	@$(BIN)/python -m tests.benchmarks.watched $(ARGS)
+
 bench-spark: jars ## Spark's connector and ours, on us and on Apache Kafka, into docs/benchmarks-spark.md (ARGS="--rounds 1")
 	@$(BIN)/python -m tests.benchmarks.spark $(ARGS)
 
@@ -122,9 +125,10 @@ power-cuts: install ## A file system shut down under load, mounted again, looked
 oracle-chaos: install jars-kafka ## The same on Apache Kafka, as a control (MINUTES=10 ARGS="--seed 7")
 	@$(BIN)/python -m tests.chaos --kafka --minutes $(or $(MINUTES),10) $(ARGS)
 
-docs: install ## Write the generated pages anew (docs/compatibility.md, docs/invariants.md, the tables in docs/security.md and docs/spark.md)
+docs: install ## Write the generated pages anew (docs/compatibility.md, docs/invariants.md, the tables in docs/security.md, docs/metrics.md and docs/spark.md)
 	@$(BIN)/python -m tests.harness.compatibility --write
 	@$(BIN)/python -m tests.harness.permissions --write
+	@$(BIN)/python -m tests.harness.metrics_page --write
 	@$(BIN)/python -m tests.harness.spark_settings --write
 	@$(BIN)/python -m tests.scenarios.invariants --write
 

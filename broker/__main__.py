@@ -99,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
         help="serve a page about the cluster (default 127.0.0.1:8080)",
     )
     add("--console-config", metavar="FILE", help="a client's settings, where the console needs some (a trust store)")
+    add("--http-control", action="store_true", help="let HTTP clients break it and move its clock, for tests")
     add("--control-fd", metavar="FD", type=int, help="a socket on which whoever starts this may break it, for tests")
     add("--log-level", choices=tuple(LEVELS), default="info")
     add("--log-format", choices=("text", "json"), default="text")
@@ -125,6 +126,7 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
         "tallystick.http.trusted.network": "true" if options.http_trusted_network else None,
         "tallystick.console": options.console,
         "tallystick.console.config": options.console_config,
+        "tallystick.http.control": "true" if options.http_control else None,
         "listeners": options.listeners,
         "advertised.listeners": options.advertised_listeners,
     }
@@ -144,7 +146,7 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
 def _run(config: BrokerConfig, options: argparse.Namespace) -> BaseException | None:
     """Serve until the end; what ended it, if that was no signal."""
     files = None if config.in_memory else LocalFiles(config.data_folder)
-    control = _control(options.control_fd)
+    control = _control(config, options.control_fd)
     environment = RealEnvironment(files) if control is None else control.environment(files)
     try:
         with asyncio.Runner(loop_factory=_new_loop if control is None else control.new_loop) as runner:
@@ -177,16 +179,19 @@ async def _serve(
     except (ConfigError, BadTls):
         await node.stop()
         raise
+    if http is not None:
+        http.measure(node)
     server = Server(services, node.catalogue, listening, node, tls)
     bound = await server.start()
     beside = [asyncio.create_task(LongLived(services.topics).keep_out_of_sight())]
     if tls is not None:
         beside.append(asyncio.create_task(tls.keep_current()))
-    if control is not None and faults is not None:
-        beside.append(asyncio.create_task(control.obey(faults, services, stop)))
+    controlled = None if control is None or faults is None else control.of(faults, services)
+    if control is not None and controlled is not None:
+        beside.append(asyncio.create_task(control.obey(controlled, stop)))
     monitor = _watch_the_loop(config)
     if http is not None:
-        await http.start(node, server, monitor)
+        await http.start(node, server, monitor, controlled if config.get_bool("tallystick.http.control") else None)
     if console is not None:
         await console.start(bound, ready_file, None if http is None else http.url)
     gc.enable()
@@ -257,9 +262,12 @@ def _watch_the_loop(config: BrokerConfig) -> StallMonitor | None:
     return monitor
 
 
-def _control(descriptor: int | None) -> "Control | None":
-    """What whoever started this process may do to it; never imported otherwise."""
-    if descriptor is None:
+def _control(config: BrokerConfig, descriptor: int | None) -> "Control | None":
+    """What whoever started this process may do to it; never imported otherwise. Raises `ConfigError`."""
+    over_http = config.get_bool("tallystick.http.control")
+    if over_http and not config.get_str("tallystick.http").strip():
+        raise ConfigError("tallystick.http.control: there is no HTTP side (tallystick.http, --http).")
+    if descriptor is None and not over_http:
         return None
     from broker.control.channel import Control
 

@@ -33,6 +33,7 @@ from broker.disk.group_commit import GroupCommit
 from broker.journal.journal import Journal
 from broker.made_services import make_services
 from broker.partitions.errors import vital
+from broker.partitions.measured_partition import MeasuredPartition
 from broker.partitions.partition import Partition
 from broker.partitions.partition_store import FolderStore, MemoryStore, PartitionStore
 from broker.partitions.topic import Topic
@@ -175,7 +176,10 @@ class Node:
 
     @property
     def _make_partition(self) -> Callable[..., Partition]:
-        return Partition if self.faults is None else self.faults.partition_class()
+        is_measured = bool(self.config.get_str("tallystick.http"))
+        if self.faults is not None:
+            return self.faults.partition_class(is_measured=is_measured)
+        return MeasuredPartition if is_measured else Partition
 
     def _open_store(self) -> tuple[PartitionStore, MetaProperties]:
         random_bytes = self.environment.random_bytes

@@ -154,6 +154,10 @@ class Log(Protocol):
     @property
     def size_bytes(self) -> int: ...
 
+    @property
+    def bytes_written(self) -> int:
+        """Appended since it was opened."""
+
     def append(self, batches: Buffer, *, leader_epoch: int) -> int:
         """Append one or several whole, already validated batches; returns the base offset of the first.
 

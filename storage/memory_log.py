@@ -53,7 +53,7 @@ class MemoryLog:
         self.start_offset = 0
         self.end_offset = 0
         self.durable_offset = 0
-        self.size_bytes = 0
+        self.size_bytes = self.bytes_written = 0
         self.unreadable = Unreadable("the log in memory")
         self._batches: list[bytes] = []
         self._placed: list[Placed] = []
@@ -79,6 +79,7 @@ class MemoryLog:
             self._placed.append(batch)
             self._epochs.assign(leader_epoch_at(piece), batch.base_offset)
             self.size_bytes += batch.size_bytes
+            self.bytes_written += batch.size_bytes
             self._bytes_since_checkpoint += batch.size_bytes
         self._batches_since_checkpoint += len(placed)
         self.end_offset = placed[-1].last_offset + 1

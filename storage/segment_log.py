@@ -63,7 +63,7 @@ class SegmentLog:
         self._observers: list[LogObserver] = []
         self._flush: SegmentFlush | None = None
         self._unsynced, self._hints = Unsynced(found.unsynced), ReadHints()
-        self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
+        self.bytes_written, self._checkpoint_at, self._batches_since_checkpoint = 0, CHECKPOINT_BYTES, 0
         self._roll_after_ms = roll_age_ms(self.config, self.folder, self._bases[-1])
 
     @classmethod
@@ -97,7 +97,7 @@ class SegmentLog:
 
     def _write(self, parts: list[Buffer], placed: list[Placed]) -> None:
         self._check_healthy()
-        if self._bytes_since_checkpoint >= CHECKPOINT_BYTES or self._batches_since_checkpoint >= CHECKPOINT_BATCHES:
+        if self.bytes_written >= self._checkpoint_at or self._batches_since_checkpoint >= CHECKPOINT_BATCHES:
             self._checkpoint()
         first_offset, last_offset, size_bytes, newest_ms = placed[0] if len(placed) == 1 else together(placed)
         active = self.segments[-1]
@@ -111,7 +111,7 @@ class SegmentLog:
             self._fail(error, active, before)
         self._unsynced.wrote(active)
         self.end_offset = last_offset + 1
-        self._bytes_since_checkpoint += size_bytes
+        self.bytes_written += size_bytes
         self._batches_since_checkpoint += len(placed)
 
     def _check_healthy(self) -> None:
@@ -128,7 +128,7 @@ class SegmentLog:
         raise StorageFailed(f"{self.folder}: {error}") from error
 
     def _checkpoint(self) -> None:
-        self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
+        self._checkpoint_at, self._batches_since_checkpoint = self.bytes_written + CHECKPOINT_BYTES, 0
         self._unsynced.checkpoint = True
         for observer in self._observers:
             observer.checkpoint_due(self.end_offset)
@@ -148,7 +148,7 @@ class SegmentLog:
         self._roll_after_ms = roll_age_ms(self.config, self.folder, base)
         for observer in self._observers:
             observer.segment_rolled(base)
-        self._bytes_since_checkpoint = self._batches_since_checkpoint = 0
+        self._checkpoint_at, self._batches_since_checkpoint = self.bytes_written + CHECKPOINT_BYTES, 0
 
     def _segment(self, base_offset: int) -> Segment:
         """One that begins there, with all of its files. Raises `OSError`."""

@@ -137,6 +137,7 @@ class BrokerProcess:
         where = ["--data-dir", str(self.data), "--host", "127.0.0.1", "--port", str(self.port)]
         if self.has_http:
             where += ["--http", f"127.0.0.1:{self.http_url.rpartition(':')[2] or 0}"]
+            where += ["--http-control"] if self.is_controlled else []
         return [sys.executable, "-m", "tallystick", "serve", *where, "--ready-file", str(ready), *self.options]
 
     def _wait_until_ready(self, ready: Path) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.api.context import RequestContext
+from broker.api.metering.request_meter import ApiMeter
 from broker.api.permissions.need import Guard
 from protocol.schema import Kind, schema_of
 
@@ -60,6 +61,8 @@ class Entry:
     """What it needs to be allowed; asked before the handler where there is an authorizer."""
     setting: str = ""
     """The one that has it served; empty for what is always served."""
+    meter: ApiMeter | None = None
+    """Where its requests are counted, in a broker that is watched."""
 
 
 CATALOGUE: dict[int, Entry] = {}

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from broker.api.catalogue import Entry
 from broker.api.context import ConnectionInfo, RequestContext
+from broker.api.metering.request_meter import Timing
 from broker.api.permissions import need
 from broker.api.services import Services
 from broker.process.time_slice import TimeSlice
@@ -48,7 +49,7 @@ _FIXED = Struct(">hhih")
 class Call:
     """One request on its way: what it is, and how its answer is to be written."""
 
-    __slots__ = ("context", "elements", "entry", "is_large", "request", "undecoded")
+    __slots__ = ("context", "elements", "entry", "is_large", "request", "timing", "undecoded")
 
     def __init__(
         self, entry: Entry, context: RequestContext, request: Any, elements: int, undecoded: memoryview | None = None
@@ -61,9 +62,13 @@ class Call:
         self.undecoded = undecoded
         """A request that is too large to be decoded at once, see `Dispatcher.decode`."""
         self.is_large = undecoded is not None
+        self.timing: Timing | None = None
+        """Where it is timed, as a few are in a broker that is watched."""
 
     def weight(self, frame_bytes: int) -> int:
-        """What to count for the request while it waits for its answer."""
+        """What to count for the request, which begins to wait for its answer."""
+        if self.timing is not None:
+            self.timing.waits()
         if self.entry.api_key == PRODUCE and not self.is_large:
             return frame_bytes
         return min(frame_bytes * DECODED_FACTOR, frame_bytes * TEXT_FACTOR + (1 + self.elements) * ELEMENT_BYTES)
@@ -71,7 +76,10 @@ class Call:
     def encode(self, response: Any) -> list[Buffer]:
         """The answer. Raises `LargeMessage` where it is not to be written at once, see `Dispatcher.encode`."""
         context = self.context
-        return response_parts(context.api_key, context.api_version, context.correlation_id, response, AT_ONCE)
+        parts = response_parts(context.api_key, context.api_version, context.correlation_id, response, AT_ONCE)
+        if (meter := self.entry.meter) is not None:
+            meter.answers(self.timing, response)
+        return parts
 
     def encode_failure(self) -> list[Buffer] | None:
         """The answer after a bug of ours: UNKNOWN_SERVER_ERROR where the message has one place for it, else None."""
@@ -172,6 +180,8 @@ class Dispatcher:
     async def encode(self, call: Call, response: Any) -> Encoded:
         """Write a large response, and let others have their turns."""
         slice_, context = self._services.environment.time_slice(), call.context
+        if (meter := call.entry.meter) is not None:
+            meter.answers(call.timing, response)
         steps = response_parts_in_steps(
             context.api_key, context.api_version, context.correlation_id, response, slice_.spent
         )
@@ -180,6 +190,8 @@ class Dispatcher:
     def run(self, call: Call) -> Any:
         """What the handler returned: a response, `Deferred`, `NO_ANSWER`, or an awaitable of one of these."""
         entry, services, context = call.entry, self._services, call.context
+        if (meter := entry.meter) is not None:
+            meter.requests[context.api_version] += 1
         authorizer = services.authorizer
         if authorizer is None:
             return entry.handler(services, context, call.request)

@@ -24,14 +24,19 @@ _log = EventLog("control")
 
 
 class Control:
-    """See the head of this file. `descriptor` is one end of a pair of sockets."""
+    """See the head of this file. `descriptor` is one end of a pair of sockets; without one, it is controlled in another
+    way (`broker.http`)."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int | None) -> None:
         try:
-            self._socket = socket.socket(fileno=descriptor)
+            self._socket = None if descriptor is None else socket.socket(fileno=descriptor)
         except OSError as problem:
             raise ConfigError(f"--control-fd {descriptor} is no socket: {problem}") from None
         self._clock = MovedClock()
+
+    def of(self, faults: Faults, services: Services) -> Controlled:
+        """A broker that may be controlled."""
+        return Controlled(faults, self._clock, services)
 
     def environment(self, files: Files | None) -> MovedEnvironment:
         return MovedEnvironment(files, self._clock)
@@ -39,10 +44,11 @@ class Control:
     def new_loop(self) -> MovedLoop:
         return MovedLoop(self._clock)
 
-    async def obey(self, faults: Faults, services: Services, stop: asyncio.Event) -> None:
+    async def obey(self, broker: Controlled, stop: asyncio.Event) -> None:
         """Until the other end is closed."""
+        if self._socket is None:
+            return
         reader, writer = await asyncio.open_connection(sock=self._socket)
-        broker = Controlled(faults, self._clock, services)
         _log.warning("whoever started this broker may make it fail and move its clock")
         try:
             while (line := await _next_line(reader)) != b"":

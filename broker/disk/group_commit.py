@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
+from broker.disk.sync_meter import SyncMeter
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.process.time_slice import TimeSlice
@@ -61,6 +62,8 @@ class GroupCommit:
         self._beginning = False
         self._idle: list[asyncio.Future[None]] = []
         self.failed = False
+        self.meter: SyncMeter | None = None
+        """Where cycles are counted, in a broker that is watched."""
 
     def wrote(self, partition: Committed) -> None:
         """`partition` has grown; it will be committed in the next cycle."""
@@ -122,6 +125,7 @@ class GroupCommit:
         return True
 
     async def _run(self, dirty: Sequence[Committed]) -> None:
+        began = 0 if self.meter is None else self.meter.clock()
         try:
             await self._sync([partition for partition in dirty if partition.topic != TRANSACTION_STATE])
             promises = [partition for partition in dirty if partition.topic == TRANSACTION_STATE]
@@ -132,6 +136,8 @@ class GroupCommit:
             return
         finally:
             self._cycle = None
+        if self.meter is not None:
+            self.meter.cycle_ended(began)
         self._go_on()
 
     def _with_what_came_meanwhile(self, promises: Sequence[Committed]) -> list[Committed]:
@@ -169,7 +175,8 @@ class GroupCommit:
 
     async def _run_all(self, flushes: Sequence[Flush]) -> None:
         """Each thread gets its share at once: who comes back for every file wakes the loop as often."""
-        shares = [partial(_run_each, flushes[first::SHARES]) for first in range(min(SHARES, len(flushes)))]
+        run_each = _run_each if self.meter is None else self.meter.run_each
+        shares = [partial(run_each, flushes[first::SHARES]) for first in range(min(SHARES, len(flushes)))]
         if len(shares) == 1:
             await self._environment.run_blocking(shares[0])
         elif shares:

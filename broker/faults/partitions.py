@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from broker.partitions.append import Appended
+from broker.partitions.measured_partition import MeasuredPartition
 from broker.partitions.partition import Partition
 from coordinator.cluster.records import ProducerIdsRecord, RegisterBrokerRecord
 from coordinator.groups.records import LegacyOffsetCommitKey, OffsetCommitKey
@@ -107,3 +108,7 @@ def _metadata_family(record: Record) -> str:
     if api_key == schema_of(ProducerIdsRecord).api_key:
         return "producer-ids"
     return "epoch" if api_key == schema_of(RegisterBrokerRecord).api_key else "metadata"
+
+
+class MeasuredFaultyPartition(FaultyPartition, MeasuredPartition):
+    """One that counts, too."""

@@ -13,7 +13,7 @@ from broker.config.sources import read_token
 
 LISTENER = "HTTP"
 ADDRESS, TOKEN_FILE = "tallystick.http", "tallystick.http.token.file"
-TRUSTED_NETWORK = "tallystick.http.trusted.network"
+TRUSTED_NETWORK, CONTROL = "tallystick.http.trusted.network", "tallystick.http.control"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ def http_address(config: BrokerConfig) -> HttpAddress:
             f"({TOKEN_FILE}, --http-token-file), or say that the network is trusted ({TRUSTED_NETWORK}=true, "
             "--http-trusted-network)."
         )
+    if not is_local and token is None and config.get_bool(CONTROL):
+        raise ConfigError(f"{CONTROL}: where other machines reach it, control needs a token ({TOKEN_FILE}).")
     return HttpAddress(endpoint, token, is_local)
 
 

@@ -4,6 +4,7 @@ An answer is written by an async function of the HTTP thread, which is given the
 `Problem` for what is to be refused; whatever else it raises is a bug of ours.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,8 @@ from starlette.responses import JSONResponse, Response
 
 from broker.http.seen_broker import SeenBroker, Unanswered
 
+MOST_BODY_BYTES = 1 << 20
+"""Of a request."""
 JSON = "application/json"
 
 Schema = Mapping[str, Any]
@@ -58,3 +61,24 @@ async def answered(operation: Operation, broker: SeenBroker, request: Request) -
         return problem.response()
     except Unanswered as problem:
         return Problem(503, str(problem)).response()
+
+
+async def read_object(request: Request) -> dict[str, Any]:
+    """The JSON object in the body of a request; an empty body is an empty object. Raises `Problem` (400, 413, 415)."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BODY_BYTES:
+            raise Problem(413, f"a request has {MOST_BODY_BYTES} bytes at most")
+    if not body:
+        return {}
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        # A page of another site cannot send this type without asking first.
+        raise Problem(415, f"the Content-Type of a request is to be {JSON}")
+    try:
+        read = json.loads(body)
+    except (ValueError, RecursionError) as problem:
+        raise Problem(400, f"the body is no JSON: {problem}") from None
+    if not isinstance(read, dict):
+        raise Problem(400, "the body is to be a JSON object")
+    return read

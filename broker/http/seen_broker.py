@@ -6,9 +6,10 @@ the broker's loop, in short turns (`on_loop`).
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from broker.api.services import Services
+from broker.control.commands import Controlled
 from broker.network.server import Server
 from broker.node import Node
 from broker.process.stall_monitor import StallMonitor
@@ -23,13 +24,30 @@ class Unanswered(Exception):
     """The broker's loop did not do it in time, or does nothing any more."""
 
 
+class Collects(Protocol):
+    """What makes a scrape (`broker.http.metrics`)."""
+
+    async def scrape(self, broker: "SeenBroker") -> bytes:
+        """All metrics, as text."""
+
+
 class SeenBroker:
     """Made on the broker's loop, when it serves."""
 
-    def __init__(self, node: Node, server: Server, monitor: StallMonitor | None) -> None:
+    def __init__(
+        self,
+        node: Node,
+        server: Server,
+        monitor: StallMonitor | None,
+        controlled: Controlled | None,
+        collecting: Collects,
+    ) -> None:
         self.node = node
         self.server = server
         self.monitor = monitor
+        self.collecting = collecting
+        self.controlled = controlled
+        """Where it was started to be."""
         self.is_stopping = False
         self.was_ready = False
         """Whether all that a start has to do was once done."""
@@ -60,3 +78,10 @@ class SeenBroker:
             if answer.cancelled():
                 raise Unanswered("the broker is stopping") from None
             raise
+
+    def call_on_loop(self, work: Callable[[], None]) -> None:
+        """Called there in one of the next turns. Raises `Unanswered`."""
+        try:
+            self._loop.call_soon_threadsafe(work)
+        except RuntimeError:
+            raise Unanswered("the broker has stopped") from None

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import uvloop
 from starlette.applications import Starlette
@@ -17,22 +18,31 @@ from starlette.routing import Route
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from broker.api.metering.request_meter import ApiMeter
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint, reachable
+from broker.control.commands import Controlled
+from broker.disk.sync_meter import SyncMeter
 from broker.http.address import HttpAddress, http_address
 from broker.http.bounded_connection import IDLE_S, MOST_HEAD_BYTES, BoundedConnection
 from broker.http.guarded import guarded
+from broker.http.metrics.collecting import Collecting
 from broker.http.operation import Operation, answered
 from broker.http.routes.families import all_operations
 from broker.http.seen_broker import SeenBroker
 from broker.network.listeners import SocketSettings, bind
+from broker.network.request_timer import RequestTimer
 from broker.network.server import Server
 from broker.node import Node
+from broker.process.environment import measuring_clock_ns
+from broker.process.logging import EventLog
 from broker.process.stall_monitor import StallMonitor
 
 BACKLOG = 128
 STOP_S = 2.0
 """How long the end waits for the thread."""
+
+_log = EventLog("http")
 
 
 class HttpSide:
@@ -43,6 +53,7 @@ class HttpSide:
         self._address = http_address(config)
         self._sockets = bind(self._address.endpoint, SocketSettings(BACKLOG))
         self._broker: SeenBroker | None = None
+        self._collecting: Collecting | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._settle: Callable[[BaseException | None], object] = lambda error: None
         self._stop = asyncio.Event()
@@ -55,10 +66,25 @@ class HttpSide:
         port = self._sockets[0].getsockname()[1]
         return f"http://{reachable(Endpoint(endpoint.listener, endpoint.host, port))}"
 
-    async def start(self, node: Node, server: Server, monitor: StallMonitor | None) -> None:
+    def measure(self, node: Node) -> None:
+        """From now on, before anybody is served."""
+        syncs, meters = SyncMeter(measuring_clock_ns), {}
+        for key, entry in node.catalogue.items():
+            meters[key] = ApiMeter(entry.name, entry.versions.stop, entry.response)
+            node.catalogue[key] = replace(entry, meter=meters[key])
+        node.group_commit.meter = syncs
+        self._collecting = Collecting([meters[key] for key in sorted(meters)], syncs)
+
+    async def start(
+        self, node: Node, server: Server, monitor: StallMonitor | None, controlled: Controlled | None
+    ) -> None:
         """Returns when it serves; raises what kept it from that."""
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # the rest is said of bad requests, by anybody
-        self._broker = SeenBroker(node, server, monitor)
+        if controlled is not None:
+            _log.warning("whoever reaches the HTTP side may make this broker fail, and move its clock", at=self.url)
+        assert self._collecting is not None, "nothing is measured"
+        RequestTimer(server, measuring_clock_ns).begin()
+        self._broker = SeenBroker(node, server, monitor, controlled, self._collecting)
         here = asyncio.get_running_loop()
         serves: asyncio.Future[None] = here.create_future()
 

@@ -103,6 +103,10 @@ class Admission:
             if not self._per_address[address]:
                 del self._per_address[address]
 
+    def by_listener(self) -> dict[str, int]:
+        """How many there are on each."""
+        return dict(self._per_listener)
+
     def close_excess(self) -> Iterator[None]:
         """After `max.connections` was lowered: those that were silent for longest go, as in Kafka.
 

@@ -122,6 +122,8 @@ class Connection(asyncio.BufferedProtocol):
             self._queued_bytes += self._reader.received(nbytes)
         except ProtocolError as error:
             self.refuse(str(error))
+        if (timer := self._host.timer) is not None:
+            timer.arrived(self._reader.frames, self._order)
         self._advance()
 
     def pause_writing(self) -> None:

@@ -13,6 +13,7 @@ from storage.log import StorageFailed
 
 if TYPE_CHECKING:
     from broker.network.connection import Connection
+    from broker.network.request_timer import RequestTimer
 
 
 class ConnectionHost(Protocol):
@@ -29,6 +30,8 @@ class ConnectionHost(Protocol):
     receive_buffer: bytearray
     frame_buffers: FrameBuffers
     max_request_bytes: int
+    timer: "RequestTimer | None"
+    """Where it wants requests that come now, in a broker that is watched."""
     tick: int
     """Coarse time: the number of the last sweep for idle connections."""
 

@@ -25,6 +25,7 @@ from broker.network.frame_buffers import FrameBuffers
 from broker.network.handshakes import Handshake, Handshakes
 from broker.network.listeners import Bound
 from broker.network.muting import close_those_gone
+from broker.network.request_timer import RequestTimer, TimingDispatcher
 from broker.network.sweeping import in_slices
 from broker.network.turns import Turns
 from broker.process.descriptor_limit import highest_for_connections
@@ -81,7 +82,8 @@ class Server:
         self._tls = tls
         self._connections: dict[Connection, None] = {}
         self._admission = Admission(services.config, services.connection_rates)
-        self._accepted = 0
+        self.accepted = 0
+        self.timer: RequestTimer | None = None
         self._highest_descriptor = highest_for_connections()
         self.refused_for_descriptors = 0
         self._may_log_refusal = True
@@ -92,6 +94,7 @@ class Server:
         limit = config.get_int("queued.max.request.bytes")
         plain, charging = Dispatcher(services, catalogue), ChargingDispatcher(services, catalogue)
         self.dispatcher: Dispatcher = plain
+        self._untimed: Dispatcher = plain
         services.client_quotas.on_change(lambda has_any: self._dispatch_by(charging if has_any else plain))
         limit = limit if limit > 0 else config.get_int("tallystick.request.memory.bytes")
         self.requests = MemoryBudget(limit, _later)
@@ -154,6 +157,15 @@ class Server:
     def connection_count(self) -> int:
         return len(self._connections)
 
+    def time_requests(self, timer: RequestTimer | None) -> None:
+        """Have some of those that are read next timed; with None, no more."""
+        self.dispatcher = self._untimed if timer is None else TimingDispatcher(self._untimed, timer)
+
+    @property
+    def connections_by_listener(self) -> dict[str, int]:
+        """Those that were let in."""
+        return self._admission.by_listener()
+
     # ------------------------------------------------------------------ for connections
 
     def connection_made(self, connection: Connection) -> str | None:
@@ -180,16 +192,16 @@ class Server:
     # ------------------------------------------------------------------ details
 
     def _dispatch_by(self, dispatcher: Dispatcher) -> None:
-        self.dispatcher = dispatcher
+        self.dispatcher = self._untimed = dispatcher
 
     def _factory(self, listener: str) -> Any:
         sasl = self._services.sasl.get(listener)
         tls = self._tls if self._services.config.security_protocol(listener).encrypts else None
 
         def make() -> asyncio.BufferedProtocol:
-            self._accepted += 1
+            self.accepted += 1
             gate = None if sasl is None else sasl.gate()
-            connection = Connection(self, ConnectionInfo(self._accepted, listener, "", 0, gate=gate))
+            connection = Connection(self, ConnectionInfo(self.accepted, listener, "", 0, gate=gate))
             return connection if tls is None else Handshake(self, tls.of(listener), connection)
 
         return make

@@ -23,6 +23,10 @@ MonotonicMs = NewType("MonotonicMs", int)
 """Milliseconds of a clock that never goes back; it is what waits are measured with."""
 
 
+measuring_clock_ns: Callable[[], int] = time.perf_counter_ns
+"""For those who count how long something took; nothing is decided by it."""
+
+
 class Environment(Protocol):
     """The world as the broker sees it."""
 

@@ -1,6 +1,7 @@
 """The HTTP side of a broker: who is answered, what health says, and that no client of it holds anything up."""
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -10,10 +11,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from broker.__main__ import NOT_STARTED, main
+from broker.__main__ import _http as http_of
+from broker.config.broker_config import BrokerConfig, ConfigError
+from broker.config.listeners import BadListener
+from broker.http.address import http_address
 from broker.http.bounded_connection import MOST_CONNECTIONS
 from broker.http.routes.families import all_operations
-from tallystick import Broker
+from broker.http.serving import HttpSide
+from tallystick import Broker, BrokerFailed
+from tallystick.process import BrokerProcess
 from tests.harness.confluent import make_topic, wait_until, write
 from tests.harness.http import ask, connect, is_closed
 
@@ -144,35 +150,68 @@ def test_a_token_is_asked_for_everywhere_but_for_health(tmp_path: Path) -> None:
         assert [ask(url, headers={"Authorization": one}).status for one in given] == [200, 200, *[401] * 4]
 
 
-def started(tmp_path: Path, *arguments: str) -> int:
-    return main(["--data-dir", str(tmp_path / "data"), "--port", "0", *arguments])
+def settings(**given: object) -> BrokerConfig:
+    return BrokerConfig({f"tallystick.http{name.replace('_', '.')}": str(value) for name, value in given.items()})
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("given", "says"),
     [
-        (["--http", "0.0.0.0:0"], "is reached from other machines, and nothing guards it"),
-        (["--http", "broker.example.com:1"], "is reached from other machines"),
-        (["--http", "[::]:0"], "is reached from other machines"),
-        (["--http", "here"], "'here' is no address; it should look like 127.0.0.1:9644"),
-        (["--http", "127.0.0.1:70000"], "is no address"),
-        (["--http", "0", "--http-token-file", "nowhere"], "nowhere cannot be read"),
-        (["--http", "0", "--http-token-file", os.devnull], "is to hold one token"),
-        (["--http", "192.0.2.1:0", "--http-trusted-network"], "cannot listen on 192.0.2.1:0"),
+        ({"": "0.0.0.0:0"}, "is reached from other machines, and nothing guards it"),
+        ({"": "broker.example.com:1"}, "is reached from other machines"),
+        ({"": "[::]:0"}, "is reached from other machines"),
+        ({"": "here"}, "'here' is no address; it should look like 127.0.0.1:9644"),
+        ({"": "127.0.0.1:70000"}, "is no address"),
+        ({"": "0", "_token_file": "nowhere"}, "nowhere cannot be read"),
+        ({"": "0", "_token_file": os.devnull}, "is to hold one token"),
+        ({"": "0.0.0.0:0", "_trusted_network": "true", "_control": "true"}, "control needs a token"),
     ],
 )
-def test_an_address_that_cannot_be_is_refused(
-    tmp_path: Path, arguments: list[str], says: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert started(tmp_path, *arguments) == NOT_STARTED
-    assert says in capfd.readouterr().err
+def test_an_address_that_cannot_be_is_refused(given: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        http_address(settings(**given))
 
 
-def test_what_is_not_installed_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+def test_addresses_that_can_be(tmp_path: Path) -> None:
+    secret = tmp_path / "token"
+    secret.write_text("s3cret\n")
+    local = [http_address(settings(**{"": text})) for text in ("0", ":1", "localhost:2", "[::1]:3", "127.1.2.3:4")]
+    assert [str(one.endpoint) for one in local] == [
+        "127.0.0.1:0",
+        "127.0.0.1:1",
+        "localhost:2",
+        "[::1]:3",
+        "127.1.2.3:4",
+    ]
+    assert all(one.is_local and one.token is None for one in local)
+    trusted = http_address(settings(**{"": "0.0.0.0:0", "_trusted_network": "true"}))
+    assert not trusted.is_local and trusted.token is None
+    assert http_address(settings(**{"": "0.0.0.0:0", "_token_file": secret})).token == "s3cret"
+
+
+def test_a_port_that_cannot_be_had_is_named() -> None:
+    with pytest.raises(BadListener, match=re.escape("cannot listen on 192.0.2.1:0")):
+        HttpSide(settings(**{"": "192.0.2.1:0", "_trusted_network": "true"}))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--http", "0.0.0.0:0"), "nothing guards it"),
+        (("--http-control",), "there is no HTTP side"),
+        (("--http", "::1:0", "--http-trusted-network", "--http-token-file", "nowhere"), "nowhere cannot be read"),
+    ],
+)
+def test_a_broker_that_cannot_tell_as_it_is_told_does_not_start(
+    tmp_path: Path, options: tuple[str, ...], says: str
 ) -> None:
+    with pytest.raises(BrokerFailed, match=f"status 2(.|\n)*{says}"):
+        BrokerProcess(tmp_path, options=options).start()
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("broker.http.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
-    assert started(tmp_path, "--http", "0") == NOT_STARTED
-    assert "tallystick.http needs starlette.applications: pip install 'tallystick[http]'." in capfd.readouterr().err
+    with pytest.raises(ConfigError, match=r"needs starlette.applications: pip install 'tallystick\[http\]'"):
+        http_of(settings(**{"": "0"}))

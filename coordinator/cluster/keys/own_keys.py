@@ -182,6 +182,12 @@ OWN_KEYS = (
         "false",
         "Tell whoever asks, on an address that other machines reach, without a token.",
     ),
+    fixed(
+        "tallystick.http.control",
+        BOOLEAN,
+        "false",
+        "For tests: let HTTP clients arm fault points, move the clock, freeze and end the broker. It is slower then.",
+    ),
     dynamic(
         "tallystick.tls.file.check.interval.ms",
         INT,

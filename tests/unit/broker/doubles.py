@@ -135,6 +135,7 @@ class FakeHost:
         self.answers = AnswerBudget(1 << 30)
         self.answer_bytes = 256 << 10
         self.turns = Turns(clock)
+        self.timer: Any = None
         self.receive_buffer = bytearray(4096)
         self.frame_buffers = FrameBuffers()
         self.max_request_bytes = 100 << 20

@@ -1,0 +1,156 @@
+"""What Prometheus scrapes: Kafka's names, numbers that are right, and the pages that name them."""
+
+import json
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.http.metrics.collecting import METRICS
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records.record import NewRecord, build_batch
+from tallystick import Broker
+from tests.harness import metrics_page
+from tests.harness.confluent import admin, make_topic, read_all, write
+from tests.harness.http import ask
+from tests.server.wire import Wire
+
+DASHBOARD = Path(__file__).resolve().parents[2] / "docs" / "grafana" / "tallystick.json"
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(http=True) as running:
+        yield running
+        assert "Traceback" not in running.process.log.read_text()
+
+
+def scraped(broker: Broker) -> Samples:
+    answer = ask(f"{broker.http_url}/metrics")
+    assert answer.status == 200
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    return samples[name, frozenset(labels.items())]
+
+
+def produce(broker: Broker, topic: str, records: bytes, acks: int = 1) -> int:
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=records)])
+    with Wire(broker) as wire:
+        answer = wire.ask(ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[data]), 9)
+    return int(answer.responses[0].partition_responses[0].error_code)  # type: ignore[attr-defined]
+
+
+def test_records_bytes_and_requests_are_counted(broker: Broker) -> None:
+    make_topic(broker.bootstrap, "counted")
+    before = scraped(broker)
+    batch = build_batch([NewRecord(key=None, value=b"x" * 100, timestamp_ms=0)] * 3)
+    assert [produce(broker, "counted", batch, acks) for acks in (1, -1)] == [0, 0]
+    assert produce(broker, "counted", batch[:30] + struct.pack(">H", 0xFFFF) + batch[32:]) != 0
+    assert len(read_all(broker.bootstrap, "counted")) == 6
+    after = scraped(broker)
+    for name, grown in (
+        ("kafka_server_brokertopicmetrics_messagesin_total", 6),
+        ("kafka_server_brokertopicmetrics_bytesin_total", 2 * len(batch)),
+        ("kafka_server_brokertopicmetrics_bytesout_total", 2 * len(batch)),
+    ):
+        assert value(after, name, topic="counted") == grown, name
+    grown = {
+        name: value(after, f"kafka_server_brokertopicmetrics_{name}")
+        - value(before, f"kafka_server_brokertopicmetrics_{name}")
+        for name in ("totalproducerequests_total", "failedproducerequests_total")
+    }
+    assert grown == {"totalproducerequests_total": 3, "failedproducerequests_total": 1}
+    errors = [labels for name, labels in after if name == "kafka_network_requestmetrics_errors_total"]
+    refused = {dict(one)["error"] for one in errors if dict(one)["request"] == "Produce"}
+    assert refused & {"CORRUPT_MESSAGE", "INVALID_RECORD"} and "NONE" in refused
+    assert value(after, "kafka_log_log_logendoffset", topic="counted", partition="0") == 6
+
+
+def test_stages_of_requests_are_timed(broker: Broker) -> None:
+    make_topic(broker.bootstrap, "timed")
+    write(broker.bootstrap, "timed", [b"x"] * 20)
+    samples = scraped(broker)
+    timed = {
+        stage: value(samples, "tallystick_request_seconds_count", request="Produce", stage=stage)
+        for stage in ("queue", "local", "remote", "send", "total")
+    }
+    assert len(set(timed.values())) == 1 and timed["total"] >= 1
+    spent = {stage: value(samples, "tallystick_request_seconds_sum", request="Produce", stage=stage) for stage in timed}
+    parts = sum(spent.values()) - spent["total"]
+    assert parts == pytest.approx(spent["total"])
+    assert spent["remote"] > 0  # each waited for its sync
+    assert value(samples, "kafka_log_logflushstats_logflushrateandtimems_count") >= 1
+    quantiles = [
+        value(samples, "kafka_network_requestmetrics_totaltimems", request="Produce", quantile=quantile)
+        for quantile in ("0.5", "0.99", "0.999")
+    ]
+    assert 0 < quantiles[0] <= quantiles[1] <= quantiles[2]
+
+
+def test_what_a_deleted_topic_counted_stays_in_all_together(broker: Broker) -> None:
+    make_topic(broker.bootstrap, "leaving")
+    write(broker.bootstrap, "leaving", [b"x"] * 10)
+    name = "kafka_server_brokertopicmetrics_messagesin_total"
+    before = scraped(broker)
+    assert value(before, name, topic="leaving") == 10
+    client = admin(broker.bootstrap)
+    client.delete_topics(["leaving"])["leaving"].result(60)
+    after = scraped(broker)
+    assert (name, frozenset({("topic", "leaving")})) not in after
+    assert value(after, name) >= value(before, name)
+
+
+def test_an_open_transaction_is_seen(broker: Broker) -> None:
+    make_topic(broker.bootstrap, "held")
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "holder", "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("held", b"x")
+    assert producer.flush(60) == 0
+    held = scraped(broker)
+    assert value(held, "tallystick_open_transactions", at_least_seconds="0") == 1
+    assert value(held, "tallystick_held_partitions") == 1
+    assert value(held, "tallystick_last_stable_offset_lag", topic="held", partition="0") == 1
+    producer.commit_transaction(60)
+    ended = scraped(broker)
+    assert value(ended, "tallystick_open_transactions", at_least_seconds="0") == 0
+    assert value(ended, "kafka_server_brokertopicmetrics_messagesin_total", topic="held") == 1
+
+
+def test_all_that_the_table_names_is_told_and_nothing_else(broker: Broker) -> None:
+    """With the kinds that it says; so is what the dashboard asks for."""
+    make_topic(broker.bootstrap, "named")
+    write(broker.bootstrap, "named", [b"x"])
+    read_all(broker.bootstrap, "named")
+    text = ask(f"{broker.http_url}/metrics").text
+    told = dict(line.split()[2:4] for line in text.splitlines() if line.startswith("# TYPE"))
+    assert told == {one.name: one.kind.value for one in METRICS}
+    samples = {line.partition(" ")[0].partition("{")[0] for line in text.splitlines() if not line.startswith("#")}
+    asked = set(
+        re.findall(r"\b(?:kafka|tallystick|process)_[a-z_]+", " ".join(expressions(json.loads(DASHBOARD.read_text()))))
+    )
+    assert len(asked) > 20
+    assert asked - samples == set()
+
+
+def expressions(dashboard: object) -> list[str]:
+    """What a dashboard asks Prometheus for."""
+    if isinstance(dashboard, dict):
+        own = [dashboard["expr"]] if isinstance(dashboard.get("expr"), str) else []
+        return [*own, *(found for one in dashboard.values() for found in expressions(one))]
+    return [found for one in dashboard for found in expressions(one)] if isinstance(dashboard, list) else []
+
+
+def test_the_page_of_metrics_is_current() -> None:
+    assert metrics_page.TABLE.is_current(), "run `make docs`"
