@@ -1,7 +1,7 @@
 """A connection of an HTTP client, which cannot hold up others however slow it is.
 
 Rule 1. There are `MOST_CONNECTIONS`. One more takes the place of the one that has been without a request under way for
-longest; where all are being answered, it is closed.
+longest; else of one that does not take its answer; where all are being answered, it is closed.
 Rule 2. A request is to be here, answered and taken within `REQUEST_S`; the next one to begin within `IDLE_S`.
 Rule 3. A head has `MOST_HEAD_BYTES`.
 Rule 4. As on the broker's own ports, none gets a descriptor of the reserve of logs and syncs.
@@ -38,6 +38,8 @@ class BoundedConnection(H11Protocol):
         super().__init__(config, server_state, {}, loop)
         self._waiting = waiting
         self._overdue: asyncio.TimerHandle | None = None
+        self.since_s = loop.time()
+        """When it was made, or its last answer was complete."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -46,10 +48,11 @@ class BoundedConnection(H11Protocol):
             transport.abort()
             return
         if len(self.connections) > MOST_CONNECTIONS:
-            if not self._waiting:
+            victim = next(iter(self._waiting), None) or self._one_that_does_not_read()
+            if victim is None:
                 transport.abort()
                 return
-            next(iter(self._waiting)).give_way()
+            victim.give_way()
         self._wait(REQUEST_S)
 
     def data_received(self, data: bytes) -> None:
@@ -76,6 +79,12 @@ class BoundedConnection(H11Protocol):
         """Whether the head of a request is here, and its answer is not complete."""
         return self.cycle is not None and not self.cycle.response_complete
 
+    def _one_that_does_not_read(self) -> "BoundedConnection | None":
+        """Whose answer has waited for longest."""
+        others = (one for one in self.connections if isinstance(one, BoundedConnection))
+        unread = [one for one in others if one.transport.get_write_buffer_size()]
+        return min(unread, key=lambda one: one.since_s, default=None)
+
     def give_way(self) -> None:
         """Close it without waiting for its client."""
         self._waiting.pop(self, None)
@@ -85,6 +94,7 @@ class BoundedConnection(H11Protocol):
         """The next request is to be done within so long."""
         self._waiting.pop(self, None)
         self._waiting[self] = None
+        self.since_s = self.loop.time()
         if self._overdue is not None:
             self._overdue.cancel()
         self._overdue = self.loop.call_later(seconds, self.give_way)

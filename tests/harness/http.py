@@ -38,10 +38,14 @@ def ask(
         return Answer(refused.code, refused.read().decode(), dict(refused.headers))
 
 
-def connect(url: str) -> socket.socket:
+def connect(url: str, *, receive_buffer: int | None = None) -> socket.socket:
     """A connection on which nothing was said yet."""
     host, _, port = url.removeprefix("http://").rpartition(":")
-    made = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+    made = socket.socket()
+    made.settimeout(PATIENCE_S)
+    if receive_buffer is not None:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    made.connect((host, int(port)))
     return made
 
 

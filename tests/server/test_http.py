@@ -117,6 +117,28 @@ def test_who_begins_a_request_and_does_not_end_it_gives_way(broker: Broker) -> N
             connection.close()
 
 
+def test_who_does_not_take_its_answers_gives_way(broker: Broker) -> None:
+    """All places are taken by clients that ask and do not read."""
+    silent: list[socket.socket] = []
+    try:
+        for _ in range(MOST_CONNECTIONS):
+            silent.append(connect(broker.http_url, receive_buffer=1024))
+            silent[-1].sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+        wait_until(lambda: answered_now(broker), "an answer")
+        write(broker.bootstrap, "meanwhile", [b"x"])
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+def answered_now(broker: Broker) -> bool:
+    """Nobody else gives way until an answer is there that is not taken."""
+    try:
+        return ask(f"{broker.http_url}/health/live").status == 200
+    except OSError:
+        return False
+
+
 def test_a_loop_that_stands_still_is_not_alive(broker: Broker) -> None:
     """The whole process is frozen: a question that came meanwhile is answered when it goes on."""
     with connect(broker.http_url) as connection:
