@@ -24,6 +24,7 @@ GROUPS = {
     "consume": ("tallystick.cli.records.consume", "Show records of topics"),
     "configs": ("tallystick.cli.configs", "Look after configs, in the words of kafka-configs"),
     "console": ("tallystick.cli.console", "Serve a page about a cluster"),
+    "copy": ("tallystick.cli.records.copy", "Copy a topic into another, exactly once"),
     "dump": ("tallystick.cli.offline", "Show files of a data folder, as kafka-dump-log does"),
     "explain": ("tallystick.cli.explain", "Say why something stands still, and how it ends"),
     "groups": ("tallystick.cli.groups", "Look after groups and offsets, in the words of kafka-consumer-groups"),

@@ -6,7 +6,8 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -44,12 +45,8 @@ def asked(bootstrap: str, command_config: Any, work: Callable[[Client], Coroutin
     """Run some work beside a client; ends the process with a sentence where it fails."""
 
     async def connected() -> T:
-        settings = read_properties("" if command_config is None else command_config.read())
-        client = await Client.connect(bootstrap, client_id="tallystick-cli", security=security_of(settings))
-        try:
+        async with client_of(bootstrap, command_config) as client:
             return await work(client)
-        finally:
-            await client.close()
 
     try:
         return asyncio.run(connected())
@@ -59,6 +56,17 @@ def asked(bootstrap: str, command_config: Any, work: Callable[[Client], Coroutin
         say_and_end(f"{bootstrap} cannot be reached: {problem}")
     except (KafkaError, NoWayIn, UnsupportedByBroker) as problem:
         say_and_end(str(problem))
+
+
+@asynccontextmanager
+async def client_of(bootstrap: str, command_config: Any) -> AsyncIterator[Client]:
+    """A client, and its end. Raises what `asked` explains."""
+    settings = read_properties("" if command_config is None else command_config.read())
+    client = await Client.connect(bootstrap, client_id="tallystick-cli", security=security_of(settings))
+    try:
+        yield client
+    finally:
+        await client.close()
 
 
 def connecting_words(bootstrap: str, command_config: Any) -> list[str]:
