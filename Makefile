@@ -18,7 +18,7 @@ SERVED = --extra security --extra telemetry --extra http --extra traces --extra 
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-watched bench-spark chaos simulate pipelines
-.PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java wheel-spark docs lock clean
+.PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java wheel-spark docs lock clean man
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -125,12 +125,16 @@ power-cuts: install ## A file system shut down under load, mounted again, looked
 oracle-chaos: install jars-kafka ## The same on Apache Kafka, as a control (MINUTES=10 ARGS="--seed 7")
 	@$(BIN)/python -m tests.chaos --kafka --minutes $(or $(MINUTES),10) $(ARGS)
 
-docs: install ## Write the generated pages anew (docs/compatibility.md, docs/invariants.md, the tables in docs/security.md, docs/metrics.md and docs/spark.md)
+docs: install ## Write the generated pages anew (docs/compatibility.md, docs/invariants.md, docs/commands.md, the tables in docs/security.md, docs/metrics.md and docs/spark.md)
 	@$(BIN)/python -m tests.harness.compatibility --write
 	@$(BIN)/python -m tests.harness.permissions --write
 	@$(BIN)/python -m tests.harness.metrics_page --write
 	@$(BIN)/python -m tests.harness.spark_settings --write
 	@$(BIN)/python -m tests.scenarios.invariants --write
+	@$(BIN)/python -m tests.harness.commands_page --write
+
+man: install ## Pages for man, one for each command, into build/man (ARGS="FOLDER")
+	@$(BIN)/python -m distributions.manual $(or $(ARGS),build/man)
 
 lock: install ## Compile the lock files anew from pyproject.toml
 	@$(COMPILE) --upgrade $(SERVED) --extra test --output-file requirements/test.txt pyproject.toml requirements/build.in

@@ -48,7 +48,7 @@ _log = EventLog("main")
 
 def main(arguments: Sequence[str]) -> int:
     """Run a broker until a signal or a failure ends it."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     writer = set_up_logging(options.log_level, as_json=options.log_format == "json")
     raise_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -71,11 +71,12 @@ def main(arguments: Sequence[str]) -> int:
     return OK
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The flags."""
+    found = argparse.ArgumentParser(
         prog="tallystick serve", description="Run a broker.", allow_abbrev=False, add_help=True
     )
-    add = parser.add_argument
+    add = found.add_argument
     add("--data-dir", metavar="DIR", help="where the data is (default ./data)")
     add("--host", help="address to listen on (default 127.0.0.1)")
     add("--port", type=int, help="port to listen on (default 9092; 0 picks a free one)")
@@ -103,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--control-fd", metavar="FD", type=int, help="a socket on which whoever starts this may break it, for tests")
     add("--log-level", choices=tuple(LEVELS), default="info")
     add("--log-format", choices=("text", "json"), default="text")
-    return parser
+    return found
 
 
 def _configuration(options: argparse.Namespace) -> BrokerConfig:

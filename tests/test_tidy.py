@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker.api.api_families import load_handlers
-from tests.harness import compatibility, permissions
+from tests.harness import commands_page, compatibility, permissions
 from tests.harness.syntax import parsed_file
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -274,6 +274,10 @@ def test_every_handler_is_described_in_the_catalogue() -> None:
 
 def test_the_compatibility_page_is_current() -> None:
     assert compatibility.PAGE.read_text() == compatibility.page(), "run `make docs`"
+
+
+def test_the_page_of_commands_is_current() -> None:
+    assert commands_page.PAGE.read_text() == commands_page.page(), "run `make docs`"
 
 
 def test_the_table_of_permissions_is_current() -> None:

@@ -3,6 +3,7 @@
 Status 0 when it is shown or done, 1 with a sentence on stderr when it is not.
 """
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -15,6 +16,7 @@ from protocol.messages.acls import (
     DeleteAclsFilter,
 )
 from tallystick.cli.connecting import asked, connecting
+from tallystick.cli.tables import printable, say
 from tallystick.client.acls import create, delete, described, filter_of
 
 PATTERNS = {"literal": PatternType.LITERAL, "prefixed": PatternType.PREFIXED}
@@ -129,8 +131,9 @@ def _many(*names: str, says: str, callback: Any = None) -> Callable[[Command], C
 @click.option("--consumer", "consumes", is_flag=True, help="What a consumer needs of the topics and groups.")
 @click.option("--idempotent", "is_idempotent", is_flag=True, help="Also IdempotentWrite of the cluster.")
 @click.option("--force", is_flag=True, help="Do not ask back before ACLs are taken away.")
+@click.option("--json", "as_json", is_flag=True, help="JSON on stdout; --remove then needs --force.")
 @connecting
-def acls(action: str | None, bootstrap: str, command_config: Any, force: bool, **named: Any) -> None:
+def acls(*, action: str | None, bootstrap: str, command_config: Any, force: bool, as_json: bool, **named: Any) -> None:
     """Look after ACLs, on any Kafka 2.0 or newer that has an authorizer."""
     if action is None:
         raise click.UsageError("it is one of --add, --remove and --list")
@@ -139,19 +142,22 @@ def acls(action: str | None, bootstrap: str, command_config: Any, force: bool, *
     if action == "list":
         filters = _filters(wanted, principals)
         found = asked(bootstrap, command_config, lambda client: described(client, filters))
-        _say("Current ACLs for", found)
+        _say("Current ACLs for", found, as_json=as_json)
         return
     if action == "add":
         if pattern not in PATTERNS.values():
             raise click.UsageError("an ACL is of a literal or a prefixed pattern")
         made = wanted.acls()
         asked(bootstrap, command_config, lambda client: create(client, made))
-        _say("Adding ACLs for", made)
+        _say("Adding ACLs for", made, as_json=as_json)
         return
     filters = [filter_of(acl) for acl in wanted.acls()] if wanted.allowed or wanted.denied else _filters(wanted, ())
+    if as_json and not force:
+        raise click.UsageError("nobody is asked back with --json: --remove needs --force")
     if not force:
         click.confirm(f"Are you sure you want to remove what {len(filters)} filters mean?", abort=True)
-    _say("Removed ACLs of", asked(bootstrap, command_config, lambda client: delete(client, filters)))
+    removed = asked(bootstrap, command_config, lambda client: delete(client, filters))
+    _say("Removed ACLs of", removed, as_json=as_json)
 
 
 def _resources(named: dict[str, Any]) -> tuple[Resource, ...]:
@@ -185,8 +191,11 @@ def _filters(wanted: Wanted, principals: Sequence[str]) -> list[DeleteAclsFilter
     ]
 
 
-def _say(what: str, acls: Iterable[Acl]) -> None:
-    """As kafka-acls writes them, by resource pattern."""
+def _say(what: str, acls: Iterable[Acl], *, as_json: bool) -> None:
+    """As kafka-acls writes them, by resource pattern; or a JSON array."""
+    if as_json:
+        click.echo(json.dumps([_in_json(acl) for acl in sorted(acls)], indent=2))
+        return
     by_pattern: dict[str, list[str]] = {}
     for acl in sorted(acls):
         kind, pattern = ResourceType(acl.resource_type).name, PatternType(acl.pattern_type).name
@@ -196,6 +205,18 @@ def _say(what: str, acls: Iterable[Acl]) -> None:
             f"permissionType={Permission(acl.permission).name})"
         )
     for named, lines in by_pattern.items():
-        click.echo(f"{what} resource `{named}`:")
+        say(f"{what} resource `{named}`:")
         for line in lines:
-            click.echo(line)
+            click.echo(f"\t{printable(line[1:])}")
+
+
+def _in_json(acl: Acl) -> dict[str, str]:
+    return {
+        "resourceType": ResourceType(acl.resource_type).name,
+        "resourceName": acl.resource_name,
+        "patternType": PatternType(acl.pattern_type).name,
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": Operation(acl.operation).name,
+        "permissionType": Permission(acl.permission).name,
+    }

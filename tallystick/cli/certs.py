@@ -1,4 +1,7 @@
-"""`tallystick certs`: certificates for a first try."""
+"""`tallystick certs`: certificates for a first try.
+
+Status 0 when they are made, 1 with a sentence on stderr when they are not, 2 for wrong options.
+"""
 
 from pathlib import Path
 

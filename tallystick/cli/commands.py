@@ -1,12 +1,20 @@
 """The commands. `serve` is handed on untouched to the server process, which knows its own flags; so click and whatever
-else serves people never loads there."""
+else serves people never loads there.
 
+A command's module is imported when the command is used. Who needs all of them (a shell that completes, the manual) asks
+for `whole`.
+"""
+
+import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import click
+
+COMPLETING = "_TALLYSTICK_COMPLETE"
+"""Set where a shell asks what could come next (`tallystick completion`)."""
 
 
 def main() -> None:
@@ -15,15 +23,17 @@ def main() -> None:
         from tallystick.startup_guard import become_server
 
         become_server(sys.argv[2:])
-    _group()()
+    (whole() if COMPLETING in os.environ else _group())(prog_name="tallystick")
 
 
 GROUPS = {
+    "acls": ("tallystick.cli.acls", "Look after ACLs, in the words of kafka-acls"),
     "audit": ("tallystick.cli.audit", "Read everything and say whether the cluster keeps its promises"),
     "certs": ("tallystick.cli.certs", "Make certificates for a first try"),
-    "consume": ("tallystick.cli.records.consume", "Show records of topics"),
+    "completion": ("tallystick.cli.completion", "Print what a shell needs to complete commands and options"),
     "configs": ("tallystick.cli.configs", "Look after configs, in the words of kafka-configs"),
     "console": ("tallystick.cli.console", "Serve a page about a cluster"),
+    "consume": ("tallystick.cli.records.consume", "Show records of topics"),
     "copy": ("tallystick.cli.records.copy", "Copy a topic into another, exactly once"),
     "dump": ("tallystick.cli.offline", "Show files of a data folder, as kafka-dump-log does"),
     "explain": ("tallystick.cli.explain", "Say why something stands still, and how it ends"),
@@ -34,10 +44,27 @@ GROUPS = {
     "tail": ("tallystick.cli.records.consume", "Show records of topics as they come"),
     "topics": ("tallystick.cli.topics", "Look after topics, in the words of kafka-topics"),
     "transactions": ("tallystick.cli.transactions", "Look after transactions, in the words of kafka-transactions"),
-    "verify": ("tallystick.cli.offline", "Check a data folder that no broker uses, byte by byte"),
     "users": ("tallystick.cli.users", "Look after users of SCRAM, in the words of kafka-configs"),
+    "verify": ("tallystick.cli.offline", "Check a data folder that no broker uses, byte by byte"),
 }
 """Commands with options of their own, by name: the module, where they have the same name, and what they are for."""
+
+
+def whole() -> "click.Group":
+    """All commands, each with everything below it."""
+    import click
+
+    found = _group()
+    for name, module in [
+        ("demo", "tallystick.demo.command"),
+        *((name, module) for name, (module, _) in GROUPS.items()),
+    ]:
+        try:
+            command: click.Command = getattr(import_module(module), name)
+        except ModuleNotFoundError:  # of an extra that is not installed: it says so when it is used
+            continue
+        found.add_command(command, name)
+    return found
 
 
 def _handed_on(name: str, module: str, text: str) -> "click.Command":
@@ -82,14 +109,6 @@ def _group() -> "click.Group":
 
     for name, (module, text) in GROUPS.items():
         tallystick.add_command(_handed_on(name, module, f"{text}."))
-
-    @tallystick.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
-    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-    def acls(arguments: tuple[str, ...]) -> None:
-        """Look after ACLs, in the words of kafka-acls (`tallystick acls --help` lists its options)."""
-        from tallystick.cli.acls import acls as command
-
-        command(list(arguments), prog_name="tallystick acls")
 
     @tallystick.command()
     def version() -> None:

@@ -1,4 +1,8 @@
-"""`tallystick explain`: why something stands still, and what ends it. Its commands are in `explaining`."""
+"""`tallystick explain`: why something stands still, and what ends it. Its commands are in `explaining`.
+
+Status 0 where nothing stands still, 3 where something does, 1 with a sentence on stderr where nobody could be asked, 2
+for wrong options.
+"""
 
 import click
 

@@ -147,11 +147,16 @@ def find_hanging(topic: str | None, partition: int | None, as_json: bool, bootst
 @click.option("--topic", required=True)
 @click.option("--partition", required=True, type=int)
 @click.option("--start-offset", required=True, type=int, help="Where the transaction begins in this partition.")
+@as_json_option
 @connecting
-def abort(topic: str, partition: int, start_offset: int, bootstrap: str, command_config: Any) -> None:
+def abort(*, topic: str, partition: int, start_offset: int, as_json: bool, bootstrap: str, command_config: Any) -> None:
     """Abort a hanging transaction in one partition. What a coordinator holds open is ended by `force-terminate`."""
     place: Place = (topic, partition)
     ended = asked(bootstrap, command_config, lambda client: of_cluster.abort_in_partition(client, place, start_offset))
+    if as_json:
+        whose = {"producerId": ended.producer_id, "producerEpoch": ended.producer_epoch, "startOffset": start_offset}
+        click.echo(json.dumps({"topic": topic, "partition": partition, **whose, "aborted": True}))
+        return
     click.echo(
         f"Aborted in {topic}-{partition}: the transaction of producer id {ended.producer_id}, epoch "
         f"{ended.producer_epoch}, from offset {start_offset} on."
@@ -160,11 +165,17 @@ def abort(topic: str, partition: int, start_offset: int, bootstrap: str, command
 
 @transactions.command("force-terminate")
 @transactional_id_option
+@as_json_option
 @connecting
-def force_terminate(transactional_id: str, bootstrap: str, command_config: Any) -> None:
+def force_terminate(*, transactional_id: str, as_json: bool, bootstrap: str, command_config: Any) -> None:
     """End the open transaction of a transactional id, and fence its producer."""
     ended = asked(bootstrap, command_config, lambda client: of_cluster.force_terminate(client, transactional_id))
-    if ended is None:
+    if as_json:
+        state = None if ended is None else ended.state
+        places = [] if ended is None else [list(place) for place in ended.places]
+        said = {"transactionalId": transactional_id, "stateBefore": state, "partitions": places}
+        click.echo(json.dumps({**said, "ended": ended is not None}))
+    elif ended is None:
         say(f"{transactional_id}: nothing is open, nothing was done.")
     else:
         outcome = "aborted" if ended.state == of_cluster.ONGOING else "settled as it was decided"

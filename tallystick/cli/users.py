@@ -3,6 +3,8 @@
 Status 0 when it is shown or done, 1 with a sentence on stderr when it is not.
 """
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -13,12 +15,14 @@ from protocol.messages.sasl import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     ScramCredentialDeletion,
+    ScramCredentialInfo,
     ScramCredentialUpsertion,
     ScramUserName,
 )
 from protocol.sasl.scram import MIN_ITERATIONS, SCRAM_BY_LABEL, ScramMechanism
 from protocol.sasl.written_users import BadUser, read_users
 from tallystick.cli.connecting import asked, connecting
+from tallystick.cli.tables import say
 from tallystick.client.client import Client
 from tallystick.client.errors import check
 from tallystick.client.sasl import salt_and_salted
@@ -34,6 +38,7 @@ Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
     "--add-config", help="SCRAM-SHA-512=[iterations=8192,password=SECRET]; without a password one is asked for."
 )
 @click.option("--delete-config", help="SCRAM-SHA-256,SCRAM-SHA-512")
+@click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
 @connecting
 def users(
     *,
@@ -42,6 +47,7 @@ def users(
     name: str | None,
     add_config: str | None,
     delete_config: str | None,
+    as_json: bool,
     bootstrap: str,
     command_config: Any,
 ) -> None:
@@ -49,28 +55,49 @@ def users(
     if describe == alter:
         raise click.UsageError("it is either --describe or --alter")
     if describe:
-        for line in asked(bootstrap, command_config, lambda client: described(client, name)):
-            click.echo(line)
+        _show(asked(bootstrap, command_config, lambda client: described(client, name)), as_json=as_json)
         return
     if not name or not (add_config or delete_config):
         raise click.UsageError("--alter needs --entity-name, and --add-config or --delete-config")
     wanted: list[Alteration] = [*_deletions(name, delete_config or ""), *_upsertions(name, add_config or "")]
     asked(bootstrap, command_config, lambda client: altered(client, wanted))
-    click.echo(f"Completed updating config for user {name}.")
+    if as_json:
+        click.echo(json.dumps({"user": name, "altered": [ScramMechanism(one.mechanism).label for one in wanted]}))
+    else:
+        say(f"Completed updating config for user {name}.")
 
 
-async def described(client: Client, name: str | None) -> list[str]:
-    """A line for each user."""
+def _show(found: Mapping[str, list[ScramCredentialInfo]], *, as_json: bool) -> None:
+    if as_json:
+        users = [
+            {
+                "user": user,
+                "credentials": [{"mechanism": _label(info), "iterations": info.iterations} for info in infos],
+            }
+            for user, infos in found.items()
+        ]
+        click.echo(json.dumps(users, indent=2))
+        return
+    for user, infos in found.items():
+        shown = ", ".join(f"{_label(info)}=iterations={info.iterations}" for info in infos)
+        say(f"SCRAM credential configs for user-principal '{user}' are {shown}")
+
+
+def _label(info: ScramCredentialInfo) -> str:
+    """The mechanism as people know it."""
+    return ScramMechanism(info.mechanism).label
+
+
+async def described(client: Client, name: str | None) -> dict[str, list[ScramCredentialInfo]]:
+    """Credentials by user."""
     wanted = None if name is None else [ScramUserName(name=name)]
     answer: DescribeUserScramCredentialsResponse = await client.ask(DescribeUserScramCredentialsRequest(users=wanted))
     check(answer.error_code, answer.error_message)
-    lines = []
+    found = {}
     for one in answer.results:
         check(one.error_code, one.error_message)
-        infos = sorted(one.credential_infos, key=lambda info: info.mechanism)
-        shown = ", ".join(f"{ScramMechanism(info.mechanism).label}=iterations={info.iterations}" for info in infos)
-        lines.append(f"SCRAM credential configs for user-principal '{one.user}' are {shown}")
-    return lines
+        found[one.user] = sorted(one.credential_infos, key=lambda info: info.mechanism)
+    return found
 
 
 async def altered(client: Client, wanted: list[Alteration]) -> None:

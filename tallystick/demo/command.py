@@ -1,4 +1,7 @@
-"""The `demo` command: options, a broker of its own, the run, the verdict."""
+"""The `demo` command: options, a broker of its own, the run, the verdict.
+
+Status 0 where nothing was lost or doubled, 1 where something was, or it could not run to its end, 2 for wrong options.
+"""
 
 import json
 import shutil

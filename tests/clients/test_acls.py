@@ -1,6 +1,7 @@
 """Real clients that may not do everything: confluent-kafka behind SASL, and `tallystick acls`."""
 
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,10 @@ def test_the_command_says_what_kafka_acls_says(broker: SecureBroker, topic: str,
     assert pattern in made and entry in made
     listed = command(broker, "--list", "--topic", f"{topic}-x", "--resource-pattern-type", "match")
     assert pattern in listed and entry in listed
+    (one,) = json.loads(command(broker, "--list", "--topic", topic, "--resource-pattern-type", "prefixed", "--json"))
+    assert (one["resourceName"], one["principal"], one["permissionType"]) == (topic, "User:alice", "DENY")
+    asked = CliRunner().invoke(acls, ["--bootstrap-server", broker.open_bootstrap, "--remove", "--json"])
+    assert asked.exit_code == 2 and "needs --force" in asked.output
     assert pattern not in command(broker, "--list", "--principal", "User:bob")
     gone = command(broker, "--remove", "--force", "--topic", topic, "--resource-pattern-type", "prefixed")
     assert entry in gone and pattern not in command(broker, "--list")

@@ -16,8 +16,9 @@ from confluent_kafka import TopicPartition
 from protocol.records.record import Record
 from tallystick.cli.groups import groups
 from tallystick.cli.records.copy import copy
-from tallystick.client.client import Client
+from tallystick.client.client import LATEST, Client
 from tallystick.client.reading import read_all
+from tallystick.inspection.places import offsets_at, places
 from tests.clients.test_explain_command import open_one, run, said
 from tests.harness.broker import server
 from tests.harness.confluent import admin, make_topic, producer, wait_until, write
@@ -123,7 +124,8 @@ def written(bootstrap: str, topic: str) -> int:
         known = await client.metadata(None)
         if topic not in {one.name for one in known.topics}:
             return 0
-        return sum([await client.offset_at(topic, number, -1) for number in range(PARTITIONS)])
+        its = await places(client, [topic])
+        return sum((await offsets_at(client, its, LATEST)).values())
 
     found: int = run(bootstrap, story)
     return found

@@ -239,7 +239,8 @@ def test_transactions_are_listed_and_described(bootstrap: str, name: str) -> Non
     where = ("describe-producers", "--topic", topic, "--partition", "1")
     (producer,) = json.loads(said(transactions, bootstrap, *where, "--json"))
     assert producer["producerId"] == mine[0]["producerId"] and producer["currentTransactionStartOffset"] == 0
-    said(transactions, bootstrap, "force-terminate", "--transactional-id", f"{name}-a")
+    ended = json.loads(said(transactions, bootstrap, "force-terminate", "--transactional-id", f"{name}-a", "--json"))
+    assert (ended["ended"], ended["stateBefore"]) == (True, "Ongoing") and len(ended["partitions"]) == 2
     (producer,) = json.loads(said(transactions, bootstrap, *where, "--json"))
     assert producer["currentTransactionStartOffset"] is None
     assert said(transactions, bootstrap, *where).splitlines()[1].endswith("-")
@@ -253,7 +254,8 @@ def test_only_what_hangs_there_is_aborted(lax: BrokerProcess) -> None:
         where = ("abort", "--topic", topic, "--partition", "0", "--start-offset", offset)
         assert "INVALID_TXN_STATE" in said(transactions, lax.bootstrap, *where, status=1)
     assert stable_end(lax.bootstrap, topic) == 0
-    said(transactions, lax.bootstrap, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+    where = ("abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--json")
+    assert json.loads(said(transactions, lax.bootstrap, *where))["aborted"] is True
     assert stable_end(lax.bootstrap, topic) == 4
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import subprocess
 import sys
 import time
@@ -255,6 +256,8 @@ def test_users_are_looked_after_from_the_command_line(broker: SecureBroker, topi
         done = command(*guarded, "--describe", "--entity-name", topic)
         shown = "SCRAM-SHA-256=iterations=8192, SCRAM-SHA-512=iterations=4096"
         assert done.stdout == f"SCRAM credential configs for user-principal '{topic}' are {shown}\n"
+        (user,) = json.loads(command(*guarded, "--describe", "--entity-name", topic, "--json").stdout)
+        assert user["user"] == topic and {"mechanism": "SCRAM-SHA-256", "iterations": 8192} in user["credentials"]
         producer = KafkaProducer(
             **kafka_python(broker, "SCRAM-SHA-256") | {"sasl_plain_username": topic, "sasl_plain_password": "x y"}
         )

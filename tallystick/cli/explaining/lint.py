@@ -1,4 +1,8 @@
-"""`tallystick lint`: what clients of a broker do that costs them exactly-once, or speed."""
+"""`tallystick lint`: what clients of a broker do that costs them exactly-once, or speed.
+
+Status 0 where they do nothing of it, 3 where some do, 1 with a sentence on stderr where nobody could be asked, 2 for
+wrong options.
+"""
 
 import json
 import sys

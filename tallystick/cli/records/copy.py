@@ -80,6 +80,10 @@ def copy(
             copied = asked(bootstrap, command_config, work)
         except CannotCopy as problem:
             say_and_end(str(problem))
+    _report(source, target, copied, as_json=as_json)
+
+
+def _report(source: str, target: str, copied: Copied, *, as_json: bool) -> None:
     if as_json:
         offsets = {str(number): offset for number, offset in sorted(copied.positions.items())}
         said = {"source": source, "target": target, "records": copied.records, "transactions": copied.transactions}
