@@ -29,6 +29,7 @@ def main() -> None:
 GROUPS = {
     "acls": ("tallystick.cli.acls", "Look after ACLs, in the words of kafka-acls"),
     "audit": ("tallystick.cli.audit", "Read everything and say whether the cluster keeps its promises"),
+    "bench": ("tallystick.cli.records.bench", "Measure what one client sees of a cluster"),
     "certs": ("tallystick.cli.certs", "Make certificates for a first try"),
     "completion": ("tallystick.cli.completion", "Print what a shell needs to complete commands and options"),
     "configs": ("tallystick.cli.configs", "Look after configs, in the words of kafka-configs"),

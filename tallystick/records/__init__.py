@@ -6,6 +6,7 @@
 `condition` which records are wanted: a small language
 `input_lines` records out of lines of text or JSON
 `writer` records gathered into batches, by partition
+`load` a small load, and what came of it
 `copying` a topic into another, exactly once
 `identity` who an idempotent producer is; `unnumbered` a sender without that, for acks 0 and 1
 """
