@@ -12,7 +12,7 @@ from typing import Any
 
 from protocol.generated_source import FIXED, SourceWriter, tagged_fields, untagged_fields
 from protocol.primitives import MAX_STRING_BYTES, append_uvarint
-from protocol.schema import Buffer, FieldSchema, Kind, MessageSchema, Primitive, fields_of
+from protocol.schema import Buffer, FieldSchema, Kind, MessageSchema, Primitive, WrittenOnce, fields_of
 
 UNLIMITED = 1 << 62
 
@@ -81,7 +81,9 @@ class _EncoderWriter:
         self._source.constants.update(
             records_size=records_size, hand_on=hand_on, long_length=append_long_length, uvarint=append_uvarint
         )
-        self._source.constants.update(pack=struct.pack, large_message=large_message, sentence=sentence)
+        self._source.constants.update(
+            pack=struct.pack, large_message=large_message, sentence=sentence, written_once=WrittenOnce
+        )
         self._run_format = ""
         self._run_values: list[str] = []
 
@@ -262,14 +264,29 @@ class _EncoderWriter:
                 else f"buf += pack(f'>{{len({items})}}{format_}', *{items})"
             )
         else:
-            item = source.fresh("item")
-            source.line(f"for {item} in {items}:")
-            source.depth += 1
-            self._pause()
-            if isinstance(field.element, Primitive):
-                self._primitive(field.element, item, False, self._flexible)
-                self._flush()
-            else:
-                self._struct(field.element, item)
-            source.depth -= 1
+            self._elements(field, items)
         source.depth -= 1
+
+    def _elements(self, field: FieldSchema, items: str) -> None:
+        source = self._source
+        if field.spec.written_once:
+            begin = source.fresh("begin")
+            source.line(f"{begin} = -1 if type({items}) is not written_once else len(buf)")
+            source.line(f"if {begin} >= 0 and {self._version} in {items}.written:")
+            source.line(f"    buf += {items}.written[{self._version}]")
+            source.line("else:")
+            source.depth += 1
+        item = source.fresh("item")
+        source.line(f"for {item} in {items}:")
+        source.depth += 1
+        self._pause()
+        if isinstance(field.element, Primitive):
+            self._primitive(field.element, item, False, self._flexible)
+            self._flush()
+        else:
+            self._struct(field.element, item)
+        source.depth -= 1
+        if field.spec.written_once:
+            source.line(f"if {begin} >= 0:")
+            source.line(f"    {items}.written[{self._version}] = bytes(memoryview(buf)[{begin}:])")
+            source.depth -= 1

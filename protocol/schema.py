@@ -11,7 +11,7 @@ The same language declares what travels (requests, responses) and what coordinat
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Annotated, Any, TypeVar, cast, dataclass_transform, overload
 
@@ -70,6 +70,18 @@ class FieldSpec:
     tag: int | None
     tag_since: int
     never_flexible: bool
+    written_once: bool = False
+
+
+class WrittenOnce(list[T]):
+    """An array that many messages have in common, and that is not changed any more. `written` keeps, by version, what
+    an encoder made of it."""
+
+    __slots__ = ("__weakref__", "written")
+
+    def __init__(self, elements: Iterable[T] = ()) -> None:
+        super().__init__(elements)
+        self.written: dict[int, bytes] = {}
 
 
 _REQUIRED: Any = object()
@@ -94,6 +106,7 @@ def field(
     tag: int | None = ...,
     tag_since: int | None = ...,
     never_flexible: bool = ...,
+    written_once: bool = ...,
 ) -> Any: ...
 @overload
 def field(
@@ -106,6 +119,7 @@ def field(
     tag: int | None = ...,
     tag_since: int | None = ...,
     never_flexible: bool = ...,
+    written_once: bool = ...,
 ) -> T: ...
 @overload
 def field(
@@ -118,6 +132,7 @@ def field(
     tag: int | None = ...,
     tag_since: int | None = ...,
     never_flexible: bool = ...,
+    written_once: bool = ...,
 ) -> T: ...
 def field(
     *,
@@ -128,6 +143,7 @@ def field(
     tag: int | None = None,
     tag_since: int | None = None,
     never_flexible: bool = False,
+    written_once: bool = False,
     default: Any = _REQUIRED,
     default_factory: Any = None,
 ) -> Any:
@@ -135,11 +151,11 @@ def field(
 
     `since`..`until` are the versions that carry it; `nullable_since` the first that may carry null;
     `tag` its number where it is a tagged field (KIP-482), from version `tag_since` on;
-    `never_flexible` keeps the old string length in flexible versions (the request header's client id).
+    `never_flexible` keeps the old string length in flexible versions (the request header's client id);
+    `written_once` where an array of it may be a `WrittenOnce`.
     """
-    spec = FieldSpec(
-        since, until, nullable_since, nullable_until, tag, since if tag_since is None else tag_since, never_flexible
-    )
+    first_tagged = since if tag_since is None else tag_since
+    spec = FieldSpec(since, until, nullable_since, nullable_until, tag, first_tagged, never_flexible, written_once)
     return DeclaredField(spec, default, default_factory)
 
 

@@ -2,14 +2,16 @@
 
 All clients of a node hear the same of a topic. A thousand of them that ask for all topics in one moment, as after a
 restart, would otherwise each have three megabytes of the same made for them where there are ten thousand partitions.
-What is in a response is not changed any more.
+What is in a response is not changed any more. The partitions of all topics that have as many are one array, which is
+written once for each version: of ten thousand partitions a response takes what copying them takes.
 """
 
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from broker.partitions.topic import Topic
 from broker.process.time_slice import TimeSlice
 from protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from protocol.schema import WrittenOnce
 
 AT_ONCE = 50
 """Partitions that are made between two looks at the clock."""
@@ -21,6 +23,8 @@ class DescribedTopics:
     def __init__(self) -> None:
         self._partitions: list[MetadataResponsePartition] = []
         """By index: those of all topics are alike."""
+        self._arrays: WeakValueDictionary[int, WrittenOnce[MetadataResponsePartition]] = WeakValueDictionary()
+        """The first so many of them, as long as a topic has as many."""
         self._topics: dict[int, WeakKeyDictionary[Topic, MetadataResponseTopic]] = {}
         """By the operations that are allowed on a topic, as far as they were asked for."""
 
@@ -52,7 +56,13 @@ class DescribedTopics:
                 name=topic.name,
                 topic_id=topic.topic_id,
                 is_internal=topic.internal,
-                partitions=self._partitions[:count],
+                partitions=self._first(count),
                 topic_authorized_operations=operations,
             )
+        return found
+
+    def _first(self, count: int) -> WrittenOnce[MetadataResponsePartition]:
+        found = self._arrays.get(count)
+        if found is None:
+            found = self._arrays[count] = WrittenOnce(self._partitions[:count])
         return found

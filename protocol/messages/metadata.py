@@ -82,7 +82,7 @@ class MetadataResponseTopic:
     name: String | None = field(nullable_since=12)
     topic_id: Uuid = field(since=10, default=bytes(16))
     is_internal: Bool = field(since=1, default=False)
-    partitions: list[MetadataResponsePartition]
+    partitions: list[MetadataResponsePartition] = field(written_once=True)
     topic_authorized_operations: Int32 = field(since=8, default=-2147483648)
 
 
