@@ -80,7 +80,8 @@ class Node:
         self.environment = environment
         self.faults = faults
         budget_bytes = config.get_int("tallystick.journal.bytes")
-        self.journal = Journal(environment.wall_ms, budget_bytes) if budget_bytes else None
+        is_read = faults is not None or bool(config.get_str("tallystick.http").strip())  # else it would be for nobody
+        self.journal = Journal(environment.wall_ms, budget_bytes) if budget_bytes and is_read else None
         handlers = served(config) if self.journal is None else around_handlers(self.journal, served(config))
         self.catalogue = handlers if faults is None else faults.around_handlers(handlers)
         self.decode_metrics = decoder() if config.get_bool(RECEIVE) else None

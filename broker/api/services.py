@@ -87,7 +87,7 @@ class Services:
     fail: Callable[[BaseException], None]
     """Storage has failed: the process is to end."""
     journal: Journal | None = None
-    """None where `tallystick.journal.bytes` is 0."""
+    """None where `tallystick.journal.bytes` is 0, or nobody can ask it."""
     authorizer: Authorizer | None = None
     """None where everybody may do everything."""
     acls: FollowedAcls | None = None

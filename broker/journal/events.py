@@ -35,6 +35,7 @@ class Asked:
     answered_ms: int | None = None
     error: str = ""
     gave: Json = field(default_factory=dict)
+    weight: int = EVENT_BYTES
 
     def as_json(self, number: Number) -> Json:
         return {
@@ -63,6 +64,7 @@ class Changed:
     timeout_ms: int
     because: str
     by: Asked | None
+    weight: int = EVENT_BYTES
 
     def as_json(self, number: Number) -> Json:
         return {
@@ -96,6 +98,7 @@ class Wrote:
     batches: int = 1
     records: int = 0
     bytes: int = 0
+    weight: int = EVENT_BYTES
 
     def as_json(self, number: Number) -> Json:
         return {
@@ -131,6 +134,7 @@ class Marked:
     places: list[tuple[str, int, int]] = field(default_factory=list)
     """(topic, partition, offset); -1 where the offset is a coordinator's affair."""
     count: int = 0
+    weight: int = EVENT_BYTES
 
     def as_json(self, number: Number) -> Json:
         return {

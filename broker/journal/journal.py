@@ -9,10 +9,11 @@ Rule 4. Nothing in the broker depends on what is noted here.
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
-from broker.journal.events import EVENT_BYTES, MOST_PLACES, PLACE_BYTES, Asked, Changed, Event, Json, Marked, Wrote
+from broker.journal.events import MOST_PLACES, PLACE_BYTES, Asked, Changed, Event, Json, Marked, Wrote
 from broker.journal.fences import TURNED_AWAY, Fences
 from broker.journal.groups import MOST_GROUPS, MOST_PROGRAMS, GroupHabits, Latest, NameHabits
 from broker.journal.peers import Clients, Peer
+from protocol.records.batch import BatchHeader
 
 MOST_EVENTS = 256
 """Of one id: some forty transactions."""
@@ -31,8 +32,7 @@ class OfId:
     __slots__ = ("beginning", "dropped", "events", "fences", "holder", "producer_ids", "runs", "timeout_ms", "weight")
 
     def __init__(self, transactional_id: str) -> None:
-        self.events: deque[tuple[Event, int]] = deque()
-        """With what each weighed when it was noted."""
+        self.events: deque[Event] = deque()
         self.dropped = 0
         self.fences = Fences()
         self.holder: Peer | None = None
@@ -96,6 +96,15 @@ class Journal:
         elif error == "NONE" and (asked.api == "InitProducerId" or of.holder is None):
             of.holder = asked.peer
 
+    def goes_on(self, transactional_id: str, producer_id: int, epoch: int, partitions: int) -> bool:
+        """The open transaction has more partitions: that is counted, and no event. False where it is not known."""
+        of = self._ids.get(transactional_id)
+        begun = None if of is None else of.beginning
+        if begun is None or begun.epoch != epoch or begun.producer_id != producer_id:
+            return False
+        begun.partitions = partitions
+        return True
+
     def changed(
         self,
         transactional_id: str,
@@ -109,12 +118,7 @@ class Journal:
         because: str,
         is_open: bool,
     ) -> None:
-        """A record of the coordinator was written. A partition more of an open transaction is counted, no more."""
-        known = self._ids.get(transactional_id)
-        begun = None if known is None else known.beginning
-        if begun is not None and (begun.state, begun.epoch, begun.producer_id) == (state, epoch, producer_id):
-            begun.partitions = partitions
-            return
+        """A record of the coordinator was written."""
         by = self.current
         event = Changed(now_ms, state, producer_id, epoch, partitions, timeout_ms, because, by)
         of = self._add(transactional_id, event, 0)
@@ -135,30 +139,48 @@ class Journal:
         peer: Peer,
         version: int,
         place: tuple[str, int],
-        offsets: tuple[int, int],
-        identity: tuple[int, int],
-        counted: tuple[int, int],
+        base_offset: int,
+        header: BatchHeader,
         error: str,
         now_ms: int,
     ) -> None:
-        """A batch into a partition: its `offsets`, the producer id and epoch in it, how many records and bytes."""
-        of = self._ids.get(transactional_id)
+        """A batch into a partition; of its header the offsets, the identity, and how much there is."""
+        of, last_offset, epoch = (
+            self._ids.get(transactional_id),
+            base_offset + header.last_offset_delta,
+            header.producer_epoch,
+        )
         run = None if of is None else of.runs.get(place) or (of.runs.get(None) if len(of.runs) > MOST_PLACES else None)
-        if run is None or run.peer is not peer or run.epoch != identity[1] or run.error != error:
+        if run is None or run.peer is not peer or run.epoch != epoch or run.error != error:
             known = place if of is None or len(of.runs) < MOST_PLACES else None
-            run = Wrote(now_ms, now_ms, peer, version, known, *offsets, *identity, error, 1, *counted)
+            producer_id, count, size = header.producer_id, header.records_count, header.batch_length
+            run = Wrote(
+                now_ms,
+                now_ms,
+                peer,
+                version,
+                known,
+                base_offset,
+                last_offset,
+                producer_id,
+                epoch,
+                error,
+                1,
+                count,
+                size,
+            )
             of = self._add(transactional_id, run, PLACE_BYTES + CLIENT_BYTES * len(peer.client_id), is_run=True)
             of.runs[known] = run
         else:
-            run.until_ms, run.last_offset = now_ms, offsets[1]
+            run.until_ms, run.last_offset = now_ms, last_offset
             run.batches += 1
-            run.records += counted[0]
-            run.bytes += counted[1]
+            run.records += header.records_count
+            run.bytes += header.batch_length
         assert of is not None
         if error == "NONE":
             of.holder = peer
         elif error in TURNED_AWAY:
-            self._grow(of, of.fences.turn_away(now_ms, peer, "Produce", error, identity))
+            self._grow(of, of.fences.turn_away(now_ms, peer, "Produce", error, (header.producer_id, epoch)))
 
     def marked(
         self,
@@ -176,21 +198,20 @@ class Journal:
         of = None if transactional_id is None else self._ids.get(transactional_id)
         if transactional_id is None or of is None:
             return
-        last = of.events[-1][0] if of.events else None
-        same = isinstance(last, Marked) and (last.commit, last.epoch, last.by_operator, last.error) == (
-            commit,
-            epoch,
-            by_operator,
-            error,
-        )
-        if not same or not isinstance(last, Marked):
+        last = of.events[-1] if of.events else None
+        if (
+            not isinstance(last, Marked)
+            or last.commit is not commit
+            or last.epoch != epoch
+            or last.by_operator is not by_operator
+            or last.error != error
+        ):
             last = Marked(now_ms, now_ms, commit, producer_id, epoch, by_operator, error)
             self._add(transactional_id, last, 0)
         last.until_ms, last.count = now_ms, last.count + 1
         if len(last.places) < MOST_PLACES:
             last.places.append(place)
-            event, weight = of.events[-1]
-            of.events[-1] = event, weight + PLACE_BYTES
+            last.weight += PLACE_BYTES
             self._grow(of, PLACE_BYTES)
 
     def forgotten(self, transactional_id: str) -> None:
@@ -210,12 +231,16 @@ class Journal:
             self._ids.move_to_end(transactional_id)
         if not is_run and of.runs:
             of.runs = {}
-        weight = EVENT_BYTES + more
-        of.events.append((event, weight))
-        while len(of.events) > MOST_EVENTS:
-            weight -= of.events.popleft()[1]
+        event.weight += more
+        weight, events = event.weight, of.events
+        events.append(event)
+        if len(events) > MOST_EVENTS:
+            weight -= events.popleft().weight
             of.dropped += 1
-        self._grow(of, weight)
+        of.weight += weight
+        self.weight += weight
+        if self.weight > self.budget_bytes:
+            self._grow(of, 0)
         return of
 
     def _grow(self, of: OfId, weight: int) -> None:

@@ -32,6 +32,10 @@ def noting(journal: Journal, shard: Shard[TransactionCoordinator]) -> Callable[[
 
 
 def _note(journal: Journal, transactional_id: str, after: Transaction, reason: str, now_ms: int) -> None:
+    partitions = sum([len(topic.partitions) for topic in after.partitions])
+    is_ongoing = after.state is TransactionState.ONGOING
+    if is_ongoing and journal.goes_on(transactional_id, after.producer_id, after.producer_epoch, partitions):
+        return
     # A reason is about one id, which it begins with, or about all that timed out in one step.
     because = reason.removeprefix(f"{transactional_id}: ")
     journal.changed(
@@ -40,8 +44,8 @@ def _note(journal: Journal, transactional_id: str, after: Transaction, reason: s
         state=after.state.wire_name,
         producer_id=after.producer_id,
         epoch=after.producer_epoch,
-        partitions=sum(len(topic.partitions) for topic in after.partitions),
+        partitions=partitions,
         timeout_ms=after.timeout_ms,
         because="timed out" if because == reason else because,
-        is_open=after.state is TransactionState.ONGOING or after.state.preparing,
+        is_open=is_ongoing or after.state.preparing,
     )

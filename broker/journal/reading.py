@@ -66,7 +66,7 @@ def _head(journal: Journal, transactional_id: str, of: OfId | None) -> Json:
 def timeline(journal: Journal, transactional_id: str, *, at_ms: int | None = None) -> Json:
     """Everything that is noted of an id; with `at_ms` the transaction that was under way then, else the one before."""
     of, numbers = journal.find(transactional_id), _Numbers()
-    events = [] if of is None else [event for event, _ in of.events]
+    events = [] if of is None else list(of.events)
     if at_ms is not None:
         events = _around(events, at_ms)
     said = [event.as_json(numbers) for event in events]
@@ -113,7 +113,7 @@ def written(journal: Journal, transactional_id: str) -> Json:
     began = None if of is None else of.beginning
     runs: list[Wrote] = []
     if of is not None and began is not None:
-        for event, _ in reversed(of.events):
+        for event in reversed(of.events):
             if event is began:
                 break
             if isinstance(event, Wrote) and event.error == "NONE":

@@ -37,6 +37,7 @@ def noted(scenario: Scenario, version: int) -> dict[str, Any]:
         return places[-1]
 
     real = virtual.Virtual
+    scenario.settings["tallystick.http"] = "127.0.0.1:0"  # nobody listens there, but somebody could ask the journal
     with mock.patch.object(virtual, "Virtual", keep):
         virtual.play(scenario, version)
     node = places[0].broker.node

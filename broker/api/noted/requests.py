@@ -77,12 +77,11 @@ def note_batch(
 ) -> None:
     """A batch of a Produce, appended or refused."""
     peer = peer_of(journal, context)
-    count, size = header.records_count, header.batch_length
     if not error:
         habits = peer.habits
         habits.batches += 1
-        habits.records += count
-        habits.bytes += size
+        habits.records += header.records_count
+        habits.bytes += header.batch_length
         if header.producer_id < 0:
             habits.plain_batches += 1
     if transactional_id is not None and header.attributes & TRANSACTIONAL:
@@ -91,9 +90,8 @@ def note_batch(
             peer,
             context.api_version,
             place,
-            (base_offset, base_offset + header.last_offset_delta),
-            (header.producer_id, header.producer_epoch),
-            (count, size),
+            base_offset,
+            header,
             ErrorCode(error).name if error else "NONE",
             now_ms,
         )

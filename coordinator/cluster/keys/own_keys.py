@@ -38,7 +38,8 @@ OWN_KEYS = (
         LONG,
         "16777216",
         "How much memory the journal may take up: what happened to transactional ids, and how clients behave, for "
-        "`tallystick explain`, `transactions timeline` and `lint`. 0 switches it off.",
+        "`tallystick explain`, `transactions timeline` and `lint`. 0 switches it off; there is none either where "
+        "nobody can ask it: without `tallystick.http`, but for brokers under a test's control.",
         at_least(0),
     ),
     dynamic(

@@ -48,7 +48,7 @@ class Asking:
 
 async def in_a_node(story: Any, **settings: str) -> None:
     environment = RealEnvironment(None)
-    known = {"tallystick.in.memory": "true", "num.partitions": "2"}
+    known = {"tallystick.in.memory": "true", "num.partitions": "2", "tallystick.http": "127.0.0.1:0"}
     node = Node(BrokerConfig(known | {name.replace("__", "."): text for name, text in settings.items()}), environment)
     services = await node.start()
     try:
@@ -162,7 +162,8 @@ def test_a_request_that_is_cancelled_leaves_the_journal_in_order() -> None:
     asyncio.run(in_a_node(story))
 
 
-def test_a_node_without_a_journal_says_so() -> None:
+@pytest.mark.parametrize("setting", ["tallystick__journal__bytes=0", "tallystick__http="])
+def test_a_node_without_a_journal_says_so(setting: str) -> None:
     async def story(services: Services, clients: Asking) -> None:
         await begun(clients)
         assert services.journal is None
@@ -172,4 +173,5 @@ def test_a_node_without_a_journal_says_so() -> None:
         with pytest.raises(JournalOff):
             await open_transactions(services)
 
-    asyncio.run(in_a_node(story, tallystick__journal__bytes="0"))
+    name, _, text = setting.partition("=")
+    asyncio.run(in_a_node(story, **{name: text}))

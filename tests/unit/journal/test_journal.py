@@ -13,6 +13,7 @@ from broker.journal.groups import GroupHabits
 from broker.journal.journal import MOST_EVENTS, Journal
 from broker.journal.peers import LONGEST_NAME, MOST_CLIENTS, Peer
 from broker.journal.reading import fences, holder, timeline, written
+from protocol.records.batch import BatchHeader
 
 
 @dataclass
@@ -58,7 +59,8 @@ def change(
 
 
 def write(of: Journal, name: str, by: Peer, partition: int = 0, offset: int = 0, error: str = "NONE") -> None:
-    of.wrote(name, by, 12, ("t", partition), (offset, offset + 9), (1, 0), (10, 500), error, of.now_ms())
+    header = BatchHeader(0, 500, 0, 2, 0, 16, 9, 0, 0, 1, 0, 0, 10)
+    of.wrote(name, by, 12, ("t", partition), offset, header, error, of.now_ms())
 
 
 def kinds(said: dict[str, Any]) -> list[str]:
@@ -108,8 +110,8 @@ def test_very_many_partitions_of_a_transaction_are_counted_together() -> None:
     events = timeline(notes, "tx")["events"]
     assert len(events) == MOST_PLACES + 1
     assert (events[-1]["topic"], events[-1]["batches"]) == (None, 1000)
+    change(notes, "tx", "PrepareCommit")
     for index in range(MOST_PLACES + 1000):
-        change(notes, "tx", "PrepareCommit")
         notes.marked(1, 0, ("t", index, 5), commit=True, by_operator=False, error="NONE", now_ms=1)
     last = timeline(notes, "tx")["events"][-1]
     assert (last["is"], last["count"], len(last["places"])) == ("markers", MOST_PLACES + 1000, MOST_PLACES)
@@ -119,9 +121,13 @@ def test_a_partition_more_is_no_event_more() -> None:
     notes = journal()
     by = peer(notes)
     for index in range(5):
-        change(notes, "tx", "Ongoing")
+        assert notes.goes_on("tx", 1, 0, index + 1) or not index
+        if not index:
+            change(notes, "tx", "Ongoing")
         write(notes, "tx", by, index)
     assert kinds(timeline(notes, "tx")) == ["state", *["records"] * 5]
+    assert timeline(notes, "tx")["events"][0]["partitions"] == 5
+    assert not notes.goes_on("tx", 1, 1, 9) and not notes.goes_on("tx", 2, 0, 9) and not notes.goes_on("ty", 1, 0, 9)
     assert written(notes, "tx") == {"batches": 5, "records": 50, "bytes": 2500}
     change(notes, "tx", "CompleteAbort")
     assert written(notes, "tx") == {"batches": 0, "records": 0, "bytes": 0}
