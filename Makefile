@@ -77,7 +77,7 @@ format: install ## Put the code into form
 bench: install jars-kafka ## Measure beside Apache Kafka, write docs/benchmarks.md (ARGS="--rows produce,txn --rounds 3")
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
-bench-watched: install ## What it costs a broker to be watched: processor time of a request with and without (ARGS="--rounds 9")
+bench-watched: install ## What it costs a broker to be watched: processor time of a request with and without (ARGS="--rounds 15")
 	@$(BIN)/python -m tests.benchmarks.watched $(ARGS)
 
 bench-spark: jars ## Spark's connector and ours, on us and on Apache Kafka, into docs/benchmarks-spark.md (ARGS="--rounds 1")

@@ -1,7 +1,7 @@
 """Times some of the requests, in a broker that is watched.
 
 To time each of them would cost the smallest a tenth of what they take: reading the clock is not free. So the first of
-each sixty-fourth of a second are timed, all of them where they are few. The stages are those of
+each eighth of a second are timed, all of them where they are few. The stages are those of
 `broker.api.metering.request_meter`.
 """
 
@@ -16,7 +16,7 @@ from broker.network.pending_answer import AnswersInOrder
 from protocol.schema import Buffer
 
 BURST = 8
-REST_S = 1 / 64
+REST_S = 1 / 8
 LOOK_AGAIN_S = 0.001
 """At an answer that is known and stands behind others."""
 
