@@ -134,7 +134,7 @@ def test_colours_of_transactions(bootstrap: str, name: str) -> None:
 
 
 def test_where_reading_begins_and_ends(bootstrap: str, name: str) -> None:
-    make_topic(bootstrap, name, 2)
+    make_topic(bootstrap, name, 2, retention__ms="-1")
     lines = [{"partition": at % 2, "value": str(at), "timestamp": 1_600_000_000_000 + 60_000 * at} for at in range(20)]
     told(produce, bootstrap, name, "--json", lines="\n".join(map(json.dumps, lines)).encode())
     for options, shown in (
@@ -196,7 +196,7 @@ def test_a_transaction_that_is_interrupted_is_aborted(bootstrap: str, name: str)
 
 def test_a_pipe_that_is_closed_is_no_failure(bootstrap: str, name: str) -> None:
     make_topic(bootstrap, name)
-    told(produce, bootstrap, name, lines=b"0123456789\n" * 200_000)
+    told(produce, bootstrap, name, lines=b"0123456789\n" * 40_000)
     with running("consume", name, "--bootstrap-server", bootstrap) as reading:
         assert reading.stdout is not None and reading.stderr is not None
         assert reading.stdout.readline() == b"0123456789\n"
