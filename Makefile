@@ -19,6 +19,7 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-watched bench-spark chaos simulate pipelines
 .PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java wheel-spark docs lock clean man
+.PHONY: dist sbom
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -105,6 +106,16 @@ wheel-spark: install ## The distribution tallystick-spark: the Spark connector a
 	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist build/tallystick-spark
 	@ls dist/tallystick_spark-*.whl
 
+dist: install ## The sdist and the wheel, into dist/, tried in an environment with nothing but what an index gives
+	@$(BIN)/python -m build --no-isolation --skip-dependency-check --outdir dist . > /dev/null
+	@TALLYSTICK_DISTRIBUTIONS=whole $(BIN)/python -m pytest tests/distributions/test_wheel.py $(ARGS)
+
+sbom: $(VENV)/.sbom $(VENV)/.shipped ## What a release consists of, with licences (CycloneDX), into dist/tallystick.cdx.json
+	@mkdir -p dist
+	@$(VENV)/sbom/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --mc-type application \
+		--output-file dist/tallystick.cdx.json $(VENV)/shipped/bin/python
+	@TALLYSTICK_SBOM=dist/tallystick.cdx.json $(BIN)/python -m pytest tests/distributions/test_sbom.py
+
 simulate: install ## Many seeds of a whole node under faults (SEEDS=20000 START=0; without START fresh ones)
 	@$(BIN)/python -m tests.simulation --jobs 2 --seeds $(or $(SEEDS),1000) $(if $(START),--start $(START)) $(ARGS)
 
@@ -146,6 +157,7 @@ lock: install ## Compile the lock files anew from pyproject.toml
 		--output-file requirements/mutants.txt pyproject.toml requirements/build.in
 	@$(COMPILE) --upgrade $(SERVED) --extra test --extra console-test --constraint requirements/test.txt \
 		--output-file requirements/console-test.txt pyproject.toml requirements/build.in
+	@for own in sbom docs-site; do $(COMPILE) --upgrade --output-file requirements/$$own.txt requirements/$$own.in; done
 
 # In an environment of its own, which no lock knows: it looks at the locks from outside. What cannot be looked up is a failure, too.
 audit: $(VENV)/.audit ## Ask for known vulnerabilities of everything in the lock files (ARGS="--vulnerability-service osv")
@@ -179,6 +191,20 @@ $(VENV)/.console-test: requirements/console-test.txt | $(VENV)/.installed
 $(VENV)/.spark: requirements/spark.txt | $(VENV)/.installed
 	@echo "installing PySpark from the lock into $(VENV) (about half a gigabyte)"
 	@$(PIP) install --require-hashes -r requirements/spark.txt
+	@touch $@
+
+$(VENV)/.sbom: requirements/sbom.txt | $(VENV)/bin/python
+	@echo "installing cyclonedx-bom from its lock into $(VENV)/sbom"
+	@$(BIN)/python -m venv $(VENV)/sbom
+	@$(VENV)/sbom/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/sbom.txt
+	@touch $@
+
+# What is handed out and nothing else: no tool, not even pip.
+$(VENV)/.shipped: requirements/runtime.txt pyproject.toml | $(VENV)/.installed
+	@rm -rf $(VENV)/shipped && $(BIN)/python -m venv --without-pip $(VENV)/shipped
+	@$(PIP) --python $(VENV)/shipped/bin/python install --require-hashes -r requirements/runtime.txt
+	@rm -rf build/shipped && $(BIN)/python -m build --no-isolation --skip-dependency-check --outdir build/shipped . > /dev/null
+	@$(PIP) --python $(VENV)/shipped/bin/python install --no-deps build/shipped/*.whl
 	@touch $@
 
 $(VENV)/.audit: | $(VENV)/bin/python

@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from distributions.spark.vendored import OURS
-from tests.harness.spark_wheel import build, environment
+from tests.harness.empty_environment import empty_environment
+from tests.harness.spark_wheel import build
 from tests.spark.eos_queries import input_of, output_of
 from tests.spark.queries import SECONDS
 
@@ -54,7 +55,7 @@ print("found", json.dumps([here, there]))
 def test_a_query_of_source_and_sink_in_an_environment_of_its_own(
     bootstrap: str, name: str, checkpoint: str, tmp_path: Path
 ) -> None:
-    python = environment(tmp_path / "environment", build(tmp_path), "pyspark")
+    python = empty_environment(tmp_path / "environment", build(tmp_path), extras=["pyspark"])
     wanted = input_of(bootstrap, name)
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

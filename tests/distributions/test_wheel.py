@@ -1,0 +1,127 @@
+"""The sdist, and the wheel that is built from it, in an environment with nothing else: the command, a broker, the pytest
+plugin. `TALLYSTICK_DISTRIBUTIONS=whole` asks an index for what they require, as users do; otherwise it is linked from here.
+"""
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tallystick import __version__
+from tests.harness.empty_environment import PIP, empty_environment
+from tests.harness.source_tree import ROOT, copy, names
+
+PACKAGES = ("protocol", "keystores", "storage", "coordinator", "broker", "spark_connector", "tallystick")
+WHOLE = os.environ.get("TALLYSTICK_DISTRIBUTIONS") == "whole"
+A_TEST_OF_A_USER = """
+from confluent_kafka import Consumer, Producer
+
+
+def test_orders_are_copied(tallystick):
+    producer = Producer({"bootstrap.servers": tallystick.bootstrap, "transactional.id": "copier"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("orders", b"1")
+    producer.commit_transaction()
+    tallystick.restart(kill=True)
+    reader = Consumer({"bootstrap.servers": tallystick.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+    reader.subscribe(["orders"])
+    assert reader.poll(30).value() == b"1"
+    reader.close()
+    tallystick.audit()
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist and the wheel that was built from that, and from nothing else."""
+    folder = tmp_path_factory.mktemp("built")
+    source = copy(folder / "source", "pyproject.toml", "README.md", "LICENSE", *PACKAGES)
+    build(source, "sdist", folder)
+    (sdist,) = folder.glob("tallystick-*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    build(folder / sdist.name.removesuffix(".tar.gz"), "wheel", folder)
+    return folder
+
+
+def build(source: Path, what: str, folder: Path) -> None:
+    """By the hook of PEP 517 that `pip` and `build` call, with the tools of this environment."""
+    hook = f"import sys; from setuptools import build_meta; build_meta.build_{what}(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", hook, str(folder)], cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    (wheel,) = built.glob("tallystick-*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("environment")
+    if not WHOLE:
+        yield empty_environment(folder, wheel, beside=["pytest", "confluent-kafka"])
+        return
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    install = [*PIP, "--python", str(python), "install", "--quiet"]
+    subprocess.run([*install, "--require-hashes", "-r", str(ROOT / "requirements" / "runtime.txt")], check=True)
+    subprocess.run([*install, str(wheel), "pytest", "confluent-kafka"], check=True)
+    subprocess.run([*PIP, "--python", str(python), "check"], check=True)
+    yield python
+
+
+def test_a_wheel_has_every_file_of_the_packages_and_no_others(wheel: Path) -> None:
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert held == {name for name in names(*PACKAGES) if not name.endswith("Dockerfile")}
+
+
+def test_a_wheel_says_what_it_is(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    said = archive.read(metadata).decode()
+    assert f"\nVersion: {__version__}\n" in said
+    assert "\nLicense-Expression: Apache-2.0\n" in said
+    assert archive.read(metadata.replace("METADATA", "licenses/LICENSE")) == (ROOT / "LICENSE").read_bytes()
+
+
+def test_the_sdist_has_what_a_wheel_is_built_from_and_nothing_of_this_machine(built: Path) -> None:
+    (sdist,) = built.glob("tallystick-*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        held = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
+    made = {"PKG-INFO", "setup.cfg"}
+    known = {*names(*PACKAGES), "pyproject.toml", "README.md", "LICENSE"}
+    assert {name for name in held if ".egg-info/" not in name} - made == known
+
+
+def test_the_command_serves(python: Path, tmp_path: Path) -> None:
+    """From a folder with packages of the same names, and ends in order."""
+    for name in PACKAGES:
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError")
+    serve = [str(python.with_name("tallystick")), "serve", "--data-dir", "data", "--port", "0", "--ready-file", "ready"]
+    with (tmp_path / "log").open("wb") as log:
+        broker = subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, stderr=log)
+    try:
+        assert broker.stdout is not None
+        said = broker.stdout.readline().decode()
+        assert "127.0.0.1:" in said, (tmp_path / "log").read_text()
+    finally:
+        broker.terminate()
+        status = broker.wait(60)
+        broker.stdout.close() if broker.stdout else None
+    assert status == 0
+
+
+def test_the_plugin_of_pytest_is_found(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_orders.py").write_text(A_TEST_OF_A_USER)
+    command = [str(python), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_orders.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
