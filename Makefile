@@ -19,7 +19,7 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-watched bench-spark chaos simulate pipelines
 .PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java wheel-spark docs lock clean man
-.PHONY: dist sbom
+.PHONY: dist sbom image
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -115,6 +115,12 @@ sbom: $(VENV)/.sbom $(VENV)/.shipped ## What a release consists of, with licence
 	@$(VENV)/sbom/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --mc-type application \
 		--output-file dist/tallystick.cdx.json $(VENV)/shipped/bin/python
 	@TALLYSTICK_SBOM=dist/tallystick.cdx.json $(BIN)/python -m pytest tests/distributions/test_sbom.py
+
+# Exit status 75: it cannot be built here, and it has said why.
+image: install ## The container image with Debian's buildah (root; no engine needed), started and driven by a client
+	@status=0; $(BIN)/python -m distributions.image build/image $(ARGS) || status=$$?; \
+	if [ $$status = 75 ]; then exit 0; elif [ $$status != 0 ]; then exit $$status; fi; \
+	TALLYSTICK_IMAGES=build/image $(BIN)/python -m pytest tests/distributions/test_image.py
 
 simulate: install ## Many seeds of a whole node under faults (SEEDS=20000 START=0; without START fresh ones)
 	@$(BIN)/python -m tests.simulation --jobs 2 --seeds $(or $(SEEDS),1000) $(if $(START),--start $(START)) $(ARGS)

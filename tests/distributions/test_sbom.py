@@ -1,4 +1,4 @@
-"""What `make sbom` wrote down is what the lock installs: the same packages in the same versions, each with its licence."""
+"""What `make sbom` wrote down is what the lock installs: the same packages and versions, each with its licence."""
 
 import json
 import os

@@ -1,8 +1,9 @@
-"""The sdist, and the wheel that is built from it, in an environment with nothing else: the command, a broker, the pytest
-plugin. `TALLYSTICK_DISTRIBUTIONS=whole` asks an index for what they require, as users do; otherwise it is linked from here.
+"""The sdist, and the wheel built from it, in an environment with nothing else: the command, a broker, the plugin of
+pytest. `TALLYSTICK_DISTRIBUTIONS=whole` asks an index for what they require, as users do; otherwise it is linked.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -102,7 +103,7 @@ def test_the_sdist_has_what_a_wheel_is_built_from_and_nothing_of_this_machine(bu
 
 
 def test_the_command_serves(python: Path, tmp_path: Path) -> None:
-    """From a folder with packages of the same names, and ends in order."""
+    """From a folder with packages of the same names, is healthy, and ends in order."""
     for name in PACKAGES:
         (tmp_path / f"{name}.py").write_text("raise RuntimeError")
     serve = [str(python.with_name("tallystick")), "serve", "--data-dir", "data", "--port", "0", "--ready-file", "ready"]
@@ -110,8 +111,11 @@ def test_the_command_serves(python: Path, tmp_path: Path) -> None:
         broker = subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, stderr=log)
     try:
         assert broker.stdout is not None
-        said = broker.stdout.readline().decode()
-        assert "127.0.0.1:" in said, (tmp_path / "log").read_text()
+        said = re.search(r"127\.0\.0\.1:\d+", broker.stdout.readline().decode())
+        assert said is not None, (tmp_path / "log").read_text()
+        check = [str(python), "-P", str(ROOT / "docker" / "healthcheck.py")]
+        listeners = {"KAFKA_LISTENERS": f"PLAINTEXT://{said[0]}"}
+        assert subprocess.run(check, cwd=tmp_path, env=listeners, check=False).returncode == 0
     finally:
         broker.terminate()
         status = broker.wait(60)

@@ -1,5 +1,5 @@
-"""An environment with one wheel and what it requires, and nothing else. What is required is not downloaded: it is linked
-from the environment of the tests, in the versions of the lock.
+"""An environment with one wheel and what it requires, and nothing else. What is required is not downloaded: it is
+linked from the environment of the tests, in the versions of the lock.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""The project as git knows it here, changes that are not committed included: no .venv, no .jars, nothing that was built."""
+"""The project as git knows it here, changes that are not committed included: no .venv, no .jars, nothing built."""
 
 import shutil
 import subprocess

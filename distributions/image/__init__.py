@@ -1,0 +1,1 @@
+"""distributions.image: builds docker/Dockerfile where there is no container engine, with Debian's buildah."""

@@ -1,0 +1,49 @@
+"""What can be said of the image without building it: its Dockerfile, what it may copy, and the compose files."""
+
+import re
+
+from tests.harness.source_tree import ROOT, names
+
+DOCKER = ROOT / "docker"
+LINES = re.sub(r"\\\n\s*", "", (DOCKER / "Dockerfile").read_text()).splitlines()
+PACKAGES = re.findall(
+    r'"(\w+)\*"', (ROOT / "pyproject.toml").read_text().partition("\ninclude = [")[2].partition("]")[0]
+)
+
+
+def of(instruction: str) -> list[str]:
+    return [line.partition(" ")[2] for line in LINES if line.startswith(f"{instruction} ")]
+
+
+def test_each_package_of_the_distribution_is_copied_and_let_through() -> None:
+    copied = {name for line in of("COPY") if "--from" not in line for name in line.split()[:-1]}
+    let_through = {line[1:] for line in (DOCKER / "Dockerfile.dockerignore").read_text().splitlines() if line[0] == "!"}
+    assert set(PACKAGES) <= copied
+    assert sorted(PACKAGES) == sorted({name.partition("/")[0] for name in names(*PACKAGES)})
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    assert [name for name in copied if name not in let_through and name.partition("/")[0] not in let_through] == []
+
+
+def test_what_runs_is_not_root_and_is_stopped_in_order() -> None:
+    assert of("USER") == ["10001:10001"], "Kubernetes looks for a number"
+    assert of("FROM")[-1] == "scratch"
+    assert of("STOPSIGNAL") == ["SIGTERM"]
+    assert of("ENTRYPOINT") == ['["tallystick"]'], "not by way of a shell, which would keep the signal"
+
+
+def test_packages_are_pinned() -> None:
+    installs = [
+        part for line in of("RUN") for part in line.split("&&") if " install " in part and "apt-get" not in part
+    ]
+    assert installs
+    assert [part for part in installs if "--require-hashes" not in part and "--no-deps" not in part] == []
+
+
+def test_compose_files_take_rights_away() -> None:
+    files = sorted(DOCKER.glob("compose*.yml"))
+    assert len(files) >= 2
+    for file in files:
+        text = file.read_text()
+        assert "    read_only: true\n" in text, file.name
+        assert "    cap_drop: [ALL]\n" in text, file.name
+        assert '    security_opt: ["no-new-privileges:true"]\n' in text, file.name
