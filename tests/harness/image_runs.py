@@ -57,13 +57,12 @@ class Container:
         """What the image starts by itself, ready to serve; it is ended afterwards if it was not."""
         started = [*self.configuration["Entrypoint"], *self.configuration["Cmd"]]
         command = self._read_only(started) if read_only else self._command(started)
-        with tempfile.TemporaryFile() as log:
+        with tempfile.NamedTemporaryFile() as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
             running = Running(process)
             try:
                 while self.check_health() != 0:
-                    log.seek(0)
-                    assert process.poll() is None, log.read().decode()
+                    assert process.poll() is None, Path(log.name).read_text()
                 yield running
             finally:
                 if process.poll() is None:
