@@ -108,7 +108,7 @@ wheel-spark: install ## The distribution tallystick-spark: the Spark connector a
 
 dist: install ## The sdist and the wheel, into dist/, tried in an environment with nothing but what an index gives
 	@$(BIN)/python -m build --no-isolation --skip-dependency-check --outdir dist . > /dev/null
-	@TALLYSTICK_DISTRIBUTIONS=whole $(BIN)/python -m pytest tests/distributions/test_wheel.py $(ARGS)
+	@TALLYSTICK_DISTRIBUTIONS=whole $(BIN)/python -m pytest tests/distributions $(ARGS)
 
 sbom: $(VENV)/.sbom $(VENV)/.shipped ## What a release consists of, with licences (CycloneDX), into dist/tallystick.cdx.json
 	@mkdir -p dist
