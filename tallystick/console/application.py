@@ -14,7 +14,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.records.batch import CorruptRecords
 from tallystick.client.errors import ConnectionLost, KafkaError, NotAuthenticated, NoWayIn, UnsupportedByBroker
 from tallystick.console.guarding import Guard
 from tallystick.console.options import Options
@@ -147,6 +148,8 @@ async def _answer(visit: Visit, place: Place, form: dict[str, str] | None) -> Re
         return _failed(visit, 404, "There is no such thing.", str(problem))
     except KafkaError as problem:
         return _failed(visit, _STATUS.get(problem.code, 502), "The broker says no.", str(problem))
+    except (CorruptRecords, ProtocolError) as problem:
+        return _failed(visit, 502, "The broker's answer cannot be read.", str(problem))
     except UnsupportedByBroker as problem:
         return _failed(visit, 501, "The broker cannot say that.", str(problem))
     except NotAuthenticated:

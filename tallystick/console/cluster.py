@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from tallystick.client.background import monotonic_s
 from tallystick.client.client import Client
+from tallystick.client.errors import ConnectionLost
 from tallystick.client.security import Security
 
 T = TypeVar("T")
@@ -37,10 +38,14 @@ class Asked:
         self._security = security
         self._client: Client | None = None
         self._turn = asyncio.Lock()
+        self.is_closed = False
 
     async def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Whatever the client raises is raised here."""
+        """Whatever the client raises is raised here. Once closed, it is not opened again: a page that counts may be
+        open still when its visitor has logged out."""
         async with self._turn:
+            if self.is_closed:
+                raise ConnectionLost("the session has ended")
             if self._client is None:
                 self._client = await Client.connect(
                     self._bootstrap, client_id="tallystick-console", patience_s=_PATIENCE_S, security=self._security
@@ -48,6 +53,7 @@ class Asked:
             return await self._client.in_time(work(self._client))
 
     async def close(self) -> None:
+        self.is_closed = True
         if self._client is not None:
             await self._client.close()
 

@@ -11,6 +11,7 @@ from protocol.messages.group_offsets import (
 from protocol.records.record import NewRecord, build_batch
 from tallystick.client.background import background_loop, now_ms
 from tallystick.client.client import GROUP, Client
+from tallystick.client.errors import check
 from tests.harness.transactional import TransactionalProducer
 
 TOPIC = "orders"
@@ -40,9 +41,12 @@ def _order(number: int, state: str) -> NewRecord:
 
 
 async def _write(client: Client, topic: str, records: list[NewRecord], partition: int = 0) -> int:
-    answer = await client.produce(topic, partition, build_batch(records))
-    assert not answer.error_code
-    return int(answer.base_offset)
+    async def attempt() -> int:
+        answer = await client.produce(topic, partition, build_batch(records))
+        check(answer.error_code, answer.error_message)
+        return int(answer.base_offset)
+
+    return await client.patiently(attempt)
 
 
 async def _transaction(

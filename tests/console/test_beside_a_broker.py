@@ -1,5 +1,6 @@
 """A console that a broker starts beside itself: it lets in whom the broker lets in, and ends with it."""
 
+import http.client
 import os
 import select
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -91,6 +93,20 @@ def test_a_cookie_of_before_the_logout_is_worth_nothing(visitor: Visitor) -> Non
     visitor.submit("/new-topic", "/logout")
     visitor.cookies = kept
     assert visitor.get("/topics").status == 303
+
+
+def test_counters_end_with_the_session_that_they_are_of(visitor: Visitor) -> None:
+    log_in(visitor, "alice", "alice-secret")
+    address = urlsplit(visitor.address).netloc
+    connection = http.client.HTTPConnection(address, timeout=60)
+    cookies = "; ".join(f"{name}={value}" for name, value in visitor.cookies.items())
+    connection.request("GET", "/live/cluster", headers={"Cookie": cookies})
+    stream = connection.getresponse()
+    assert b'"partitions": ' in stream.readline()
+    visitor.submit("/new-topic", "/logout")
+    rest = stream.read()  # to its end
+    assert rest.count(b"data: ") <= 1
+    connection.close()
 
 
 def console_of(broker: int) -> int:

@@ -78,7 +78,7 @@ def _stream(
 ) -> Response:
     async def events() -> AsyncIterator[str]:
         before: T | None = None
-        while True:
+        while not visit.cluster.counters.is_closed:
             began_s = monotonic_s()
             try:
                 now = await visit.cluster.counters.ask(look)
