@@ -18,11 +18,14 @@ ORDER = {
     "name": "Order",
     "fields": [{"name": "id", "type": "long"}, {"name": "by", "type": "string"}],
 }
-SCHEMAS = {
+SCHEMAS: dict[int, object] = {
     7: {"schema": json.dumps(ORDER)},
     8: {"schema": "{}", "schemaType": "JSON"},
     9: {"schema": 'syntax = "proto3";', "schemaType": "PROTOBUF"},
     10: {"schema": '{"type": "nothing known"}'},
+    12: ["no", "schema"],
+    13: {"schema": None},
+    14: {"schema": "[" * 100_000},
 }
 
 
@@ -103,3 +106,16 @@ def test_a_registry_that_is_not_there_keeps_nobody_from_the_bytes() -> None:
     assert Registry(None).decoded(b"text", 300).kind is Kind.TEXT
     with pytest.raises(ValueError, match="no address of a registry"):
         Registry("file:///etc/passwd")
+
+
+def test_whoever_writes_records_does_not_say_how_often_the_registry_is_asked(serving: Serving) -> None:
+    registry = Registry(serving.url)
+    asyncio.run(registry.wait_until_known([framed(number, b"?") for number in range(100, 400)]))
+    assert 0 < len(serving.asked) <= 20
+
+
+def test_a_registry_that_says_something_else_keeps_nobody_from_the_bytes(serving: Serving) -> None:
+    registry = Registry(serving.url)
+    values = [framed(number, b"\x02") for number in (12, 13, 14)]
+    asyncio.run(registry.wait_until_known(values))
+    assert [registry.decoded(value, 300).kind for value in values] == [Kind.BINARY] * 3

@@ -1,5 +1,6 @@
 """Records of a partition: a page of them, and one in full."""
 
+import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,10 +11,14 @@ from tallystick.client.errors import check
 from tallystick.console.reading.browsing import Browsed, browse
 from tallystick.console.reading.colouring import Fate, Shown
 from tallystick.console.reading.decoding import IN_A_ROW, IN_FULL, Decoded
-from tallystick.console.visit import NotThere, Visit
+from tallystick.console.reading.registry import Registry
+from tallystick.console.visit import LARGEST_OFFSET, NotThere, Visit
 
 PAGE_SIZES = (25, 100, 500)
 _DAY_MS = 86_400_000
+_HEADERS_IN_A_ROW, _HEADERS_IN_FULL = 4, 200
+_LONGEST_NAME = 1000
+"""Of a header, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,8 @@ class Message:
     key: Decoded
     value: Decoded
     headers: list[tuple[str, Decoded]]
+    more_headers: int
+    """That are not shown."""
 
 
 async def browsed(visit: Visit) -> Response:
@@ -52,7 +59,7 @@ async def browsed(visit: Visit) -> Response:
         partition=place[1],
         partitions=partitions,
         ends=found.ends,
-        messages=await _messages(visit, found.rows, IN_A_ROW),
+        messages=await _messages(visit, found.rows, in_full=False),
         older_from=found.older_from,
         newer_from=found.newer_from,
         many_days=len({row.timestamp_ms // _DAY_MS for row in found.rows}) > 1,
@@ -76,27 +83,31 @@ def _time(text: str) -> int | None:
     """Milliseconds since 1970 of what a person or a browser writes, in UTC where no zone is said."""
     if not text:
         return None
-    if text.isascii() and text.isdecimal():
-        return min(int(text), (1 << 63) - 1)
+    if text.isascii() and text.isdecimal() and len(text) < 30:
+        return min(int(text), LARGEST_OFFSET)
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no time: write 2026-01-31T12:00:00") from None
+        raise ValueError(f"{text[:40]!r} is no time: write 2026-01-31T12:00:00") from None
     return max(0, int((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
-async def _messages(visit: Visit, rows: list[Shown], most: int, indent: int | None = None) -> list[Message]:
+async def _messages(visit: Visit, rows: list[Shown], *, in_full: bool) -> list[Message]:
+    """In a thread of their own: large ones keep no other visitor waiting."""
     registry = visit.console.registry
     await registry.wait_until_known([data for row in rows for data in (row.key, row.value)])
-    return [
-        Message(
-            row,
-            registry.decoded(row.key, most, indent=indent),
-            registry.decoded(row.value, most, indent=indent),
-            [(name, registry.decoded(data, most)) for name, data in row.headers],
-        )
-        for row in rows
-    ]
+    return await asyncio.to_thread(lambda: [_message(registry, row, in_full=in_full) for row in rows])
+
+
+def _message(registry: Registry, row: Shown, *, in_full: bool) -> Message:
+    most, indent, headers = (IN_FULL, 2, _HEADERS_IN_FULL) if in_full else (IN_A_ROW, None, _HEADERS_IN_A_ROW)
+    return Message(
+        row,
+        registry.decoded(row.key, most, indent=indent),
+        registry.decoded(row.value, most, indent=indent),
+        [(name[:_LONGEST_NAME], registry.decoded(data, IN_A_ROW)) for name, data in row.headers[:headers]],
+        max(0, len(row.headers) - headers),
+    )
 
 
 async def one(visit: Visit) -> Response:
@@ -111,7 +122,7 @@ async def one(visit: Visit) -> Response:
     found = await visit.ask(look)
     if not found.rows or found.rows[0].offset != offset:
         raise NotThere(f"There is no record at offset {offset} of {place[0]}-{place[1]}.")
-    (message,) = await _messages(visit, found.rows, IN_FULL, indent=2)
+    (message,) = await _messages(visit, found.rows, in_full=True)
     return visit.page(
         "message.html",
         topic=place[0],

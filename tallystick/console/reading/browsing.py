@@ -1,5 +1,6 @@
 """Records of one partition, a page at a time: so many rows, and so many bytes that are fetched for them."""
 
+import asyncio
 from dataclasses import dataclass
 
 from protocol.errors import ErrorCode
@@ -51,7 +52,8 @@ async def _records(client: Client, place: Place, at: int, rows: int) -> list[Sho
     below = max((header.next_offset for _, header in headers_in(joined(settled))), default=at)
     end = max((header.next_offset for _, header in headers_in(data)), default=at)
     open_from = await _open_ones(client, place) if below < end else {}
-    return coloured(data, Knowledge(below, settled.aborted_transactions or [], open_from), at, rows)
+    known = Knowledge(below, settled.aborted_transactions or [], open_from)
+    return await asyncio.to_thread(coloured, data, known, at, rows)
 
 
 async def _open_ones(client: Client, place: Place) -> dict[int, int] | None:

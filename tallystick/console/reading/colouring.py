@@ -5,9 +5,10 @@ transactions are open follows from its producers (KIP-664), and how others ended
 """
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 
 from protocol.messages.fetch import AbortedTransaction
 from protocol.records.batch import BatchHeader, CorruptRecords, headers_in
@@ -17,6 +18,10 @@ from protocol.schema import Buffer
 
 LARGEST_BATCH_BYTES = 16 << 20
 """A batch that is larger when it is uncompressed is not opened for a page."""
+KEPT_BYTES = 16 << 20
+"""A page ends where its records come to more: a few kilobytes of zstd can stand for gigabytes."""
+_ROW_BYTES, _HEADER_BYTES = 300, 150
+"""What is kept of a row and of a header beside its bytes."""
 
 
 class Fate(Enum):
@@ -68,7 +73,10 @@ def coloured(records: Buffer, known: Knowledge, from_offset: int, most: int) -> 
     heapq.heapify(pending)
     aborting: set[int] = set()
     rows: list[Shown] = []
+    kept_bytes = 0
     for position, header in headers_in(records):
+        if len(rows) >= most or kept_bytes > KEPT_BYTES:
+            break
         while pending and pending[0][0] <= header.last_offset:
             aborting.add(heapq.heappop(pending)[1])
         if header.is_control:
@@ -76,13 +84,19 @@ def coloured(records: Buffer, known: Knowledge, from_offset: int, most: int) -> 
             if marker is False:
                 aborting.discard(header.producer_id)
             note = {True: "commit", False: "abort", None: "control record"}[marker]
-            rows += _rows(records, position, header, Fate.CONTROL, from_offset, note)
+            found = _rows(records, position, header, Fate.CONTROL, from_offset, note)
         else:
             fate = _fate(header, known, aborting, markers)
-            rows += _rows(records, position, header, fate, from_offset)
-        if len(rows) >= most:
-            break
-    return rows[:most]
+            found = _rows(records, position, header, fate, from_offset)
+        for row in islice(found, most - len(rows)):
+            rows.append(row)
+            kept_bytes += _kept_bytes(row)
+    return rows
+
+
+def _kept_bytes(row: Shown) -> int:
+    headers = sum(len(name) + len(value or b"") + _HEADER_BYTES for name, value in row.headers)
+    return _ROW_BYTES + len(row.key or b"") + len(row.value or b"") + headers
 
 
 def _fate(
@@ -123,18 +137,20 @@ def _marker(records: Buffer, position: int) -> bool | None:
 
 def _rows(
     records: Buffer, position: int, header: BatchHeader, fate: Fate, from_offset: int, note: str = ""
-) -> Iterable[Shown]:
-    rows: list[Shown] = []
+) -> Iterator[Shown]:
+    """One after the other: of a batch of millions those are made that are shown. What follows what cannot be read is
+    one row."""
+    if header.last_offset < from_offset:
+        return
+    behind = max(header.base_offset, from_offset)
     try:
         for one in records_of(records, position, limit=LARGEST_BATCH_BYTES):
             if one.offset >= from_offset:
-                rows.append(_row(one, header, fate, note))
+                yield _row(one, header, fate, note)
+                behind = one.offset + 1
     except CorruptRecords as problem:
-        if header.last_offset < from_offset:
-            return []
-        missing = Record(max(header.base_offset, from_offset), header.max_timestamp, None, None, ())
-        return [_row(missing, header, Fate.UNREADABLE, str(problem))]
-    return rows
+        missing = Record(behind, header.max_timestamp, None, None, ())
+        yield _row(missing, header, Fate.UNREADABLE, str(problem))
 
 
 def _row(one: Record, header: BatchHeader, fate: Fate, note: str) -> Shown:

@@ -13,6 +13,8 @@ from tallystick.inspection.transactions import DECIDED, ONGOING, listed
 
 COUNTED_RECORDS = 10_000
 """Of one partition, in each look at a group."""
+COUNTED_BYTES = 8 << 20
+"""Of all its partitions: what is left is told in offsets, and as `many` records."""
 _NOT_FOR_US = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 
 
@@ -78,7 +80,7 @@ async def _open_transactions(client: Client) -> int | None:
 async def behind(client: Client, group: str) -> Behind:
     """Of all that the group has committed an offset of."""
     failed: Failed = {}
-    found = await lags(client, group, count_up_to=COUNTED_RECORDS, failed=failed)
+    found = await lags(client, group, count_up_to=COUNTED_RECORDS, most_bytes=COUNTED_BYTES, failed=failed)
     counted = [one.records for one in found if one.standing is not Standing.NO_TOPIC]
     records = None if None in counted else sum(one for one in counted if one is not None)
     return Behind(

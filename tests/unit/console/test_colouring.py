@@ -6,7 +6,7 @@ from protocol.messages.fetch import AbortedTransaction
 from protocol.records.compression import GZIP
 from protocol.records.control import end_transaction_marker
 from protocol.records.record import NewRecord, build_batch
-from tallystick.console.reading.colouring import Fate, Knowledge, coloured
+from tallystick.console.reading.colouring import KEPT_BYTES, Fate, Knowledge, coloured
 
 
 def batch(offset: int, count: int = 1, *, producer: int = -1, compression: int = 0) -> bytes:
@@ -93,3 +93,22 @@ def test_a_batch_that_cannot_be_opened_is_one_row_that_says_so() -> None:
 @pytest.mark.parametrize("cut", [1, 40, 70])
 def test_what_is_not_whole_at_the_end_is_left_out(cut: int) -> None:
     assert fates((batch(0) + batch(1))[:-cut], Knowledge(2, [], {})) == [(0, "plain")]
+
+
+def test_a_page_of_compressed_records_holds_no_more_than_its_bytes() -> None:
+    """A few kilobytes can stand for gigabytes: the page ends, and the next goes on where it did."""
+    large = [NewRecord(value=bytes(4 << 20), timestamp_ms=1)]
+    data = b"".join(build_batch(large, base_offset=offset, compression=GZIP) for offset in range(12))
+    assert len(data) < 1 << 20
+    rows = coloured(data, Knowledge(12, [], {}), 0, 500)
+    assert KEPT_BYTES <= sum(len(row.value or b"") for row in rows) < 2 * KEPT_BYTES
+    behind = rows[-1].offset + 1
+    assert coloured(data, Knowledge(12, [], {}), behind, 1)[0].offset == behind
+
+
+def test_headers_fill_a_page_too() -> None:
+    headers = tuple((f"h{number}", b"") for number in range(30_000))
+    data = b"".join(
+        build_batch([NewRecord(b"v", None, 1, headers)], base_offset=at, compression=GZIP) for at in range(6)
+    )
+    assert 0 < len(coloured(data, Knowledge(6, [], {}), 0, 500)) < 6
