@@ -17,6 +17,7 @@ from tallystick.inspection.places import Ends, Failed, Place, ends_of
 
 COUNTED_OFFSETS = 100_000
 """Of one partition: so far records are read to be counted."""
+_FETCHED_BYTES = 50 << 20
 
 
 class Standing(Enum):
@@ -65,19 +66,44 @@ class Lag:
         return Standing.DONE if self.records == 0 else Standing.BEHIND
 
 
+class _Budget:
+    """How many bytes may still be fetched."""
+
+    def __init__(self, most_bytes: int | None) -> None:
+        self._left = most_bytes
+
+    @property
+    def is_spent(self) -> bool:
+        return self._left is not None and self._left <= 0
+
+    @property
+    def for_a_fetch(self) -> int:
+        return _FETCHED_BYTES if self._left is None else min(self._left, _FETCHED_BYTES)
+
+    def spend(self, fetched_bytes: int) -> None:
+        if self._left is not None:
+            self._left -= fetched_bytes
+
+
 async def lags(
-    client: Client, group: str, *, count_up_to: int = COUNTED_OFFSETS, failed: Failed | None = None
+    client: Client,
+    group: str,
+    *,
+    count_up_to: int = COUNTED_OFFSETS,
+    most_bytes: int | None = None,
+    failed: Failed | None = None,
 ) -> list[Lag]:
-    """Of each partition that the group has committed an offset of, in order."""
+    """Of each partition that the group has committed an offset of, in order. Where `most_bytes` were fetched in all,
+    records of what is left are not counted."""
     offsets = await committed(client, group)
     here = await _existing(client, sorted(offsets))
     ends = await ends_of(client, here, failed)
-    found = []
+    found, budget = [], _Budget(most_bytes)
     for place, offset in sorted(offsets.items()):
         if failed and place in failed:
             continue
         its = ends.get(place)
-        records = None if its is None else await _records(client, place, offset, its, count_up_to)
+        records = None if its is None else await _records(client, place, offset, its, count_up_to, budget)
         found.append(Lag(place, offset, its, records))
     return found
 
@@ -89,17 +115,20 @@ async def _existing(client: Client, wanted: list[Place]) -> list[Place]:
     return [place for place in wanted if place[1] < sizes.get(place[0], 0)]
 
 
-async def _records(client: Client, place: Place, offset: int, ends: Ends, most: int) -> int | None:
+async def _records(client: Client, place: Place, offset: int, ends: Ends, most: int, budget: _Budget) -> int | None:
     at, end = max(offset, ends.start), ends.last_stable_offset
     if end - at > most:
         return None
     shown = 0
     while at < end:
-        fetched = await client.fetch(*place, at, read_committed=True)
+        if budget.is_spent:
+            return None
+        fetched = await client.fetch(*place, at, read_committed=True, max_bytes=budget.for_a_fetch)
         if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:  # deleted meanwhile
             return None
         check(fetched.error_code, f"{place[0]}-{place[1]}")
         data = joined(fetched)
+        budget.spend(len(data))
         aborted = fetched.aborted_transactions or []
         shown += sum(1 for record in visible_records(data, aborted, at) if record.offset < end)
         behind = max((header.next_offset for _, header in headers_in(data)), default=at)

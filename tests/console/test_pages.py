@@ -1,10 +1,13 @@
 """Pages of the console over a real socket, about a real broker: what they say, and that nothing in them is run."""
 
+import asyncio
 import html
 import re
 
 import pytest
 
+from tallystick.client.client import Client
+from tallystick.inspection.lag import lags
 from tests.console.conftest import Shown
 from tests.console.stage import GROUP_NAME, HOSTILE, HOSTILE_TOPIC, ODD_ID, TOPIC
 from tests.console.visitor import Visitor
@@ -103,6 +106,22 @@ def test_a_group_s_lag_does_not_count_markers_and_aborted_records(shown: Shown, 
     assert offsets == end - committed
     assert records == 4 + 3  # four of the first transaction, three of the next: not two markers, not the aborted ones
     assert "waits for a transaction" in row
+
+
+def test_the_lag_of_a_group_is_counted_in_so_many_bytes(shown: Shown) -> None:
+    """Whoever has fallen far behind in many partitions is told so within the time of a page."""
+
+    async def count(most_bytes: int | None) -> list[int | None]:
+        client = await Client.connect(shown.bootstrap)
+        try:
+            return [one.records for one in await lags(client, GROUP_NAME, most_bytes=most_bytes)]
+        finally:
+            await client.close()
+
+    whole = asyncio.run(count(None))
+    assert len(whole) == 2 and None not in whole
+    assert asyncio.run(count(1)) == [None, None]
+    assert asyncio.run(count(1 << 20)) == whole
 
 
 def test_every_answer_carries_what_keeps_others_out(visitor: Visitor) -> None:
