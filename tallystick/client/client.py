@@ -132,15 +132,15 @@ class Client:
         """Request metadata anew, the next time it matters: topics may have grown or moved."""
         self._topics.clear()
 
-    async def in_time(self, work: Awaitable[T]) -> T:
+    async def in_time(self, work: Awaitable[T], seconds: float = REQUEST_TIMEOUT_S) -> T:
         """Wait for some work with this client. Where it takes too long every connection is cut, and that is
         `ConnectionLost`.
         """
         try:
-            return await asyncio.wait_for(work, REQUEST_TIMEOUT_S)
+            return await asyncio.wait_for(work, seconds)
         except TimeoutError as error:
             self.hang_up()
-            raise ConnectionLost(f"no answer within {REQUEST_TIMEOUT_S} s") from error
+            raise ConnectionLost(f"no answer within {seconds:.0f} s") from error
 
     def hang_up(self) -> None:
         """Cut every connection: a node that does not answer may be gone without a word. They are opened anew."""

@@ -1,5 +1,6 @@
 """The console as an ASGI application: the table of its pages, and what happens around each of them."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -36,13 +38,30 @@ from tallystick.console.reading.broker_http import BrokerHttp, HttpFailed
 from tallystick.console.reading.registry import Registry
 from tallystick.console.rendering import Renderer
 from tallystick.console.sessions import Sessions
-from tallystick.console.visit import Console, NotThere, Visit
+from tallystick.console.visit import LARGEST_OFFSET, Console, NotThere, Visit, Watched
 
 Page = Callable[[Visit], Awaitable[Response]]
-LARGEST_FORM_BYTES = 64 << 10
+LARGEST_FORM_BYTES = 32_000
+"""No field of it is longer than a string of Kafka's protocol may be."""
+_FORM_WITHIN_S = 20.0
 _MOST_FIELDS = 50
 _TOPIC = "/topics/{topic}"
-_PARTITION = _TOPIC + "/partitions/{partition:int}"
+_PARTITION = _TOPIC + "/partitions/{partition:offset}"
+
+
+class _Offset(Convertor[int]):
+    """A number in an address, of so many digits as an offset has at most."""
+
+    regex = "[0-9]{1,19}"
+
+    def convert(self, value: str) -> int:
+        return min(int(value), LARGEST_OFFSET)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("offset", _Offset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +87,7 @@ PLACES = (
     Place(_TOPIC + "/delete", topic_changes.confirm),
     Place(_TOPIC + "/delete", topic_changes.delete, changes=True),
     Place(_PARTITION, messages.browsed),
-    Place(_PARTITION + "/records/{offset:int}", messages.one),
+    Place(_PARTITION + "/records/{offset:offset}", messages.one),
     Place(_PARTITION + "/abort", transactions.confirm_in_partition),
     Place(_PARTITION + "/abort", transactions.abort_in_partition, changes=True),
     Place("/groups", groups.listed),
@@ -93,7 +112,7 @@ PLACES = (
 def application(options: Options) -> Starlette:
     """The whole of it. Raises `BadSettings`, `ValueError` or `OSError` where what it was given cannot be used."""
     http = BrokerHttp(options.http_url, options.http_token_file) if options.http_url else None
-    console = Console(options, Sessions(options), Renderer(), Registry(options.registry_url), http)
+    console = Console(options, Sessions(options), Renderer(), Registry(options.registry_url), http, Watched())
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -132,7 +151,10 @@ def _served(console: Console, place: Place) -> Callable[[Request], Awaitable[Res
 async def _answer(visit: Visit, place: Place, form: dict[str, str] | None) -> Response:
     if form is None:
         return _failed(
-            visit, 413, "That is too much.", f"A form has at most {LARGEST_FORM_BYTES} bytes and {_MOST_FIELDS} fields."
+            visit,
+            413,
+            "That is too much, or came too slowly.",
+            f"A form has at most {LARGEST_FORM_BYTES} bytes of UTF-8 and {_MOST_FIELDS} fields.",
         )
     if place.changes and not visit.console.sessions.is_form_token(visit.token, form.get("form_token", "")):
         return _failed(visit, 403, "That form is not of this visit.", "Open the page anew and try again.")
@@ -185,13 +207,14 @@ async def _visit(console: Console, request: Request, form: dict[str, str]) -> Vi
 
 
 async def _form(request: Request) -> dict[str, str] | None:
-    """None where it is too long, or has too many fields."""
+    """None where it is too long or too slow, or has too many fields."""
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > LARGEST_FORM_BYTES:
-            return None
     try:
-        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
-    except ValueError:
+        async with asyncio.timeout(_FORM_WITHIN_S):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > LARGEST_FORM_BYTES:
+                    return None
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except (TimeoutError, ValueError):
         return None

@@ -2,6 +2,9 @@
 
 Rule 1. Pages and counters have a client each, so that counting keeps no page waiting.
 Rule 2. A client does one thing at a time: it is not made for several callers at once.
+Rule 3. A page waits `ANSWERED_S` for its turn and as long for its answer, so that pages that nobody looks at any more
+        do not pile up before a broker that is frozen.
+Rule 4. What was closed stays closed: a session that has ended asks for nothing more.
 """
 
 import asyncio
@@ -15,6 +18,7 @@ from tallystick.client.errors import ConnectionLost
 from tallystick.client.security import Security
 
 T = TypeVar("T")
+ANSWERED_S = 15.0
 _PATIENCE_S = 2.0
 """A page says sooner than a program that something is not there."""
 _KNOWN_S = 2.0
@@ -38,22 +42,41 @@ class Asked:
         self._security = security
         self._client: Client | None = None
         self._turn = asyncio.Lock()
-        self.is_closed = False
+        self._is_closed = False
 
     async def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Whatever the client raises is raised here. Once closed, it is not opened again: a page that counts may be
-        open still when its visitor has logged out."""
-        async with self._turn:
-            if self.is_closed:
-                raise ConnectionLost("the session has ended")
-            if self._client is None:
+        """Whatever the client raises is raised here."""
+        await self._wait_for_turn()
+        try:
+            client = self._client or await self._connected()
+            return await client.in_time(work(client), ANSWERED_S)
+        finally:
+            self._turn.release()
+            if self._is_closed:
+                await self.close()
+
+    async def _wait_for_turn(self) -> None:
+        try:
+            async with asyncio.timeout(ANSWERED_S):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise ConnectionLost("it has not answered what was asked before") from None
+        if self._is_closed:
+            self._turn.release()
+            raise ConnectionLost("this session has ended")
+
+    async def _connected(self) -> Client:
+        try:
+            async with asyncio.timeout(ANSWERED_S):
                 self._client = await Client.connect(
                     self._bootstrap, client_id="tallystick-console", patience_s=_PATIENCE_S, security=self._security
                 )
-            return await self._client.in_time(work(self._client))
+        except TimeoutError:
+            raise ConnectionLost(f"no answer within {ANSWERED_S:.0f} s") from None
+        return self._client
 
     async def close(self) -> None:
-        self.is_closed = True
+        self._is_closed = True
         if self._client is not None:
             await self._client.close()
 

@@ -14,6 +14,7 @@ import uvicorn
 
 from tallystick.console.application import application
 from tallystick.console.options import Options
+from tallystick.console.prompting import Prompt
 
 _CONNECTIONS = 200
 _LAST_WORDS_S = 1
@@ -32,6 +33,7 @@ def serve(options: Options) -> None:
         server_header=False,
         proxy_headers=False,
         limit_concurrency=_CONNECTIONS,
+        http=Prompt,
         timeout_graceful_shutdown=_LAST_WORDS_S,
         ssl_certfile=options.certificate,
         ssl_keyfile=options.key,

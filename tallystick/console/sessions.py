@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tallystick.client.background import monotonic_s
 from tallystick.client.client import Client
-from tallystick.client.errors import KafkaError, NotAuthenticated
+from tallystick.client.errors import ConnectionLost, KafkaError, NotAuthenticated
 from tallystick.client.security import Credentials
 from tallystick.console.cluster import Cluster
 from tallystick.console.options import Options
@@ -22,6 +22,8 @@ from tallystick.console.options import Options
 IDLE_S = 30 * 60.0
 LASTS_S = 12 * 3600.0
 MOST = 100
+_ASKED_S = 15.0
+"""So long a login waits for its turn and for the broker."""
 _MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 """From the one that tells the broker least of the password."""
 
@@ -38,6 +40,13 @@ class Session:
     has_faults: bool = False
     """Whether there is a page of faults for this visitor."""
     faults_asked_s: float = float("-inf")
+    has_ended: bool = False
+
+    def is_over(self, now_s: float) -> bool:
+        """Whether it shows nothing any more, to open pages either."""
+        if self.user is None:
+            return self.has_ended
+        return self.has_ended or now_s - self.used_s > IDLE_S or now_s - self.began_s > LASTS_S
 
 
 class Sessions:
@@ -69,9 +78,7 @@ class Sessions:
         if self._everybody is not None:
             return self._everybody
         now_s = monotonic_s()
-        await self._end(
-            [one for one, its in self._by_token.items() if now_s - its.used_s > IDLE_S or now_s - its.began_s > LASTS_S]
-        )
+        await self._end([one for one, its in self._by_token.items() if its.is_over(now_s)])
         found = self._by_token.get(token)
         if found is not None:
             found.used_s = now_s
@@ -82,8 +89,11 @@ class Sessions:
 
         One at a time: whoever guesses passwords here is as slow as the broker lets him be on one connection.
         """
-        async with self._one_at_a_time:
-            credentials = await self._let_in(user, password)
+        try:
+            async with asyncio.timeout(_ASKED_S), self._one_at_a_time:
+                credentials = await self._let_in(user, password)
+        except TimeoutError:
+            raise ConnectionLost(f"no answer within {_ASKED_S:.0f} s") from None
         while len(self._by_token) >= MOST:
             await self._end([min(self._by_token, key=lambda one: self._by_token[one].used_s)])
         now_s, token = monotonic_s(), self.fresh_token()
@@ -116,9 +126,11 @@ class Sessions:
         for token in tokens:
             found = self._by_token.pop(token, None)
             if found is not None:
+                found.has_ended = True
                 await found.cluster.close()
 
     async def close(self) -> None:
         await self._end(list(self._by_token))
         if self._everybody is not None:
+            self._everybody.has_ended = True
             await self._everybody.cluster.close()

@@ -21,6 +21,13 @@ LARGEST_OFFSET = (1 << 63) - 1
 SEE_OTHER = 303
 
 
+@dataclass(slots=True)
+class Watched:
+    """How many streams of counters there are."""
+
+    streams: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Console:
     """What all visits share."""
@@ -30,6 +37,7 @@ class Console:
     renderer: Renderer
     registry: Registry
     broker_http: BrokerHttp | None
+    watched: Watched
 
 
 class NotThere(Exception):
@@ -79,10 +87,21 @@ class Visit:
             "has_faults": self.session is not None and self.session.has_faults,
             "form_token": self.console.sessions.form_token(self.token),
             "bootstrap": self.console.options.bootstrap,
-            "said": self.word("said"),
+            "said": self._said(),
         }
         return HTMLResponse(self.console.renderer.page(template, shared | context), status)
 
+    def _said(self) -> str:
+        """What a form of this visit has led to. Anybody can make a link that says something: what this console did
+        not say itself is not shown as if it had."""
+        said = self.word("said")
+        return said if said and self.console.sessions.is_form_token(self._saying(said), self.word("by")) else ""
+
+    def _saying(self, said: str) -> str:
+        return f"{self.token}\n{said}"
+
     def to(self, path: str, **query: str | int) -> Response:
         """Elsewhere, behind a form."""
+        if "said" in query:
+            query["by"] = self.console.sessions.form_token(self._saying(str(query["said"]).strip()))
         return RedirectResponse(f"{path}?{urlencode(query)}" if query else path, SEE_OTHER)

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from tallystick.client.client import Client
-from tallystick.console.reading.sampling import COUNTED_RECORDS
+from tallystick.console.reading.sampling import COUNTED_BYTES, COUNTED_RECORDS
 from tallystick.console.visit import NotThere, Visit
 from tallystick.inspection.groups import CONSUMERS, Group
 from tallystick.inspection.groups import described as describe
@@ -44,7 +44,7 @@ async def described(visit: Visit) -> Response:
         return (
             known.kind,
             await describe(client, name),
-            await lags(client, name, count_up_to=COUNTED_RECORDS, failed=failed),
+            await lags(client, name, count_up_to=COUNTED_RECORDS, most_bytes=COUNTED_BYTES, failed=failed),
         )
 
     kind, group, behind = await visit.ask(look)

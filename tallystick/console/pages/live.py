@@ -3,6 +3,8 @@
 Rule 1. Nothing is counted while nobody looks.
 Rule 2. Between two looks at a cluster lies ten times what a look took, and two seconds at least: a large cluster is not
         kept busy by being watched.
+Rule 3. Whoever has logged out, or whose session is over, is told so and nothing more.
+Rule 4. Streams are bounded, so that there are connections left for pages.
 """
 
 import asyncio
@@ -10,7 +12,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from tallystick.client.background import monotonic_s, now_ms
 from tallystick.client.client import Client
@@ -21,6 +23,7 @@ from tallystick.console.visit import Visit
 T = TypeVar("T", Written, Behind)
 _EVERY_S = 2.0
 _SHARE = 10
+MOST = 100
 _TROUBLE = (KafkaError, ConnectionLost, NoWayIn, UnsupportedByBroker, OSError)
 
 
@@ -76,9 +79,22 @@ def _rate(difference: int, seconds: float) -> float:
 def _stream(
     visit: Visit, look: Callable[[Client], Awaitable[T]], said: Callable[[T, T | None], dict[str, object]]
 ) -> Response:
+    session, watched = visit.session, visit.console.watched
+    assert session is not None, "counters are shown to those who are let in"
+    if watched.streams >= MOST:
+        return PlainTextResponse("So many pages are watched already that no other is.\n", 503)
+
     async def events() -> AsyncIterator[str]:
+        watched.streams += 1
+        try:
+            async for event in counted():
+                yield event
+        finally:
+            watched.streams -= 1
+
+    async def counted() -> AsyncIterator[str]:
         before: T | None = None
-        while not visit.cluster.counters.is_closed:
+        while not session.is_over(monotonic_s()):
             began_s = monotonic_s()
             try:
                 now = await visit.cluster.counters.ask(look)
@@ -89,6 +105,7 @@ def _stream(
                 yield _event(said(now, before))
                 before = now
             await asyncio.sleep(max(_EVERY_S, _SHARE * (monotonic_s() - began_s)))
+        yield _event({"over": True})
 
     return StreamingResponse(events(), media_type="text/event-stream")
 

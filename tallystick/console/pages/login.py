@@ -24,8 +24,10 @@ def keep(visit: Visit, response: Response) -> None:
 
 
 def _set(visit: Visit, response: Response, token: str) -> None:
+    """Lax: behind a link on somebody else's page a visitor is who he was. With `Strict` no cookie came with it, and the
+    one that the answer brings along would end his session. Nothing is changed by a link."""
     options = visit.console.options
-    response.set_cookie(cookie_name(options), token, httponly=True, samesite="strict", secure=options.is_encrypted)
+    response.set_cookie(cookie_name(options), token, httponly=True, samesite="lax", secure=options.is_encrypted)
 
 
 def ask(visit: Visit) -> Response:
@@ -33,6 +35,8 @@ def ask(visit: Visit) -> Response:
     here = visit.request.url.path
     if visit.request.method != "GET" or here.startswith("/live/"):
         return visit.page("login.html", status=401, then="/", refusal="", name="")
+    if visit.request.headers.get("hx-request"):  # a search: the whole page is to go there, not the list in it
+        return Response(status_code=401, headers={"HX-Refresh": "true"})
     query = visit.request.url.query
     return visit.to("/login", then=f"{here}?{query}" if query else here)
 

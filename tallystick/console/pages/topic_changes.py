@@ -19,7 +19,7 @@ async def create(visit: Visit) -> Response:
     given = visit.form
     name = given.get("name", "").strip()
     try:
-        counts = [_count(given.get(what, "")) for what in ("partitions", "replication_factor")]
+        counts = [_count(given.get(what, ""), most) for what, most in _COUNTED.items()]
         configs = _configs(given.get("configs", ""))
         await visit.ask(
             lambda client: make(client, name, partitions=counts[0], replication_factor=counts[1], configs=configs)
@@ -30,11 +30,17 @@ async def create(visit: Visit) -> Response:
     return visit.to(f"/topics/{name}", said=f"Topic {name} is there.")
 
 
-def _count(text: str) -> int:
+_COUNTED = {"partitions": (1 << 31) - 1, "replication_factor": (1 << 15) - 1}
+"""With the largest numbers that can be said of them."""
+
+
+def _count(text: str, most: int) -> int:
     if not text.strip():
         return -1
     if not text.strip().isdecimal():
         raise ValueError(f"{text!r} is no number")
+    if len(text.strip()) > len(str(most)) or int(text) > most:
+        raise ValueError(f"{text.strip()[:20]} is too many: {most} at most")
     return int(text)
 
 

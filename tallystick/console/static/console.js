@@ -42,13 +42,27 @@ function watch(section) {
   const place = section.querySelector("[data-chart]");
   const points = [[], []];
   let chart = null;
-  const source = new EventSource(section.dataset.live);
+  let source = null;
+  let isOver = false;
   const redraw = () => {
     if (chart) chart.destroy();
     chart = points[0].length > 1 ? drawnChart(place, points) : null;
   };
-  source.onmessage = (event) => {
+  const off = (text) => {
+    beat.className = "beat off";
+    beat.textContent = text;
+  };
+  const stop = () => {
+    if (source) source.close();
+    source = null;
+  };
+  const heard = (event) => {
     const said = JSON.parse(event.data);
+    if (said.over) {
+      isOver = true;
+      stop();
+      return off("ended: you are logged out");
+    }
     beat.className = said.problem ? "beat off" : "beat on";
     beat.textContent = said.problem || "live";
     if (said.problem) return;
@@ -64,14 +78,26 @@ function watch(section) {
     if (chart) chart.setData(points);
     else redraw();
   };
-  source.onerror = () => {
-    beat.className = "beat off";
-    beat.textContent = "no answer; trying again";
+  const failed = () => {
+    if (source.readyState !== EventSource.CLOSED) return off("no answer; trying again");
+    stop();
+    off("no counters: open the page anew");
   };
+  // A browser has six connections to a console: a page that nobody sees gives its one back.
+  const look = () => {
+    if (document.hidden || isOver) return stop();
+    if (source) return;
+    source = new EventSource(section.dataset.live);
+    source.onmessage = heard;
+    source.onerror = failed;
+  };
+  look();
+  document.addEventListener("visibilitychange", look);
   addEventListener("resize", () => chart && chart.setSize({ width: place.clientWidth, height: place.clientHeight }));
   addEventListener("theme", redraw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  addEventListener("pagehide", () => source.close());
+  addEventListener("pagehide", stop);
+  addEventListener("pageshow", look);
 }
 
 function themed() {
@@ -99,6 +125,20 @@ function keys(event) {
   search.select();
 }
 
+// A search that is not answered leaves a list that is not its own: that is said.
+function unanswered(event) {
+  const place = event.detail.target;
+  const status = event.detail.xhr.status;
+  if (status === 401) return;
+  const note = document.createElement("p");
+  note.className = "note bad";
+  note.setAttribute("role", "alert");
+  note.textContent = status ? `The console cannot answer this search (${status}).` : "The console does not answer.";
+  place.replaceChildren(note);
+}
+
 document.querySelectorAll("[data-live]").forEach(watch);
 themed();
 addEventListener("keydown", keys);
+addEventListener("htmx:responseError", unanswered);
+addEventListener("htmx:sendError", unanswered);
