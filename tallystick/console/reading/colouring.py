@@ -104,7 +104,7 @@ def _fate(
 ) -> Fate:
     if not header.is_transactional:
         return Fate.PLAIN
-    if header.base_offset < known.settled_below:
+    if header.next_offset <= known.settled_below:  # a page may begin within a batch
         return Fate.ABORTED if header.producer_id in aborting else Fate.COMMITTED
     behind = (commit for offset, commit in markers.get(header.producer_id, ()) if offset > header.last_offset)
     ended = next(behind, None)

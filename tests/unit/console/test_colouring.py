@@ -112,3 +112,10 @@ def test_headers_fill_a_page_too() -> None:
         build_batch([NewRecord(b"v", None, 1, headers)], base_offset=at, compression=GZIP) for at in range(6)
     )
     assert 0 < len(coloured(data, Knowledge(6, [], {}), 0, 500)) < 6
+
+
+def test_a_page_that_begins_within_a_batch_behind_the_last_stable_offset_does_not_call_it_committed() -> None:
+    """Readers of committed records were told of nothing from there on; the batch begins before."""
+    data = batch(10, 5, producer=1) + batch(15, 3, producer=2) + marker(18, 2, commit=False)
+    assert fates(data, Knowledge(12, [], {1: 10}), 12, 2) == [(12, "open"), (13, "open")]
+    assert fates(data[data.index(batch(15, 3, producer=2)) :], Knowledge(16, [], {1: 10}), 16, 1) == [(16, "aborted")]
