@@ -104,9 +104,14 @@ async def _commit(client: Client, offsets: dict[int, int]) -> None:
     ]
     topic = OffsetCommitRequestTopic(name=TOPIC, partitions=partitions)
     request = OffsetCommitRequest(group_id=GROUP_NAME, member_id="", topics=[topic])
-    coordinator = await client.coordinator(GROUP_NAME, GROUP)
-    answer = await coordinator.ask(request, 9)
-    assert not any(one.error_code for topic in answer.topics for one in topic.partitions)
+
+    async def attempt() -> None:
+        coordinator = await client.coordinator(GROUP_NAME, GROUP)
+        answer = await coordinator.ask(request, 9)
+        for one in answer.topics[0].partitions:
+            check(one.error_code)
+
+    await client.patiently(attempt)
 
 
 def staged(bootstrap: str) -> Staged:

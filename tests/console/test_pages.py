@@ -31,9 +31,10 @@ def test_each_record_says_what_became_of_its_transaction(shown: Shown, visitor: 
     stage = shown.stage
     assert " no transaction " in row_at(visitor, 0)
     assert " committed " in row_at(visitor, stage.committed)
-    assert " commit " in row_at(visitor, stage.committed + 6)  # its marker
     assert " aborted " in row_at(visitor, stage.aborted)
-    assert " abort " in row_at(visitor, stage.aborted + 3)
+    # Markers are written when the producer has its answer: others may have written before them.
+    rows = visitor.get(MESSAGES).rows
+    assert any(" commit id " in row for row in rows) and any(" abort id " in row for row in rows)
     assert " open " in row_at(visitor, stage.open)
     # Behind the open one: no reader of committed records is shown it yet, and its end is known all the same.
     assert " committed " in row_at(visitor, stage.behind_open)
