@@ -17,6 +17,7 @@ from protocol.records.batch import BatchHeader
 from storage.checkpoints import (
     CLEAN_SHUTDOWN,
     LOG_START_OFFSETS,
+    META_PROPERTIES,
     PARTITION_METADATA,
     RECOVERY_POINTS,
     TRUST_FILE,
@@ -80,8 +81,11 @@ class FolderCheck:
 
     def _whose(self) -> None:
         try:
-            if read_meta_properties(self.files) is None and not self._places():
-                raise NoDataFolder(f"{self.files.root} is no data folder of a broker: nothing of one is in it")
+            if read_meta_properties(self.files) is None:
+                if not self._places():
+                    raise NoDataFolder(f"{self.files.root} is no data folder of a broker: nothing of one is in it")
+                what = "it is missing: the next start makes it anew, with another id of the cluster and of the folder"
+                self.findings.recovery(META_PROPERTIES, None, what)
             version, boot = read_format(self.files)
         except UnreadableDataFolder as problem:
             self.findings.damage("", None, str(problem))

@@ -14,9 +14,14 @@ from protocol.records.batch import BatchHeader, CorruptRecords
 from protocol.records.record import records_of
 from storage.epochs import EPOCHS_FILE, EpochCache, read_epochs
 from storage.log import BEYOND_ALL_OFFSETS
+from storage.producers.aborted import INDEX_SUFFIX
 from storage.producers.aborted_checkpoint import ABORTED_CHECKPOINT, AbortedCheckpoint
 from storage.producers.producer_state import ProducerState
 from storage.segments.segment_format import DELETED, INDEX, LOG, TIME_INDEX, base_offset_of, file_name
+
+_INDEXES = (INDEX, TIME_INDEX, INDEX_SUFFIX)
+_NO_EPOCH = -1
+"""Of batches that were written before leaders had epochs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class LogCheck:
         snapshots.reached(self.state, self.end_offset)
         snapshots.end(self.end_offset, clean=self.known.clean)
         self._check_end(bases[-1])
+        self._check_left_behind(names, bases)
         self._check_epochs(names, bases[0])
 
     def _sections(self, names: list[str]) -> dict[int, tuple[int, int]] | None:
@@ -172,6 +178,8 @@ class LogCheck:
         elif following is not None and header.last_offset >= following:
             what = f"it ends with offset {header.last_offset}, and the next segment begins at {following}"
             self.findings.damage(path, found.position, what)
+        if header.leader_epoch < _NO_EPOCH:
+            self.findings.damage(path, found.position, f"there is no leader epoch {header.leader_epoch}")
         snapshots.reached(self.state, header.base_offset)
         self.epochs.assign(header.leader_epoch, header.base_offset)
         self.end_offset = header.next_offset
@@ -225,9 +233,23 @@ class LogCheck:
         if self.end_offset < self.known.recovery_point:
             what = f"the log ends at {self.end_offset}, and was on the disk up to {self.known.recovery_point}"
             self.findings.damage(path, None, what)
+        elif self.known.clean and 0 < self.known.recovery_point < self.end_offset:
+            # Where a batch stands in the log is no part of what its checksum is of.
+            what = f"the log ends at {self.end_offset}, and ended at {self.known.recovery_point} when it was closed"
+            self.findings.damage(path, None, what)
         if self.known.start_offset > self.end_offset:
             what = f"the log ends at {self.end_offset}, before its start {self.known.start_offset}"
             self.findings.recovery(path, None, what)
+
+    def _check_left_behind(self, names: list[str], bases: list[int]) -> None:
+        """Indexes of segments that are gone, and were not deleted."""
+        for name in names:
+            base = next((one for suffix in _INDEXES if (one := base_offset_of(name, suffix)) is not None), None)
+            if base is None or base in bases or f"{file_name(base, LOG)}{DELETED}" in names:
+                continue
+            if self.known.start_offset <= base < self.end_offset:
+                path = f"{self.known.folder}/{name}"
+                self.findings.damage(path, None, "the segment that it is an index of is missing")
 
     def _check_epochs(self, names: list[str], first: int) -> None:
         path = f"{self.known.folder}/{EPOCHS_FILE}"

@@ -275,6 +275,9 @@ def test_missing_segments_and_folders(stopped: Path, killed: Path) -> None:
         for suffix in (".log", ".index", ".timeindex"):
             shutil.copy(folder / f"aside{suffix}", folder / "t-0" / f"{0:020}{suffix}")
         assert damaged(folder) == []
+    (stopped / "meta.properties").rename(stopped / "aside")
+    assert "another id of the cluster" in verify(stopped, status=0).stdout
+    (stopped / "aside").rename(stopped / "meta.properties")
     (stopped / "t-0" / f"{SECOND:020}.log").unlink()
     assert "was on the disk up to" in verify(stopped, status=3).stdout
     shutil.rmtree(stopped / "t-1")
@@ -282,6 +285,28 @@ def test_missing_segments_and_folders(stopped: Path, killed: Path) -> None:
     for path in (stopped / "c-0").glob("0*"):
         path.unlink()
     assert ("c-0/", None) in damaged(stopped)
+
+
+def test_what_no_checksum_is_of(stopped: Path) -> None:
+    """Where a batch stands, and the epoch of its leader: compacted logs may have gaps, but end where they ended."""
+    log = stopped / "c-0" / f"{0:020}.log"
+    last = [position for position, _ in headers_in(log.read_bytes())][-1]
+    flipped(log, last + 6)
+    assert (f"c-0/{log.name}", None) in damaged(stopped)
+    flipped(log, last + 6)
+    changed(log, lambda data: struct.pack_into(">i", data, last + 12, -7))
+    assert (f"c-0/{log.name}", last) in damaged(stopped)
+    changed(log, lambda data: struct.pack_into(">i", data, last + 12, 0))
+    assert damaged(stopped) == []
+
+
+def test_indexes_that_are_left_behind(stopped: Path) -> None:
+    """Segments of a compacted log need not follow one another: what is missing is known by what belonged to it."""
+    left = stopped / "c-0" / f"{7:020}.timeindex"
+    left.write_bytes(b"")
+    assert damaged(stopped) == [(f"c-0/{left.name}", None)]
+    left.with_suffix(".log.deleted").write_bytes(b"")  # it was deleted, as far as that had come
+    assert damaged(stopped) == []
 
 
 def test_small_files(stopped: Path) -> None:
