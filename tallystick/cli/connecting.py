@@ -56,6 +56,8 @@ def asked(bootstrap: str, command_config: Any, work: Callable[[Client], Coroutin
         say_and_end(f"{bootstrap} cannot be reached: {problem}")
     except (KafkaError, NoWayIn, UnsupportedByBroker) as problem:
         say_and_end(str(problem))
+    except UnicodeEncodeError as problem:  # an argument is what names and ids are made of
+        say_and_end(f"{problem.object!r} is no UTF-8, and cannot be sent")
 
 
 @asynccontextmanager

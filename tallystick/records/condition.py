@@ -64,7 +64,10 @@ class _Operand:
 def read_condition(written: str) -> Test:
     """Raises `BadCondition`."""
     parser = _Parser(written)
-    test = parser.condition()
+    try:
+        test = parser.condition()
+    except ValueError as problem:  # a number of more digits than Python reads, a pattern that is no UTF-8
+        raise BadCondition(f"{written[:40]!r} cannot be read: {problem}") from None
     if parser.here.kind != "end":
         raise parser.wrong("'and' or 'or'")
     return test

@@ -67,6 +67,8 @@ class Lines:
             raise BadLine(f"it is no JSON: {problem}") from None
         if not isinstance(said, dict):
             raise BadLine("it is no JSON object")
+        if said.get("control") is not None:
+            raise BadLine("it is the marker of a transaction, which no producer writes")
         timestamp = _number(said, "timestamp", _TIMESTAMPS, now_ms)
         assert timestamp is not None
         headers = said.get("headers")

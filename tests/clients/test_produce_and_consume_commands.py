@@ -204,6 +204,26 @@ def test_a_pipe_that_is_closed_is_no_failure(bootstrap: str, name: str) -> None:
         assert (reading.wait(60), reading.stderr.read()) == (0, b"")
 
 
+@pytest.mark.parametrize(
+    ("words", "ends", "sentence"),
+    [
+        ("produce", "<&-", "standard input is closed"),
+        ("produce --transactional-id x", "<&-", "standard input is closed; the transaction is aborted"),
+        ("consume", ">&-", "standard output is closed"),
+        ("consume", ">/dev/full", "standard output cannot be written: No space left on device"),
+    ],
+)
+def test_ends_that_are_closed_or_full(bootstrap: str, name: str, words: str, ends: str, sentence: str) -> None:
+    if "/dev/full" in ends and not os.path.exists("/dev/full"):
+        pytest.skip("there is no device that is full")
+    make_topic(bootstrap, name)
+    told(produce, bootstrap, name, lines=b"x")
+    command = f'exec "$0" -m tallystick {words} "$1" --bootstrap-server "$2" {ends}'
+    shell = ["sh", "-c", command, sys.executable, name, bootstrap]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, done.stderr.decode()) == (1, f"tallystick: {sentence}\n")
+
+
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no terminals here")
 def test_a_terminal_is_told_nothing_that_it_obeys(bootstrap: str, name: str) -> None:
     make_topic(bootstrap, name)
@@ -226,12 +246,14 @@ def test_a_terminal_is_told_nothing_that_it_obeys(bootstrap: str, name: str) -> 
         (produce, ("--acks", "0", "--transactional-id", "x"), "needs --acks all"),
         (produce, ("--json", "--headers"), "have their keys"),
         (produce, ("--header", "x"), "NAME=VALUE"),
+        (produce, ("--header", "\udcff=x"), "are UTF-8"),
         (produce, ("--transaction-timeout", "soon"), "no duration"),
         (produce, ("--key-separator", ""), "not empty"),
         (consume, ("--from", "soon"), "no offset"),
         (consume, ("--until", "soon"), "no offset"),
         (consume, ("--follow", "--until", "end"), "either"),
         (consume, ("--where", "price = 1"), "there is price"),
+        (consume, ("--where", "value ~ '\udcff'"), "for --where"),
         (consume, ("--template", "{price}"), "no field"),
         (consume, ("--format", "template"), "needs --template"),
         (consume, ("--json", "--format", "hex"), "one of"),
@@ -247,6 +269,9 @@ def test_what_cannot_be_meant(command: click.Command, arguments: tuple[str, ...]
 def test_what_is_not_there(bootstrap: str, name: str) -> None:
     make_topic(bootstrap, name)
     assert "UNKNOWN_TOPIC" in told(consume, bootstrap, f"{name}-77", status=1)[1]
+    for command, word in ((consume, "\udcff"), (produce, "\udcff")):
+        assert "is no UTF-8" in told(command, bootstrap, word, status=1)[1]
+    assert "is no UTF-8" in told(consume, bootstrap, name, "--group", "\udcff", status=1)[1]
     assert "has no partition 7" in told(produce, bootstrap, name, "--partition", "7", lines=b"x", status=1)[1]
     assert "no JSON" in told(produce, bootstrap, name, "--json", lines=b"x", status=1)[1]
     assert told(produce, bootstrap, name, "--transactional-id", name)[1] == f"Committed 0 records into {name}.\n"

@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from tallystick.administration.group_offsets import Move, execute
-from tallystick.cli.connecting import asked, connecting
+from tallystick.cli.connecting import asked, connecting, say_and_end
 from tallystick.cli.records.interrupted import ending_when_interrupted
-from tallystick.cli.records.output import ReaderGone, write_out
+from tallystick.cli.records.output import NotWritten, ReaderGone, write_out
 from tallystick.cli.records.rendering import FIELDS, Manner, renderer
 from tallystick.cli.records.written_topics import wanted_places
 from tallystick.client.background import now_ms
@@ -117,9 +117,10 @@ def _show(
     read_committed = _ISOLATION[isolation] == COMMITTED
     try:
         test = (lambda _: True) if where is None else read_condition(where)
-        shown = renderer(_manner(**manner, with_fates=control or not read_committed))
     except BadCondition as problem:
         raise click.BadParameter(str(problem), param_hint="--where") from None
+    try:
+        shown = renderer(_manner(**manner, with_fates=control or not read_committed))
     except ValueError as problem:
         raise click.BadParameter(str(problem), param_hint="--template") from None
     wanted = Wanted(topics, begin, end, most, test, read_committed, control, group)
@@ -128,6 +129,8 @@ def _show(
             asked(bootstrap, command_config, lambda client: _read(client, wanted, shown))
         except ReaderGone:
             return
+        except NotWritten as problem:
+            say_and_end(str(problem))
 
 
 def _manner(
@@ -140,7 +143,13 @@ def _manner(
         raise click.UsageError("--format template needs --template")
     if key_separator is not None and (style or implied) != "text":
         raise click.UsageError("--key-separator is for --format text")
-    return Manner(style or implied, template or "", key_separator, with_fates, sys.stdout.isatty())
+    return Manner(
+        style or implied,
+        template or "",
+        key_separator,
+        with_fates,
+        is_terminal=sys.stdout is not None and sys.stdout.isatty(),
+    )
 
 
 async def _read(client: Client, wanted: Wanted, shown: Callable[[Seen], bytes]) -> None:

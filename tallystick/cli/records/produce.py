@@ -15,7 +15,7 @@ from protocol.records.compression import NAMES
 from protocol.records.record import Headers
 from tallystick.cli.connecting import asked, connecting, say_and_end
 from tallystick.cli.records.interrupted import ending_when_interrupted
-from tallystick.cli.records.standard_input import lines_of_input
+from tallystick.cli.records.standard_input import NotRead, lines_of_input
 from tallystick.cli.tables import say
 from tallystick.client.background import now_ms
 from tallystick.client.client import Client
@@ -102,7 +102,7 @@ def produce(
     with ending_when_interrupted():
         try:
             counts = asked(bootstrap, command_config, lambda client: _produced(client, wanted))
-        except BadLine as problem:
+        except (BadLine, NotRead) as problem:
             undone = "" if transactional_id is None else "; the transaction is aborted"
             say_and_end(f"{problem}{undone}")
     _report(wanted, counts, as_json=as_json)
@@ -112,6 +112,10 @@ def _headers(written: tuple[str, ...]) -> Headers:
     pairs = [one.partition("=") for one in written]
     if bad := [name + value for name, found, value in pairs if not found]:
         raise click.BadParameter(f"{bad[0]!r} is not NAME=VALUE", param_hint="--header")
+    try:
+        "".join(name for name, _, _ in pairs).encode()
+    except UnicodeEncodeError:
+        raise click.BadParameter("names of headers are UTF-8", param_hint="--header") from None
     return tuple((name, value.encode("utf-8", "surrogateescape")) for name, _, value in pairs)
 
 

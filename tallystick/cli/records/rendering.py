@@ -83,7 +83,7 @@ def _text(seen: Seen, manner: Manner) -> bytes:
     value = _safe(seen.record.value, manner)
     if manner.key_separator is None:
         return prefix + value
-    return prefix + _safe(seen.record.key, manner) + manner.key_separator.encode() + value
+    return prefix + _safe(seen.record.key, manner) + _given(manner.key_separator) + value
 
 
 def _safe(data: bytes | None, manner: Manner) -> bytes:
@@ -151,7 +151,7 @@ def _parts(template: str) -> Iterator[bytes | str]:
     """Bytes as they are, and names of fields."""
     at = 0
     for match in _FIELD.finditer(template):
-        yield template[at : match.start()].encode()
+        yield _given(template[at : match.start()])
         at = match.end()
         if match[1] in FIELDS:
             yield match[1]
@@ -159,7 +159,12 @@ def _parts(template: str) -> Iterator[bytes | str]:
             yield _ESCAPES[match[0]].encode()
         else:
             raise ValueError(f"{match[0]!r} is no field of a template; there are {', '.join(FIELDS)}, \\n and \\t")
-    yield template[at:].encode()
+    yield _given(template[at:])
+
+
+def _given(text: str) -> bytes:
+    """What stands in an argument need not be UTF-8."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _part(seen: Seen, one: bytes | str, manner: Manner) -> bytes:

@@ -15,9 +15,15 @@ _PIECES = 8
 """So many may wait; then the thread does."""
 
 
+class NotRead(Exception):
+    """Standard input cannot be read; the message says why."""
+
+
 async def lines_of_input() -> AsyncIterator[list[bytes]]:
     """Whole lines without their ends, as many as there are at a time; at last what is left without an end. Raises
-    `OSError`."""
+    `NotRead`."""
+    if sys.stdin is None:  # Python has none where the descriptor is closed
+        raise NotRead("standard input is closed")
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[bytes | OSError] = asyncio.Queue()
     room = threading.Semaphore(_PIECES)
@@ -27,7 +33,7 @@ async def lines_of_input() -> AsyncIterator[list[bytes]]:
         piece = await pieces.get()
         room.release()
         if isinstance(piece, OSError):
-            raise piece
+            raise NotRead(f"standard input cannot be read: {piece.strerror}")
         if not piece:
             break
         *whole, rest = (rest + piece).split(b"\n")

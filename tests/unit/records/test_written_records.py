@@ -46,6 +46,7 @@ def test_lines_that_are_records(lines: Lines, line: bytes, record: NewRecord) ->
         (Lines(as_json=True), b"x", "no JSON:"),
         (Lines(as_json=True), b"[" * 100_000, "no JSON"),
         (Lines(as_json=True), b"[]", "no JSON object"),
+        (Lines(as_json=True), b'{"value": "x", "control": "ABORT"}', "marker of a transaction"),
         (Lines(as_json=True), b'{"partition": true}', "partition is no such number"),
         (Lines(as_json=True), b'{"timestamp": 9223372036854775808}', "timestamp is no such number"),
         (Lines(as_json=True), b'{"headers": {}}', "headers are no list"),
@@ -84,6 +85,11 @@ def test_a_pipe_gets_what_was_produced() -> None:
     whole = r"{topic}-{partition}@{offset} {timestamp} {time} {transaction} {producer} {{}}\t\\"
     shown = renderer(Manner("template", whole))(seen(b"v", fate=Fate.OPEN))
     assert shown == b"t-1@7 1000 1970-01-01T00:00:01.000+00:00 open 9 {}\t\\"
+
+
+def test_what_is_given_need_not_be_utf_8() -> None:
+    assert renderer(Manner("text", key_separator="\udcff"))(seen(b"v", b"k")) == b"k\xffv\n"
+    assert renderer(Manner("template", template="{key}\udcff{value}\udcfe"))(seen(b"v", b"k")) == b"k\xffv\xfe"
 
 
 def test_colours_are_for_terminals() -> None:
