@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tallystick.process import BrokerProcess
@@ -86,4 +87,7 @@ def test_a_broker_lives_with_the_system_calls_that_are_left(tmp_path: Path) -> N
         make_topic(broker.bootstrap, "orders", partitions=3)
         assert len(write(broker.bootstrap, "orders", [b"one", b"two"]).acknowledged) == 2
     finally:
+        # A strace that is killed lets go of the broker, which would go on.
+        for one in psutil.Process(broker.pid).children(recursive=True):
+            one.kill()
         broker.close()
