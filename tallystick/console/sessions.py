@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from tallystick.client.background import monotonic_s
 from tallystick.client.client import Client
@@ -56,7 +57,8 @@ class Sessions:
         self._options = options
         self._key = secrets.token_bytes(32)
         self._by_token: dict[str, Session] = {}
-        self._one_at_a_time = asyncio.Lock()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By address, as long as somebody there logs in."""
         now_s = monotonic_s()
         self._everybody = (
             None if options.asks_login else Session(None, Cluster(options.bootstrap, options.security()), now_s, now_s)
@@ -84,13 +86,15 @@ class Sessions:
             found.used_s = now_s
         return found
 
-    async def log_in(self, user: str, password: str) -> str:
+    async def log_in(self, user: str, password: str, address: str) -> str:
         """The token of a new session. Raises what the client raises, `NotAuthenticated` for a wrong password.
 
-        One at a time: whoever guesses passwords here is as slow as the broker lets him be on one connection.
+        One at a time from an address: whoever guesses passwords is as slow as the broker lets him be on one connection,
+        and keeps nobody waiting who is elsewhere.
         """
+        turn = self._turns.setdefault(address, asyncio.Lock())
         try:
-            async with asyncio.timeout(_ASKED_S), self._one_at_a_time:
+            async with asyncio.timeout(_ASKED_S), turn:
                 credentials = await self._let_in(user, password)
         except TimeoutError:
             raise ConnectionLost(f"no answer within {_ASKED_S:.0f} s") from None

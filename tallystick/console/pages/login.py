@@ -53,8 +53,10 @@ async def enter(visit: Visit) -> Response:
     user, then = visit.form.get("user", ""), _inside(visit.form.get("then", "/"))
     if visit.session is not None:
         return visit.to(then)
+    client = visit.request.client
+    address = client.host if client is not None else ""
     try:
-        token = await visit.console.sessions.log_in(user, visit.form.get("password", ""))
+        token = await visit.console.sessions.log_in(user, visit.form.get("password", ""), address)
     except NotAuthenticated as problem:
         return visit.page("login.html", status=401, then=then, refusal=str(problem), name=user)
     response = visit.to(quote(then, safe="/?=&%+:"))
