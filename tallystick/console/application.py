@@ -169,7 +169,8 @@ async def _answer(visit: Visit, place: Place, form: dict[str, str] | None) -> Re
     except NotThere as problem:
         return _failed(visit, 404, "There is no such thing.", str(problem))
     except KafkaError as problem:
-        return _failed(visit, _STATUS.get(problem.code, 502), "The broker says no.", str(problem))
+        status = _STATUS.get(problem.code, 502)
+        return _failed(visit, status, _TITLES.get(status, "The broker says no."), str(problem))
     except (CorruptRecords, ProtocolError) as problem:
         return _failed(visit, 502, "The broker's answer cannot be read.", str(problem))
     except UnsupportedByBroker as problem:
@@ -197,8 +198,14 @@ _STATUS: dict[int, int] = {
 }
 
 
+_TITLES = {404: "There is no such thing.", 403: "This user may not see or do that."}
+
+
 def _failed(visit: Visit, status: int, title: str, sentence: str) -> Response:
-    return visit.page("failed.html", status=status, title=title, sentence=sentence, code=status)
+    again, query = visit.request.url.path, visit.request.url.query
+    if query and visit.request.method == "GET":
+        again += f"?{query}"
+    return visit.page("failed.html", status=status, title=title, sentence=sentence, again=again)
 
 
 async def _visit(console: Console, request: Request, form: dict[str, str]) -> Visit:

@@ -125,6 +125,18 @@ def test_the_lag_of_a_group_is_counted_in_so_many_bytes(shown: Shown) -> None:
     assert asyncio.run(count(1 << 20)) == whole
 
 
+def test_a_group_that_waits_leads_to_what_it_waits_for(visitor: Visitor) -> None:
+    page = visitor.get(f"/group?name={GROUP_NAME}")
+    (link, *_) = re.findall(r'<a class="badge open" href="([^"]*)"', page.body)
+    assert f"They wait for {ODD_ID}" in visitor.get(link).text
+
+
+def test_a_page_that_failed_is_tried_again_with_what_was_asked(visitor: Visitor) -> None:
+    page = visitor.get("/group?name=no+such&more=1")
+    assert page.status == 404 and '<a href="/group?name=no+such&amp;more=1">Try again</a>' in page.body
+    assert "There is no such thing." in visitor.get("/topics/no-such").text
+
+
 def test_every_answer_carries_what_keeps_others_out(visitor: Visitor) -> None:
     for path in ("/", "/nothing", "/static/console.css", MESSAGES):
         headers = visitor.get(path).headers

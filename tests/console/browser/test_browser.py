@@ -136,7 +136,11 @@ def test_the_theme_is_chosen_and_kept(opened: Opening) -> None:
 
 def test_a_narrow_window_shows_everything(opened: Opening) -> None:
     page = opened(f"/topics/{TOPIC}", width=380, height=800)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 380
+    home = page.url.removesuffix(f"/topics/{TOPIC}")
+    for name, path in PAGES.items():
+        if name != "nothing":
+            page.goto(home + path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 380, name
     assert page.get_by_role("link", name="Groups").is_visible()
 
 
