@@ -43,19 +43,23 @@ def producer_snapshot(name: str, data: bytes) -> Iterator[Row]:
 def _producer(producer_id: int, packed: bytes) -> Row:
     assert len(packed) in (HEAD.size, HEAD.size + BATCH.size)
     entry = ProducerEntry.unpack(packed)
-    last = entry.batches[-1] if entry.batches else None
     opened = entry.transaction_first_offset
-    return {
+    row = {
         "producerId": producer_id,
         "producerEpoch": entry.epoch,
         "coordinatorEpoch": entry.coordinator_epoch,
         "currentTxnFirstOffset": None if opened == NO_OFFSET else opened,
         "lastTimestamp": entry.last_timestamp_ms,
-        "firstSequence": -1 if last is None else last.first_sequence,
+    }
+    if not entry.batches:  # it has written nothing since its epoch was raised
+        return row
+    last = entry.batches[-1]
+    return row | {
+        "firstSequence": last.first_sequence,
         "lastSequence": entry.last_sequence,
-        "lastOffset": -1 if last is None else last.last_offset,
-        "offsetDelta": 0 if last is None else last.offset_delta,
-        "timestamp": -1 if last is None else last.timestamp_ms,
+        "lastOffset": last.last_offset,
+        "offsetDelta": last.offset_delta,
+        "timestamp": last.timestamp_ms,
     }
 
 

@@ -17,7 +17,7 @@ from protocol.records.compression import NAMES
 from protocol.records.control import read_control_type, read_end_transaction
 from protocol.records.record import Record, records_of
 from storage.producers.producer_snapshot import SnapshotUnreadable
-from storage.segments.segment_format import LOG, base_offset_of
+from storage.segments.segment_format import INDEX, LOG, base_offset_of
 
 LOGS = (LOG, ".checkpoint")
 """Ends of names of files that hold batches: segments, and snapshots of the metadata."""
@@ -48,6 +48,8 @@ class Dump:
             if name.endswith(LOGS) and not name.endswith("-checkpoint"):
                 self._log(path, name, file)
             elif table is not None:
+                if name.endswith(INDEX) and not file.size() and not self.as_json:
+                    self.say(f"{printable(path)} is empty.")
                 for row in table(name, file.whole()):
                     self._row(path, row)
             else:
