@@ -8,12 +8,16 @@ log is read ahead, once; of what is read ahead nothing is kept but markers.
 from bisect import bisect_right
 from enum import Enum
 
+from protocol.messages.fetch import PartitionData
 from protocol.records.batch import BatchHeader, headers_in
 from protocol.records.control import EndTransaction, read_end_transaction
 from tallystick.client.client import Client
 from tallystick.client.errors import check
+from tallystick.client.lease import persistently
 from tallystick.client.reading import joined
 from tallystick.inspection.places import Place
+
+_PATIENCE_S = 30.0
 
 
 class Fate(Enum):
@@ -68,11 +72,15 @@ class Fates:
 
     async def _read_ahead(self) -> bool:
         """Whether there was more."""
-        fetched = await self._client.fetch(*self._place, self._seen_to)
-        check(fetched.error_code, f"{self._place[0]}-{self._place[1]}")
+        fetched = await persistently(self._client, self._fetch_ahead, patience_s=_PATIENCE_S)
         before = self._seen_to
         self.see(joined(fetched))
         return self._seen_to > before
+
+    async def _fetch_ahead(self) -> PartitionData:
+        fetched = await self._client.fetch(*self._place, self._seen_to)
+        check(fetched.error_code, f"{self._place[0]}-{self._place[1]}")
+        return fetched
 
 
 def marker_name(ended: EndTransaction | None) -> str:

@@ -180,15 +180,16 @@ def test_what_comes_is_followed_through_signals(bootstrap: str, name: str) -> No
         assert following.wait(60) == 130 and following.stderr is not None and following.stderr.read() == b""
 
 
-def test_a_transaction_that_is_interrupted_is_aborted(bootstrap: str, name: str) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_transaction_that_is_interrupted_is_aborted(bootstrap: str, name: str, number: signal.Signals) -> None:
     make_topic(bootstrap, name)
     with running("produce", name, "--transactional-id", name, "--bootstrap-server", bootstrap) as writing:
         assert writing.stdin is not None and writing.stderr is not None
         writing.stdin.write(b"never\n")
         writing.stdin.flush()
         wait_until(lambda: values(bootstrap, name, "--isolation", "uncommitted") == ["never"], "it is written")
-        writing.send_signal(signal.SIGINT)
-        assert (writing.wait(60), writing.stderr.read()) == (130, b"")
+        writing.send_signal(number)
+        assert (writing.wait(60), writing.stderr.read()) == (128 + number, b"")
     wait_until(lambda: len(records(bootstrap, name, "--control")) == 1, "its marker")
     (marker,) = records(bootstrap, name, "--control")
     assert marker["control"] == "ABORT" and values(bootstrap, name) == []

@@ -1,7 +1,7 @@
 """`tallystick produce`: lines of standard input into a topic, in the words of `kafka-console-producer`.
 
 Status 0 when all of it is acknowledged (and committed), 1 with a sentence on stderr when it is not, 2 for wrong
-options, 130 when it was interrupted; of a transaction then nothing is seen.
+options, 130 when it was interrupted (143 by SIGTERM); of a transaction then nothing is seen.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import click
 from protocol.records.compression import NAMES
 from protocol.records.record import Headers
 from tallystick.cli.connecting import asked, connecting, say_and_end
-from tallystick.cli.records.interrupted import ending_when_interrupted
+from tallystick.cli.records.interrupted import cancel_when_terminated, ending_when_interrupted
 from tallystick.cli.records.standard_input import NotRead, lines_of_input
 from tallystick.cli.tables import say
 from tallystick.client.background import now_ms
@@ -143,6 +143,7 @@ async def _produced(client: Client, wanted: Wanted) -> dict[int, int]:
     partitions = len((await client.topic(wanted.topic)).partitions)
     lease = None
     if wanted.transactional_id is not None:
+        cancel_when_terminated()
         lease = await take_lease(client, wanted.transactional_id, timeout_ms=wanted.timeout_ms, patience_s=PATIENCE_S)
     sender = await _sender(client, wanted, lease)
     writer = RecordWriter(
