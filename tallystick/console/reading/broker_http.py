@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from tallystick.console.options import is_loopback
+
 _WAITED_S = 5.0
 _MOST_BYTES = 8 << 20
 _NO_SUCH = frozenset({403, 404, 405})
@@ -29,6 +31,9 @@ class BrokerHttp:
         if urlsplit(url).scheme not in ("http", "https"):
             raise ValueError(f"{url!r} is no address of a broker's HTTP side: it begins with http:// or https://")
         self._url = url.rstrip("/")
+        # What is on this machine is not asked through a proxy: it would be told the token, and mean another machine.
+        near = is_loopback(urlsplit(url).hostname or "")
+        self._opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if near else []))
         self._token = Path(token_file).read_text(encoding="utf-8").strip() if token_file else None
 
     async def timeline(self, transactional_id: str) -> Any:
@@ -63,7 +68,7 @@ class BrokerHttp:
         body = None if said is None else json.dumps(said).encode()
         request = urllib.request.Request(self._url + path, body, headers, method=method)  # noqa: S310 - http or https
         try:
-            with urllib.request.urlopen(request, timeout=_WAITED_S) as answer:  # noqa: S310
+            with self._opener.open(request, timeout=_WAITED_S) as answer:
                 return json.loads(answer.read(_MOST_BYTES))
         except urllib.error.HTTPError as refusal:
             if refusal.code in _NO_SUCH and method == "GET":
