@@ -38,7 +38,7 @@ from tallystick.console.reading.broker_http import BrokerHttp, HttpFailed
 from tallystick.console.reading.registry import Registry
 from tallystick.console.rendering import Renderer
 from tallystick.console.sessions import Sessions
-from tallystick.console.visit import LARGEST_OFFSET, Console, NotThere, Visit, Watched
+from tallystick.console.visit import LARGEST_OFFSET, Console, NotThere, Visit, Watched, in_words
 
 Page = Callable[[Visit], Awaitable[Response]]
 LARGEST_FORM_BYTES = 32_000
@@ -179,7 +179,7 @@ async def _answer(visit: Visit, place: Place, form: dict[str, str] | None) -> Re
         await visit.console.sessions.log_out(visit.token)
         return login.ask(visit)
     except (ConnectionLost, NoWayIn, OSError) as problem:
-        return _failed(visit, 503, "The cluster is out of reach.", str(problem))
+        return _failed(visit, 503, "The cluster is out of reach.", in_words(problem))
 
 
 _STATUS: dict[int, int] = {

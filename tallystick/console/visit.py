@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from errno import errorcode
+from os import strerror
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -44,6 +46,12 @@ class NotThere(Exception):
     """There is no such page; says why."""
 
 
+def in_words(problem: Exception) -> str:
+    """What hinders, in the words of the system where it is a connection that does not come about."""
+    number = problem.errno if isinstance(problem, OSError) else None
+    return str(problem) if number is None or number not in errorcode else f"{strerror(number)}."
+
+
 @dataclass(frozen=True, slots=True)
 class Visit:
     """See the head of this file."""
@@ -66,6 +74,11 @@ class Visit:
     def word(self, name: str) -> str:
         """Of the query; "" where it is not there."""
         return self.request.query_params.get(name, "").strip()
+
+    def called(self, name: str) -> str:
+        """Of the query, as it is: a group or a transactional id may begin or end with a space, and is another one
+        without it."""
+        return self.request.query_params.get(name, "")
 
     def number(self, name: str) -> int | None:
         """Of the query; None where it is not there, or no number that an offset or a timestamp can be."""

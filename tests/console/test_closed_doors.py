@@ -1,12 +1,15 @@
 """What comes from elsewhere, or is larger than anybody means: it is refused in words, and costs little."""
 
 import http.client
+from errno import ECONNREFUSED
 from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
 
+from tallystick.client.errors import ConnectionLost
+from tallystick.console.visit import in_words
 from tests.console.conftest import Shown
-from tests.console.stage import TOPIC
+from tests.console.stage import GROUP_NAME, ODD_ID, TOPIC
 from tests.console.visitor import Visitor
 
 MESSAGES = f"/topics/{TOPIC}/partitions/0"
@@ -72,6 +75,23 @@ def test_a_link_cannot_make_the_console_say_something(visitor: Visitor) -> None:
     query = urlsplit(done.headers["Location"]).query.partition("&")[2]
     assert said not in visitor.get(f"/topics?{urlencode({'said': said})}&{query}").text
     visitor.submit("/new-topic", "/topics/said-by-itself/delete", name="said-by-itself")
+
+
+def test_a_name_that_ends_with_a_space_is_not_the_one_without(visitor: Visitor) -> None:
+    """Nobody aborts a transaction in the place of another."""
+    assert visitor.get(f"/transaction?id={quote(ODD_ID)}").status == 200
+    for path in ("/transaction", "/transaction/abort"):
+        assert visitor.get(f"{path}?id={quote(ODD_ID + ' ')}").status == 404
+    assert visitor.get(f"/group?name={quote(' ' + GROUP_NAME)}").status == 404
+
+
+def test_a_cluster_that_is_gone_is_told_of_in_words() -> None:
+    assert (
+        in_words(ConnectionRefusedError(ECONNREFUSED, "Connect call failed ('127.0.0.1', 9092)"))
+        == "Connection refused."
+    )
+    assert in_words(ConnectionLost("no answer within 15 s")) == "no answer within 15 s"
+    assert in_words(OSError("of no number")) == "of no number"
 
 
 def test_bytes_that_are_no_text_are_no_form(shown: Shown, visitor: Visitor) -> None:

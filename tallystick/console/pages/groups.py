@@ -32,7 +32,7 @@ async def listed(visit: Visit) -> Response:
 
 async def described(visit: Visit) -> Response:
     """Of consumers; of the other kinds it is said what they are."""
-    name = visit.word("name")
+    name = visit.called("name")
     failed: Failed = {}
 
     async def look(client: Client) -> tuple[str, Group | None, list[Lag]]:

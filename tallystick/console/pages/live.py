@@ -18,7 +18,7 @@ from tallystick.client.background import monotonic_s, now_ms
 from tallystick.client.client import Client
 from tallystick.client.errors import ConnectionLost, KafkaError, NoWayIn, UnsupportedByBroker
 from tallystick.console.reading.sampling import Behind, Written, behind, written
-from tallystick.console.visit import Visit
+from tallystick.console.visit import Visit, in_words
 
 T = TypeVar("T", Written, Behind)
 _EVERY_S = 2.0
@@ -34,7 +34,7 @@ async def of_cluster(visit: Visit) -> Response:
 
 async def of_topic(visit: Visit) -> Response:
     """The same of one topic."""
-    name = visit.word("name")
+    name = visit.called("name")
 
     async def look(client: Client) -> Written:
         return await written(client, [name])
@@ -44,7 +44,7 @@ async def of_topic(visit: Visit) -> Response:
 
 async def of_group(visit: Visit) -> Response:
     """Lag, and offsets committed per second."""
-    name = visit.word("name")
+    name = visit.called("name")
 
     async def look(client: Client) -> Behind:
         return await behind(client, name)
@@ -99,7 +99,7 @@ def _stream(
             try:
                 now = await visit.cluster.counters.ask(look)
             except _TROUBLE as problem:
-                yield _event({"problem": str(problem)})
+                yield _event({"problem": in_words(problem)})
                 before = None
             else:
                 yield _event(said(now, before))

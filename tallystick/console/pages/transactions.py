@@ -70,7 +70,7 @@ async def _timeline(visit: Visit, transactional_id: str) -> tuple[Picture | None
 
 
 async def _found(visit: Visit) -> Described:
-    name = visit.word("id")
+    name = visit.called("id")
     found = await visit.ask(lambda client: of_cluster.described(client, name))
     if found is None:
         raise NotThere(f"No coordinator knows the transactional id {name!r}.")
@@ -84,7 +84,7 @@ async def confirm(visit: Visit) -> Response:
 
 async def abort(visit: Visit) -> Response:
     """By its coordinator."""
-    name = visit.word("id")
+    name = visit.called("id")
     ended = await visit.ask(lambda client: of_cluster.force_terminate(client, name))
     said = "Nothing of it was open." if ended is None else "It is ended, and its producer is fenced."
     return visit.to("/transaction", id=name, said=said)
