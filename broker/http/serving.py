@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import uvloop
 from starlette.applications import Starlette
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -162,9 +163,17 @@ def application(address: HttpAddress, broker: SeenBroker) -> Starlette:
     )
 
 
+class _AnyText(StringConvertor):
+    """Nobody keeps a transactional id from having slashes and ends of lines in it."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("any_text", _AnyText())
+
+
 def _matching(path: str) -> str:
-    """Nobody keeps a transactional id from having slashes in it."""
-    return path.replace("{transactional_id}", "{transactional_id:path}")
+    return path.replace("{transactional_id}", "{transactional_id:any_text}")
 
 
 def _handler(operation: Operation, broker: SeenBroker) -> Callable[[Request], Awaitable[Response]]:

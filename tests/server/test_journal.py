@@ -183,3 +183,12 @@ def test_what_cannot_be_asked_is_said_in_a_sentence(broker: Broker) -> None:
     assert "nothing is known" in run(
         transactions, "timeline", "never", "--scenario", "--http", broker.http_url, status=1
     )
+
+
+def test_an_id_of_several_lines_is_asked_for(broker: Broker) -> None:
+    name = "two\nlines/and\r\nmore\n"
+    producer(broker, name)
+    url = ("--http", broker.http_url)
+    said = json.loads(run(transactions, "timeline", name, "--json", *url))
+    assert (said["transactionalId"], said["known"], states(said)) == (name, True, ["Empty"])
+    assert json.loads(run(explain, "fenced", name, "--json", *url))["transactionalId"] == name
