@@ -1,7 +1,8 @@
 """A connection of an HTTP client, which cannot hold up others however slow it is.
 
 Rule 1. There are `MOST_CONNECTIONS`. One more takes the place of the one that has been without a request under way for
-longest; else of one that does not take its answer; where all are being answered, it is closed.
+longest; else of one that does not take its answer or send the rest of its request; where all are being answered, it is
+closed.
 Rule 2. A request is to be here, answered and taken within `REQUEST_S`; the next one to begin within `IDLE_S`.
 Rule 3. A head has `MOST_HEAD_BYTES`.
 Rule 4. As on the broker's own ports, none gets a descriptor of the reserve of logs and syncs.
@@ -48,7 +49,7 @@ class BoundedConnection(H11Protocol):
             transport.abort()
             return
         if len(self.connections) > MOST_CONNECTIONS:
-            victim = next(iter(self._waiting), None) or self._one_that_does_not_read()
+            victim = next(iter(self._waiting), None) or self._one_that_keeps_us_waiting()
             if victim is None:
                 transport.abort()
                 return
@@ -79,11 +80,11 @@ class BoundedConnection(H11Protocol):
         """Whether the head of a request is here, and its answer is not complete."""
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _one_that_does_not_read(self) -> "BoundedConnection | None":
-        """Whose answer has waited for longest."""
-        others = (one for one in self.connections if isinstance(one, BoundedConnection))
-        unread = [one for one in others if one.transport.get_write_buffer_size()]
-        return min(unread, key=lambda one: one.since_s, default=None)
+    def _one_that_keeps_us_waiting(self) -> "BoundedConnection | None":
+        """Whose answer is not read or whose request is not all here, for longest."""
+        others = (one for one in self.connections if isinstance(one, BoundedConnection) and one is not self)
+        slow = [one for one in others if one.transport.get_write_buffer_size() or one.conn.their_state is h11.SEND_BODY]
+        return min(slow, key=lambda one: one.since_s, default=None)
 
     def give_way(self) -> None:
         """Close it without waiting for its client."""

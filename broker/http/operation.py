@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from broker.http.seen_broker import SeenBroker, Unanswered
@@ -66,10 +66,13 @@ async def answered(operation: Operation, broker: SeenBroker, request: Request) -
 async def read_object(request: Request) -> dict[str, Any]:
     """The JSON object in the body of a request; an empty body is an empty object. Raises `Problem` (400, 413, 415)."""
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BODY_BYTES:
-            raise Problem(413, f"a request has {MOST_BODY_BYTES} bytes at most")
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MOST_BODY_BYTES:
+                raise Problem(413, f"a request has {MOST_BODY_BYTES} bytes at most")
+    except ClientDisconnect:
+        raise Problem(400, "the body ends too early") from None
     if not body:
         return {}
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:

@@ -1,6 +1,7 @@
 """Control over HTTP: the same as from Python, for a program in any language."""
 
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +9,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException, Producer
 
+from broker.http.bounded_connection import MOST_CONNECTIONS
 from tallystick import Broker
 from tests.harness.confluent import admin, make_topic, wait_until, write
-from tests.harness.http import Answer, ask
+from tests.harness.http import Answer, ask, connect
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -100,6 +102,36 @@ def test_a_body_that_is_no_object_is_refused(broker: Broker) -> None:
     for data in (b"{", b"[]", b"[" * 100_000, b"\xff", b"1" * 5000):
         assert ask(url, "POST", data=data, headers=json).status == 400
     assert ask(url, "POST", data=b" " * (2 << 20), headers=json).status == 413
+
+
+def half_a_body(broker: Broker) -> socket.socket:
+    """A request whose head is here, and whose body is waited for."""
+    connection = connect(broker.http_url)
+    connection.sendall(
+        b"POST /v1/control/clock HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n"
+    )
+    assert connection.recv(100).startswith(b"HTTP/1.1 100")
+    connection.sendall(b"{")
+    return connection
+
+
+def test_a_body_that_ends_too_early_is_no_bug(broker: Broker) -> None:
+    with half_a_body(broker) as connection:
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(1 << 16):
+            pass
+    assert ask(f"{broker.http_url}/health/live").status == 200
+    assert "Traceback" not in broker.process.log.read_text()
+
+
+def test_who_does_not_send_the_rest_of_its_request_gives_way(broker: Broker) -> None:
+    slow = [half_a_body(broker) for _ in range(MOST_CONNECTIONS)]
+    try:
+        assert ask(f"{broker.http_url}/health/live").status == 200
+    finally:
+        for connection in slow:
+            connection.close()
 
 
 def test_it_ends_when_it_is_told_to(tmp_path: Path) -> None:
