@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.http.metrics.collecting import METRICS
+from broker.http.metrics.collecting import LONGEST_REST_S, METRICS, MOST_TIMES_REST, Rest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records.record import NewRecord, build_batch
 from tallystick import Broker
@@ -154,3 +154,13 @@ def expressions(dashboard: object) -> list[str]:
 
 def test_the_page_of_metrics_is_current() -> None:
     assert metrics_page.TABLE.is_current(), "run `make docs`"
+
+
+def test_between_scrapes_it_rests_in_proportion() -> None:
+    rest = Rest()
+    assert rest.left_s(now_s=100) == 0
+    rest.begin(now_s=100, took_s=0.01)
+    assert rest.left_s(now_s=100) == pytest.approx(MOST_TIMES_REST * 0.01)
+    assert rest.left_s(now_s=115) == 0
+    rest.begin(now_s=200, took_s=20)
+    assert rest.left_s(now_s=200) == LONGEST_REST_S

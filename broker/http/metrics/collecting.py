@@ -30,6 +30,26 @@ OF_THE_PROCESS = tuple(
 METRICS = (*requests.METRICS, *topics.METRICS, *state.METRICS, *OF_THE_PROCESS)
 
 
+MOST_TIMES_REST = 4
+LONGEST_REST_S = 1.0
+
+
+class Rest:
+    """Between two scrapes: the interpreter is shared with the broker's loop, and whoever asks a hundred times in a
+    second is not to have all of it. Who asks at a scraper's interval never waits."""
+
+    def __init__(self) -> None:
+        self._until_s = 0.0
+
+    def left_s(self, now_s: float) -> float:
+        """How long the next one is to wait."""
+        return max(0.0, self._until_s - now_s)
+
+    def begin(self, now_s: float, took_s: float) -> None:
+        """A scrape has ended."""
+        self._until_s = now_s + min(MOST_TIMES_REST * took_s, LONGEST_REST_S)
+
+
 class Collecting:
     """Of one broker. `apis` and `syncs` were given to it before it began to serve."""
 
@@ -40,13 +60,17 @@ class Collecting:
         self._windows: requests.Windows | None = None
         self._process = ProcessCollector(registry=CollectorRegistry())
         self._one_at_a_time = asyncio.Lock()
+        self._rest = Rest()
 
     async def scrape(self, broker: SeenBroker) -> bytes:
         """Everything, as text. Between two metrics the interpreter is let go of: the broker's loop does not wait for
         the text."""
+        clock = asyncio.get_running_loop().time
         async with self._one_at_a_time:
             if self._windows is None:
-                self._windows = requests.Windows(asyncio.get_running_loop().time)
+                self._windows = requests.Windows(clock)
+            await asyncio.sleep(self._rest.left_s(clock()))
+            began_s = clock()
             of_topics = await broker.on_loop(lambda: topics.look(broker.services), PATIENCE_S)
             of_state = await broker.on_loop(lambda: state.look(broker), PATIENCE_S)
             parts = []
@@ -54,6 +78,7 @@ class Collecting:
                 parts.append(family.text())
                 await asyncio.sleep(0)
             parts += [text_of(one) for one in self._of_the_process()]
+            self._rest.begin(clock(), clock() - began_s)
             return b"".join(parts)
 
     def _families(
