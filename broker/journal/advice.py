@@ -99,7 +99,9 @@ def _of_group(journal: Journal, name: str, group: GroupHabits) -> Iterator[Json]
 
 def _of_names(names: NameHabits) -> Iterator[Json]:
     random = [name for name in names.examples if _RANDOM.search(name)]
-    if names.new < MANY_NEW_IDS or names.again * 2 > names.new or 2 * len(random) < len(names.examples):
+    drawn = {found[0] for name in random if (found := _RANDOM.search(name))}
+    # One drawn part in all of them is that of a process or a container, whose producers are numbered.
+    if names.new < MANY_NEW_IDS or names.again * 2 > names.new or 2 * len(drawn) < len(names.examples):
         return
     yield _finding(
         "random-transactional-ids",

@@ -8,6 +8,7 @@ Rule 4. Nothing in the broker depends on what is noted here.
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from sys import getsizeof
 
 from broker.journal.events import MOST_PLACES, PLACE_BYTES, Asked, Changed, Event, Json, Marked, Wrote
 from broker.journal.fences import TURNED_AWAY, Fences
@@ -44,7 +45,7 @@ class OfId:
         self.producer_ids: deque[int] = deque(maxlen=MOST_PRODUCER_IDS)
         self.timeout_ms: int | None = None
         """Of its transactions, as the coordinator wrote it down last."""
-        self.weight = ID_BYTES + 2 * len(transactional_id)
+        self.weight = ID_BYTES + 2 * getsizeof(transactional_id)
 
 
 class Journal:

@@ -9,7 +9,7 @@ from typing import Any
 from broker.journal.advice import Facts, advice
 from broker.journal.events import MOST_PLACES
 from broker.journal.fences import MOST_OF_EACH
-from broker.journal.groups import GroupHabits
+from broker.journal.groups import GroupHabits, NameHabits
 from broker.journal.journal import MOST_EVENTS, Journal
 from broker.journal.peers import LONGEST_NAME, MOST_CLIENTS, Peer
 from broker.journal.reading import fences, holder, timeline, written
@@ -197,6 +197,23 @@ def test_the_weight_is_no_less_than_what_is_held() -> None:
     assert held < budget_bytes + of_clients, f"{held} bytes"
 
 
+def test_long_ids_in_wide_letters_weigh_what_they_take() -> None:
+    budget_bytes = 4 << 20
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    notes = journal(budget_bytes)
+    by = peer(notes)
+    for number in range(300):
+        notes.asked(f"{number}" + "\U0001f600" * 8000, by, "InitProducerId", 5, {})
+        change(notes, f"{number}" + "\U0001f600" * 8000, "Empty", producer_id=number)
+    held = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert budget_bytes * 0.9 < notes.weight <= budget_bytes
+    in_hand = 3 * 4 * 8000
+    assert held < budget_bytes + in_hand, f"{held} bytes"
+
+
 def test_clients_and_their_names_are_bounded() -> None:
     notes = journal()
     for number in range(MOST_CLIENTS + 500):
@@ -309,3 +326,13 @@ def test_habits_that_cost_something_are_named_with_what_to_change() -> None:
     assert "60000 ms" in found["transaction-outlives-session"]["says"]
     assert "raise transaction.version" in rules(notes, 0)["classic-transactions"]["change"]
     assert "raise transaction.version" not in found["classic-transactions"]["change"]
+
+
+def test_ids_that_are_drawn_each_time_are_named_and_numbered_ones_are_not() -> None:
+    """A process of Kafka Streams draws a UUID once, and numbers its threads."""
+    notes = journal()
+    one = "0f8fad5b-d9cb-469f-a165-70867728950e"
+    names = notes.names.put(NameHabits(peer(notes), new=10, examples=[f"app-{one}-{index}" for index in range(5)]), "p")
+    assert rules(notes) == {}
+    names.examples = [f"app-{index}{one[1:]}" for index in range(5)]
+    assert set(rules(notes)) == {"random-transactional-ids"}
