@@ -8,7 +8,7 @@ from broker.offline.findings import Findings
 from broker.offline.indexes import CheckedOffsetIndex, CheckedTimeIndex
 from broker.offline.producer_files import CheckedAborted, CheckedSnapshots
 from broker.offline.untouched import ReadFile, UntouchedFiles
-from broker.offline.walk import Batch, Rest, batches_in
+from broker.offline.walk import Batch, Rest, batches_in, whole_batch_behind
 from broker.partitions.derived import marker_of
 from protocol.records.batch import BatchHeader, CorruptRecords
 from protocol.records.record import records_of
@@ -153,7 +153,7 @@ class LogCheck:
         end = 0
         for found in batches_in(file, size):
             if isinstance(found, Rest):
-                self._torn(path, found, following)
+                self._torn(path, file, found, following)
                 break
             end = found.position + len(found.data)
             for index in indexes:
@@ -211,13 +211,19 @@ class LogCheck:
 
     # ------------------------------------------------------------------------------------------------------------ ends
 
-    def _torn(self, path: str, rest: Rest, following: int | None) -> None:
+    def _torn(self, path: str, file: ReadFile, rest: Rest, following: int | None) -> None:
         what = f"{rest.why}: {rest.size_bytes} bytes behind offset {self.end_offset}"
         if self.end_offset < self.known.whole_before:
             self.findings.damage(path, rest.position, what)
+            return
+        self._is_cut = following is not None
+        what += ", which the next start cuts off"
+        # A process that dies leaves nothing torn but what it wrote last; only a power cut may leave holes.
+        behind = whole_batch_behind(file, rest, self.end_offset) if self.known.same_boot else None
+        if behind is None:
+            self.findings.recovery(path, rest.position, what)
         else:
-            self._is_cut = following is not None
-            self.findings.recovery(path, rest.position, f"{what}, which the next start cuts off")
+            self.findings.damage(path, rest.position, f"{what}, with the whole batch at byte {behind}")
 
     def _wrong_checksum(self, path: str, found: Batch) -> None:
         header = found.header

@@ -1,5 +1,6 @@
 """The batches of a log file one after the other, by their headers, with the checksum of each; and what is no batch."""
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -8,6 +9,9 @@ from protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader, check_crc, r
 
 _READ_BYTES = 1 << 20
 _LARGEST_BATCH = 1 << 30
+_LOOKED_THROUGH_BYTES = 16 << 20
+_MAY_BEGIN = re.compile(rb"(?s)(?=\x00.{15}\x02)")
+"""Offsets are far from 2^56; the magic byte is the seventeenth."""
 
 
 class Batch(NamedTuple):
@@ -49,3 +53,20 @@ def batches_in(file: ReadFile, size_bytes: int) -> Iterator[Batch | Rest]:
         data = block[at : at + header.size]
         yield Batch(position, header, data, check_crc(data, 0, header))
         position += header.size
+
+
+def whole_batch_behind(file: ReadFile, rest: Rest, least_offset: int) -> int | None:
+    """Where a batch with the right checksum begins in what is none; None where there is not one, or far away."""
+    data = file.read(rest.position, min(rest.size_bytes, _LOOKED_THROUGH_BYTES))
+    for found in _MAY_BEGIN.finditer(data, 1):
+        at = found.start()
+        if at + HEADER_SIZE > len(data):
+            return None
+        header = read_header(data, at)
+        if (
+            header.base_offset >= least_offset
+            and HEADER_SIZE <= header.size <= len(data) - at
+            and check_crc(data[at : at + header.size], 0, header)
+        ):
+            return rest.position + at
+    return None

@@ -195,6 +195,10 @@ def test_a_torn_tail(stopped: Path, killed: Path) -> None:
         assert "the file ends within a batch" in torn.what
         assert bool(more) == (folder is stopped), "it was on the disk once"
     assert "left by a crash, which the next start mends" in verify(killed, status=0).stdout
+    before, behind = batches[-3][0], batches[-2][0]
+    flipped(path, before + 16)  # the magic byte; nothing that a crash of the process leaves
+    assert damaged(killed) == [(f"t-1/{path.name}", before)]
+    assert f"which the next start cuts off, with the whole batch at byte {behind}" in verify(killed, status=3).stdout
 
 
 def test_wrong_entries_of_indexes(stopped: Path) -> None:
