@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from broker.faults.control import Faults
     from broker.http.serving import HttpSide
     from broker.security.tls.tls_listeners import TlsListeners
+    from broker.tracing.exporting import Exporting
 
 OK, FAILED, NOT_STARTED = 0, 1, 2
 HURRIED_DRAIN_S = 0.1
@@ -170,7 +171,9 @@ async def _serve(
     stop, hurry = asyncio.Event(), asyncio.Event()
     _catch_signals(stop, hurry)
     faults = _faults(always=control is not None)
-    node = Node(config, environment, on_failure=lambda _: stop.set(), faults=faults)
+    traces = _traces(config)
+    traced = None if traces is None else traces.waiting.take
+    node = Node(config, environment, on_failure=lambda _: stop.set(), faults=faults, traced=traced)
     console = console_of(config)
     listening = bind_all(config.listeners, SocketSettings.of(config, backlog(config)))
     http = _http(config)
@@ -206,13 +209,13 @@ async def _serve(
         await console.stop()
     if http is not None:
         http.broker_stops()
-    await _end(node, server, hurry)
+    await _end(node, server, hurry, traces)
     if http is not None:
         http.stop()
     return node.failure
 
 
-async def _end(node: Node, server: Server, hurry: asyncio.Event) -> None:
+async def _end(node: Node, server: Server, hurry: asyncio.Event, traces: "Exporting | None") -> None:
     """In order, or after a failure as quickly as it can be."""
     if node.failure is None:
         _log.info("stopping", connections=server.connection_count)
@@ -221,6 +224,8 @@ async def _end(node: Node, server: Server, hurry: asyncio.Event) -> None:
     else:
         await server.stop(HURRIED_DRAIN_S)
         node.abandon()
+    if traces is not None:
+        traces.stop()
     if node.failure is None:
         _log.info("stopped")
 
@@ -235,6 +240,21 @@ def _http(config: BrokerConfig) -> "HttpSide | None":
     except ModuleNotFoundError as missing:
         raise ConfigError(f"tallystick.http needs {missing.name}: pip install 'tallystick[http]'.") from None
     return HttpSide(config)
+
+
+def _traces(config: BrokerConfig) -> "Exporting | None":
+    """Traces of transactions, where a collector is named; never imported otherwise. Raises `ConfigError`."""
+    from broker.tracing.destination import destination, refuse
+
+    address = destination(config, os.environ)
+    if address is None:
+        return None
+    try:
+        from broker.tracing.exporting import Exporting
+    except ModuleNotFoundError as missing:
+        refuse(config, f"traces need {missing.name}: pip install 'tallystick[traces]'.")
+        return None
+    return Exporting.to(address, config.node_id)
 
 
 async def _tls(config: BrokerConfig, environment: RealEnvironment) -> "TlsListeners | None":

@@ -30,7 +30,7 @@ from broker.coordination.transactions import reconcile
 from broker.disk.closing import close_partitions
 from broker.disk.data_identity import directory_of, draw_id, open_data_folder
 from broker.disk.group_commit import GroupCommit
-from broker.journal.journal import Journal
+from broker.journal.journal import Journal, OfId
 from broker.made_services import make_services
 from broker.partitions.errors import vital
 from broker.partitions.measured_partition import MeasuredPartition
@@ -65,7 +65,8 @@ class _Running:
 class Node:
     """See the head of this file. `on_failure` is called once when storage has failed: the process is to end.
 
-    A node that is given `faults` has fault points in it, for tests; any other has none.
+    A node that is given `faults` has fault points in it, for tests; any other has none. `traced` is told of each
+    transaction that is over (`Journal.on_ended`).
     """
 
     def __init__(
@@ -75,13 +76,17 @@ class Node:
         *,
         on_failure: Callable[[BaseException], None] = lambda error: None,
         faults: "Faults | None" = None,
+        traced: Callable[[str, OfId], None] | None = None,
     ) -> None:
         self.config = config
         self.environment = environment
         self.faults = faults
         budget_bytes = config.get_int("tallystick.journal.bytes")
-        is_read = faults is not None or bool(config.get_str("tallystick.http").strip())  # else it would be for nobody
+        is_read = faults is not None or traced is not None or bool(config.get_str("tallystick.http").strip())
+        # Else it would be for nobody.
         self.journal = Journal(environment.wall_ms, budget_bytes) if budget_bytes and is_read else None
+        if self.journal is not None:
+            self.journal.on_ended = traced
         handlers = served(config) if self.journal is None else around_handlers(self.journal, served(config))
         self.catalogue = handlers if faults is None else faults.around_handlers(handlers)
         self.decode_metrics = decoder() if config.get_bool(RECEIVE) else None

@@ -25,6 +25,8 @@ CLIENT_BYTES = 4
 MOST_PRODUCER_IDS = 4
 """By which an id is found; a rotation gives it a new one."""
 OWN_RAISE = "EndTxn"
+ENDS = ("CompleteCommit", "CompleteAbort")
+"""States in which a transaction is over."""
 
 
 class OfId:
@@ -59,6 +61,8 @@ class Journal:
         self.weight = 0
         self.current: Asked | None = None
         """The request whose handler is at work in this very moment."""
+        self.on_ended: Callable[[str, OfId], None] | None = None
+        """Told of each transaction that is over; its last event is the one that says so."""
         self.clients = Clients()
         self.groups: Latest[GroupHabits] = Latest(MOST_GROUPS)
         self.names: Latest[NameHabits] = Latest(MOST_PROGRAMS)
@@ -133,6 +137,8 @@ class Journal:
         grown = of.fences.take(event.at_ms, (producer_id, epoch), because, by, own=because.startswith(OWN_RAISE))
         if grown:
             self._grow(of, grown)
+        if self.on_ended is not None and state in ENDS:
+            self.on_ended(transactional_id, of)
 
     def wrote(
         self,

@@ -35,7 +35,7 @@ the latter also `generation`, `member`, `places` with offsets, `count`; EndTxn `
 """
 
 from broker.journal.events import Event, Json, Marked, Wrote
-from broker.journal.journal import Journal, OfId
+from broker.journal.journal import ENDS, Journal, OfId
 from broker.journal.peers import Peer
 
 
@@ -73,9 +73,6 @@ def timeline(journal: Journal, transactional_id: str, *, at_ms: int | None = Non
     return {**_head(journal, transactional_id, of), "clients": numbers.as_json, "events": said}
 
 
-_ENDS = ("CompleteCommit", "CompleteAbort")
-
-
 def _around(events: list[Event], at_ms: int) -> list[Event]:
     """From behind the end of one transaction to the end of the next."""
     parts: list[list[Event]] = [[]]
@@ -83,11 +80,11 @@ def _around(events: list[Event], at_ms: int) -> list[Event]:
     for event in events:
         state = getattr(event, "state", "")
         # Whatever belongs to the end still comes: only what begins something new opens a part.
-        if ended and not isinstance(event, Marked) and state not in _ENDS:
+        if ended and not isinstance(event, Marked) and state not in ENDS:
             parts.append([])
             ended = False
         parts[-1].append(event)
-        ended = ended or state in _ENDS
+        ended = ended or state in ENDS
     begun = [part for part in parts if part and part[0].at_ms <= at_ms]
     return begun[-1] if begun else []
 

@@ -3,12 +3,14 @@ the same without, in one run.
 
     make bench-watched ARGS="--rounds 15"
 
-Two brokers run, one with an HTTP side. Rounds go to one and the other in turns, and each is measured by what its
-process computed, not by the clock; the least of all rounds is told, which others on the machine have disturbed least.
-In the last column, it is scraped four times a second meanwhile.
+Three brokers run: one by itself, one with an HTTP side, one that sends traces of its transactions to a collector.
+Rounds go to each in turns, and each is measured by what its process computed, not by the clock; the least of all rounds
+is told, which others on the machine have disturbed least. In the column `scraped`, the second is scraped four times a
+second meanwhile; `OTEL_TRACES_SAMPLER` and its like are those of this process.
 """
 
 import argparse
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -23,6 +25,7 @@ from tallystick import Broker
 from tests.harness.confluent import make_topic
 from tests.harness.framing import request_frame
 from tests.harness.http import ask
+from tests.harness.otlp_collector import Collector, collecting
 from tests.server.wire import Wire
 
 REQUESTS, IN_FLIGHT = 10_000, 100
@@ -107,6 +110,16 @@ def _one(broker: Broker, load: Load) -> float:
     return (cpu_s(broker.pid) - before) / count * 1e6
 
 
+def _traced(broker: Broker, collector: Collector, load: Load) -> float:
+    """With the traces of its transactions, all of them: they are made and sent after the last has ended."""
+    collector.spans.clear()
+    before = cpu_s(broker.pid)
+    count = load(broker)
+    if load is transactions and os.environ.get("OTEL_TRACES_SAMPLER", "always_on").endswith("always_on"):
+        collector.wait_for_roots(count)
+    return (cpu_s(broker.pid) - before) / count * 1e6
+
+
 def measure(rounds: int, folder: Path) -> None:
     """Print a table."""
     with ExitStack() as stack:
@@ -114,19 +127,26 @@ def measure(rounds: int, folder: Path) -> None:
             stack.enter_context(Broker(folder=folder / name, durability="page-cache", http=name == "on"))
             for name in ("off", "on")
         )
-        for broker in (off, on):
+        collector = stack.enter_context(collecting())
+        settings = {"tallystick.traces.endpoint": collector.address}
+        traced = stack.enter_context(Broker(folder=folder / "traced", durability="page-cache", config=settings))
+        for broker in (off, on, traced):
             make_topic(broker.bootstrap, TOPIC)
-        print(f"{'microseconds of the processor for each':42}{'off':>9}{'on':>9}{'on/off':>9}{'scraped':>9}")
+        print(
+            f"{'microseconds of the processor for each':42}{'off':>9}{'on':>9}{'on/off':>9}{'scraped':>9}{'traced':>9}"
+        )
         for name, load in LOADS.items():
-            found: list[tuple[float, float, float]] = []
+            found: list[tuple[float, float, float, float]] = []
             for number in range(-1, rounds):
-                figures = (_one(off, load), _one(on, load))
+                off_us, on_us = _one(off, load), _one(on, load)
                 with scraped(on):
-                    figures = (*figures, _one(on, load))
+                    scraped_us = _one(on, load)
+                traced_us = _traced(traced, collector, load)
                 if number >= 0:
-                    found.append(figures)
-            off_us, on_us, scraped_us = (min(column) for column in zip(*found, strict=True))
-            print(f"{name:42}{off_us:9.1f}{on_us:9.1f}{on_us / off_us:9.3f}{scraped_us / off_us:9.3f}", flush=True)
+                    found.append((off_us, on_us, scraped_us, traced_us))
+            off_us, on_us, scraped_us, traced_us = (min(column) for column in zip(*found, strict=True))
+            ratios = "".join(f"{one / off_us:9.3f}" for one in (on_us, scraped_us, traced_us))
+            print(f"{name:42}{off_us:9.1f}{on_us:9.1f}{ratios}", flush=True)
 
 
 def main() -> None:

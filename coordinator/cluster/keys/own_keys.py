@@ -39,8 +39,15 @@ OWN_KEYS = (
         "16777216",
         "How much memory the journal may take up: what happened to transactional ids, and how clients behave, for "
         "`tallystick explain`, `transactions timeline` and `lint`. 0 switches it off; there is none either where "
-        "nobody can ask it: without `tallystick.http`, but for brokers under a test's control.",
+        "nobody can ask it: without `tallystick.http` and traces, but for brokers under a test's control.",
         at_least(0),
+    ),
+    fixed(
+        "tallystick.traces.endpoint",
+        STRING,
+        "",
+        "The collector that is sent a trace of each transaction, in OTLP over HTTP: `http://127.0.0.1:4318`. Where it "
+        "is empty, `OTEL_EXPORTER_OTLP_ENDPOINT` is looked at.",
     ),
     dynamic(
         "tallystick.groups.max.bytes",
