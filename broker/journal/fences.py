@@ -1,7 +1,6 @@
 """Who raised the epoch of a transactional id, and who was turned away because of it. Both outlive the timeline of a
 busy id: they are few, and what they tell of is asked for later."""
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,8 +73,9 @@ class Fences:
 
     def __init__(self) -> None:
         self.identity: tuple[int, int] | None = None
-        self.raised: deque[Raised] = deque(maxlen=MOST_OF_EACH)
-        self.refused: deque[Refused] = deque(maxlen=MOST_OF_EACH)
+        # Of most ids there is next to nothing: an empty list takes a tenth of what an empty deque does.
+        self.raised: list[Raised] = []
+        self.refused: list[Refused] = []
 
     def take(self, at_ms: int, identity: tuple[int, int], because: str, by: Asked | None, *, own: bool) -> int:
         """An identity that the coordinator wrote down; by how much this grew."""
@@ -87,6 +87,7 @@ class Fences:
             last.at_ms, last.after, last.by, last.times = at_ms, identity, by, last.times + 1
         else:
             self.raised.append(Raised(at_ms, before, identity, because, own, by))
+            del self.raised[:-MOST_OF_EACH]
         return (len(self.raised) - size) * FENCE_BYTES
 
     def turn_away(self, at_ms: int, peer: Peer, api: str, error: str, claimed: tuple[int, int]) -> int:
@@ -97,4 +98,5 @@ class Fences:
             return 0
         size = len(self.refused)
         self.refused.append(Refused(at_ms, at_ms, peer, api, error, claimed))
+        del self.refused[:-MOST_OF_EACH]
         return (len(self.refused) - size) * FENCE_BYTES

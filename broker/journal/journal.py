@@ -44,7 +44,7 @@ class OfId:
         """Of the transaction that is open."""
         self.runs: dict[tuple[str, int] | None, Wrote] = {}
         """Batches since the last event of another kind, by partition."""
-        self.producer_ids: deque[int] = deque(maxlen=MOST_PRODUCER_IDS)
+        self.producer_ids: list[int] = []
         self.timeout_ms: int | None = None
         """Of its transactions, as the coordinator wrote it down last."""
         self.weight = ID_BYTES + 2 * getsizeof(transactional_id)
@@ -263,6 +263,6 @@ class Journal:
 
     def _take_producer(self, transactional_id: str, of: OfId, producer_id: int) -> None:
         if len(of.producer_ids) == MOST_PRODUCER_IDS:
-            self._by_producer.pop(of.producer_ids[0], None)
+            self._by_producer.pop(of.producer_ids.pop(0), None)
         of.producer_ids.append(producer_id)
         self._by_producer[producer_id] = transactional_id

@@ -197,6 +197,22 @@ def test_the_weight_is_no_less_than_what_is_held() -> None:
     assert held < budget_bytes + of_clients, f"{held} bytes"
 
 
+def test_many_ids_of_which_little_is_known_weigh_what_they_take() -> None:
+    budget_bytes = 4 << 20
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    notes = journal(budget_bytes)
+    by = peer(notes)
+    for number in range(4000):
+        asked = notes.asked(f"id-{number}", by, "InitProducerId", 5, {"timeoutMs": number, "producerId": -1})
+        change(notes, f"id-{number}", "Empty", producer_id=number + 1000)
+        notes.answered(f"id-{number}", asked, "NONE", {"producerId": number, "epoch": 0}, (-1, -1))
+    held = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert held < budget_bytes, f"{held} bytes"
+
+
 def test_long_ids_in_wide_letters_weigh_what_they_take() -> None:
     budget_bytes = 4 << 20
     gc.collect()
