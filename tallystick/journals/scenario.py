@@ -37,6 +37,18 @@ SLACK_MS = 1000
 """How much longer than its timeout a story waits for a transaction to be aborted."""
 
 
+def _from_a_beginning(said: Said) -> list[Said]:
+    """The events without the rest of a transaction whose beginning had to go."""
+    events: list[Said] = said["events"]
+    for position, event in enumerate(events if said["dropped"] else ()):
+        state = event["state"] if event["is"] == "state" else ""
+        if state.startswith("Complete"):
+            return events[position + 1 :] or events
+        if state in ("Empty", "Ongoing"):
+            break
+    return events
+
+
 class CannotBeTold(Exception):
     """There is no story in it, in a sentence."""
 
@@ -45,7 +57,7 @@ def scenario_of(said: Said) -> str:
     """The text of a scenario file. Raises `CannotBeTold`."""
     if not said["events"]:
         raise CannotBeTold(f"nothing is known of transactional id {said['transactionalId']!r} that could be told")
-    return _Story(said).text()
+    return _Story({**said, "events": _from_a_beginning(said)}).text()
 
 
 @dataclass(slots=True)

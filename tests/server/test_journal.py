@@ -192,3 +192,15 @@ def test_an_id_of_several_lines_is_asked_for(broker: Broker) -> None:
     said = json.loads(run(transactions, "timeline", name, "--json", *url))
     assert (said["transactionalId"], said["known"], states(said)) == (name, True, ["Empty"])
     assert json.loads(run(explain, "fenced", name, "--json", *url))["transactionalId"] == name
+
+
+def test_a_story_that_begins_in_a_transaction_begins_with_the_next(broker: Broker, tmp_path: Path) -> None:
+    sender = producer(broker, "halved")
+    for _ in range(3):
+        write_two(sender)
+        sender.commit_transaction(60)
+    said = broker.timeline("halved")
+    events = said["events"]
+    begun = next(place for place, event in enumerate(events) if event.get("state") == "Ongoing")
+    steps = replayed(said | {"events": events[begun + 1 :], "dropped": begun + 1}, tmp_path)
+    assert sum(" EndTxn " in step for step in steps) == 2
