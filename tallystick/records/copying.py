@@ -118,6 +118,8 @@ class Copy:
     async def _check_target(self, partitions: int) -> None:
         """Make it where it is missing, with as many partitions."""
         known = await self._target.metadata(None)
+        if self._plan.source == self._plan.target and known.cluster_id == (await self._source.metadata([])).cluster_id:
+            raise CannotCopy(f"{self._plan.source} would be copied into itself: --to is the cluster that it is in")
         there = {topic.name: len(topic.partitions) for topic in known.topics if not topic.error_code}
         if self._plan.target not in there:
             await create(

@@ -150,6 +150,7 @@ def test_what_cannot_be_gone_on_with(bootstrap: str, other: str, name: str) -> N
     assert "it was made anew, or cut" in copied(bootstrap, other, *mine, status=1)["said"]
     assert "UNKNOWN_TOPIC" in copied(bootstrap, other, f"{name}-nowhere", "x", status=1)["said"]
     assert "cannot be reached" in copied(bootstrap, "127.0.0.1:1", *mine, status=1)["said"]
+    assert "into itself" in copied(bootstrap, bootstrap, name, name, "--first", status=1)["said"]
 
 
 def test_a_deleted_beginning_is_passed_over_where_that_is_said(bootstrap: str, other: str, name: str) -> None:
