@@ -214,10 +214,16 @@ def _parse(text: str) -> Fault:
     return fault
 
 
+LONGEST_DELAY_DIGITS = 8
+"""A day of milliseconds has as many; what no clock can count would strike as a failure of the storage."""
+
+
 def _take_argument(fault: Fault, argument: str | None, text: str) -> None:
     if fault.action is Action.DELAY:
-        if argument is None or not argument.isdigit():
+        if argument is None or not (argument.isascii() and argument.isdigit()):
             raise BadFault(f"{text!r} says not how long; write delay:50 for 50 ms")
+        if len(argument) > LONGEST_DELAY_DIGITS:
+            raise BadFault(f"{text!r} is too long; {LONGEST_DELAY_DIGITS} digits at most")
         fault.delay_ms = int(argument)
     elif fault.action is Action.FAIL and fault.point.refusal is Refusal.ERRNO:
         known = getattr(errno, argument or "", None)

@@ -79,6 +79,8 @@ def test_everything_is_deleted(broker: Broker) -> None:
     [
         ("faults", {"point": "no.point", "action": "crash"}, "there is no fault point no.point"),
         ("faults", {"point": "marker.before", "action": "sing"}, "sing"),
+        ("faults", {"point": "marker.before", "action": "delay:" + "9" * 20}, "is too long; 8 digits at most"),
+        ("faults", {"point": "marker.before", "action": "delay:\u00b2"}, "says not how long"),
         ("faults", {"point": "marker.before"}, "the field 'action' is missing"),
         ("faults", {"point": "marker.before", "action": "crash", "partition": 1}, "a partition of which topic?"),
         ("faults", {"point": "marker.before", "action": "crash", "at": 0}, "the field 'at' cannot be 0"),
