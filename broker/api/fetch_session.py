@@ -13,6 +13,9 @@ from protocol.messages.fetch import FetchPartition
 PartitionKey = tuple[str | bytes, int]
 """(topic id, index) from version 13 on, (topic name, index) below."""
 
+FEW = 16
+"""Up to one of so many that are due are sorted by themselves; of more, all are passed over in their order."""
+
 
 class Followed(Protocol):
     """A partition, as far as a session is concerned: it calls back when there may be something new."""
@@ -104,6 +107,7 @@ class Session:
         self.epoch = 1
         self.last_used_ms = now_ms
         self.wanted = wanted
+        """In the order in which they are looked at, which is that of `Wanted.order`."""
         self.counted = 0
         """How many of them are counted among those of all sessions."""
         self.ended = False
@@ -118,11 +122,16 @@ class Session:
         """What may have something new, in the order in which it is looked at."""
         if self._due is None:
             self._due = dict.fromkeys(self.wanted.values())
-        return sorted(self._due, key=_order)
+        due = self._due
+        if len(due) == len(self.wanted):
+            return self.all()
+        if len(due) * FEW <= len(self.wanted):
+            return sorted(due, key=_order)
+        return [wanted for wanted in self.wanted.values() if wanted in due]
 
     def all(self) -> list[Wanted]:
         """The same of everything."""
-        return sorted(self.wanted.values(), key=_order)
+        return list(self.wanted.values())
 
     @property
     def due_count(self) -> int:
@@ -158,6 +167,9 @@ class Session:
     def had_records(self, wanted: Wanted) -> None:
         """It goes behind the others, so that they get their turn."""
         if self._has(wanted):  # it may have been forgotten while the fetch waited
+            key = self._key(wanted)
+            del self.wanted[key]
+            self.wanted[key] = wanted
             wanted.order = self._next_order()
 
     # ------------------------------------------------------------------ what is wanted
@@ -185,8 +197,10 @@ class Session:
         return _let_go(self.wanted.values())
 
     def _has(self, wanted: Wanted) -> bool:
-        key = (wanted.topic_id if self.by_topic_id else wanted.topic, wanted.index)
-        return not self.ended and self.wanted.get(key) is wanted
+        return not self.ended and self.wanted.get(self._key(wanted)) is wanted
+
+    def _key(self, wanted: Wanted) -> PartitionKey:
+        return (wanted.topic_id if self.by_topic_id else wanted.topic, wanted.index)
 
     def _next_order(self) -> int:
         self._last_order += 1

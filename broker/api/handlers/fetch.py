@@ -340,7 +340,8 @@ async def _large(
         )
     if view.error:
         return FetchResponse(error_code=view.error, session_id=0, responses=[])
-    await services.topics.to_open.wait_a_moment((_topic(services, one), one.index) for one in view.due())
+    if services.topics.to_open.any_left:
+        await services.topics.to_open.wait_a_moment((_topic(services, one), one.index) for one in view.due())
     attempt = _Attempt(services, context, request, view)
     while True:
         reading = _Reading()
