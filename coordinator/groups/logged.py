@@ -118,6 +118,11 @@ class GroupLedger:
         self.offsets = OffsetStore(self.held)
         self._written: deque[tuple[bytes, LoggedGroup]] = deque()
 
+    def group_count(self) -> int:
+        """Groups of all protocols, and names that only keep offsets."""
+        led = self.consumers.by_id.keys() | self.streams.by_id.keys() | self.shares.by_id.keys()
+        return len(self.groups) + len(led - self.groups.keys())
+
     def led_here(self, group_id: str) -> ConsumerGroup | StreamsGroup | None:
         """The group, if the broker itself leads it: a consumer group or a streams group."""
         return self.consumers.by_id.get(group_id) or self.streams.by_id.get(group_id)

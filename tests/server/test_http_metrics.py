@@ -11,7 +11,10 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.http.metrics.collecting import LONGEST_REST_S, METRICS, MOST_TIMES_REST, Rest
+from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from protocol.messages.group_offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.share.groups import ShareGroupHeartbeatRequest
 from protocol.records.record import NewRecord, build_batch
 from tallystick import Broker
 from tests.harness import metrics_page
@@ -116,6 +119,31 @@ def test_what_a_deleted_topic_counted_stays_in_all_together(broker: Broker) -> N
     after = scraped(broker)
     assert (name, frozenset({("topic", "leaving")})) not in after
     assert value(after, name) >= value(before, name)
+
+
+def test_groups_of_all_protocols_are_counted(broker: Broker) -> None:
+    make_topic(broker.bootstrap, "grouped")
+    members = {"member_id": "AAAAAAAAAAAAAAAAAAAAAA", "member_epoch": 0, "subscribed_topic_names": ["grouped"]}
+    offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=0, committed_metadata=None)
+    offsets = OffsetCommitRequestTopic(name="grouped", partitions=[offset])
+    led = ConsumerGroupHeartbeatRequest(group_id="led", rebalance_timeout_ms=60_000, topic_partitions=[], **members)
+    asked = (
+        (OffsetCommitRequest(group_id="plain", member_id="", topics=[offsets]), 8),
+        (led, 1),
+        (ShareGroupHeartbeatRequest(group_id="shared", **members), 1),
+    )
+    before = value(scraped(broker), "tallystick_groups")
+    with Wire(broker) as wire:
+        for request, version in asked:
+
+            def is_taken(request: object = request, version: int = version) -> bool:
+                """A coordinator may be loading, and the topics of groups are made when they are first needed."""
+                return "error_code=0" in repr(wire.ask(request, version))
+
+            wait_until(is_taken, repr(request))
+    found = scraped(broker)
+    assert value(found, "tallystick_groups") - before == len(asked)
+    assert value(found, "kafka_coordinator_group_groupmetadatamanager_numgroups") == value(found, "tallystick_groups")
 
 
 def test_an_open_transaction_is_seen(broker: Broker) -> None:

@@ -110,11 +110,16 @@ async def look(broker: SeenBroker) -> Look:
             "answers": (answers.held_bytes, answers.limit_bytes),
         },
     )
-    for shard in services.groups.all():
-        ledger = shard.machine.ledger
-        seen.groups += len({*ledger.groups, *ledger.consumers.by_id, *ledger.streams.by_id})
+    await _groups(services, seen)
     await _transactions(services, seen)
     return seen
+
+
+async def _groups(services: Services, seen: Look) -> None:
+    slice_ = services.environment.time_slice()
+    for shard in services.groups.all():
+        seen.groups += shard.machine.ledger.group_count()
+        await slice_.give_way()
 
 
 async def _transactions(services: Services, seen: Look) -> None:
