@@ -86,9 +86,9 @@ def fences(broker: Controlled, *, transactional_id: str) -> dict[str, Any]:
     return answers.fences(broker.services, transactional_id)
 
 
-def lint(broker: Controlled) -> dict[str, Any]:
+async def lint(broker: Controlled) -> dict[str, Any]:
     """What clients had better do otherwise, see `broker.journal.advice`."""
-    return answers.lint(broker.services)
+    return await answers.lint(broker.services)
 
 
 async def open_transactions(broker: Controlled) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What clients do that costs them exactly-once, or speed; with who does it, and what to change.
 
-`advice(journal, facts)`, as JSON can say it:
+`advice(journal, facts, time_slice)`, as JSON can say it:
 
     {"began": …, "now": …, "clients": 3,
      "findings": [{"rule": "auto-commit-beside-transactions", "costs": "exactly-once", "client": {…}, "group": "g",
@@ -11,8 +11,10 @@ a program once, however often it was seen.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol, TypeVar
 
 from broker.journal.events import Json
 from broker.journal.groups import GroupHabits, NameHabits
@@ -28,6 +30,9 @@ _RANDOM = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}|[0-9
 """A UUID, a long number, a time: what no program says twice."""
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What the broker knows beside the journal."""
@@ -36,17 +41,30 @@ class Facts:
     """The finalised level of `transaction.version`."""
 
 
-def advice(journal: Journal, facts: Facts) -> Json:
+class Turns(Protocol):
+    """How others have their turn meanwhile."""
+
+    async def all(self, elements: Iterable[T]) -> list[T]: ...
+
+
+async def advice(journal: Journal, facts: Facts, turns: Turns) -> Json:
     """See the head of this file."""
-    found: list[Json] = []
+    found = await turns.all(islice(_findings(journal, facts), MOST_FINDINGS))
+    return {
+        "began": journal.began_ms,
+        "now": journal.now_ms(),
+        "clients": len(journal.clients),
+        "findings": found,
+    }
+
+
+def _findings(journal: Journal, facts: Facts) -> Iterator[Json]:
     for key, group in journal.groups.items():
-        found += _of_group(journal, key[0], group)
+        yield from _of_group(journal, key[0], group)
     for _, names in journal.names.items():
-        found += _of_names(names)
+        yield from _of_names(names)
     for peer, habits in journal.clients.all():
-        found += _of_client(peer, habits, facts)
-    known = len(journal.clients)
-    return {"began": journal.began_ms, "now": journal.now_ms(), "clients": known, "findings": found[:MOST_FINDINGS]}
+        yield from _of_client(peer, habits, facts)
 
 
 def _finding(

@@ -60,8 +60,9 @@ def fences(services: JournalServices, transactional_id: str) -> dict[str, Any]:
     return reading.fences(_journal(services), transactional_id)
 
 
-def lint(services: JournalServices) -> dict[str, Any]:
-    return advice(_journal(services), Facts(transaction_version=_level(services)))
+async def lint(services: JournalServices) -> dict[str, Any]:
+    facts = Facts(transaction_version=_level(services))
+    return await advice(_journal(services), facts, services.environment.time_slice())
 
 
 async def open_transactions(services: JournalServices) -> dict[str, Any]:

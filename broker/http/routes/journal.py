@@ -71,11 +71,7 @@ async def open_ones(broker: SeenBroker, request: Request) -> Response:
 
 async def lint(broker: SeenBroker, request: Request) -> Response:
     """What clients had better do otherwise."""
-
-    async def look() -> dict[str, Any]:
-        return answers.lint(broker.services)
-
-    return await _told(broker, look)
+    return await _told(broker, lambda: answers.lint(broker.services))
 
 
 _OF_ONE = "/v1/transactions/{transactional_id}"

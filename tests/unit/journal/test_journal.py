@@ -6,10 +6,9 @@ import tracemalloc
 from dataclasses import dataclass
 from typing import Any
 
-from broker.journal.advice import Facts, advice
 from broker.journal.events import MOST_PLACES
 from broker.journal.fences import MOST_OF_EACH
-from broker.journal.groups import GroupHabits, NameHabits
+from broker.journal.groups import GroupHabits
 from broker.journal.journal import MOST_EVENTS, Journal
 from broker.journal.peers import LONGEST_NAME, MOST_CLIENTS, Peer
 from broker.journal.reading import fences, holder, timeline, written
@@ -306,49 +305,3 @@ def test_the_transaction_that_was_under_way_at_a_time() -> None:
     assert found["events"][1]["epoch"] == 1
     assert timeline(notes, "tx", at_ms=begins[0] - 1)["events"] == []
     assert timeline(notes, "tx", at_ms=begins[2] + 10_000)["events"][0]["baseOffset"] == 2
-
-
-def rules(notes: Journal, level: int = 2) -> dict[str, dict[str, Any]]:
-    return {one["rule"]: one for one in advice(notes, Facts(level))["findings"]}
-
-
-def test_good_clients_are_left_alone() -> None:
-    notes = journal()
-    habits = peer(notes).habits
-    habits.batches, habits.records, habits.bytes, habits.modern_ends = 1000, 50_000, 9_000_000, 40
-    notes.groups.put(GroupHabits(in_transactions=9, transactional_id="tx", session_timeout_ms=60_000), "g")
-    notes.groups.put(GroupHabits(plain_commits=9), "another")
-    change(notes, "tx", "Empty")
-    assert rules(notes) == {}
-
-
-def test_habits_that_cost_something_are_named_with_what_to_change() -> None:
-    notes = journal()
-    habits = peer(notes).habits
-    habits.batches, habits.records, habits.bytes, habits.plain_batches, habits.classic_ends = 500, 500, 50_000, 7, 3
-    change(notes, "tx", "Empty")
-    bad = GroupHabits(4, peer(notes), 9, peer(notes), "tx", 2, 45_000)
-    notes.groups.put(bad, "g")
-    found = rules(notes)
-    assert set(found) == {
-        "auto-commit-beside-transactions",
-        "offsets-without-generation",
-        "transaction-outlives-session",
-        "classic-transactions",
-        "not-idempotent",
-        "tiny-batches",
-    }
-    assert all(one["client"]["software"] == "librdkafka" and one["change"] for one in found.values())
-    assert "60000 ms" in found["transaction-outlives-session"]["says"]
-    assert "raise transaction.version" in rules(notes, 0)["classic-transactions"]["change"]
-    assert "raise transaction.version" not in found["classic-transactions"]["change"]
-
-
-def test_ids_that_are_drawn_each_time_are_named_and_numbered_ones_are_not() -> None:
-    """A process of Kafka Streams draws a UUID once, and numbers its threads."""
-    notes = journal()
-    one = "0f8fad5b-d9cb-469f-a165-70867728950e"
-    names = notes.names.put(NameHabits(peer(notes), new=10, examples=[f"app-{one}-{index}" for index in range(5)]), "p")
-    assert rules(notes) == {}
-    names.examples = [f"app-{index}{one[1:]}" for index in range(5)]
-    assert set(rules(notes)) == {"random-transactional-ids"}
