@@ -7,7 +7,6 @@ of which the broker holds the other end.
 
 import asyncio
 import contextlib
-import ipaddress
 import os
 import sys
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from broker.config.broker_config import BrokerConfig, ConfigError
-from broker.config.listeners import Endpoint, reachable
+from broker.config.listeners import BadListener, Endpoint, parse_address, reachable
 from broker.process.logging import EventLog
 
 ADDRESS, CLIENT_SETTINGS = "tallystick.console", "tallystick.console.config"
@@ -32,12 +31,16 @@ class ConsoleProcess:
         for name in _NEEDED:
             if find_spec(name) is None:
                 raise ConfigError(f"{ADDRESS} needs {name}: pip install 'tallystick[console]'.")
-        self._host, self._port = _address(config.get_str(ADDRESS).strip())
+        try:
+            self._page = parse_address(config.get_str(ADDRESS), "CONSOLE")
+        except BadListener as error:
+            raise ConfigError(f"{ADDRESS}: {error}") from error
         self._listener = _listener(config)
         self._protocol = config.security_protocol(self._listener).value
-        if not self._protocol.startswith("SASL") and not _is_loopback(self._host):
+        if not self._protocol.startswith("SASL") and not self._page.is_loopback:
             raise ConfigError(
-                f"{ADDRESS}: {self._host} is reached from other machines, and no listener asks who somebody is (SASL)."
+                f"{ADDRESS}: {self._page.host} is reached from other machines, and no listener asks who somebody is "
+                "(SASL)."
             )
         self._settings = config.get_str(CLIENT_SETTINGS)
         self._http_token_file = config.get_str("tallystick.http.token.file")
@@ -47,7 +50,7 @@ class ConsoleProcess:
     async def start(self, bound: Sequence[Endpoint], ready_file: str | None, http_url: str | None) -> None:
         """When the broker serves. It says itself where it listens; a ready file of its own lies beside the broker's."""
         (where,) = (str(reachable(one)) for one in bound if one.listener == self._listener)
-        words = ["--bootstrap-server", where, "--host", self._host, "--port", str(self._port)]
+        words = ["--bootstrap-server", where, "--host", self._page.host, "--port", str(self._page.port)]
         words += ["--security-protocol", self._protocol, "--end-with-stdin"]
         if self._settings:
             words += ["--command-config", os.path.abspath(self._settings)]
@@ -92,25 +95,7 @@ def console_of(config: BrokerConfig) -> ConsoleProcess | None:
     return ConsoleProcess(config) if config.get_str(ADDRESS).strip() else None
 
 
-def _address(text: str) -> tuple[str, int]:
-    """`HOST:PORT`, `:PORT` or `PORT`; without a host it is 127.0.0.1."""
-    host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdecimal()) or int(port) > 65535:
-        raise ConfigError(f"{ADDRESS}: {text!r} is no address; it should look like 127.0.0.1:8080.")
-    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
-
-
 def _listener(config: BrokerConfig) -> str:
     names = [one.listener for one in config.listeners]
     asking = [name for name in names if config.security_protocol(name).value.startswith("SASL")]
     return (asking or names)[0]
-
-
-def _is_loopback(host: str) -> bool:
-    """Names are not looked up: what they lead to may change."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

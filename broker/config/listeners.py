@@ -6,6 +6,7 @@ Written as Kafka writes them: `PLAINTEXT://127.0.0.1:9092,INTERNAL://0.0.0.0:909
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 ANY_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104  names for "every address", not a binding
 
@@ -24,6 +25,29 @@ class Endpoint:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nobody but this machine reaches it. Names are not looked up: what they lead to may change."""
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """The same of a host by itself."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def parse_address(text: str, listener: str) -> Endpoint:
+    """`HOST:PORT`, `:PORT` or `PORT`; without a host it is 127.0.0.1. Raises `BadListener`."""
+    host, _, port = text.strip().rpartition(":")
+    if not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+        raise BadListener(f"{text!r} is no address; it should look like 127.0.0.1:9644.")
+    return Endpoint(listener, host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
 
 
 def parse_listeners(text: str) -> list[Endpoint]:

@@ -4,11 +4,10 @@ Rule. It listens on this machine alone unless something guards it: a token that 
 the operator says is trusted. Control needs the token wherever others reach it.
 """
 
-import ipaddress
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig, ConfigError
-from broker.config.listeners import Endpoint
+from broker.config.listeners import BadListener, Endpoint, parse_address
 from broker.config.sources import read_token
 
 LISTENER = "HTTP"
@@ -28,10 +27,13 @@ class HttpAddress:
 
 def http_address(config: BrokerConfig) -> HttpAddress:
     """What the settings of a broker that has an HTTP side ask for. Raises `ConfigError`."""
-    endpoint = _endpoint(config.get_str(ADDRESS).strip())
+    try:
+        endpoint = parse_address(config.get_str(ADDRESS), LISTENER)
+    except BadListener as error:
+        raise ConfigError(f"{ADDRESS}: {error}") from error
     path = config.get_str(TOKEN_FILE)
     token = read_token(path, where=TOKEN_FILE) if path else None
-    is_local = _is_loopback(endpoint.host)
+    is_local = endpoint.is_loopback
     if not is_local and token is None and not config.get_bool(TRUSTED_NETWORK):
         raise ConfigError(
             f"{ADDRESS}: {endpoint} is reached from other machines, and nothing guards it. Name a file with a token "
@@ -41,21 +43,3 @@ def http_address(config: BrokerConfig) -> HttpAddress:
     if not is_local and token is None and config.get_bool(CONTROL):
         raise ConfigError(f"{CONTROL}: where other machines reach it, control needs a token ({TOKEN_FILE}).")
     return HttpAddress(endpoint, token, is_local)
-
-
-def _endpoint(text: str) -> Endpoint:
-    """`HOST:PORT`, `:PORT` or `PORT`; without a host it is 127.0.0.1."""
-    host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdecimal()) or int(port) > 65535:
-        raise ConfigError(f"{ADDRESS}: {text!r} is no address; it should look like 127.0.0.1:9644.")
-    return Endpoint(LISTENER, host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
-
-
-def _is_loopback(host: str) -> bool:
-    """Names are not looked up: what they lead to may change."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -7,10 +7,9 @@ import contextlib
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.listeners import BadListener, Endpoint
+from broker.config.listeners import BadListener, Endpoint, is_loopback
 
 SYSTEMS_OWN = -1
 LOOPBACK_CONGESTION = b"reno"
@@ -86,7 +85,7 @@ def _listen(
             made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
         if settings.receive_buffer_bytes != SYSTEMS_OWN:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
-        if _is_loopback(str(address[0])) and hasattr(socket, "TCP_CONGESTION"):
+        if is_loopback(str(address[0])) and hasattr(socket, "TCP_CONGESTION"):
             with contextlib.suppress(OSError):  # a system that does not have it, or lets nobody choose
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, LOOPBACK_CONGESTION)
         made.bind(address)
@@ -96,7 +95,3 @@ def _listen(
         made.close()
         raise
     return made
-
-
-def _is_loopback(address: str) -> bool:
-    return ip_address(address.partition("%")[0]).is_loopback
