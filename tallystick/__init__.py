@@ -7,14 +7,14 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tallystick.child_broker import Broker, BrokerFailed, NotDone
+    from tallystick.child_broker import Broker, BrokerFailed, Mark, NotDone
 
 __version__ = "0.1.0"
-__all__ = ["Broker", "BrokerFailed", "NotDone", "__version__"]
+__all__ = ["Broker", "BrokerFailed", "Mark", "NotDone", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Broker", "BrokerFailed", "NotDone"):
+    if name in ("Broker", "BrokerFailed", "Mark", "NotDone"):
         from tallystick import child_broker
 
         return getattr(child_broker, name)

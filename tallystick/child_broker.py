@@ -13,18 +13,30 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from tallystick.control import NotDone
+from tallystick.copied_folder import copy_folder
 from tallystick.durations import in_milliseconds
 from tallystick.process import BrokerFailed, BrokerProcess
 
-__all__ = ["Broker", "BrokerFailed", "NotDone"]
+__all__ = ["Broker", "BrokerFailed", "Mark", "NotDone"]
+
+_DATA = "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a broker's data was at one moment, to `rewind` to."""
+
+    data: Path
 
 
 class Broker:
@@ -56,7 +68,12 @@ class Broker:
         )
         self.process.is_controlled = control
         self.process.has_http = http
+        self._in_memory = in_memory
         self._ahead_since = -1
+        self._forks: list[Broker] = []
+        self._marks: list[Mark] = []
+        self._one_copy = threading.Lock()
+        """Who has copied lets it run again: nobody else may be copying then."""
         atexit.register(self.close)
 
     @property
@@ -182,9 +199,72 @@ class Broker:
                 self.stop()
         return self.start()
 
+    def fork(self) -> "Broker":
+        """A second broker that runs, with a port of its own, and with the data that `kill -9` would leave of this one
+        now: all that was acknowledged, and transactions under way undecided. It has this one's cluster and node ids,
+        the real clock and no fault armed; it is closed with this one, if not before. Raises `NotDone` where there is
+        no data."""
+        folder = self._copied("fork-")
+        fork = Broker(folder=folder, start_seconds=self.process.start_seconds)
+        fork._temporary = str(folder)
+        fork.process.options = list(self.process.options)
+        fork.process.environment = dict(self.process.environment)
+        fork.process.is_controlled, fork.process.has_http = self.process.is_controlled, self.process.has_http
+        self._forks.append(fork)
+        return fork.start()
+
+    @property
+    def forks(self) -> "list[Broker]":
+        """Those that run, and have been made of it."""
+        return [fork for fork in self._forks if fork.process.running]
+
+    def mark(self) -> Mark:
+        """Keep what `kill -9` would leave of its data now. Raises `NotDone` where there is no data."""
+        mark = Mark(self._copied("mark-") / _DATA)
+        self._marks.append(mark)
+        return mark
+
+    def rewind(self, mark: Mark) -> "Broker":
+        """Kill it, let its data be what they were at `mark`, and start it with the same port and the real clock. A mark
+        may be gone back to more than once. Raises `NotDone` for another broker's mark."""
+        if mark not in self._marks:
+            raise NotDone("this mark is not of this broker, or was forgotten")
+        self.kill()
+        shutil.rmtree(self.process.data, ignore_errors=True)
+        copy_folder(mark.data, self.process.data)
+        return self.start()
+
+    def forget_copies(self) -> None:
+        """Close its forks and delete its marks."""
+        while self._forks:
+            self._forks.pop().close()
+        while self._marks:
+            shutil.rmtree(self._marks.pop().data.parent, ignore_errors=True)
+
+    def _copied(self, prefix: str) -> Path:
+        """A new folder with its data, on the same file system, where blocks can be shared."""
+        if self._in_memory:
+            raise NotDone("its data is in memory alone: there is no folder to copy")
+        if not self.process.data.exists():
+            raise NotDone("it was never started: there is no data to copy")
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=self.process.folder))
+        try:
+            with self._one_copy, self.process.standing_still():
+                copy_folder(self.process.data, folder / _DATA)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return folder
+
     def close(self) -> None:
         """Stop it and delete what was temporary. Safe to call twice."""
         atexit.unregister(self.close)
+        try:
+            self.forget_copies()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
         try:
             if self.process.running:
                 self.stop()

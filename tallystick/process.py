@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tallystick.control import BrokerControl
@@ -47,6 +47,7 @@ class BrokerProcess:
         """Variables of the next start, beside our own."""
         self.bootstrap = ""
         self.starts = 0
+        self._is_frozen = False
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -61,6 +62,7 @@ class BrokerProcess:
     def start(self) -> "BrokerProcess":
         """Start it and wait until it serves. The first start picks the port, later ones keep it."""
         assert not self.running
+        self._is_frozen = False
         self.folder.mkdir(parents=True, exist_ok=True)
         ready = self.folder / "ready"
         ready.unlink(missing_ok=True)
@@ -107,10 +109,31 @@ class BrokerProcess:
             raise BrokerFailed(f"did not stop within {seconds} s of SIGTERM\n{self.log_end()}") from None
 
     def freeze(self) -> None:
+        self._is_frozen = True
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
+        self._is_frozen = False
         self._signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """No thread of it runs meanwhile, as after SIGKILL. One that was frozen stays so; one may have ended."""
+        if not self.running or self._is_frozen or self._is_stopped(os.WNOHANG):
+            if self.running:
+                self._is_stopped()  # SIGSTOP may be under way
+            yield
+            return
+        self.freeze()
+        try:
+            self._is_stopped()
+            yield
+        finally:
+            self.thaw()
+
+    def _is_stopped(self, at_once: int = 0) -> bool:
+        """Waits until it is stopped or has ended, unless `at_once`; leaves its status for others to ask."""
+        return os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | at_once) is not None
 
     def _signal(self, which: signal.Signals) -> None:
         """Nothing where it has ended: its pid may be another one's by now."""

@@ -121,6 +121,10 @@ def tallystick_factory() -> Iterator[Callable[..., Broker]]:
 def _put_right(broker: Broker) -> None:
     """What a test left behind goes. A clock that was moved would make the next test's records old, and goes back with
     a start; a broker that does not answer is thrown away with its data."""
+    try:
+        broker.forget_copies()
+    except BrokerFailed as problem:
+        warnings.warn(pytest.PytestWarning(f"a fork was killed: {problem}"), stacklevel=2)
     if not broker.process.running:
         return
     try:
@@ -145,7 +149,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if report.when in ("setup", "call") and report.failed:
         # Of a fixture that failed the arguments are not among the test's yet.
         values = [*getattr(item, "funcargs", {}).values(), item.stash.get(_USED, None)]
-        brokers = dict.fromkeys(value for value in values if isinstance(value, Broker))
+        asked = dict.fromkeys(value for value in values if isinstance(value, Broker))
+        brokers = dict.fromkeys(one for broker in asked for one in (broker, *broker.forks))
         for number, broker in enumerate(brokers):
             name = "tallystick" if number == 0 else f"tallystick {number + 1}"
             report.sections.append((f"{name}: log", broker.process.log_end(_LOG_BYTES)))

@@ -36,6 +36,7 @@ READS_THE_WORLD = {
     "tallystick/process.py",
     "tallystick/startup_guard.py",
     "tallystick/child_broker.py",
+    "tallystick/copied_folder.py",
     "tallystick/console/sessions.py",
 }
 """Files that may read the clock, draw randomness or open files; `tallystick/demo` and `tallystick/client` are programs

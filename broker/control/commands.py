@@ -3,6 +3,8 @@
 Each command takes the broker, and the fields of its request by name; it returns what JSON can say.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +20,8 @@ from protocol.internal_topics import INTERNAL_TOPICS
 from protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
 from protocol.messages.topics import DeleteTopicState
 from protocol.schema import schema_of
+
+LOADING_S = 10.0
 
 
 class Refused(Exception):
@@ -92,7 +96,10 @@ async def lint(broker: Controlled) -> dict[str, Any]:
 
 
 async def open_transactions(broker: Controlled) -> dict[str, Any]:
-    """Those that are open, and who holds them, see `broker.api.noted.answers`."""
+    """Those that are open, and who holds them, see `broker.api.noted.answers`. After a start it waits a while for the
+    logs that tell of them; one that is damaged never does."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(broker.services.transactions.wait_until_loaded(), LOADING_S)
     return await answers.open_transactions(broker.services)
 
 

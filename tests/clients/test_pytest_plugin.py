@@ -243,4 +243,4 @@ def test_one(tallystick, number):
 def test_the_page_about_it_is_right(tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "pytest.md").read_text()
     examples = [block.partition("```")[0] for block in page.split("```py\n")[1:]]
-    assert "2 passed" in passes(tmp_path, "\n".join(examples))
+    assert "3 passed" in passes(tmp_path, "\n".join(examples))
