@@ -19,7 +19,7 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-watched bench-spark chaos simulate pipelines
 .PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java wheel-spark docs lock clean man
-.PHONY: dist sbom image
+.PHONY: dist sbom image docs-site
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -150,6 +150,12 @@ docs: install ## Write the generated pages anew (docs/compatibility.md, docs/inv
 	@$(BIN)/python -m tests.scenarios.invariants --write
 	@$(BIN)/python -m tests.harness.commands_page --write
 
+docs-site: install $(VENV)/.docs-site ## A site of docs/ and the README, into build/docs-site/site; in a real Chromium where one is
+	@$(BIN)/python -m distributions.site build/docs-site
+	@cd build/docs-site && NO_MKDOCS_2_WARNING=true $(abspath $(VENV))/docs-site/bin/python -m mkdocs --quiet build --strict
+	@if [ -n "$(CHROMIUM)" ]; then $(MAKE) $(VENV)/.console-test || true; fi
+	@TALLYSTICK_SITE=build/docs-site/site TALLYSTICK_BROWSER=$(CHROMIUM) $(BIN)/python -m pytest tests/distributions/test_site.py $(ARGS)
+
 man: install ## Pages for man, one for each command, into build/man (ARGS="FOLDER")
 	@$(BIN)/python -m distributions.manual $(or $(ARGS),build/man)
 
@@ -203,6 +209,12 @@ $(VENV)/.sbom: requirements/sbom.txt | $(VENV)/bin/python
 	@echo "installing cyclonedx-bom from its lock into $(VENV)/sbom"
 	@$(BIN)/python -m venv $(VENV)/sbom
 	@$(VENV)/sbom/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/sbom.txt
+	@touch $@
+
+$(VENV)/.docs-site: requirements/docs-site.txt | $(VENV)/bin/python
+	@echo "installing mkdocs from its lock into $(VENV)/docs-site"
+	@$(BIN)/python -m venv $(VENV)/docs-site
+	@$(VENV)/docs-site/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/docs-site.txt
 	@touch $@
 
 # What is handed out and nothing else: no tool, not even pip.
