@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from broker.config.advertised_file import ADVERTISED_FILE, wait_for_line
 from broker.config.broker_config import BrokerConfig, ConfigError
 from broker.config.listeners import BadListener, Endpoint, advertised, reachable
 from broker.console_process import console_of
@@ -57,6 +58,12 @@ def main(arguments: Sequence[str]) -> int:
         config = _configuration(options)
         for sentence in config.warnings:
             _log.warning(sentence)
+        if path := config.get_str(ADVERTISED_FILE):
+            told = wait_for_line(path)
+            if told is None:
+                return OK
+            options.advertised_listeners = told
+            config = _configuration(options)
         failure = _run(config, options)
         if failure is not None:
             writer.say(f"tallystick: stopped, because storage failed: {failure}")
@@ -83,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
     add("--port", type=int, help="port to listen on (default 9092; 0 picks a free one)")
     add("--listeners", help="NAME://host:port,… instead of --host and --port")
     add("--advertised-listeners", help="what clients are told to connect to, where it differs")
+    add("--advertised-listeners-file", metavar="FILE", help="wait for a file that says so, and ends its line")
     add("--config", metavar="FILE", help="a server.properties file")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be given many times")
     add("--durability", choices=("fsync", "page-cache"), help="what an acknowledgement means (default fsync)")
@@ -131,6 +139,7 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
         "tallystick.http.control": "true" if options.http_control else None,
         "listeners": options.listeners,
         "advertised.listeners": options.advertised_listeners,
+        ADVERTISED_FILE: options.advertised_listeners_file,
     }
     if options.listeners is None and (options.host is not None or options.port is not None):
         host = options.host if options.host is not None else "127.0.0.1"

@@ -30,6 +30,7 @@ READS_THE_WORLD = {
     "broker/disk/descriptor_cache.py",
     "broker/disk/local_files.py",
     "broker/__main__.py",
+    "broker/config/advertised_file.py",
     "broker/config/sources.py",
     "keystores/key_files.py",
     "tallystick/certificates.py",

@@ -172,6 +172,13 @@ OWN_KEYS = (
         at_least(1),
     ),
     fixed(
+        "tallystick.advertised.listeners.file",
+        STRING,
+        "",
+        "A file with what `advertised.listeners` is to be, in one line, for addresses that are known only later. The "
+        "start waits until it is there.",
+    ),
+    fixed(
         "tallystick.http",
         STRING,
         "",
