@@ -3,10 +3,10 @@ aborted transactions. The broker sends whole batches; the reader leaves out what
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from protocol.messages.fetch import AbortedTransaction, PartitionData
-from protocol.records.batch import headers_in
+from protocol.records.batch import BatchHeader, headers_in
 from protocol.records.control import read_end_transaction
 from protocol.records.record import Record, records_of
 from protocol.schema import Buffer
@@ -14,22 +14,32 @@ from tallystick.client.client import LATEST, Client
 from tallystick.client.errors import check
 
 
+class Aborting:
+    """Whose transactions are aborted, as batches of one partition pass by: a fetch of committed records names each with
+    its first offset, and a marker ends it (KIP-98)."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._pending = [(transaction.first_offset, transaction.producer_id) for transaction in aborted]
+        heapq.heapify(self._pending)
+        self._producers: set[int] = set()
+
+    def take(self, header: BatchHeader, *, ends: bool) -> bool:
+        """The next batch: whether it is of an aborted transaction. `ends`: it is the marker that aborts one."""
+        while self._pending and self._pending[0][0] <= header.last_offset:
+            self._producers.add(heapq.heappop(self._pending)[1])
+        if ends:
+            self._producers.discard(header.producer_id)
+        return header.is_transactional and header.producer_id in self._producers
+
+
 def visible_records(records: Buffer, aborted: list[AbortedTransaction] | None, from_offset: int) -> Iterator[Record]:
     """The records a consumer shows, from `from_offset` on. `aborted` None shows aborted ones as well."""
-    pending = [(transaction.first_offset, transaction.producer_id) for transaction in aborted or ()]
-    heapq.heapify(pending)
-    aborting: set[int] = set()
+    aborting = Aborting(aborted or ())
     for position, header in headers_in(records):
-        while pending and pending[0][0] <= header.last_offset:
-            aborting.add(heapq.heappop(pending)[1])
-        if header.is_control:
-            marker = read_end_transaction(records, position)
-            if marker is not None and not marker.commit:
-                aborting.discard(header.producer_id)
-            continue
-        if header.is_transactional and header.producer_id in aborting:
-            continue
-        yield from (record for record in records_of(records, position) if record.offset >= from_offset)
+        marker = read_end_transaction(records, position) if header.is_control else None
+        is_aborted = aborting.take(header, ends=marker is not None and not marker.commit)
+        if not header.is_control and not is_aborted:
+            yield from (record for record in records_of(records, position) if record.offset >= from_offset)
 
 
 def joined(fetched: PartitionData) -> bytes:

@@ -2,7 +2,7 @@
 
 `spots` where reading begins and ends: offsets, times, ends of the log
 `reader` records of many partitions, as far as they are there or as they come
-`fates` what became of the transaction of a record
+`fates` what became of the transaction of a record; `reading_ahead` looks for it further on in the log
 `condition` which records are wanted: a small language
 `input_lines` records out of lines of text or JSON
 `writer` records gathered into batches, by partition

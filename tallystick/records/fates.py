@@ -1,23 +1,16 @@
-"""What became of the transaction of a record: committed, aborted, or open when it was looked at.
+"""What became of the transaction of a record: committed, aborted, or open when it was looked at. No I/O.
 
 A marker ends all that its producer wrote before it in its partition. So the fate of a batch is that of the first
-marker of its producer behind it; where there is none up to the high watermark, its transaction is open. To find it the
-log is read ahead, once; of what is read ahead nothing is kept but markers.
+marker of its producer behind it; where none was seen, these bytes do not say it. Who reads on and on looks for it
+further ahead (`reading_ahead`); who shows a page asks the broker (`tallystick.console.reading.colouring`).
 """
 
 from bisect import bisect_right
 from enum import Enum
 
-from protocol.messages.fetch import PartitionData
-from protocol.records.batch import BatchHeader, headers_in
+from protocol.records.batch import BatchHeader, CorruptRecords, headers_in
 from protocol.records.control import EndTransaction, read_end_transaction
-from tallystick.client.client import Client
-from tallystick.client.errors import check
-from tallystick.client.lease import persistently
-from tallystick.client.reading import joined
-from tallystick.inspection.places import Place
-
-_PATIENCE_S = 30.0
+from protocol.schema import Buffer
 
 
 class Fate(Enum):
@@ -28,59 +21,52 @@ class Fate(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     OPEN = "open"
+    ENDED = "ended"
+    """Its transaction has ended, and how is in a marker that was not read."""
     CONTROL = "control"
     """It is a control record: it ends a transaction, and no consumer is shown it."""
 
 
-class Fates:
-    """Those of one partition, asked for in the order of the log."""
+class Markers:
+    """Those that were seen of one partition, in its order. What became of batches is asked in that order, too: what
+    lies before them is forgotten."""
 
-    def __init__(self, client: Client, place: Place) -> None:
-        self._client = client
-        self._place = place
-        self._seen_to = -1
+    def __init__(self, *, with_unreadable: bool = False) -> None:
+        """`with_unreadable`: a control batch that cannot be read ends a transaction in a way that is not known. Without
+        it, it is `CorruptRecords`."""
+        self.seen_to = -1
         """Markers before this offset are known."""
-        self._markers: dict[int, list[tuple[int, bool]]] = {}
-        """By producer id: (offset, whether it commits), in order."""
+        self._with_unreadable = with_unreadable
+        self._of: dict[int, list[tuple[int, Fate]]] = {}
+        """By producer id: (offset, what it makes of the transaction)."""
 
-    def see(self, data: bytes) -> None:
+    def see(self, data: Buffer) -> None:
         """Note the markers of fetched batches."""
         for position, header in headers_in(data):
-            if header.base_offset < self._seen_to:
+            if header.base_offset < self.seen_to:
                 continue
-            self._seen_to = header.next_offset
-            ended = read_end_transaction(data, position) if header.is_control else None
-            if ended is not None:
-                self._markers.setdefault(header.producer_id, []).append((header.base_offset, ended.commit))
+            self.seen_to = header.next_offset
+            if header.is_control and (end := self._end(data, position)) is not None:
+                self._of.setdefault(header.producer_id, []).append((header.base_offset, end))
 
-    async def of(self, header: BatchHeader, high_watermark: int) -> Fate:
-        """Of a batch that `see` was shown."""
+    def _end(self, data: Buffer, position: int) -> Fate | None:
+        try:
+            ended = read_end_transaction(data, position)
+        except CorruptRecords:
+            if not self._with_unreadable:
+                raise
+            return Fate.ENDED
+        return None if ended is None else Fate.COMMITTED if ended.commit else Fate.ABORTED
+
+    def fate(self, header: BatchHeader) -> Fate | None:
+        """Of a batch; None where its transaction has no end in what was seen."""
         if header.is_control:
             return Fate.CONTROL
         if not header.is_transactional:
             return Fate.NONE
-        while (found := self._known(header)) is None and self._seen_to < high_watermark:
-            if not await self._read_ahead():
-                break
-        return Fate.OPEN if found is None else Fate.COMMITTED if found else Fate.ABORTED
-
-    def _known(self, header: BatchHeader) -> bool | None:
-        markers = self._markers.get(header.producer_id, [])
-        passed = bisect_right(markers, header.last_offset, key=lambda marker: marker[0])
-        del markers[:passed]  # batches are asked for in order
-        return markers[0][1] if markers else None
-
-    async def _read_ahead(self) -> bool:
-        """Whether there was more."""
-        fetched = await persistently(self._client, self._fetch_ahead, patience_s=_PATIENCE_S)
-        before = self._seen_to
-        self.see(joined(fetched))
-        return self._seen_to > before
-
-    async def _fetch_ahead(self) -> PartitionData:
-        fetched = await self._client.fetch(*self._place, self._seen_to)
-        check(fetched.error_code, f"{self._place[0]}-{self._place[1]}")
-        return fetched
+        of = self._of.get(header.producer_id, [])
+        del of[: bisect_right(of, header.last_offset, key=lambda marker: marker[0])]
+        return of[0][1] if of else None
 
 
 def marker_name(ended: EndTransaction | None) -> str:

@@ -18,7 +18,8 @@ from tallystick.client.fetching import fetch_many
 from tallystick.client.lease import persistently
 from tallystick.client.reading import joined, visible_records
 from tallystick.inspection.places import Place, by_leader
-from tallystick.records.fates import Fate, Fates, marker_name
+from tallystick.records.fates import Fate, marker_name
+from tallystick.records.reading_ahead import Fates
 
 PATIENCE_S = 30.0
 _WAIT_MS = 500

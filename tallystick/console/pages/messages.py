@@ -9,10 +9,11 @@ from starlette.responses import Response
 from tallystick.client.client import Client
 from tallystick.client.errors import check
 from tallystick.console.reading.browsing import Browsed, browse
-from tallystick.console.reading.colouring import Fate, Shown
+from tallystick.console.reading.colouring import Shown
 from tallystick.console.reading.decoding import IN_A_ROW, IN_FULL, Decoded
 from tallystick.console.reading.registry import Registry
 from tallystick.console.visit import LARGEST_OFFSET, NotThere, Visit
+from tallystick.records.fates import Fate
 
 PAGE_SIZES = (25, 100, 500)
 _DAY_MS = 86_400_000

@@ -6,7 +6,7 @@ from protocol.messages.fetch import AbortedTransaction
 from protocol.records.compression import GZIP
 from protocol.records.control import end_transaction_marker
 from protocol.records.record import NewRecord, build_batch
-from tallystick.console.reading.colouring import KEPT_BYTES, Fate, Knowledge, coloured
+from tallystick.console.reading.colouring import KEPT_BYTES, Knowledge, coloured
 
 
 def batch(offset: int, count: int = 1, *, producer: int = -1, compression: int = 0) -> bytes:
@@ -38,7 +38,7 @@ def aborted(producer: int, first_offset: int) -> AbortedTransaction:
 
 
 def fates(data: bytes, known: Knowledge, start: int = 0, most: int = 100) -> list[tuple[int, str]]:
-    return [(row.offset, row.note or row.fate.value) for row in coloured(data, known, start, most)]
+    return [(row.offset, row.note or row.kind) for row in coloured(data, known, start, most)]
 
 
 LOG = (
@@ -86,8 +86,22 @@ def test_a_batch_that_cannot_be_opened_is_one_row_that_says_so() -> None:
     bad = bytearray(batch(1, 3, compression=GZIP))
     bad[-8:] = bytes(8)
     rows = coloured(batch(0) + bytes(bad) + batch(4), Knowledge(5, [], {}), 0, 100)
-    assert [(row.offset, row.fate) for row in rows] == [(0, Fate.PLAIN), (1, Fate.UNREADABLE), (4, Fate.PLAIN)]
-    assert rows[1].note
+    assert [(row.offset, row.kind) for row in rows] == [(0, "plain"), (1, "unreadable"), (4, "plain")]
+    assert rows[1].problem
+
+
+def test_a_marker_that_cannot_be_read_has_ended_what_lies_before_it_in_a_way_that_nobody_knows() -> None:
+    """The next marker of its producer, which commits, is of a later transaction."""
+    torn = bytearray(marker(2, 1, commit=False))
+    torn[-16:] = bytes(16)
+    data = batch(0, producer=2) + batch(1, producer=1) + bytes(torn) + batch(3, producer=1) + marker(4, 1, commit=True)
+    assert fates(data, Knowledge(0, [], {2: 0})) == [
+        (0, "open"),
+        (1, "ended"),
+        (2, "control record"),
+        (3, "committed"),
+        (4, "commit"),
+    ]
 
 
 @pytest.mark.parametrize("cut", [1, 40, 70])

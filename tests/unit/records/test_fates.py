@@ -9,7 +9,8 @@ from protocol.records.batch import read_header
 from protocol.records.record import NewRecord, build_batch
 from tallystick.client.client import Client
 from tallystick.client.errors import ConnectionLost
-from tallystick.records.fates import Fate, Fates
+from tallystick.records.fates import Fate
+from tallystick.records.reading_ahead import Fates
 
 
 class Away:
