@@ -2,27 +2,20 @@
 
 Rule 1. Needs no Spark: it is used by people at a terminal, on any machine.
 Rule 2. Looking changes nothing. A lease is taken by `abort_open` alone, and fences the sink as its next batch would.
+
+What any client may ask of a cluster is asked by `tallystick.inspection`, with the patience of a sink.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from protocol.errors import ErrorCode
-from protocol.messages.group_offsets import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-)
-from protocol.messages.transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from spark_connector.checkpoint import kafka_offsets
 from spark_connector.progress import Marker, ProgressTopic
-from tallystick.client.client import GROUP, LATEST, TRANSACTION, Client
-from tallystick.client.errors import UnsupportedByBroker
-from tallystick.client.lease import judge, persistently, take_lease
-
-_DECIDING = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
-_GROUPS = range(8, 10)
-"""Versions of OffsetFetch that speak of groups, and of topics by name."""
+from tallystick.client.client import LATEST, Client
+from tallystick.client.lease import persistently, take_lease
+from tallystick.inspection.groups import committed
+from tallystick.inspection.places import Place, existing, offsets_at
+from tallystick.inspection.transactions import DECIDED, ONGOING, Described, described
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +33,18 @@ class Transaction:
     @property
     def is_open(self) -> bool:
         """Whether readers of committed records are held."""
-        return self.state == "Ongoing" or self.is_decided
+        return self.state == ONGOING or self.is_decided
 
     @property
     def is_decided(self) -> bool:
         """Decided, but its markers are still being written."""
-        return self.state in _DECIDING
+        return self.state in DECIDED
+
+    @classmethod
+    def of(cls, found: Described) -> "Transaction":
+        started_ms = -1 if found.started_ms is None else found.started_ms
+        partitions = sorted(f"{topic}-{number}" for topic, number in found.places)
+        return cls(found.state, found.producer_id, found.producer_epoch, found.timeout_ms, started_ms, partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,27 +115,9 @@ class Inspector:
         return SinkState(sink_id, transaction, queries, await self._group(group) if group else [])
 
     async def transaction(self, sink_id: str) -> Transaction | None:
-        """What DescribeTransactions says (KIP-664)."""
-        request = DescribeTransactionsRequest(transactional_ids=[sink_id])
-
-        async def attempt() -> Transaction | None:
-            coordinator = await self._client.coordinator(sink_id, TRANSACTION)
-            answer: DescribeTransactionsResponse = await coordinator.ask(request)
-            (found,) = answer.transaction_states
-            if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                return None
-            judge(found.error_code)
-            partitions = [f"{topic.topic}-{number}" for topic in found.topics for number in topic.partitions]
-            return Transaction(
-                state=found.transaction_state,
-                producer_id=found.producer_id,
-                producer_epoch=found.producer_epoch,
-                timeout_ms=found.transaction_timeout_ms,
-                started_ms=found.transaction_start_time_ms,
-                partitions=sorted(partitions),
-            )
-
-        return await persistently(self._client, attempt, patience_s=self._patience_s)
+        """None where the coordinator does not know it."""
+        found = await persistently(self._client, lambda: described(self._client, sink_id), patience_s=self._patience_s)
+        return None if found is None else Transaction.of(found)
 
     async def abort_open(self, sink_id: str) -> Transaction | None:
         """Settle what is open and fence its holder; what was open. None: nothing was, and nothing was done.
@@ -155,38 +136,11 @@ class Inspector:
 
     async def _group(self, group: str) -> list[Position]:
         """The committed offsets of a group, all of them."""
-        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+        found = await persistently(self._client, lambda: committed(self._client, group), patience_s=self._patience_s)
+        return await self._positions(found)
 
-        async def attempt() -> dict[tuple[str, int], int]:
-            coordinator = await self._client.coordinator(group, GROUP)
-            version = min(_GROUPS[-1], coordinator.version_for(OffsetFetchRequest))
-            if version not in _GROUPS:
-                raise UnsupportedByBroker("OffsetFetch by group")
-            answer: OffsetFetchResponse = await coordinator.ask(request, version)
-            (found,) = answer.groups
-            judge(found.error_code)
-            return {
-                (topic.name, partition.partition_index): partition.committed_offset
-                for topic in found.topics
-                for partition in topic.partitions
-                if partition.committed_offset >= 0
-            }
-
-        return await self._positions(await persistently(self._client, attempt, patience_s=self._patience_s))
-
-    async def _positions(self, offsets: dict[tuple[str, int], int]) -> list[Position]:
-        ends = await self._ends(sorted(offsets))
+    async def _positions(self, offsets: Mapping[Place, int]) -> list[Position]:
+        """Partitions that this cluster does not have are without an end: a source may be on another one."""
+        here = await existing(self._client, sorted(offsets))
+        ends = await offsets_at(self._client, here, LATEST)
         return [Position(*where, offset, ends.get(where)) for where, offset in sorted(offsets.items())]
-
-    async def _ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Where partitions end; those that this cluster does not have are left out: a source may be on another one."""
-        topics = sorted({topic for topic, _ in partitions})
-        if not topics:
-            return {}
-        answer = await self._client.metadata(topics)
-        here = {topic.name: len(topic.partitions) for topic in answer.topics if not topic.error_code}
-        ends: dict[tuple[str, int], int] = {}
-        for topic, number in partitions:
-            if number < here.get(topic or "", 0):
-                ends[topic, number] = await self._client.offset_at(topic, number, LATEST)
-        return ends

@@ -1,8 +1,8 @@
 """What the connector needs of our other packages, under its own name.
 
 `protocol` and `keystores` are names that others have, too; in the site-packages of somebody's Spark they are not to
-stand. So what of them and of `tallystick.client` the connector imports, and what that imports, is copied below
-`spark_connector._vendor` with its imports rewritten. Nothing but import statements is changed.
+stand. So what the connector imports of them and of some packages of `tallystick`, and what that imports, is copied
+below `spark_connector._vendor` with its imports rewritten. Nothing but import statements is changed.
 """
 
 import ast
@@ -15,7 +15,13 @@ CONNECTOR = "spark_connector"
 LEFT_OUT = f"{CONNECTOR}.pipelines"
 """Demonstrations, which are run from the tree."""
 VENDOR = f"{CONNECTOR}._vendor"
-MOVED = {"protocol": f"{VENDOR}.protocol", "keystores": f"{VENDOR}.keystores", "tallystick.client": f"{VENDOR}.client"}
+MOVED = {
+    "protocol": f"{VENDOR}.protocol",
+    "keystores": f"{VENDOR}.keystores",
+    "tallystick.client": f"{VENDOR}.client",
+    "tallystick.inspection": f"{VENDOR}.inspection",
+    "tallystick.schemas": f"{VENDOR}.schemas",
+}
 """Packages, and their names in the distribution."""
 OURS = frozenset({"protocol", "keystores", "storage", "coordinator", "broker", "tallystick"})
 """Top-level names that nothing in the distribution may import."""

@@ -13,7 +13,7 @@ from tallystick.client.client import Client
 from tallystick.client.errors import KafkaError, check
 from tallystick.client.reading import joined, visible_records
 from tallystick.inspection.groups import committed
-from tallystick.inspection.places import Ends, Failed, Place, ends_of
+from tallystick.inspection.places import Ends, Failed, Place, ends_of, existing
 
 COUNTED_OFFSETS = 100_000
 """Of one partition: so far records are read to be counted."""
@@ -96,7 +96,7 @@ async def lags(
     """Of each partition that the group has committed an offset of, in order. Where `most_bytes` were fetched in all,
     records of what is left are not counted."""
     offsets = await committed(client, group)
-    here = await _existing(client, sorted(offsets))
+    here = await existing(client, sorted(offsets))
     ends = await ends_of(client, here, failed)
     found, budget = [], _Budget(most_bytes)
     for place, offset in sorted(offsets.items()):
@@ -106,13 +106,6 @@ async def lags(
         records = None if its is None else await _records(client, place, offset, its, count_up_to, budget)
         found.append(Lag(place, offset, its, records))
     return found
-
-
-async def _existing(client: Client, wanted: list[Place]) -> list[Place]:
-    topics = sorted({topic for topic, _ in wanted})
-    answer = await client.metadata(topics) if topics else None
-    sizes = {one.name: len(one.partitions) for one in answer.topics if not one.error_code} if answer else {}
-    return [place for place in wanted if place[1] < sizes.get(place[0], 0)]
 
 
 async def _records(client: Client, place: Place, offset: int, ends: Ends, most: int, budget: _Budget) -> int | None:

@@ -47,6 +47,14 @@ async def places(client: Client, topics: Sequence[str] | None = None, partition:
     return sorted(found)
 
 
+async def existing(client: Client, wanted: Collection[Place]) -> list[Place]:
+    """Those of some partitions that this cluster has."""
+    topics = sorted({topic for topic, _ in wanted})
+    answer = await client.metadata(topics) if topics else None
+    sizes = {one.name: len(one.partitions) for one in answer.topics if not one.error_code} if answer else {}
+    return [place for place in wanted if place[1] < sizes.get(place[0], 0)]
+
+
 def settle(place: Place, code: int, message: str | None, failed: Failed | None) -> bool:
     """Whether a partition was answered for. An error is noted for its partition or, where nobody notes, raised."""
     if code == ErrorCode.NONE:
