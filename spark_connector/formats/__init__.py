@@ -1,6 +1,5 @@
 """formats: values and keys that a Schema Registry knows, as typed columns.
 
-`wire` the five bytes in front of a value, and Protobuf's message indexes
 `registry` questions to a registry: a schema by its id, the latest of a subject
 `avro`, `json_schema`, `protobuf` a schema as a type of Spark's, and bytes as plain Python values
 `shapes` plain Python values as what Arrow wants for a type

@@ -10,7 +10,7 @@ from spark_connector.errors import BadOption
 from spark_connector.formats.errors import CannotDecode
 from spark_connector.formats.registry import FORMATS, Registry, Schema, registry
 from spark_connector.formats.shapes import shaped
-from spark_connector.formats.wire import opened
+from tallystick.schemas.wire import BadFrame, opened
 
 
 class Reader(Protocol):
@@ -66,7 +66,7 @@ class Decoding:
         for number, value in enumerate(binary.to_pylist()):
             try:
                 values.append(None if value is None else shaped(reader.read(*opened(value)), kind))
-            except (CannotDecode, AttributeError, TypeError) as error:
+            except (CannotDecode, BadFrame, AttributeError, TypeError) as error:
                 if not self.errors_are_null:
                     raise self._refusal(f"{where}, row {number}", error) from error
                 values.append(None)

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from spark_connector.formats.errors import CannotDecode, NoSuchType
 from spark_connector.formats.registry import Registry, Schema
 from spark_connector.formats.shapes import struct
-from spark_connector.formats.wire import message_path
+from tallystick.schemas.wire import message_path
 
 _TYPES = {
     FieldDescriptor.CPPTYPE_BOOL: "BOOLEAN",

@@ -25,7 +25,9 @@ from tallystick.client.security_settings import PROTOCOLS, BadSettings
 @click.option("--http", "http_url", help="The HTTP side of a Tallystick broker: timelines of transactions, faults.")
 @click.option("--http-token-file", help="The token that it wants to see.")
 @click.option(
-    "--schema-registry", "registry_url", help="A schema registry, for values in Avro (with fastavro) and JSON Schema."
+    "--schema-registry",
+    "registry_url",
+    help="A schema registry, for values in Avro and Protobuf (with tallystick[schemas]) and JSON Schema.",
 )
 @click.option(
     "--allowed-host", "allowed_hosts", multiple=True, help="A name under which it is reached; may be repeated."

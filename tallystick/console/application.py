@@ -35,10 +35,10 @@ from tallystick.console.pages import (
     transactions,
 )
 from tallystick.console.reading.broker_http import BrokerHttp, HttpFailed
-from tallystick.console.reading.registry import Registry
 from tallystick.console.rendering import Renderer
 from tallystick.console.sessions import Sessions
 from tallystick.console.visit import LARGEST_OFFSET, Console, NotThere, Visit, Watched, in_words
+from tallystick.schemas.registry import Registry
 
 Page = Callable[[Visit], Awaitable[Response]]
 LARGEST_FORM_BYTES = 32_000

@@ -14,9 +14,9 @@ from tallystick.client.client import Client
 from tallystick.console.cluster import Cluster
 from tallystick.console.options import Options
 from tallystick.console.reading.broker_http import BrokerHttp
-from tallystick.console.reading.registry import Registry
 from tallystick.console.rendering import Renderer
 from tallystick.console.sessions import Session, Sessions
+from tallystick.schemas.registry import Registry
 
 T = TypeVar("T")
 LARGEST_OFFSET = (1 << 63) - 1

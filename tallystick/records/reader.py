@@ -36,6 +36,9 @@ class Seen:
     producer_id: int = -1
     marker: str = ""
     """COMMIT, ABORT or OTHER, of a control record."""
+    key_schema: int | None = None
+    value_schema: int | None = None
+    """By which it was read (`with_schemas`): then it is JSON."""
 
 
 class Reader:

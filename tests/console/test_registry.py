@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tallystick.console.reading.decoding import Kind
-from tallystick.console.reading.registry import Registry
+from tallystick.console.reading.registered import decoded_with
+from tallystick.schemas.registry import Registry
 
 ORDER = {
     "type": "record",
@@ -77,10 +78,10 @@ def test_avro_is_read_with_its_schema_which_is_asked_for_once(serving: Serving) 
     registry, value = Registry(serving.url), avro({"id": 42, "by": "alice"})
     for _ in range(2):
         asyncio.run(registry.wait_until_known([value, value, b"plain", None]))
-    found = registry.decoded(value, 300)
+    found = decoded_with(registry, value, 300)
     assert (found.kind, found.text, found.schema) == (Kind.AVRO, '{"id":42,"by":"alice"}', 7)
     assert serving.asked == ["/schemas/ids/7"]
-    torn = registry.decoded(value[:-3], 300)
+    torn = decoded_with(registry, value[:-3], 300)
     assert (torn.kind, torn.schema) == (Kind.BINARY, 7)
 
 
@@ -88,7 +89,7 @@ def test_json_schema_is_read_and_of_others_the_number_is_told(serving: Serving) 
     registry = Registry(serving.url)
     values = [framed(8, b'{"a": 1}'), framed(9, b"\x08\x01"), framed(10, b"?"), framed(11, b"?")]
     asyncio.run(registry.wait_until_known(values))
-    found = [registry.decoded(value, 300) for value in values]
+    found = [decoded_with(registry, value, 300) for value in values]
     assert [(one.kind, one.schema) for one in found] == [
         (Kind.JSON, 8),
         (Kind.BINARY, 9),
@@ -102,8 +103,8 @@ def test_a_registry_that_is_not_there_keeps_nobody_from_the_bytes() -> None:
     registry = Registry("http://127.0.0.1:9/")
     value = framed(7, b"?")
     asyncio.run(registry.wait_until_known([value]))
-    assert registry.decoded(value, 300).kind is Kind.BINARY
-    assert Registry(None).decoded(b"text", 300).kind is Kind.TEXT
+    assert decoded_with(registry, value, 300).kind is Kind.BINARY
+    assert decoded_with(Registry(None), b"text", 300).kind is Kind.TEXT
     with pytest.raises(ValueError, match="no address of a registry"):
         Registry("file:///etc/passwd")
 
@@ -118,4 +119,4 @@ def test_a_registry_that_says_something_else_keeps_nobody_from_the_bytes(serving
     registry = Registry(serving.url)
     values = [framed(number, b"\x02") for number in (12, 13, 14)]
     asyncio.run(registry.wait_until_known(values))
-    assert [registry.decoded(value, 300).kind for value in values] == [Kind.BINARY] * 3
+    assert [decoded_with(registry, value, 300).kind for value in values] == [Kind.BINARY] * 3

@@ -20,10 +20,10 @@ from spark_connector.errors import BadOption  # noqa: E402
 from spark_connector.formats import registry as registry_module  # noqa: E402
 from spark_connector.formats.decoding import Decoding, decodings  # noqa: E402
 from spark_connector.formats.errors import CannotDecode, NoSuchSchema, NoSuchType, RegistryUnreachable  # noqa: E402
-from spark_connector.formats.wire import framed, message_path, opened  # noqa: E402
+from tallystick.schemas.wire import BadFrame, framed, message_path, opened  # noqa: E402
 from tests.harness.confluent import make_topic, write  # noqa: E402
+from tests.harness.schema_registry import FakeRegistry, serving  # noqa: E402
 from tests.spark.queries import options  # noqa: E402
-from tests.spark.schema_registry import FakeRegistry, serving  # noqa: E402
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_frames_are_opened_as_they_were_made(path: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("value", [b"", b"\0\0\0\1", b"{}    ", b"\1\0\0\0\1x"])
 def test_what_has_no_frame_is_refused(value: bytes) -> None:
-    with pytest.raises(CannotDecode, match="serialiser"):
+    with pytest.raises(BadFrame, match="serialiser"):
         opened(value)
 
 

@@ -24,6 +24,8 @@ from tallystick.inspection.places import Place
 from tallystick.records.condition import BadCondition, Test, read_condition
 from tallystick.records.reader import Reader, Seen
 from tallystick.records.spots import BEGINNING, END, Spot, offsets_of, read_spot
+from tallystick.records.with_schemas import NoRegistry, with_schemas
+from tallystick.schemas.registry import Registry
 
 Command = Callable[..., None]
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
@@ -43,6 +45,7 @@ class Wanted:
     test: Test
     read_committed: bool
     with_control: bool
+    registry: Registry
     group: str | None = None
 
 
@@ -62,6 +65,11 @@ def showing(command: Command) -> Command:
             type=click.Choice(list(_ISOLATION)),
             default=COMMITTED,
             help="read_uncommitted shows what became of each transaction: committed, aborted, open.",
+        ),
+        click.option(
+            "--schema-registry",
+            "registry_url",
+            help="Shows as JSON what has a schema there: Avro and Protobuf (with tallystick[schemas]), JSON Schema.",
         ),
         click.option("--where", help="Only these: \"value.total > 10 and not header.kind = 'test'\"."),
         click.option("--max", "most", type=click.IntRange(min=1), help="No more than so many records."),
@@ -110,8 +118,10 @@ def _show(
     where: str | None,
     isolation: str,
     control: bool,
+    registry_url: str | None,
     bootstrap: str,
     command_config: Any,
+    style: str | None,
     **manner: Any,
 ) -> None:
     read_committed = _ISOLATION[isolation] == COMMITTED
@@ -120,17 +130,26 @@ def _show(
     except BadCondition as problem:
         raise click.BadParameter(str(problem), param_hint="--where") from None
     try:
-        shown = renderer(_manner(**manner, with_fates=control or not read_committed))
+        shown = renderer(_manner(**manner, style=style, with_fates=control or not read_committed))
     except ValueError as problem:
         raise click.BadParameter(str(problem), param_hint="--template") from None
-    wanted = Wanted(topics, begin, end, most, test, read_committed, control, group)
+    wanted = Wanted(topics, begin, end, most, test, read_committed, control, _registry(registry_url, style), group)
     with ending_when_interrupted():
         try:
             asked(bootstrap, command_config, lambda client: _read(client, wanted, shown))
         except ReaderGone:
             return
-        except NotWritten as problem:
+        except (NotWritten, NoRegistry) as problem:
             say_and_end(str(problem))
+
+
+def _registry(url: str | None, style: str | None) -> Registry:
+    if url is not None and style == "hex":
+        raise click.UsageError("--format hex shows bytes as they were written: it is without --schema-registry")
+    try:
+        return Registry(url)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint="--schema-registry") from None
 
 
 def _manner(
@@ -178,7 +197,7 @@ async def _show_all(reader: Reader, wanted: Wanted, shown: Callable[[Seen], byte
     left = wanted.most
     async for place, piece in reader.pieces():
         found, behind = [], reader.positions[place]
-        for one in piece:
+        for one in await with_schemas(wanted.registry, piece):
             if wanted.test(one):
                 found.append(shown(one))
                 if left is not None and len(found) == left:

@@ -56,8 +56,8 @@ def as_json(seen: Seen) -> dict[str, object]:
         "partition": seen.place[1],
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
-        **_bytes("key", record.key),
-        **_bytes("value", record.value),
+        **_part_of(seen, "key"),
+        **_part_of(seen, "value"),
         "headers": [{"name": name, **_bytes("value", value)} for name, value in record.headers],
         "transaction": None if seen.fate is Fate.NONE else seen.fate.value,
     }
@@ -66,6 +66,14 @@ def as_json(seen: Seen) -> dict[str, object]:
     if seen.fate is Fate.CONTROL:
         said["control"] = seen.marker
     return said
+
+
+def _part_of(seen: Seen, name: str) -> dict[str, object]:
+    """A key or a value. One that was read by its schema is JSON in JSON, and the number of the schema."""
+    data, schema = (seen.record.key, seen.key_schema) if name == "key" else (seen.record.value, seen.value_schema)
+    if schema is None or data is None:
+        return dict(_bytes(name, data))
+    return {name: json.loads(data), f"{name}Schema": schema}
 
 
 def _bytes(name: str, data: bytes | None) -> dict[str, str | None]:

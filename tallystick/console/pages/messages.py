@@ -11,12 +11,15 @@ from tallystick.client.errors import check
 from tallystick.console.reading.browsing import Browsed, browse
 from tallystick.console.reading.colouring import Shown
 from tallystick.console.reading.decoding import IN_A_ROW, IN_FULL, Decoded
-from tallystick.console.reading.registry import Registry
+from tallystick.console.reading.registered import decoded_with
 from tallystick.console.visit import LARGEST_OFFSET, NotThere, Visit
 from tallystick.records.fates import Fate
+from tallystick.schemas.registry import Registry
 
 PAGE_SIZES = (25, 100, 500)
 _DAY_MS = 86_400_000
+_PATIENCE_S = 5.0
+"""So long a page waits for schemas. What is not there by then is shown as bytes."""
 _HEADERS_IN_A_ROW, _HEADERS_IN_FULL = 4, 200
 _LONGEST_NAME = 1000
 """Of a header, in characters."""
@@ -96,7 +99,7 @@ def _time(text: str) -> int | None:
 async def _messages(visit: Visit, rows: list[Shown], *, in_full: bool) -> list[Message]:
     """In a thread of their own: large ones keep no other visitor waiting."""
     registry = visit.console.registry
-    await registry.wait_until_known([data for row in rows for data in (row.key, row.value)])
+    await registry.wait_until_known([data for row in rows for data in (row.key, row.value)], patience_s=_PATIENCE_S)
     return await asyncio.to_thread(lambda: [_message(registry, row, in_full=in_full) for row in rows])
 
 
@@ -104,9 +107,9 @@ def _message(registry: Registry, row: Shown, *, in_full: bool) -> Message:
     most, indent, headers = (IN_FULL, 2, _HEADERS_IN_FULL) if in_full else (IN_A_ROW, None, _HEADERS_IN_A_ROW)
     return Message(
         row,
-        registry.decoded(row.key, most, indent=indent),
-        registry.decoded(row.value, most, indent=indent),
-        [(name[:_LONGEST_NAME], registry.decoded(data, IN_A_ROW)) for name, data in row.headers[:headers]],
+        decoded_with(registry, row.key, most, indent=indent),
+        decoded_with(registry, row.value, most, indent=indent),
+        [(name[:_LONGEST_NAME], decoded_with(registry, data, IN_A_ROW)) for name, data in row.headers[:headers]],
         max(0, len(row.headers) - headers),
     )
 

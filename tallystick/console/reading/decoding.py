@@ -2,8 +2,6 @@
 
 Nobody who writes records makes a page expensive: of what is large the beginning is looked at, and what is laid out
 anew ends where a page ends.
-
-With a schema registry, bytes in its format (0, then a schema's number in four bytes) are read with their schema.
 """
 
 import json
@@ -19,7 +17,6 @@ LARGEST_JSON = 1 << 20
 _DEEPEST = 40
 """Lines are indented so deep at most."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
-_SCHEMA_HEAD = 5
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """What no text has: tabs and ends of lines it may."""
 
@@ -33,6 +30,7 @@ class Kind(Enum):
     JSON = "json"
     BINARY = "hex"
     AVRO = "avro"
+    PROTOBUF = "protobuf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +107,6 @@ def _gap(before: str, token: str, spaces: int) -> str:
     return "\n" + " " * spaces if starts_line else ""
 
 
-def as_json(found: object, indent: int | None, most: int) -> str:
-    """In the order of its fields; bytes and times, which Avro knows and JSON does not, as texts."""
-    return laid_out(json.dumps(found, ensure_ascii=False, default=_foreign), indent, most)
-
-
-def _foreign(value: object) -> str:
-    return value.hex() if isinstance(value, bytes) else str(value)
-
-
 def cut(
     kind: Kind, text: str, size_bytes: int, most: int, schema: int | None = None, *, is_cut: bool = False
 ) -> Decoded:
@@ -128,14 +117,3 @@ def cut(
 def as_hex(data: bytes, most: int) -> Decoded:
     """Pairs of digits, as `hexdump` has them."""
     return Decoded(Kind.BINARY, data[: most // 3].hex(" "), len(data), len(data) > most // 3)
-
-
-def schema_number(data: bytes | None) -> int | None:
-    """The number in front of bytes that a serializer of the registry wrote."""
-    if data is None or len(data) < _SCHEMA_HEAD or data[0]:
-        return None
-    return int.from_bytes(data[1:_SCHEMA_HEAD], "big")
-
-
-def behind_number(data: bytes) -> bytes:
-    return data[_SCHEMA_HEAD:]

@@ -12,16 +12,18 @@ The message is a path of indexes, counted from outside in: their number and each
 import struct
 from collections.abc import Sequence
 
-from spark_connector.formats.errors import CannotDecode
-
 _FRAME = struct.Struct(">bI")
 _DEEPEST = 100
 
 
+class BadFrame(ValueError):
+    """This is not what those serialisers write."""
+
+
 def opened(value: bytes) -> tuple[int, memoryview]:
-    """The schema's id, and what comes behind it. Raises `CannotDecode`."""
+    """The schema's id, and what comes behind it. Raises `BadFrame`."""
     if len(value) < _FRAME.size or value[0]:
-        raise CannotDecode(
+        raise BadFrame(
             "this was not written with a Schema Registry's serialiser: it does not begin with a byte 0 and a schema id"
         )
     return _FRAME.unpack_from(value)[1], memoryview(value)[_FRAME.size :]
@@ -39,10 +41,10 @@ def framed(schema_id: int, payload: bytes, message: Sequence[int] | None = None)
 
 
 def message_path(payload: memoryview) -> tuple[tuple[int, ...], memoryview]:
-    """The path of a Protobuf message, and the message. Raises `CannotDecode`."""
+    """The path of a Protobuf message, and the message. Raises `BadFrame`."""
     count, at = _read_zigzag(payload, 0)
     if not 0 <= count <= _DEEPEST:
-        raise CannotDecode(f"a message {count} levels deep")
+        raise BadFrame(f"a message {count} levels deep")
     if count == 0:
         return (0,), payload[at:]
     path = []
@@ -70,4 +72,4 @@ def _read_zigzag(data: memoryview, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), at
         shift += 7
-    raise CannotDecode("the path of the message has no end")
+    raise BadFrame("the path of the message has no end")

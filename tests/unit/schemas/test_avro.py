@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tallystick.console.reading.avro import parsed, read
+from tallystick.schemas.avro import parsed, read
 
 pytest.importorskip("fastavro", reason="fastavro is not installed: `make test-console` brings it")
 
