@@ -86,8 +86,8 @@ class Session:
     """What one client reads. Fetches that wait watch it, as they would a partition."""
 
     __slots__ = (
-        "_due", "_isolation_level", "_last_order", "_watchers", "by_topic_id", "connection_id", "counted", "ended",
-        "epoch", "last_used_ms", "principal", "session_id", "wanted",
+        "_due", "_isolation_level", "_last_order", "_rights", "_watchers", "by_topic_id", "connection_id", "counted",
+        "ended", "epoch", "last_used_ms", "principal", "session_id", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -114,6 +114,7 @@ class Session:
         self._last_order = len(wanted)
         self._due: dict[Wanted, None] | None = None  # all
         self._isolation_level = -1
+        self._rights: object = None
         self._watchers: dict[Callable[[], None], None] = {}
 
     # ------------------------------------------------------------------ what is due
@@ -141,6 +142,11 @@ class Session:
         """The request that goes on with it reads with this level; with another than before everything is due."""
         if isolation_level != self._isolation_level:
             self._isolation_level, self._due = isolation_level, None
+
+    def has_rights(self, rights: object) -> None:
+        """Of who goes on with it, equal as long as they are the same; with others than before everything is due."""
+        if rights != self._rights:
+            self._rights, self._due = rights, None
 
     def rest(self, wanted: Wanted, isolation_level: int) -> None:
         """There is nothing new for a reader of this level: it is not due until it moves."""

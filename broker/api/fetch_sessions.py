@@ -36,9 +36,10 @@ class FetchView:
         """What is to be looked at now, in order."""
         return self.session.due() if self.session is not None and self.incremental else self.named
 
-    def all(self) -> list[Wanted]:
-        """The same, and what has nothing new."""
-        return self.session.all() if self.session is not None and self.incremental else self.named
+    def has_rights(self, rights: object) -> None:
+        """Who asks may read the same as long as this is equal."""
+        if self.session is not None:
+            self.session.has_rights(rights)
 
     @property
     def due_count(self) -> int:

@@ -25,13 +25,17 @@ class Authorizer:
     a resource that has no ACL."""
 
     def __init__(self, super_users: Iterable[str] = (), *, allow_if_none: bool = False) -> None:
+        self.changes = 0
+        """ACLs that came or went: what somebody may do is the same as long as this is."""
         self._super_users = frozenset(super_users)
         self._index = AclIndex(allow_if_none=allow_if_none)
 
     def add(self, acl: Acl) -> None:
+        self.changes += 1
         self._index.add(acl._replace(host=one_spelling(acl.host)))
 
     def remove(self, acl: Acl) -> None:
+        self.changes += 1
         self._index.remove(acl._replace(host=one_spelling(acl.host)))
 
     def may(

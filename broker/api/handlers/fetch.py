@@ -104,9 +104,11 @@ def fetch(
     view = services.fetch_sessions.view(request, context.api_version, now_ms, who.connection_id, who.principal)
     if view.error:
         return FetchResponse(error_code=view.error, session_id=0, responses=[])
+    may_read = readable(services, context, request)
+    view.has_rights(None if may_read is None else may_read.state)
     if view.due_count > AT_ONCE:
         return _begin_large(services, context, request, view)
-    attempt = _Attempt(services, context, request, view)
+    attempt = _Attempt(services, context, request, view, may_read)
     reading = attempt.read()
     if attempt.enough(reading) or request.max_wait_ms <= 0 or view.of_nothing:
         return attempt.answer(reading)
@@ -127,7 +129,12 @@ class _Attempt:
     )  # fmt: skip
 
     def __init__(
-        self, services: FetchServices, context: RequestContext, request: FetchRequest, view: FetchView
+        self,
+        services: FetchServices,
+        context: RequestContext,
+        request: FetchRequest,
+        view: FetchView,
+        may_read: Readable | None,
     ) -> None:
         self._services = services
         self._context = context
@@ -139,7 +146,7 @@ class _Attempt:
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._isolation_level = request.isolation_level
         self._read_committed = request.isolation_level == READ_COMMITTED
-        self._readable = readable(services, context, request)
+        self._readable = may_read
 
     def enough(self, reading: _Reading) -> bool:
         return reading.size_bytes >= self._min_bytes or reading.errors
@@ -164,8 +171,8 @@ class _Attempt:
             watch(self._going_on)
 
     def wanted(self) -> list[Wanted]:
-        """What is to be looked at: with an authorizer all, for what a client may read can change unnoticed."""
-        return self._view.due() if self._readable is None else self._view.all()
+        """What is to be looked at."""
+        return self._view.due()
 
     def room(self) -> int:
         """How much the answer may hold."""
@@ -340,9 +347,11 @@ async def _large(
         )
     if view.error:
         return FetchResponse(error_code=view.error, session_id=0, responses=[])
+    may_read = readable(services, context, request)
+    view.has_rights(None if may_read is None else may_read.state)
     if services.topics.to_open.any_left:
         await services.topics.to_open.wait_a_moment((_topic(services, one), one.index) for one in view.due())
-    attempt = _Attempt(services, context, request, view)
+    attempt = _Attempt(services, context, request, view, may_read)
     while True:
         reading = _Reading()
         room = attempt.room()

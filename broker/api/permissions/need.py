@@ -45,6 +45,11 @@ class Permissions:
         self._host = context.connection.peer_host
         self._request = request
 
+    @property
+    def state(self) -> tuple[int, str]:
+        """As long as it is equal, the same principal has the same rights."""
+        return self._authorizer.changes, self._host
+
     def have(self, need: Need, name: str = CLUSTER_NAME, *, quietly: bool = False) -> bool:
         """Whether the client has what is needed of the resource of this name."""
         return self._authorizer.may(

@@ -47,7 +47,11 @@ FOLLOW = Need(
     Operation.CLUSTER_ACTION, ResourceType.CLUSTER, TOPIC_DENIED, "instead of Read, where a replica id is given"
 )
 
-FETCH = asks_itself(READ, FOLLOW, also="Asked anew for each Fetch of a session.")
+FETCH = asks_itself(
+    READ,
+    FOLLOW,
+    also="Asked anew for each Fetch of a session, of what may have something new; of all when ACLs change.",
+)
 
 
 class Readable:
@@ -58,6 +62,11 @@ class Readable:
     def __init__(self, permissions: Permissions) -> None:
         self._permissions = permissions
         self._known: dict[str, bool] = {}
+
+    @property
+    def state(self) -> object:
+        """As long as it is equal, the same principal may read the same."""
+        return self._permissions.state
 
     def includes(self, topic: str | None) -> bool:
         """None stands for an id that is nobody's: it is known to be one."""
@@ -71,6 +80,10 @@ class Readable:
 
 class _NothingReadable(Readable):
     """Who gives a replica id without being let in as a broker reads nothing."""
+
+    @property
+    def state(self) -> object:
+        return None, self._permissions.state
 
     def includes(self, topic: str | None) -> bool:
         return False

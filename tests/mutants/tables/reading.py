@@ -67,6 +67,13 @@ MUTANTS = (
         unseen="clients keep their level for as long as they have a session",
     ),
     Mutant(
+        "a session does not look anew when ACLs come or go",
+        "KIP-11: who may no longer read a topic is told, though nothing is written to it",
+        (Change(f"{SESSION}.has_rights", "self._rights, self._due = rights, None", "self._rights = rights"),),
+        ("unit/security/test_sessions_and_rights.py::test_a_right_that_is_gone_is_missed_though_nothing_moves",),
+        unseen="the simulation has no authorizer",
+    ),
+    Mutant(
         "what is forgotten is followed",
         "each consumer that comes and goes leaves its watchers with the partitions",
         (Change("broker.api.fetch_session:Wanted.let_go", "self.followed.unwatch(self)", "pass"),),
