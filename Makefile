@@ -19,7 +19,7 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-watched bench-spark chaos simulate pipelines
 .PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java wheel-spark docs lock clean man
-.PHONY: dist sbom image docs-site
+.PHONY: dist sbom image docs-site test-containers
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -122,6 +122,11 @@ image: install ## The container image with Debian's buildah (root; no engine nee
 	if [ $$status = 75 ]; then exit 0; elif [ $$status != 0 ]; then exit $$status; fi; \
 	TALLYSTICK_IMAGES=build/image $(BIN)/python -m pytest tests/distributions/test_image.py
 
+test-containers: install ## The modules for Testcontainers and the compose files, on Debian's podman with the image that `make image` has built (root)
+	@if ! $(MAKE) $(VENV)/.testcontainers; then echo "Testcontainers cannot be installed from here: nothing of containers is tested"; else \
+	$(BIN)/python -m tests.harness.jars --best-effort testcontainers kafka; \
+	TALLYSTICK_CONTAINERS=build/image $(BIN)/python -m pytest tests/containers $(ARGS); fi
+
 simulate: install ## Many seeds of a whole node under faults (SEEDS=20000 START=0; without START fresh ones)
 	@$(BIN)/python -m tests.simulation --jobs 2 --seeds $(or $(SEEDS),1000) $(if $(START),--start $(START)) $(ARGS)
 
@@ -169,6 +174,8 @@ lock: install ## Compile the lock files anew from pyproject.toml
 		--output-file requirements/mutants.txt pyproject.toml requirements/build.in
 	@$(COMPILE) --upgrade $(SERVED) --extra test --extra console-test --constraint requirements/test.txt \
 		--output-file requirements/console-test.txt pyproject.toml requirements/build.in
+	@$(COMPILE) --upgrade $(SERVED) --extra test --extra testcontainers --constraint requirements/test.txt \
+		--output-file requirements/testcontainers.txt pyproject.toml requirements/build.in
 	@for own in sbom docs-site; do $(COMPILE) --upgrade --output-file requirements/$$own.txt requirements/$$own.in; done
 
 # In an environment of its own, which no lock knows: it looks at the locks from outside. What cannot be looked up is a failure, too.
@@ -203,6 +210,11 @@ $(VENV)/.console-test: requirements/console-test.txt | $(VENV)/.installed
 $(VENV)/.spark: requirements/spark.txt | $(VENV)/.installed
 	@echo "installing PySpark from the lock into $(VENV) (about half a gigabyte)"
 	@$(PIP) install --require-hashes -r requirements/spark.txt
+	@touch $@
+
+$(VENV)/.testcontainers: requirements/testcontainers.txt | $(VENV)/.installed
+	@echo "installing Testcontainers from the lock into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/testcontainers.txt
 	@touch $@
 
 $(VENV)/.sbom: requirements/sbom.txt | $(VENV)/bin/python

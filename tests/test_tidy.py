@@ -175,6 +175,7 @@ def test_no_module_is_dead() -> None:
     offered_to_users = (
         "tallystick.client.",
         "tallystick.pytest_plugin",
+        "tallystick.testcontainers",
         "spark_connector.register",
         "spark_connector.sink.foreach_batch",
         "spark_connector.pipelines.",

@@ -1,4 +1,4 @@
-"""The jars of `ivy.xml`: Apache Kafka (oracle, rival, DumpLogSegments), an older client, Connect, Flink, and Spark's.
+"""The jars of `ivy.xml`: Apache Kafka (oracle, rival, DumpLogSegments), an older client, Connect, Flink, Spark's.
 
 `python -m tests.harness.jars kafka spark` brings them into `.jars/<set>`. A set is complete when every file of
 `jars.sha256` is there with its checksum; then nothing is downloaded. Resolving is done by Maven where it is
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IVY_FILE = ROOT / "ivy.xml"
 CHECKSUMS = Path(__file__).with_name("jars.sha256")
 JARS = ROOT / ".jars"
-SETS = ("kafka", "kafka-3.9", "connect", "flink", "spark")
+SETS = ("kafka", "kafka-3.9", "connect", "flink", "testcontainers", "spark")
 OLDEST_JAVA = 17
 """What PySpark 4 needs."""
 _PATIENCE_S = 600
