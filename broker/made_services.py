@@ -27,6 +27,7 @@ from broker.coordination.streams_groups.internal_topics import InternalTopicMake
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards, make_transaction_shards
 from broker.disk.group_commit import GroupCommit
+from broker.disk.local_files import LocalFiles
 from broker.journal.journal import Journal
 from broker.network.sweeping import in_slices
 from broker.partitions.opening import BatchOpener
@@ -36,6 +37,7 @@ from broker.process.environment import Environment
 from broker.process.memory_budget import AnswerBudget
 from broker.security.sasl.listener import SaslListener
 from broker.upkeep.checkpoints import Checkpoints
+from broker.upkeep.pinned_moments import PinnedMoments
 from coordinator.cluster.features import TRANSACTION_VERSION
 from coordinator.groups.coordinator import GroupCoordinator
 from storage.checkpoints import MetaProperties
@@ -77,11 +79,10 @@ def make_services(
 ) -> Services:
     """Complete from the start; the coordinators load later."""
     config, environment = node.config, node.environment
-    groups, share_state = _groups(node, cluster, topics), _share_state(node, topics)
+    groups, share_state, pins = _groups(node, cluster, topics), _share_state(node, topics), _pins(node, cluster, topics)
     coordinator_markers, operator_markers = _marker_writers(node, topics, groups)
     share_partitions = _share_partitions(node, cluster, share_state)
-    acls = followed_acls(cluster, config, environment)
-    client_quotas, connection_rates = follow_quotas(cluster, config, environment)
+    acls, quotas = followed_acls(cluster, config, environment), follow_quotas(cluster, config, environment)
     return Services(
         node_id=config.node_id,
         cluster_id=identity.cluster_id,
@@ -106,11 +107,12 @@ def make_services(
         internal_topics=InternalTopicMaker(topics, environment, node.own),
         batch_opener=BatchOpener(environment),
         checkpoints=_checkpoints(node, topics),
+        pins=pins,
         fetch_sessions=_fetch_sessions(node),
         answer_budget=AnswerBudget(config.get_int("tallystick.request.memory.bytes")),
         client_metrics=_client_metrics(node, cluster),
-        client_quotas=client_quotas,
-        connection_rates=connection_rates,
+        client_quotas=quotas[0],
+        connection_rates=quotas[1],
         sasl=node.sasl,
         fail=node.fail,
         journal=node.journal,
@@ -204,6 +206,20 @@ def _client_metrics(node: Offering, cluster: Cluster) -> ClientMetrics:
 def _checkpoints(node: Offering, topics: TopicDirectory) -> Checkpoints:
     environment, partitions, own = node.environment, node.open_partitions, node.own
     return Checkpoints(node.data_folder, topics=topics, open_partitions=partitions, environment=environment, own=own)
+
+
+def _pins(node: Offering, cluster: Cluster, topics: TopicDirectory) -> PinnedMoments | None:
+    files = None if node.config.in_memory else node.environment.files
+    if not isinstance(files, LocalFiles):
+        return None
+    return PinnedMoments(
+        files,
+        node.environment,
+        topics,
+        epoch=cluster.epoch,
+        open_partitions=node.open_partitions,
+        own=node.own,
+    )
 
 
 def _fetch_sessions(node: Offering) -> FetchSessions:

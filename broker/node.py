@@ -140,6 +140,7 @@ class Node:
             open_partitions=self.open_partitions,
             write_checkpoints=services.checkpoints.write,
             prune_share_state=lambda: prune(services.share_state.shards),
+            sweep_moments=_nothing if services.pins is None else services.pins.sweep,
             fail=self.fail,
         )
         self._running = _Running(services, housekeeping)
@@ -239,6 +240,8 @@ class Node:
                     self.data_folder.damaged()
                 await self.environment.run_blocking(self.data_folder.recovered)
         _log.info("logs are open", offline=len(services.topics.offline()))
+        if services.pins is not None:
+            await services.pins.take_up()
         await services.transactions.wait_until_loaded()
         await services.groups.wait_until_loaded()
         await services.share_state.shards.wait_until_loaded()
@@ -366,3 +369,7 @@ class Node:
             _log.bug(str(context.get("message", "unhandled")), error)
         else:
             _log.error("unhandled", what=context.get("message", ""))
+
+
+async def _nothing() -> None:
+    """Of a node that keeps all in memory."""

@@ -22,6 +22,8 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PARTITION_METADATA = "partition.metadata"
 FORMAT_FILE = "tallystick.format"
 TRUST_FILE = "tallystick.trust"
+BEING_REPLACED = ".new"
+"""Behind the name of a file while `replace_unsynced` writes it."""
 TopicPartition = tuple[str, int]
 
 
@@ -47,13 +49,13 @@ def read_text(files: Files, path: str) -> str | None:
 
 def replace_unsynced(files: Files, path: str, data: bytes) -> None:
     """Replace a small file whole, but let the kernel choose when it reaches the disk: it can be made again."""
-    file = files.open(path + ".new", create=True)
+    file = files.open(path + BEING_REPLACED, create=True)
     try:
         file.truncate(0)
         file.append([data])
     finally:
         file.close()
-    files.rename(path + ".new", path)
+    files.rename(path + BEING_REPLACED, path)
 
 
 def read_offsets(files: Files, name: str) -> dict[TopicPartition, int]:
@@ -73,8 +75,13 @@ def read_offsets(files: Files, name: str) -> dict[TopicPartition, int]:
 
 def write_offsets(files: Files, name: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Durable when it returns; may run on another thread (give it a copy)."""
+    files.write_whole(name, offsets_text(offsets))
+
+
+def offsets_text(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """What an offset checkpoint says of them."""
     lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
-    files.write_whole(name, "\n".join(["0", str(len(lines)), *lines, ""]).encode())
+    return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,4 +188,9 @@ def read_format(files: Files) -> tuple[int, str]:
 
 
 def _write_format(files: Files, version: int, boot_id: str) -> None:
-    files.write_whole(FORMAT_FILE, (json.dumps({"version": version, "boot_id": boot_id}) + "\n").encode())
+    files.write_whole(FORMAT_FILE, format_text(version, boot_id))
+
+
+def format_text(version: int, boot_id: str) -> bytes:
+    """What `tallystick.format` says of the version of a folder, and of the boot in which all of it was read."""
+    return (json.dumps({"version": version, "boot_id": boot_id}) + "\n").encode()

@@ -1,5 +1,6 @@
 """`python -P -m tallystick …`: the server when asked to serve, `offline` where its files are to be looked at by
-`tallystick dump` and `verify`, the command line otherwise.
+`tallystick dump` and `verify`, `backups` where they are to be copied by `tallystick backup` and `restore`, the command
+line otherwise.
 """
 
 import gc
@@ -11,8 +12,8 @@ from typing import Any
 
 def main() -> int:
     """Run one command; returns the exit status."""
-    if sys.argv[1:2] == ["offline"]:
-        return _look_at_files()
+    if sys.argv[1:2] in (["offline"], ["backups"]):
+        return _work_on_files(sys.argv[1])
     if sys.argv[1:2] != ["serve"]:
         from tallystick.cli import main as command_line
 
@@ -34,18 +35,22 @@ def main() -> int:
     return serve(sys.argv[2:])
 
 
-def _look_at_files() -> int:
+def _work_on_files(room: str) -> int:
     guard = _load_guard()
     if not guard.is_guarded():
-        guard.become_guarded("offline", sys.argv[2:])
+        guard.become_guarded(room, sys.argv[2:])
     try:
         guard.install()
     except guard.Shadowed as problem:
         sys.stderr.write(f"tallystick: {problem}\n")
         return 2
-    from broker.offline.__main__ import main as look
+    if room == "offline":
+        from broker.offline.__main__ import main as look
 
-    return look(sys.argv[2], sys.argv[3:])
+        return look(sys.argv[2], sys.argv[3:])
+    from broker.backups.__main__ import main as copy
+
+    return copy(sys.argv[2], sys.argv[3:])
 
 
 def _load_guard() -> Any:

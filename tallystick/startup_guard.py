@@ -28,7 +28,8 @@ class Shadowed(Exception):
 
 SERVE = "serve"
 OFFLINE = "offline"
-"""What runs in the guarded process: the server, and what looks at its files without one."""
+BACKUPS = "backups"
+"""What runs in the guarded process: the server, what looks at its files without one, and what copies them."""
 
 
 def server_command(arguments: Sequence[str]) -> list[str]:
@@ -37,7 +38,7 @@ def server_command(arguments: Sequence[str]) -> list[str]:
 
 
 def guarded_command(name: str, arguments: Sequence[str]) -> list[str]:
-    """The same for either."""
+    """The same for any of them."""
     return [sys.executable, "-P", os.path.join(ROOT, "tallystick", "__main__.py"), name, *arguments]
 
 

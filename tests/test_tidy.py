@@ -31,6 +31,7 @@ READS_THE_WORLD = {
     "broker/disk/local_files.py",
     "broker/__main__.py",
     "broker/config/advertised_file.py",
+    "broker/backups/__main__.py",
     "broker/config/sources.py",
     "keystores/key_files.py",
     "tallystick/certificates.py",

@@ -38,6 +38,7 @@ from broker.security.quotas.client_quotas import ClientQuotas
 from broker.security.quotas.connection_rates import ConnectionRates
 from broker.security.sasl.listener import SaslListener
 from broker.upkeep.checkpoints import Checkpoints
+from broker.upkeep.pinned_moments import PinnedMoments
 from coordinator.groups.coordinator import GroupCoordinator
 
 
@@ -90,6 +91,8 @@ class Services:
     """None where `tallystick.journal.bytes` is 0, or nobody can ask it."""
     authorizer: Authorizer | None = None
     """None where everybody may do everything."""
+    pins: PinnedMoments | None = None
+    """None where all is kept in memory."""
     acls: FollowedAcls | None = None
     """Those that the authorizer goes by."""
     waiting: WaitingRoom = field(default_factory=WaitingRoom)

@@ -9,14 +9,17 @@ No path leads out of the data folder.
 import fcntl
 import os
 import shutil
+from contextlib import nullcontext
 from functools import partial
 
 from broker.disk.descriptor_cache import DescriptorCache, LocalFile, sync_contents
 from broker.disk.file_region import FileRegions
+from broker.disk.pinning import Pinning
 from broker.disk.spare_descriptors import SpareDescriptors
 from broker.process.descriptor_limit import files_kept_open, highest_for_connections
 from protocol.schema import Buffer
 from storage.files import TEMPORARY, GivenUp, Space
+from storage.segments.segment_format import DELETED
 
 LOCK_FILE = ".lock"
 """Kafka's name, and Java's kind of lock: a Kafka cannot be started on the folder of a running broker."""
@@ -42,6 +45,7 @@ class _Folder:
         self.spares = spares
         self.regions = regions
         self._absolute = partial(_inside, root)  # no method: a log that is given up is freed without the collector
+        self.pinning = Pinning(self._absolute)
         self.cache = DescriptorCache(self._absolute, spares, regions, most=descriptors)
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:
@@ -60,20 +64,24 @@ class _Folder:
         os.makedirs(self._absolute(path), exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
-        with self.cache.lock:
+        with self.pinning.keeping(source, target), self.cache.lock:
             os.rename(self._absolute(source), self._absolute(target))
             self.cache.moved(source, target)
 
     def delete(self, path: str) -> None:
         self.cache.deleted(path)
         try:
-            os.unlink(self._absolute(path))
+            # To free a large file takes long: nobody is to wait for that who asks after others.
+            with nullcontext() if path.endswith(DELETED) else self.pinning.keeping(path):
+                os.unlink(self._absolute(path))
         except FileNotFoundError:
             return
 
     def delete_folder(self, path: str) -> None:
         assert path, "the data folder itself is never deleted"
         target = self._absolute(path)
+        with self.pinning.keeping(path):
+            pass  # What is in it has been linked, if anybody wants it.
         try:
             if os.path.islink(target):
                 os.unlink(target)  # As Kafka does: an operator has put it elsewhere, and what is there stays.
@@ -105,7 +113,8 @@ class _Folder:
             sync_contents(descriptor)
         finally:
             self.spares.close(descriptor)
-        os.rename(target + TEMPORARY, target)
+        with self.pinning.keeping(path):
+            os.rename(target + TEMPORARY, target)
         self._sync_folder(os.path.dirname(target))
 
     def _sync_folder(self, folder: str) -> None:
@@ -146,7 +155,7 @@ class FilesBeside(_Folder):
     def __init__(self, files: LocalFiles) -> None:
         # A log keeps its files: a thousand of them share what they can.
         self.root, self.spares, self.regions = files.root, files.spares, files.regions
-        self._absolute = files._absolute
+        self._absolute, self.pinning = files._absolute, files.pinning
         self._files = files
         own = _OwnCache(self._absolute, files.spares, files.regions, most=BESIDE_DESCRIPTORS)
         self._own: _OwnCache | None = own

@@ -48,6 +48,7 @@ class Housekeeping:
         open_partitions: Callable[[], Sequence[Partition]],
         write_checkpoints: Callable[[], Awaitable[None]],
         prune_share_state: Callable[[], Awaitable[None]],
+        sweep_moments: Callable[[], Awaitable[None]],
         fail: Callable[[BaseException], None],
     ) -> None:
         self._config = config
@@ -56,6 +57,7 @@ class Housekeeping:
         self._open_partitions = open_partitions
         self._write_checkpoints = write_checkpoints
         self._prune_share_state = prune_share_state
+        self._sweep_moments = sweep_moments
         self._fail = fail
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -137,7 +139,9 @@ class Housekeeping:
             await asyncio.gather(committed, return_exceptions=True)  # where it fails, the partition or the node is gone
 
     async def free_space(self) -> None:
-        """Delete the folders of deleted topics and what logs have given up, each when its delay is over."""
+        """Delete the folders of deleted topics and what logs have given up, each when its delay is over; and what
+        backups have left behind."""
+        await self._sweep_moments()
         while (deletion := self._topics.sweep()) is not None:
             await self._environment.run_blocking(deletion)
         environment = self._environment

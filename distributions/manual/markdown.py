@@ -17,7 +17,7 @@ as `--command-config`. With `--json` they write JSON on standard output. What th
 | 0 | done, or shown |
 | 1 | not done; a sentence on standard error says why |
 | 2 | wrong options; nothing was done |
-| 3 | looked at, and something is found that should not be: `explain`, `audit`, `dump`, `verify` |
+| 3 | looked at, and something is found that should not be: `explain`, `audit`, `dump`, `verify`, `backup`, `restore` |
 | 130 | interrupted (Ctrl-C) |
 
 What a command means by them stands below it.

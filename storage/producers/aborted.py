@@ -42,6 +42,13 @@ class AbortedTransaction(NamedTuple):
         return _ENTRY.pack(0, *self)
 
 
+def entries_before(index: bytes, end_offset: int) -> list[bytes]:
+    """The packed entries of an index file whose markers lie before an offset: the first ones, for markers only rise."""
+    whole = len(index) - len(index) % _ENTRY.size
+    packed = [index[at : at + _ENTRY.size] for at in range(0, whole, _ENTRY.size)]
+    return [one for one in packed if _LAST_OFFSET.unpack_from(one, _LAST_OFFSET_AT)[0] < end_offset]
+
+
 class AbortedIndex:
     """The aborted transactions of one log. Without `files`, everything is kept in memory."""
 

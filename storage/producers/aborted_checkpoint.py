@@ -32,7 +32,7 @@ class AbortedCheckpoint:
         self._path = f"{folder}/{ABORTED_CHECKPOINT}"
         self._one_at_a_time = Lock()
         self._taken = self._written = 0
-        self.known: Sections | None = _parsed(read_text(files, self._path))
+        self.known: Sections | None = parsed(read_text(files, self._path))
         """What the file said when the log was opened; None where there was none."""
         self.latest: Sections = self.known or {}
         """What was taken last, to be written."""
@@ -54,18 +54,20 @@ class AbortedCheckpoint:
         def write() -> None:
             with self._one_at_a_time:
                 if number > self._written:
-                    self._files.write_whole(self._path, _text(sections))
+                    self._files.write_whole(self._path, text_of(sections))
                     self._written = number
 
         return write
 
 
-def _text(sections: Sections) -> bytes:
+def text_of(sections: Sections) -> bytes:
+    """What the file says of them."""
     lines = [f"{base} {count} {crc}" for base, (count, crc) in sorted(sections.items())]
     return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
 
 
-def _parsed(text: str | None) -> Sections | None:
+def parsed(text: str | None) -> Sections | None:
+    """What a file says; None where there is none, or it is damaged."""
     try:
         version, count, *lines = (text or "").splitlines()
         found = {int(base): (int(entries), int(crc)) for base, entries, crc in (line.split(" ") for line in lines)}

@@ -289,6 +289,12 @@ class Segment(SegmentReading):
     def indexes(self) -> list[SparseIndex]:
         return [self.offset_index, self.time_index]
 
+    def file_bytes(self) -> tuple[int, int, int]:
+        """What log, offset index and time index have in their files now; of a segment that is written to."""
+        offsets, times = self._offset_index, self._time_index
+        assert offsets is not None and times is not None, "those of the active segment are open"
+        return self.size_bytes, offsets.written_bytes, times.written_bytes
+
     def configure(self, config: LogConfig) -> None:
         self._config = config
 

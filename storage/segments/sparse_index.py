@@ -35,6 +35,11 @@ class SparseIndex:
         return self._written + len(self._waiting)
 
     @property
+    def written_bytes(self) -> int:
+        """How much the file has of it; the rest waits."""
+        return self._written * self._layout.size
+
+    @property
     def is_torn(self) -> bool:
         """The file is no whole number of entries."""
         return self._file.size() % self._layout.size != 0

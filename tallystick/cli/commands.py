@@ -29,6 +29,7 @@ def main() -> None:
 GROUPS = {
     "acls": ("tallystick.cli.acls", "Look after ACLs, in the words of kafka-acls"),
     "audit": ("tallystick.cli.audit", "Read everything and say whether the cluster keeps its promises"),
+    "backup": ("tallystick.cli.files.backup", "Copy a broker's data folder while it serves"),
     "bench": ("tallystick.cli.records.bench", "Measure what one client sees of a cluster"),
     "certs": ("tallystick.cli.certs", "Make certificates for a first try"),
     "completion": ("tallystick.cli.completion", "Print what a shell needs to complete commands and options"),
@@ -36,17 +37,18 @@ GROUPS = {
     "console": ("tallystick.cli.console", "Serve a page about a cluster"),
     "consume": ("tallystick.cli.records.consume", "Show records of topics"),
     "copy": ("tallystick.cli.records.copy", "Copy a topic into another, exactly once"),
-    "dump": ("tallystick.cli.offline", "Show files of a data folder, as kafka-dump-log does"),
+    "dump": ("tallystick.cli.files.offline", "Show files of a data folder, as kafka-dump-log does"),
     "explain": ("tallystick.cli.explain", "Say why something stands still, and how it ends"),
     "groups": ("tallystick.cli.groups", "Look after groups and offsets, in the words of kafka-consumer-groups"),
     "lint": ("tallystick.cli.explaining.lint", "Say what clients had better do otherwise"),
     "produce": ("tallystick.cli.records.produce", "Write lines of standard input into a topic"),
+    "restore": ("tallystick.cli.files.backup", "Make a data folder of a backup"),
     "spark": ("tallystick.cli.spark", "Look after exactly-once sinks of Spark"),
     "tail": ("tallystick.cli.records.consume", "Show records of topics as they come"),
     "topics": ("tallystick.cli.topics", "Look after topics, in the words of kafka-topics"),
     "transactions": ("tallystick.cli.transactions", "Look after transactions, in the words of kafka-transactions"),
     "users": ("tallystick.cli.users", "Look after users of SCRAM, in the words of kafka-configs"),
-    "verify": ("tallystick.cli.offline", "Check a data folder that no broker uses, byte by byte"),
+    "verify": ("tallystick.cli.files.offline", "Check a data folder that no broker uses, byte by byte"),
 }
 """Commands with options of their own, by name: the module, where they have the same name, and what they are for."""
 

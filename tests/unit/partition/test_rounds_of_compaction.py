@@ -56,6 +56,7 @@ def housekeeping(rigs: list[Rig], **settings: str) -> Housekeeping:
         open_partitions=lambda: [rig.partition for rig in rigs],
         write_checkpoints=nothing,
         prune_share_state=nothing,
+        sweep_moments=nothing,
         fail=fails,
     )
 

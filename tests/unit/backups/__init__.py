@@ -1,0 +1,1 @@
+"""The tests of backups, without a process."""

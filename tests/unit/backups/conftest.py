@@ -1,0 +1,26 @@
+"""A place with a backup's worth of files, cut into small pieces."""
+
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from broker.backups import copying, pieces
+from tests.unit.backups.place import Place
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "PACKED_BELOW", 100)
+    monkeypatch.setattr(copying, "PIECE_BYTES", 1_000)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    made.put(f"{0:020d}.log", Random(1).randbytes(2_500))
+    made.put(f"{9:020d}.log", Random(2).randbytes(2_400))
+    made.put("leader-epoch-checkpoint", b"0\n1\n0 0\n")
+    os.rename(tmp_path / "data/t-0/leader-epoch-checkpoint", tmp_path / "data/t-0/0-epochs")
+    return made

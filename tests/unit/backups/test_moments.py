@@ -1,0 +1,361 @@
+"""A moment is the data folder as it was, byte for byte, whatever happens to its files before they are linked."""
+
+import asyncio
+import fcntl
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+
+from broker.backups.copying import copy
+from broker.backups.manifest import Head
+from broker.backups.restoring import restore
+from broker.backups.source import of_moment
+from broker.backups.target import Target
+from broker.config.topic_config import TopicConfig
+from broker.disk.local_files import LocalFiles
+from broker.disk.pinning import Pin
+from broker.offline.untouched import UntouchedFiles
+from broker.process.environment import RealEnvironment
+from broker.upkeep.pinned_moments import PINS_FOLDER, NotNow, PinnedMoments, State
+from storage.checkpoints import LOG_START_OFFSETS, MetaProperties, read_offsets, write_meta_properties
+from storage.log import LogConfig
+from storage.metadata_snapshots import SnapshotFolder, SnapshotId
+from storage.recovery import Recovery
+from storage.retention import enforce_retention
+from storage.segment_log import SegmentLog
+from tests.harness.read_committed_oracle import Seen
+from tests.unit.partition.rig import NOW_MS, SMALL_SEGMENTS, Rig, in_transaction, plain
+from tests.unit.partition.test_compaction import COMPACTED, compact_all
+
+Meanwhile = Callable[["World"], None]
+
+
+class World:
+    """A data folder with one log of each kind, on the real disk."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "data"
+        self.files = LocalFiles(str(self.root))
+        write_meta_properties(self.files, MetaProperties("cluster", 1, "directory"))
+        self.rigs = {
+            "t-0": self.rig("t-0", replace(SMALL_SEGMENTS, retention_bytes=2_000)),
+            "c-0": self.rig("c-0", COMPACTED),
+        }
+        self.sequence = 0
+
+    def rig(self, folder: str, config: LogConfig, recovery: Recovery | None = None) -> Rig:
+        log = SegmentLog.open(self.files, folder, config, now_ms=lambda: NOW_MS, recovery=recovery or Recovery())
+        return Rig(log=log, config=TopicConfig(log=config))
+
+    def transaction(self, *, commit: bool, count: int = 2) -> None:
+        rig = self.rigs["t-0"]
+        rig.transact(in_transaction(7, 0, self.sequence, count, value=b"%d" % self.sequence))
+        self.sequence += count
+        rig.end(7, 0, commit=commit, version=0)
+        rig.flush()
+
+    def keys(self, seed: int, count: int = 60) -> None:
+        random, rig = Random(seed), self.rigs["c-0"]
+        for _ in range(count):
+            rig.produce(plain(b"%d" % random.randrange(1000), key=b"%d" % random.randrange(5)))
+        rig.flush()
+
+    def fill(self) -> None:
+        for number in range(12):
+            self.transaction(commit=number % 3 > 0)
+        self.keys(1)
+        for rig in self.rigs.values():
+            rig.partition.derived.snapshot()
+        self.transaction(commit=False)
+        self.rigs["t-0"].transact(in_transaction(7, 0, self.sequence, 1, value=b"undecided"))
+        self.sequence += 1
+        self.rigs["t-0"].flush()
+
+    @property
+    def partitions(self) -> list[SimpleNamespace]:
+        config = TopicConfig(log=COMPACTED)
+        return [SimpleNamespace(name=name, log=rig.log, config=config) for name, rig in self.rigs.items()]
+
+    def pins(self, environment: RealEnvironment) -> PinnedMoments:
+        topics = SimpleNamespace(revision=1, to_open=SimpleNamespace(any_left=False), offline=list)
+        return PinnedMoments(
+            self.files,
+            environment,
+            topics,  # type: ignore[arg-type]
+            epoch=3,
+            open_partitions=lambda: self.partitions,  # type: ignore[arg-type,return-value]
+            own=asyncio.ensure_future,
+        )
+
+    def readers_see(self) -> dict[str, list[Seen]]:
+        return {name: rig.consume(rig.log.start_offset) for name, rig in self.rigs.items()}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    made.fill()
+    yield made
+    for rig in made.rigs.values():
+        rig.log.abandon()
+    made.files.close()
+
+
+def nothing(world: World) -> None:
+    """It goes on when the files are linked."""
+
+
+def appends(world: World) -> None:
+    """Into the same segment, and markers into the same index of aborted transactions."""
+    world.rigs["t-0"].end(7, 0, commit=False, version=0)
+    world.rigs["t-0"].flush()
+    world.keys(2, 1)
+
+
+def rolls(world: World) -> None:
+    world.rigs["t-0"].end(7, 0, commit=True, version=0)
+    for number in range(12):
+        world.transaction(commit=number % 2 > 0)
+
+
+def is_retained(world: World) -> None:
+    rolls(world)
+    log = world.rigs["t-0"].log
+    assert isinstance(log, SegmentLog)
+    before = log.start_offset
+    while enforce_retention(log, NOW_MS, log.end_offset):
+        pass
+    assert log.start_offset > before
+
+
+def is_compacted(world: World) -> None:
+    """Twice: once of what was there, once of what came later, which makes superfluous what was there."""
+    for seed in (3, 4):
+        assert compact_all(world.rigs["c-0"])
+        world.keys(seed)
+
+
+def writes_snapshots(world: World) -> None:
+    """So many that those of the moment go."""
+    for _ in range(5):
+        rolls_once(world)
+        world.rigs["t-0"].partition.derived.snapshot()
+
+
+def rolls_once(world: World) -> None:
+    rig = world.rigs["t-0"]
+    rig.produce(plain(b"x" * 500))
+    rig.flush()
+
+
+def loses_a_topic(world: World) -> None:
+    """And another one gets its name."""
+    world.rigs["t-0"].log.abandon()
+    world.files.rename("t-0", "t-0.00-delete")
+    world.rigs["t-0"] = world.rig("t-0", SMALL_SEGMENTS)
+    world.rigs["t-0"].produce(plain(b"of another topic"))
+    world.rigs["t-0"].flush()
+    world.rigs["t-0"].partition.derived.snapshot()
+    world.files.delete_folder("t-0.00-delete")
+
+
+def has_another_epoch(world: World) -> None:
+    world.rigs["t-0"].log.append(plain(b"x"), leader_epoch=9)
+    world.rigs["t-0"].flush()
+
+
+def deletes_records(world: World) -> None:
+    world.rigs["t-0"].partition.delete_records(5)
+
+
+MEANWHILE = [
+    nothing,
+    appends,
+    rolls,
+    is_retained,
+    is_compacted,
+    writes_snapshots,
+    loses_a_topic,
+    has_another_epoch,
+    deletes_records,
+]
+
+
+async def backed_up(world: World, tmp_path: Path) -> tuple[dict[str, list[Seen]], Path, Path]:
+    """(what readers saw, a copy of the folder of that moment, a data folder made of the backup)."""
+    environment = RealEnvironment(world.files)
+    try:
+        pins = world.pins(environment)
+        seen = world.readers_see()
+        shutil.copytree(world.root, tmp_path / "then")
+        made = await pins.begin()
+        while made.state is State.LINKING:
+            await asyncio.sleep(0)
+        assert (made.state, made.reason) == (State.READY, "")
+        target, source = Target(str(tmp_path / "kept")), of_moment(pins.folder(made.id))
+        target.prepare(source.whose)
+        head = Head("first", 0, "cluster", 1, source.epoch, True)
+        copied = copy(source, target, head, lambda done, total: None, whole=False)
+        assert await pins.release(made.id) and not await pins.release(made.id)
+        restore(target, copied.manifest, str(tmp_path / "again"), lambda done, total: None)
+        return seen, tmp_path / "then", tmp_path / "again"
+    finally:
+        environment.close()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Of a log's folder, without what says less when it is missing, and what is no longer part of the log."""
+    left_out = ("compaction-checkpoint", ".deleted")
+    return {one.name: one.read_bytes() for one in folder.iterdir() if not one.name.endswith(left_out)}
+
+
+@pytest.mark.parametrize("when", ["at once", "after a look at the folder", "half way"])
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+def test_the_copy_is_of_the_moment(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Meanwhile, when: str
+) -> None:
+    happens(meanwhile, world, when, monkeypatch)
+    seen, then, again = asyncio.run(backed_up(world, tmp_path))
+    assert not list((world.root / PINS_FOLDER).iterdir())
+    for folder in ("t-0", "c-0"):
+        assert contents(again / folder) == contents(then / folder), f"{folder}, {meanwhile.__name__}"
+    copied = LocalFiles(str(again))
+    try:
+        for name, config in (("t-0", SMALL_SEGMENTS), ("c-0", COMPACTED)):
+            log = SegmentLog.open(copied, name, config, now_ms=lambda: NOW_MS, recovery=Recovery(recovery_point=1))
+            rig = Rig(log=log, config=TopicConfig(log=config))
+            rig.flush()
+            assert log.recovery_notes == []
+            assert rig.consume(log.start_offset) == seen[name]
+            log.abandon()
+    finally:
+        copied.close()
+
+
+def happens(meanwhile: Meanwhile, world: World, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the thread that links: the loop stands still, so that it is as if it were on the loop."""
+    pinning = world.files.pinning
+    left = [meanwhile]
+    if when == "at once":
+        link_all = pinning.link_all
+
+        def later(pin: Pin) -> None:
+            left.pop()(world)
+            link_all(pin)
+
+        monkeypatch.setattr(pinning, "link_all", later)
+        return
+    names = Pin.names
+
+    def looked(pin: Pin, folder: str) -> list[str]:
+        found = names(pin, folder)
+        if left and (when != "half way" or folder == "c-0"):
+            left.pop()(world)
+        return found
+
+    monkeypatch.setattr(Pin, "names", looked)
+
+
+@pytest.mark.parametrize("meanwhile", [nothing, appends, rolls, is_retained, is_compacted, deletes_records])
+def test_what_was_noted_ahead_is_of_the_moment(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Meanwhile
+) -> None:
+    """Whatever happens to a log between the first look and the turn that counts: the copy is of that turn."""
+    left, look_ahead = [meanwhile], PinnedMoments._look_ahead
+
+    async def looked(pins: PinnedMoments) -> object:
+        found = await look_ahead(pins)
+        left.pop()(world)
+        shutil.rmtree(tmp_path / "then")
+        shutil.copytree(world.root, tmp_path / "then", ignore=shutil.ignore_patterns(PINS_FOLDER))
+        return found
+
+    monkeypatch.setattr(PinnedMoments, "_look_ahead", looked)
+    _, then, again = asyncio.run(backed_up(world, tmp_path))
+    for folder in ("t-0", "c-0"):
+        assert contents(again / folder) == contents(then / folder), f"{folder}, {meanwhile.__name__}"
+    points = read_offsets(UntouchedFiles(str(again)), LOG_START_OFFSETS)
+    assert points.get(("t", 0), 0) == world.rigs["t-0"].log.start_offset
+
+
+def test_snapshots_of_the_metadata_that_are_later_are_left_out(world: World, tmp_path: Path) -> None:
+    end = world.rigs["t-0"].log.end_offset
+    snapshots = SnapshotFolder(world.files, "t-0")
+    for offset in (1, end, end + 1):
+        snapshots.write(SnapshotId(offset, 0), [b"x"])
+    _, _, again = asyncio.run(backed_up(world, tmp_path))
+    found = [one.name for one in sorted((again / "t-0").glob("*.checkpoint"))]
+    assert found == [SnapshotId(1, 0).file_name, SnapshotId(end, 0).file_name]
+
+
+def test_where_links_cannot_be_made_it_is_said_and_the_broker_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(source: str, target: str) -> None:
+        raise OSError(18, "Invalid cross-device link", source)
+
+    monkeypatch.setattr("broker.disk.pinning.os.link", no_links)
+
+    async def story() -> None:
+        environment = RealEnvironment(world.files)
+        pins = world.pins(environment)
+        happens(is_compacted, world, "half way", monkeypatch)
+        for _ in range(2):
+            made = await pins.begin()
+            while made.state is State.LINKING:
+                await asyncio.sleep(0)
+            assert made.state is State.FAILED and "one file system" in made.reason
+            await pins.release(made.id)
+        environment.close()
+
+    asyncio.run(story())
+    world.keys(5)
+
+
+def test_a_moment_that_nobody_holds_goes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        environment = RealEnvironment(world.files)
+        pins = world.pins(environment)
+        made = [await pins.begin() for _ in range(4)]
+        with pytest.raises(NotNow, match="4 backups are under way"):
+            await pins.begin()
+        while any(one.state is State.LINKING for one in made):
+            await asyncio.sleep(0)
+        await pins.sweep()
+        assert len(list((world.root / PINS_FOLDER).iterdir())) == 4, "they are young"
+        another = world.pins(environment)  # after a start
+        with (Path(pins.folder(made[0].id)) / "lock").open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_SH)
+            await another.take_up()
+            assert [one.name for one in (world.root / PINS_FOLDER).iterdir()] == [made[0].id]
+            await another.sweep()
+            assert another.find(made[0].id) is not None
+        await another.sweep()
+        assert another.find(made[0].id) is None
+        assert list((world.root / PINS_FOLDER).iterdir()) == []
+        environment.close()
+
+    asyncio.run(story())
+
+
+def test_none_while_logs_are_being_opened(world: World) -> None:
+    async def story() -> None:
+        environment = RealEnvironment(world.files)
+        pins = world.pins(environment)
+        pins._topics.to_open.any_left = True  # type: ignore[misc]
+        with pytest.raises(NotNow, match="still being opened"):
+            await pins.begin()
+        pins._topics.to_open.any_left = False  # type: ignore[misc]
+        made = await pins.begin()
+        while made.state is State.LINKING:
+            await asyncio.sleep(0)
+        await pins.release(made.id)
+        assert list((world.root / PINS_FOLDER).iterdir()) == []
+        environment.close()
+
+    asyncio.run(story())

@@ -1,0 +1,139 @@
+"""What damage is noticed, what is restored, and into what."""
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from broker.backups.manifest import Manifest
+from broker.backups.pieces import Damaged
+from broker.backups.pruning import check, prune
+from broker.backups.restoring import RESTORING, restore
+from broker.backups.target import BACKUPS, Refused, Target, Whose
+from tests.unit.backups.place import WHOSE, Place, killed_at, quiet
+
+
+def piece_of(place: Place, manifest: Manifest, path: str) -> Path:
+    return Path(place.target.root) / manifest.files[path].pieces[0].path
+
+
+def flipped(path: Path, at: int = 0) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def cut_short(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
+@pytest.mark.parametrize("damage", [flipped, cut_short, Path.unlink])
+@pytest.mark.parametrize("file", [f"{0:020d}.log", "0-epochs"])
+def test_damage_is_named_and_not_restored(place: Place, damage: Callable[[Path], None], file: str) -> None:
+    manifest = place.backup().manifest
+    victim = piece_of(place, manifest, f"t-0/{file}")
+    damage(victim)
+    found = check(place.target, ["b1"], quiet).damaged
+    assert found and all(victim.name in one for one in found)
+    with pytest.raises(Damaged, match=victim.name):
+        place.restored("b1")
+    assert not (place.root / "again").exists() and not (place.root / f"again{RESTORING}").exists()
+    if damage is not flipped:
+        place.backup()
+        assert place.restored("b2") == place.now(), "what is not there any more is copied again"
+
+
+@pytest.mark.parametrize("damage", [flipped, cut_short, lambda path: path.write_bytes(b"")])
+def test_a_damaged_manifest_is_no_backup_and_nothing_is_pruned(place: Place, damage: Callable[[Path], None]) -> None:
+    place.backup()
+    place.backup()
+    damage(Path(place.target.root) / BACKUPS / "b2")
+    with pytest.raises(Damaged, match="b2 is damaged"):
+        place.target.read("b2")
+    assert check(place.target, ["b1", "b2"], quiet).damaged
+    before = place.kept()
+    with pytest.raises(Damaged):
+        prune(place.target, [])
+    assert [name for name in place.kept() if name != "readers"] == before
+    place.backup()
+    prune(place.target, ["b2"])
+    assert place.restored("b1") == place.restored("b3", "latest") == place.now()
+
+
+def test_paths_that_lead_out_of_the_folder_are_damage(place: Place) -> None:
+    manifest = place.backup().manifest
+    for path in ("../out", "/etc/x", "t-0//x", "t-0/../../x"):
+        entry = manifest.files[f"t-0/{0:020d}.log"]
+        crafted = Manifest(manifest.head, {path: type(entry)(path, *[getattr(entry, n) for n in FIELDS])})
+        (Path(place.target.root) / BACKUPS / "b1").write_bytes(crafted.to_bytes())
+        with pytest.raises(Damaged):
+            place.target.read("b1")
+
+
+FIELDS: Sequence[str] = ("size", "mtime_ns", "dev", "ino", "final", "compacted", "pieces")
+
+
+def test_restored_into_what_is_empty_or_not_there(place: Place) -> None:
+    place.backup()
+    manifest = place.target.read("b1")
+    (place.root / "empty" / "lost+found").mkdir(parents=True)
+    assert place.restored("b1", "empty") == place.now()
+    assert not (place.root / "empty" / RESTORING).exists()
+    for name in ("empty", "data", "kept"):
+        with pytest.raises(Refused, match=r"not empty|folder of the backups"):
+            restore(place.target, manifest, str(place.root / name), quiet)
+    with pytest.raises(Refused, match="folder of the backups"):
+        restore(place.target, manifest, str(place.root / "kept" / "inside"), quiet)
+    (place.root / "file").write_bytes(b"")
+    with pytest.raises(Refused, match="not empty"):
+        restore(place.target, manifest, str(place.root / "file"), quiet)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_restore_that_is_killed_is_begun_again(place: Place, monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
+    place.backup()
+    manifest, step = place.target.read("b1"), 0
+    monkeypatch.setattr("broker.backups.restoring.shutil.rmtree", lambda path, **_: None)  # it was killed
+    while step < 40:
+        folder = place.root / f"again{step}"
+        if is_there:
+            folder.mkdir()
+        work = partial(restore, place.target, manifest, str(folder), quiet)
+        if not killed_at(monkeypatch, step, work):
+            break
+        step += 1
+        assert is_there or not folder.exists() or {one.name for one in folder.iterdir()} == {"t-0", "made"}
+    assert step > 3
+    assert {one.name: one.read_bytes() for one in (folder / "t-0").iterdir()} == place.now()
+
+
+def test_one_writes_at_a_time_and_nothing_goes_while_it_is_read(place: Place) -> None:
+    place.backup()
+    other = Target(place.target.root)
+    with other.writing(), pytest.raises(Refused, match="another backup"):
+        place.backup()
+    with other.reading(), place.target.reading():
+        place.backup()
+        with pytest.raises(Refused, match="is being read"):
+            prune(place.target, ["b1"])
+    with other.deleting(), pytest.raises(Refused, match="being deleted"), place.target.reading():
+        pass
+
+
+def test_another_brokers_folder_is_refused(place: Place) -> None:
+    with pytest.raises(Refused, match="node 1 of the cluster cluster"):
+        place.target.prepare(Whose("another", 1))
+    with pytest.raises(Refused, match="no folder of backups"):
+        Target(str(place.root / "data")).prepare(WHOSE)
+    with pytest.raises(Refused, match=r"no backup b9 in .*; there is none"):
+        place.target.read("b9")
+
+
+def test_only_the_owner_reads_it(place: Place) -> None:
+    place.backup()
+    place.restored("b1")
+    for root in (place.target.root, place.root / "again"):
+        found = [Path(root), *Path(root).rglob("*")]
+        assert {oct(one.stat().st_mode & 0o777) for one in found} == {"0o700", "0o600"}
