@@ -2,34 +2,16 @@
 aborted transactions. The broker sends whole batches; the reader leaves out what was not requested.
 """
 
-import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from protocol.messages.fetch import AbortedTransaction, PartitionData
-from protocol.records.batch import BatchHeader, headers_in
+from protocol.records.aborting import Aborting
+from protocol.records.batch import headers_in
 from protocol.records.control import read_end_transaction
 from protocol.records.record import Record, records_of
 from protocol.schema import Buffer
 from tallystick.client.client import LATEST, Client
 from tallystick.client.errors import check
-
-
-class Aborting:
-    """Whose transactions are aborted, as batches of one partition pass by: a fetch of committed records names each with
-    its first offset, and a marker ends it (KIP-98)."""
-
-    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        self._pending = [(transaction.first_offset, transaction.producer_id) for transaction in aborted]
-        heapq.heapify(self._pending)
-        self._producers: set[int] = set()
-
-    def take(self, header: BatchHeader, *, ends: bool) -> bool:
-        """The next batch: whether it is of an aborted transaction. `ends`: it is the marker that aborts one."""
-        while self._pending and self._pending[0][0] <= header.last_offset:
-            self._producers.add(heapq.heappop(self._pending)[1])
-        if ends:
-            self._producers.discard(header.producer_id)
-        return header.is_transactional and header.producer_id in self._producers
 
 
 def visible_records(records: Buffer, aborted: list[AbortedTransaction] | None, from_offset: int) -> Iterator[Record]:

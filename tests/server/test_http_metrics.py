@@ -1,5 +1,6 @@
 """What Prometheus scrapes: Kafka's names, numbers that are right, and the pages that name them."""
 
+import asyncio
 import json
 import re
 import struct
@@ -10,13 +11,17 @@ import pytest
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.http.metrics import groups
 from broker.http.metrics.collecting import LONGEST_REST_S, METRICS, MOST_TIMES_REST, Rest
 from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from protocol.messages.group_offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.groups import FindCoordinatorRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.messages.share.groups import ShareGroupHeartbeatRequest
 from protocol.records.record import NewRecord, build_batch
 from tallystick import Broker
+from tallystick.client.client import Client
+from tallystick.inspection.lag import lags
 from tests.harness import metrics_page
 from tests.harness.confluent import admin, make_topic, read_all, wait_until, write
 from tests.harness.http import ask
@@ -144,6 +149,103 @@ def test_groups_of_all_protocols_are_counted(broker: Broker) -> None:
     found = scraped(broker)
     assert value(found, "tallystick_groups") - before == len(asked)
     assert value(found, "kafka_coordinator_group_groupmetadatamanager_numgroups") == value(found, "tallystick_groups")
+
+
+def commit(broker: Broker, group: str, offsets: dict[tuple[str, int], int]) -> None:
+    topics = [
+        OffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                OffsetCommitRequestPartition(partition_index=index, committed_offset=at, committed_metadata=None)
+                for (name, index), at in offsets.items()
+                if name == topic
+            ],
+        )
+        for topic in dict.fromkeys(name for name, _ in offsets)
+    ]
+    with Wire(broker) as wire:
+        wire.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)  # makes the topic of groups
+        request = OffsetCommitRequest(group_id=group, member_id="", topics=topics)
+        wait_until(lambda: "error_code=0" in repr(wire.ask(request, 8)), "the commit")
+
+
+def transaction(broker: Broker, topic: str, name: str, count: int, end: str) -> Producer:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"{topic}-{name}"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    for _ in range(count):
+        producer.produce(topic, b"x", partition=0)
+    assert producer.flush(60) == 0
+    if end == "commit":
+        producer.commit_transaction()
+    elif end == "abort":
+        producer.abort_transaction()
+    return producer
+
+
+def lag_told(samples: Samples, name: str, group: str, topic: str) -> dict[int, float]:
+    return {
+        int(dict(labels)["partition"]): number
+        for (of, labels), number in samples.items()
+        if of == name and {("consumergroup", group), ("topic", topic)} <= labels
+    }
+
+
+def test_the_lag_of_groups_is_that_of_explain_lag(broker: Broker) -> None:
+    """Neither markers nor what was aborted is a record behind, nor what is open yet."""
+    topic, group = "lagging", "late"
+    make_topic(broker.bootstrap, topic, 3)
+    write(broker.bootstrap, topic, [b"x"] * 5, partition=0)
+    transaction(broker, topic, "a", 3, "commit")
+    transaction(broker, topic, "b", 4, "abort")
+    write(broker.bootstrap, topic, [b"x"] * 2, partition=0)
+    still_open = transaction(broker, topic, "c", 2, "")
+    write(broker.bootstrap, topic, [b"x"], partition=0)
+    write(broker.bootstrap, topic, [b"x"] * 3, partition=1)
+    for at, behind in ((0, 10), (2, 8), (6, 4), (9, 2), (16, 0), (19, 0)):
+        commit(broker, group, {(topic, 0): at, (topic, 1): 3})
+
+        async def explained() -> list[int | None]:
+            client = await Client.connect(broker.bootstrap)
+            try:
+                return [one.records for one in await lags(client, group)]
+            finally:
+                await client.close()
+
+        for _ in range(2):  # the second is told what the first has counted
+            samples = scraped(broker)
+            records = lag_told(samples, "tallystick_consumergroup_lag_records", group, topic)
+            assert records == {0: behind, 1: 0} == dict(enumerate(asyncio.run(explained()))), at
+            assert lag_told(samples, "kafka_consumergroup_lag", group, topic) == {0: 19 - at, 1: 0}
+            assert lag_told(samples, "kafka_consumergroup_current_offset", group, topic) == {0: at, 1: 3}
+            assert value(samples, "kafka_consumergroup_lag_sum", consumergroup=group, topic=topic) == 19 - at
+    still_open.commit_transaction()
+    commit(broker, group, {(topic, 0): 9})
+    assert lag_told(scraped(broker), "tallystick_consumergroup_lag_records", group, topic)[0] == 5
+
+
+def test_what_is_not_told_of_groups_is_counted(broker: Broker) -> None:
+    """Offsets of a topic that was made anew, or of a partition that is not there, are no lag of anything."""
+    make_topic(broker.bootstrap, "anew", 2)
+    before = value(scraped(broker), "tallystick_consumergroup_partitions_not_told")
+    commit(broker, "told", {("anew", 0): 0, ("anew", 1): 0})
+    assert value(scraped(broker), "tallystick_consumergroup_partitions_not_told") == before
+    client = admin(broker.bootstrap)
+    client.delete_topics(["anew"])["anew"].result(60)
+    make_topic(broker.bootstrap, "anew", 1)
+    assert lag_told(scraped(broker), "kafka_consumergroup_lag", "told", "anew") == {}
+
+
+def test_lines_of_groups_are_bounded_whatever_they_are_called() -> None:
+    seen = groups.Look()
+    for number in range(10_000):
+        groups.note(seen, (f"{number}" + "g" * 32_000, "t" * 249, 0), 0, 1)
+    assert len(seen.lines) < 20 and len(b"".join(one.text() for one in groups.families(seen))) < 2 << 20
+    seen = groups.Look()
+    for number in range(10_000):
+        groups.note(seen, (f"g{number // 8}", "t", number % 8), 0, 1)
+    assert len(seen.lines) == groups.MOST_PARTITIONS and len(seen.sums) == 1250
+    assert len(b"".join(one.text() for one in groups.families(seen))) < 2 << 20
 
 
 def test_an_open_transaction_is_seen(broker: Broker) -> None:

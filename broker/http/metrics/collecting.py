@@ -8,8 +8,9 @@ from prometheus_client.metrics_core import Metric as Exposed
 
 from broker.api.metering.request_meter import ApiMeter
 from broker.disk.sync_meter import SyncMeter
-from broker.http.metrics import requests, state, topics
+from broker.http.metrics import groups, requests, state, topics
 from broker.http.metrics.metric import Family, Kind, Metric, text_of
+from broker.http.metrics.records_behind import CountedRecords
 from broker.http.seen_broker import SeenBroker
 
 PATIENCE_S = 20.0
@@ -27,7 +28,7 @@ OF_THE_PROCESS = tuple(
     )
 )
 """Those that Prometheus's own library tells, where the system does."""
-METRICS = (*requests.METRICS, *topics.METRICS, *state.METRICS, *OF_THE_PROCESS)
+METRICS = (*requests.METRICS, *topics.METRICS, *groups.METRICS, *state.METRICS, *OF_THE_PROCESS)
 
 
 MOST_TIMES_REST = 4
@@ -57,6 +58,7 @@ class Collecting:
         self._apis = apis
         self._syncs = syncs
         self._totals = topics.Totals()
+        self._counted = CountedRecords()
         self._windows: requests.Windows | None = None
         self._process = ProcessCollector(registry=CollectorRegistry())
         self._one_at_a_time = asyncio.Lock()
@@ -72,9 +74,10 @@ class Collecting:
             await asyncio.sleep(self._rest.left_s(clock()))
             began_s = clock()
             of_topics = await broker.on_loop(lambda: topics.look(broker.services), PATIENCE_S)
+            of_groups = await broker.on_loop(lambda: groups.look(broker.services, self._counted), PATIENCE_S)
             of_state = await broker.on_loop(lambda: state.look(broker), PATIENCE_S)
             parts = []
-            for family in self._families(broker, of_topics, of_state, self._windows):
+            for family in self._families(broker, of_topics, of_groups, of_state, self._windows):
                 parts.append(family.text())
                 await asyncio.sleep(0)
             parts += [text_of(one) for one in self._of_the_process()]
@@ -82,11 +85,17 @@ class Collecting:
             return b"".join(parts)
 
     def _families(
-        self, broker: SeenBroker, of_topics: topics.Look, of_state: state.Look, windows: requests.Windows
+        self,
+        broker: SeenBroker,
+        of_topics: topics.Look,
+        of_groups: groups.Look,
+        of_state: state.Look,
+        windows: requests.Windows,
     ) -> Iterator[Family]:
         yield from state.families(broker, of_state)
         yield from requests.families(self._apis, self._syncs, windows)
         yield from topics.families(of_topics, self._totals)
+        yield from groups.families(of_groups)
 
     def _of_the_process(self) -> Iterator[Exposed]:
         yield from self._process.collect()

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 from protocol.messages.fetch import AbortedTransaction
+from protocol.records.aborting import Aborting
 from protocol.records.batch import BatchHeader, CorruptRecords, headers_in
 from protocol.records.control import read_end_transaction
 from protocol.records.record import Headers, Record, records_of
 from protocol.schema import Buffer
-from tallystick.client.reading import Aborting
 from tallystick.records.fates import Fate, Markers
 
 LARGEST_BATCH_BYTES = 16 << 20
