@@ -87,7 +87,7 @@ class Journal:
         """A request about an id; `places` how many partitions `says` names."""
         self._requests += 1
         asked = Asked(self.now_ms(), self._requests, peer, api, version, says)
-        self._add(transactional_id, asked, places * PLACE_BYTES + CLIENT_BYTES * len(peer.client_id))
+        self._add(transactional_id, asked, places * PLACE_BYTES + _names_in(says) + CLIENT_BYTES * len(peer.client_id))
         return asked
 
     def answered(self, transactional_id: str, asked: Asked, error: str, gave: Json, claimed: tuple[int, int]) -> None:
@@ -176,7 +176,8 @@ class Journal:
                 count,
                 size,
             )
-            of = self._add(transactional_id, run, PLACE_BYTES + CLIENT_BYTES * len(peer.client_id), is_run=True)
+            weight = PLACE_BYTES + getsizeof(place[0]) + CLIENT_BYTES * len(peer.client_id)
+            of = self._add(transactional_id, run, weight, is_run=True)
             of.runs[known] = run
         else:
             run.until_ms, run.last_offset = now_ms, last_offset
@@ -218,8 +219,9 @@ class Journal:
         last.until_ms, last.count = now_ms, last.count + 1
         if len(last.places) < MOST_PLACES:
             last.places.append(place)
-            last.weight += PLACE_BYTES
-            self._grow(of, PLACE_BYTES)
+            weight = PLACE_BYTES + getsizeof(place[0])
+            last.weight += weight
+            self._grow(of, weight)
 
     def forgotten(self, transactional_id: str) -> None:
         """The coordinator has forgotten an id that was not used for long."""
@@ -266,3 +268,9 @@ class Journal:
             self._by_producer.pop(of.producer_ids.pop(0), None)
         of.producer_ids.append(producer_id)
         self._by_producer[producer_id] = transactional_id
+
+
+def _names_in(says: Json) -> int:
+    """What the names weigh that a request says: of groups, members and topics."""
+    weight = sum(getsizeof(one) for one in says.values() if isinstance(one, str))
+    return weight + sum(map(getsizeof, {place[0] for place in says.get("places", ())}))

@@ -184,8 +184,9 @@ def test_the_weight_is_no_less_than_what_is_held() -> None:
     for number in range(6000):
         by = peer(notes, f"{number}" + "\U0001f600" * 10_000, number)
         name = f"{number % 500}" + "\U0001f600" * 100
-        places = [["topic" + str(index), number] for index in range(number % MOST_PLACES)]
-        asked = notes.asked(name, by, "AddPartitionsToTxn", 3, {"places": places}, places=len(places))
+        places = [[f"topic{index}-{number}".ljust(249, "t"), number] for index in range(number % MOST_PLACES)]
+        says = {"places": places, "group": str(number) + "\U0001f600" * 250}
+        asked = notes.asked(name, by, "TxnOffsetCommit", 3, says, places=len(places))
         notes.answered(name, asked, "PRODUCER_FENCED", {"producerId": number, "epoch": 1}, (number, 0))
         write(notes, name, by, number)
         change(notes, name, "Empty", producer_id=number, because="InitProducerId, the next epoch")
