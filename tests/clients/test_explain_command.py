@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 
+from tallystick import Broker
 from tallystick.cli.explain import explain
 from tallystick.cli.explaining.status import STANDS_STILL
 from tallystick.cli.transactions import transactions
@@ -110,6 +111,24 @@ def test_what_is_open_is_named_and_ended_by_its_coordinator(bootstrap: str, name
     assert "nothing was done" in as_printed(bootstrap, first["command"])
     as_printed(bootstrap, left["heldBy"][0]["command"])
     assert said(explain, bootstrap, "stuck", topic).startswith("Nothing is held")
+
+
+@pytest.mark.skipif(KAFKA, reason="Apache Kafka has no journal")
+def test_after_a_restart_it_is_said_that_the_journal_began_only_then(tmp_path: Path) -> None:
+    with Broker(folder=tmp_path / "data", http=True) as broker:
+        make_topic(broker.bootstrap, "t")
+        open_one(broker.bootstrap, "holder", ("t", 0))
+        for is_anew in (False, True):
+            if is_anew:
+                broker.kill()
+                broker.start()
+            asked = ("stuck", "t", "--http", broker.http_url)
+            text = said(explain, broker.bootstrap, *asked, status=STANDS_STILL)
+            (found,) = json.loads(said(explain, broker.bootstrap, *asked, "--json", status=STANDS_STILL))
+            (holder,) = found["heldBy"]
+            assert ("It is held by client" in text) is not is_anew
+            assert ("Which client holds it is not known: the journal begins at 20" in text) is is_anew
+            assert (holder["startedMs"] < holder["journalBegan"]) is is_anew is (holder["client"] is None)
 
 
 def test_what_hangs_is_aborted_in_its_partition(lax: BrokerProcess) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -16,10 +17,20 @@ from tallystick.client.errors import KafkaError
 from tallystick.inspection.places import Failed, Place, places
 from tallystick.inspection.stuck import Cause, Held, Holder, ending_words, held
 from tallystick.journals.asking import NotTold, Said, asking, told
-from tallystick.journals.sentences import name_of
+from tallystick.journals.sentences import moment, name_of
 from tallystick.written import command_line
 
-NOBODY: Mapping[str, Said] = {}
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """What a broker's journal knows: who holds each transactional id with an open transaction, and since when it knows
+    anything."""
+
+    clients: Mapping[str, Said] = field(default_factory=dict)
+    began_ms: int | None = None
+
+
+NOTHING = Journal()
 
 
 @click.command()
@@ -45,25 +56,25 @@ def stuck(
     failed: Failed = {}
     found = asked(bootstrap, command_config, look)
     connection = connecting_words(bootstrap, command_config)
-    clients = _clients(http_url, http_token_file) if found and http_url else {}
+    journal = _journal(http_url, http_token_file) if found and http_url else NOTHING
     if as_json:
-        click.echo(json.dumps([_as_json(one, connection, now_ms(), clients) for one in found], indent=2))
+        click.echo(json.dumps([_as_json(one, connection, now_ms(), journal) for one in found], indent=2))
     else:
-        for line in said(found, connection, now_ms(), clients) if found or not failed else ():
+        for line in said(found, connection, now_ms(), journal) if found or not failed else ():
             say(line)
         if found and not http_url and any(holder.transaction for one in found for holder in one.holders):
             say("Which client that is, a Tallystick with an HTTP side tells: `--http http://HOST:PORT`.", err=True)
     end(stands_still=bool(found), failed=failed)
 
 
-def _clients(http_url: str, token_file: str | None) -> dict[str, Said]:
-    """Who holds each transactional id with an open transaction, as far as the broker's journal knows."""
+def _journal(http_url: str, token_file: str | None) -> Journal:
     try:
         answer = told(http_url, "/v1/transactions/open", token_file)
     except NotTold as problem:
         say(f"tallystick: {problem}", err=True)
-        return {}
-    return {one["transactionalId"]: one["client"] for one in answer["transactions"] if one["client"]}
+        return NOTHING
+    clients = {one["transactionalId"]: one["client"] for one in answer["transactions"] if one["client"]}
+    return Journal(clients, answer["began"])
 
 
 async def _named(client: Client, what: str | None) -> list[Place]:
@@ -79,7 +90,7 @@ async def _named(client: Client, what: str | None) -> list[Place]:
     return await places(client, [topic], int(number))
 
 
-def said(found: list[Held], connection: Sequence[str], now: int, clients: Mapping[str, Said] = NOBODY) -> list[str]:
+def said(found: list[Held], connection: Sequence[str], now: int, journal: Journal = NOTHING) -> list[str]:
     """In sentences."""
     if not found:
         return ["Nothing is held: readers of committed records can read up to the end."]
@@ -95,14 +106,26 @@ def said(found: list[Held], connection: Sequence[str], now: int, clients: Mappin
             continue
         first, *others = one.holders
         lines += [f"  {sentence}" for sentence in _about(first, one.place, connection, now)]
-        if (client := _client_of(first, clients)) is not None:
+        if (client := _client_of(first, journal)) is not None:
             lines.append(f"  It is held by {name_of(client)}.")
+        elif _is_older(first, journal):
+            assert journal.began_ms is not None
+            since = (
+                f"the journal begins at {moment(journal.began_ms)}, when the broker started, and it was begun before"
+            )
+            lines.append(f"  Which client holds it is not known: {since}.")
         lines += [f"  Behind it is open: {_name(other)}, from offset {other.first_offset} on." for other in others]
     return lines
 
 
-def _client_of(holder: Holder, clients: Mapping[str, Said]) -> Said | None:
-    return None if holder.transaction is None else clients.get(holder.transaction.transactional_id)
+def _client_of(holder: Holder, journal: Journal) -> Said | None:
+    return None if holder.transaction is None else journal.clients.get(holder.transaction.transactional_id)
+
+
+def _is_older(holder: Holder, journal: Journal) -> bool:
+    """A journal is in memory: it begins when the broker is started."""
+    started_ms = None if holder.transaction is None else holder.transaction.started_ms
+    return started_ms is not None and journal.began_ms is not None and started_ms < journal.began_ms
 
 
 def _name(holder: Holder) -> str:
@@ -145,7 +168,7 @@ def _command(holder: Holder, place: Place, connection: Sequence[str]) -> str | N
     return None if words is None else command_line([*words, *connection])
 
 
-def _as_json(one: Held, connection: Sequence[str], now: int, clients: Mapping[str, Said]) -> dict[str, Any]:
+def _as_json(one: Held, connection: Sequence[str], now: int, journal: Journal) -> dict[str, Any]:
     return {
         "topic": one.place[0],
         "partition": one.place[1],
@@ -164,7 +187,8 @@ def _as_json(one: Held, connection: Sequence[str], now: int, clients: Mapping[st
                 "timeoutMs": known and known.timeout_ms,
                 "leftMs": known and known.left_ms(now),
                 "partitions": known and [list(place) for place in known.places],
-                "client": _client_of(holder, clients),
+                "client": _client_of(holder, journal),
+                "journalBegan": journal.began_ms,
                 "command": _command(holder, one.place, connection),
             }
             for holder in one.holders
