@@ -22,7 +22,7 @@ from tallystick.inspection.groups import committed
 from tallystick.inspection.places import Ends, Place, ends_of, places
 from tallystick.records.input_lines import Parsed
 from tallystick.records.reader import Reader, Seen
-from tallystick.records.writer import RecordWriter
+from tallystick.records.writer import RecordWriter, batch_bytes_of
 
 PATIENCE_S = 60.0
 _TIMEOUT_MS = 60_000
@@ -72,7 +72,7 @@ class Copy:
         self._target = target
         self._plan = plan
         self._on_committed = on_committed
-        self._partitions = 0
+        self._partitions = self._batch_bytes = 0
         self._begun = 0
         """Offsets of the source before those to be copied, of all partitions together."""
         self._done: dict[int, int] = {}
@@ -92,7 +92,7 @@ class Copy:
         self.copied.positions = {place[1]: offset for place, offset in begins.items()}
         self.copied.total = None if untils is None else max(0, sum(untils.values()) - self._begun)
         reader = Reader(self._source, begins, untils, read_committed=True)
-        self._transaction = _Transaction(self._target, lease, self._plan, self._partitions)
+        self._begin(lease)
         try:
             async for place, piece in reader.pieces():
                 await self._take(place, piece)
@@ -126,6 +126,7 @@ class Copy:
                 self._target, self._plan.target, partitions=partitions, replication_factor=BY_BROKER, configs={}
             )
         self._partitions = len((await self._target.topic(self._plan.target)).partitions)
+        self._batch_bytes = await batch_bytes_of(self._target, self._plan.target)
         if self._partitions < partitions:
             raise CannotCopy(
                 f"{self._plan.target} has {self._partitions} partitions, and {self._plan.source} has {partitions}"
@@ -173,9 +174,14 @@ class Copy:
             begins[place] = max(at, its.start)
         return begins
 
+    def _begin(self, lease: Lease) -> None:
+        self._transaction = _Transaction(self._target, lease, self._plan, self._partitions, self._batch_bytes)
+
     async def _next(self) -> None:
         if await self._commit():
-            self._transaction = _Transaction(self._target, await self._lease(), self._plan, self._partitions)
+            self._transaction = _Transaction(
+                self._target, await self._lease(), self._plan, self._partitions, self._batch_bytes
+            )
 
     async def _commit(self) -> bool:
         """Whether there was anything."""
@@ -194,14 +200,19 @@ class Copy:
 class _Transaction:
     """One of the target."""
 
-    def __init__(self, client: Client, lease: Lease, plan: Plan, partitions: int) -> None:
+    def __init__(self, client: Client, lease: Lease, plan: Plan, partitions: int, batch_bytes: int) -> None:
         self.records = 0
         self._client = client
         self._lease = lease
         self._plan = plan
         self._sender = Sender(client, lease, patience_s=PATIENCE_S)
         self._writer = RecordWriter(
-            self._sender, plan.target, partitions, transactional=True, compression=plan.compression
+            self._sender,
+            plan.target,
+            partitions,
+            transactional=True,
+            compression=plan.compression,
+            batch_bytes=batch_bytes,
         )
         self._has_offsets = False
 

@@ -5,13 +5,16 @@ Rule 2. What passes by itself (a leader that moves, a broker that is started aga
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from protocol.messages.fetch import PartitionData
 from protocol.records.batch import BatchHeader, headers_in
 from protocol.records.control import read_end_transaction
 from protocol.records.record import Record, records_of
+from tallystick.client.background import monotonic_s
 from tallystick.client.client import Client
 from tallystick.client.errors import check
 from tallystick.client.fetching import fetch_many
@@ -23,6 +26,8 @@ from tallystick.records.reading_ahead import Fates
 
 PATIENCE_S = 30.0
 _WAIT_MS = 500
+_LOOK_EVERY_S = 5.0
+"""Topics may be given more partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,10 @@ class Reader:
         *,
         read_committed: bool,
         with_control: bool = False,
+        look_for_more: Callable[[], Coroutine[Any, Any, Mapping[Place, int]]] | None = None,
     ) -> None:
+        """`look_for_more`: partitions and where to begin in them, asked for now and then; those that are known by then
+        go on as they are."""
         self.positions = dict(begins)
         """The next offset of each partition."""
         self._client = client
@@ -61,17 +69,30 @@ class Reader:
         self._with_control = with_control
         self._fates = {place: Fates(client, place) for place in begins}
         self._turns = list(begins)
+        self._look_for_more = look_for_more
+        self._looked_at_s = monotonic_s()
 
     async def pieces(self) -> AsyncIterator[tuple[Place, list[Seen]]]:
         """Records of one partition at a time, what was not asked for left out; a piece may be empty."""
         while wanted := [place for place in self._turns if not self._is_done(place)]:
-            fetched = await persistently(self._client, lambda: self._fetch(wanted), patience_s=PATIENCE_S)
+            if self._look_for_more is not None and monotonic_s() - self._looked_at_s >= _LOOK_EVERY_S:
+                wanted += await self._more(self._look_for_more)
+            fetched = await persistently(self._client, partial(self._fetch, wanted), patience_s=PATIENCE_S)
             for place, found in fetched.items():
                 data = joined(found)
                 if data:
                     self._turns.remove(place)
                     self._turns.append(place)
                     yield place, await self._seen(place, found, data)
+
+    async def _more(self, look_for_more: Callable[[], Coroutine[Any, Any, Mapping[Place, int]]]) -> list[Place]:
+        found = await persistently(self._client, look_for_more, patience_s=PATIENCE_S)
+        new = {place: begin for place, begin in found.items() if place not in self.positions}
+        self.positions |= new
+        self._fates |= {place: Fates(self._client, place) for place in new}
+        self._turns += new
+        self._looked_at_s = monotonic_s()
+        return list(new)
 
     def _is_done(self, place: Place) -> bool:
         return self._ends is not None and self.positions[place] >= self._ends[place]

@@ -8,16 +8,34 @@ Rule 2. What was gathered is sent when a batch is full, or when `flush` says so.
 from collections.abc import Iterable
 from typing import Protocol
 
+from protocol.records.batch import HEADER_SIZE
 from protocol.records.record import NewRecord, build_batch
 from spark_connector.murmur2 import murmur2
+from tallystick.administration.configs import TOPIC, configs_of
+from tallystick.client.client import Client
+from tallystick.client.errors import KafkaError, UnsupportedByBroker
 from tallystick.client.lease import Partition
 from tallystick.client.sender import Totals
 from tallystick.records.input_lines import Parsed
 
 BATCH_BYTES = 256 << 10
-"""Of keys and values, before compression. The broker's own limit is 1 MB by default."""
-_OF_A_RECORD = 24
-"""About what a record takes beside its key, value and headers."""
+"""Of a batch, before compression, where its topic takes as much: 1 MB by default."""
+_MOST_BYTES = "max.message.bytes"
+_OF_A_RECORD, _OF_A_HEADER = 24, 6
+"""What a record takes at most beside its key, value and headers, and a header beside its name and value."""
+
+
+async def batch_bytes_of(client: Client, topic: str) -> int:
+    """How large batches of a topic are to be: it may take smaller ones than is usual. Where it is not to be had, as
+    large as usual."""
+    resource = (TOPIC, topic)
+    try:
+        configs = (await configs_of(client, [resource]))[resource]
+    except (KafkaError, UnsupportedByBroker):
+        return BATCH_BYTES
+    most = next((int(one.value) for one in configs if one.name == _MOST_BYTES and one.value is not None), BATCH_BYTES)
+    # Some codecs make a little more of what they cannot compress.
+    return max(1, min(BATCH_BYTES, most - HEADER_SIZE - most // 64))
 
 
 class BatchSender(Protocol):
@@ -47,6 +65,7 @@ class RecordWriter:
         transactional: bool,
         compression: int = 0,
         only_partition: int | None = None,
+        batch_bytes: int = BATCH_BYTES,
     ) -> None:
         self.sender = sender
         self._topic = topic
@@ -54,6 +73,7 @@ class RecordWriter:
         self._transactional = transactional
         self._compression = compression
         self._only_partition = only_partition
+        self._batch_bytes = batch_bytes
         self._gathered: dict[int, list[NewRecord]] = {}
         self._sizes: dict[int, int] = {}
         self._keyless = 0
@@ -62,13 +82,13 @@ class RecordWriter:
 
     async def write(self, parsed: Parsed) -> None:
         """Raises what stopped the sender; `ValueError` where there is no such partition."""
-        number = self._partition(parsed)
-        self._gathered.setdefault(number, []).append(parsed.record)
-        size = self._sizes.get(number, 0) + _size(parsed.record)
-        self._sizes[number] = size
-        if size >= BATCH_BYTES:
+        number, size = self._partition(parsed), _size(parsed.record)
+        if self._sizes.get(number, 0) + size > self._batch_bytes and number in self._gathered:
             await self._send(number)
             self._keyless = (self._keyless + 1) % self._partitions
+            number = self._partition(parsed)
+        self._gathered.setdefault(number, []).append(parsed.record)
+        self._sizes[number] = self._sizes.get(number, 0) + size
 
     async def send_gathered(self) -> None:
         """Hand over what there is, full or not."""
@@ -99,5 +119,5 @@ class RecordWriter:
 
 
 def _size(record: NewRecord) -> int:
-    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    headers = sum(len(name.encode()) + len(value or b"") + _OF_A_HEADER for name, value in record.headers)
     return len(record.key or b"") + len(record.value or b"") + headers + _OF_A_RECORD

@@ -1,7 +1,9 @@
 """`tallystick produce`, `consume` and `tail`: records in and out, in transactions that end in every way."""
 
+import itertools
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,13 +15,14 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+from confluent_kafka.admin import NewPartitions
 
 from tallystick.cli.groups import groups
 from tallystick.cli.records.consume import consume, tail
 from tallystick.cli.records.produce import produce
 from tallystick.cli.transactions import transactions
 from tests.clients.test_explain_command import open_one, said
-from tests.harness.confluent import make_topic, read_all, wait_until, write
+from tests.harness.confluent import admin, make_topic, read_all, wait_until, write
 
 
 def told(
@@ -165,6 +168,35 @@ def test_a_group_goes_on_where_it_was(bootstrap: str, name: str) -> None:
     (place,) = json.loads(said(groups, bootstrap, "describe", name, "--json"))
     assert place["currentOffset"] == 4
     assert values(bootstrap, *mine) == ["5", "6"] and values(bootstrap, *mine) == []
+
+
+def test_partitions_that_are_added_are_followed_from_their_first_record_on(bootstrap: str, name: str) -> None:
+    make_topic(bootstrap, name)
+    write(bootstrap, name, [b"old"])
+    with running("tail", name, "--template", "{partition} {value}\\n", "--bootstrap-server", bootstrap) as following:
+        assert following.stdout is not None
+
+        def is_followed() -> bool:
+            """It begins at the end, wherever that is by then."""
+            write(bootstrap, name, [b"x"], partition=0)
+            assert following.stdout is not None
+            return bool(select.select([following.stdout], [], [], 0.2)[0])
+
+        wait_until(is_followed, "the first record")
+        client = admin(bootstrap)
+        client.create_partitions([NewPartitions(name, 2)])[name].result(60)
+        write(bootstrap, name, [b"new"] * 2, partition=1)
+        lines = iter(following.stdout.readline, b"")
+        assert list(itertools.islice((line for line in lines if line != b"0 x\n"), 2)) == [b"1 new\n"] * 2
+
+
+@pytest.mark.parametrize("more", [(), ("--compression", "gzip"), ("--transactional-id", "small", "--partition", "0")])
+def test_a_topic_that_takes_smaller_batches_is_given_those(bootstrap: str, name: str, more: tuple[str, ...]) -> None:
+    make_topic(bootstrap, name, 2, max__message__bytes="2000")
+    lines = [os.urandom(200 + number % 9).hex().encode() for number in range(300)]
+    assert " 300 records" in told(produce, bootstrap, name, *more, lines=b"\n".join(lines))[1]
+    wait_until(lambda: len(values(bootstrap, name)) == len(lines), "the markers")
+    assert sorted(values(bootstrap, name)) == sorted(line.decode() for line in lines)
 
 
 def test_what_comes_is_followed_through_signals(bootstrap: str, name: str) -> None:

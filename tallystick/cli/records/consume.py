@@ -182,7 +182,20 @@ async def _read(client: Client, wanted: Wanted, shown: Callable[[Seen], bytes]) 
     until = None
     if wanted.end is not None:
         until = await offsets_of(client, places, wanted.end, read_committed=wanted.read_committed)
-    reader = Reader(client, begins, until, read_committed=wanted.read_committed, with_control=wanted.with_control)
+
+    async def look_for_more() -> dict[Place, int]:
+        """A partition that was added while somebody follows is read from its first record on."""
+        new = [place for place in await wanted_places(client, wanted.topics) if place not in begins]
+        return await offsets_of(client, new, BEGINNING, read_committed=wanted.read_committed) if new else {}
+
+    reader = Reader(
+        client,
+        begins,
+        until,
+        read_committed=wanted.read_committed,
+        with_control=wanted.with_control,
+        look_for_more=look_for_more if until is None else None,
+    )
     done: dict[Place, int] = {}
     try:
         await _show_all(reader, wanted, shown, done)

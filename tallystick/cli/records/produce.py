@@ -26,7 +26,7 @@ from tallystick.durations import in_milliseconds
 from tallystick.records.identity import take_identity
 from tallystick.records.input_lines import BadLine, Lines
 from tallystick.records.unnumbered import UnnumberedSender
-from tallystick.records.writer import BatchSender, RecordWriter
+from tallystick.records.writer import BatchSender, RecordWriter, batch_bytes_of
 
 PATIENCE_S = 60.0
 _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
@@ -153,6 +153,7 @@ async def _produced(client: Client, wanted: Wanted) -> dict[int, int]:
         transactional=lease is not None,
         compression=wanted.compression,
         only_partition=wanted.partition,
+        batch_bytes=await batch_bytes_of(client, wanted.topic),
     )
     try:
         await _write_input(writer, wanted.lines)
