@@ -31,17 +31,24 @@ Said = dict[str, object]
 
 def main(name: str, arguments: Sequence[str]) -> int:
     """Run one of them."""
+    options = _options(name, arguments)
     try:
-        return COMMANDS[name](_options(name, arguments))
+        return COMMANDS[name](options)
     except Damaged as problem:
         return _complain(str(problem), DAMAGED)
     except (Refused, InUse, ConfigError, OSError) as problem:
         if isinstance(problem, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return OK
-        return _complain(str(problem), FAILED)
+        written_to = options.data_dir if name == "restore" else options.target
+        return _complain(_told(problem, written_to) if isinstance(problem, OSError) else str(problem), FAILED)
     except KeyboardInterrupt:
         return _INTERRUPTED
+
+
+def _told(error: OSError, written_to: str) -> str:
+    """A write that is refused names no file."""
+    return f"{error.filename or written_to}: {error.strerror or error}"
 
 
 def _options(name: str, arguments: Sequence[str]) -> argparse.Namespace:

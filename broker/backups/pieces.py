@@ -105,7 +105,10 @@ class PieceStore:
         """All of them are on the disk when it returns. Raises `OSError`."""
         os.fsync(self._pack)
         self.close()
-        os.rename(self._pack_path + BEING_WRITTEN, self._pack_path)
+        if self._pack_bytes:
+            os.rename(self._pack_path + BEING_WRITTEN, self._pack_path)
+        else:
+            os.unlink(self._pack_path + BEING_WRITTEN)
         for folder in sorted(self._folders):
             sync_folder(f"{self._root}/{folder}")
 

@@ -182,3 +182,4 @@ def test_a_pack_that_others_need_outlives_its_backup(place: Place) -> None:
     assert "packs/b1" in place.kept() and place.target.unfinished() == []
     place.backup()
     assert place.restored("b2") == place.restored("b3", "latest") == place.now()
+    assert [name for name in place.kept() if name.startswith("packs")] == ["packs/b1"], "none that is empty"

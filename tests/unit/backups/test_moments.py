@@ -10,6 +10,7 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
+from crc32c import crc32c
 
 from broker.backups.copying import copy
 from broker.backups.manifest import Head
@@ -25,6 +26,9 @@ from broker.upkeep.pinned_moments import PINS_FOLDER, NotNow, PinnedMoments, Sta
 from storage.checkpoints import LOG_START_OFFSETS, MetaProperties, read_offsets, write_meta_properties
 from storage.log import LogConfig
 from storage.metadata_snapshots import SnapshotFolder, SnapshotId
+from storage.moment import Moment, cut_aborted
+from storage.producers.aborted import AbortedTransaction
+from storage.producers.aborted_checkpoint import parsed, text_of
 from storage.recovery import Recovery
 from storage.retention import enforce_retention
 from storage.segment_log import SegmentLog
@@ -121,6 +125,13 @@ def rolls(world: World) -> None:
     world.rigs["t-0"].end(7, 0, commit=True, version=0)
     for number in range(12):
         world.transaction(commit=number % 2 > 0)
+
+
+def rolls_without_records(world: World) -> None:
+    """As compaction does, which never touches the active segment."""
+    for rig in world.rigs.values():
+        assert isinstance(rig.log, SegmentLog)
+        rig.log.roll()
 
 
 def is_retained(world: World) -> None:
@@ -261,7 +272,9 @@ def happens(meanwhile: Meanwhile, world: World, when: str, monkeypatch: pytest.M
     monkeypatch.setattr(Pin, "names", looked)
 
 
-@pytest.mark.parametrize("meanwhile", [nothing, appends, rolls, is_retained, is_compacted, deletes_records])
+@pytest.mark.parametrize(
+    "meanwhile", [nothing, appends, rolls, rolls_without_records, is_retained, is_compacted, deletes_records]
+)
 def test_what_was_noted_ahead_is_of_the_moment(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Meanwhile
 ) -> None:
@@ -281,6 +294,19 @@ def test_what_was_noted_ahead_is_of_the_moment(
         assert contents(again / folder) == contents(then / folder), f"{folder}, {meanwhile.__name__}"
     points = read_offsets(UntouchedFiles(str(again)), LOG_START_OFFSETS)
     assert points.get(("t", 0), 0) == world.rigs["t-0"].log.start_offset
+
+
+def test_aborted_transactions_that_came_later_are_not_promised() -> None:
+    """Nor those of a segment that is not there: the index would be made anew, with a walk over the whole log."""
+    entries = [AbortedTransaction(1, at, at + 5, at).pack() for at in (0, 10, 20)]
+    moment = Moment(0, 0, 16, 4, 100, 0, 0)
+    whole = text_of({0: (7, 1), 4: (3, crc32c(b"".join(entries))), 30: (1, 2)})
+    text, kept = cut_aborted(whole, b"".join(entries), moment)
+    assert kept == b"".join(entries[:2])
+    assert parsed((text or b"").decode()) == {0: (7, 1), 4: (2, crc32c(kept))}
+    assert cut_aborted(whole, b"", moment) == (text_of({0: (7, 1)}), b"")
+    assert cut_aborted(text, kept, moment) == (text, kept), "what is of the moment stays as it is"
+    assert cut_aborted(b"torn", kept, moment) == (None, kept) and cut_aborted(None, kept, moment) == (None, kept)
 
 
 def test_snapshots_of_the_metadata_that_are_later_are_left_out(world: World, tmp_path: Path) -> None:
