@@ -19,7 +19,7 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-watched bench-spark chaos simulate pipelines
 .PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java wheel-spark docs lock clean man
-.PHONY: dist sbom image docs-site test-containers
+.PHONY: dist sbom image docs-site test-containers image-spark
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -122,6 +122,10 @@ image: install ## The container image with Debian's buildah (root; no engine nee
 	if [ $$status = 75 ]; then exit 0; elif [ $$status != 0 ]; then exit $$status; fi; \
 	TALLYSTICK_IMAGES=build/image $(BIN)/python -m pytest tests/distributions/test_image.py
 
+image-spark: install ## The image of the Spark job of docker/compose.spark.yml, as `make image` builds that of the broker
+	@status=0; $(BIN)/python -m distributions.image build/image --image tallystick-spark-job $(ARGS) || status=$$?; \
+	if [ $$status = 75 ]; then exit 0; fi; exit $$status
+
 test-containers: install ## The modules for Testcontainers and the compose files, on Debian's podman with the image that `make image` has built (root)
 	@if ! $(MAKE) $(VENV)/.testcontainers; then echo "Testcontainers cannot be installed from here: nothing of containers is tested"; else \
 	$(BIN)/python -m tests.harness.jars --best-effort testcontainers kafka; \
@@ -176,6 +180,8 @@ lock: install ## Compile the lock files anew from pyproject.toml
 		--output-file requirements/console-test.txt pyproject.toml requirements/build.in
 	@$(COMPILE) --upgrade $(SERVED) --extra test --extra testcontainers --constraint requirements/test.txt \
 		--output-file requirements/testcontainers.txt pyproject.toml requirements/build.in
+	@$(COMPILE) --upgrade --extra spark --extra security --constraint requirements/spark.txt \
+		--output-file requirements/spark-job.txt pyproject.toml
 	@for own in sbom docs-site; do $(COMPILE) --upgrade --output-file requirements/$$own.txt requirements/$$own.in; done
 
 # In an environment of its own, which no lock knows: it looks at the locks from outside. What cannot be looked up is a failure, too.

@@ -1,4 +1,5 @@
-"""Build the image: `python -m distributions.image FOLDER` (root, buildah; debootstrap where no registry answers).
+"""Build an image: `python -m distributions.image FOLDER` (root, buildah; debootstrap where no registry answers), by
+default that of the broker.
 
 The base of docker/Dockerfile is pulled. Where that cannot be, Debian with its own Python is put into a folder and takes
 the base's name here: the same Dockerfile is built, on the same release of Python.
@@ -16,8 +17,8 @@ from pathlib import Path
 from distributions.image.buildah import SEARCHED, Buildah, why_not
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCKERFILE = ROOT / "docker" / "Dockerfile"
-NAME = "tallystick"
+IMAGES = {"tallystick": "Dockerfile", "tallystick-spark-job": "Dockerfile.spark"}
+"""Their names, and the files in docker/ that say what is in them."""
 DEBIAN = "bookworm"
 """Its Python is 3.11, as that of the base."""
 PACKAGES = "python3,python3-venv,ca-certificates,binutils"
@@ -67,16 +68,18 @@ def settings_of_pip(folder: Path) -> dict[Path, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="distributions.image", description="Build the image with buildah.")
     parser.add_argument("folder", type=Path, help="where images are kept")
+    parser.add_argument("--image", choices=tuple(IMAGES), default="tallystick", help="which one")
     parser.add_argument("--mirror", default="http://deb.debian.org/debian", help="where debootstrap finds Debian")
     given = parser.parse_args(arguments)
     if (reason := why_not()) is not None:
         print(f"no image is built: {reason}")
         return NOT_HERE
     buildah = Buildah(given.folder.resolve())
-    for base in bases(DOCKERFILE.read_text()):
+    dockerfile = ROOT / "docker" / IMAGES[given.image]
+    for base in bases(dockerfile.read_text()):
         print(f"{base} {bring(buildah, base, given.mirror)}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        buildah.build(NAME, DOCKERFILE, ROOT, settings_of_pip(Path(folder)))
+        buildah.build(given.image, dockerfile, ROOT, settings_of_pip(Path(folder)))
     return 0
 
 

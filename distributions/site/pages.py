@@ -110,9 +110,11 @@ def sources(root: Path) -> dict[str, tuple[str, str]]:
 
 def parts_of_readme(text: str) -> dict[str, str]:
     """The first page, and one for each heading of the third level among the clients. What stands between the heading of
-    the clients and the first of these goes with the first page."""
+    the clients and the first of these goes with the first page. Raises `PageNowhere`."""
     before, mark, rest = text.partition("\n## Clients\n")
-    among, _, behind = rest.partition("\n## ")
+    among, end, behind = rest.partition("\n## ")
+    if not mark or not end:
+        raise PageNowhere("README.md has no heading for its clients, or none behind them")
     general, *each = re.split(r"^### ", among, flags=re.MULTILINE)
     pages: dict[str, str] = {}
     entries: list[str] = []

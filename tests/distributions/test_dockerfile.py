@@ -2,24 +2,35 @@
 
 import re
 
+import pytest
+
 from tests.harness.source_tree import ROOT, names
 
 DOCKER = ROOT / "docker"
-LINES = re.sub(r"\\\n\s*", "", (DOCKER / "Dockerfile").read_text()).splitlines()
+LINES = {
+    name: re.sub(r"\\\n\s*", "", (DOCKER / name).read_text()).splitlines()
+    for name in ("Dockerfile", "Dockerfile.spark")
+}
 PACKAGES = re.findall(
     r'"(\w+)\*"', (ROOT / "pyproject.toml").read_text().partition("\ninclude = [")[2].partition("]")[0]
 )
 
 
-def of(instruction: str) -> list[str]:
-    return [line.partition(" ")[2] for line in LINES if line.startswith(f"{instruction} ")]
+def of(instruction: str, name: str = "Dockerfile") -> list[str]:
+    return [line.partition(" ")[2] for line in LINES[name] if line.startswith(f"{instruction} ")]
 
 
-def test_each_package_of_the_distribution_is_copied_and_let_through() -> None:
-    copied = {name for line in of("COPY") if "--from" not in line for name in line.split()[:-1]}
-    let_through = {line[1:] for line in (DOCKER / "Dockerfile.dockerignore").read_text().splitlines() if line[0] == "!"}
+def test_each_package_of_the_distribution_is_copied() -> None:
+    copied = {name for line in of("COPY") for name in line.split()[:-1]}
     assert set(PACKAGES) <= copied
     assert sorted(PACKAGES) == sorted({name.partition("/")[0] for name in names(*PACKAGES)})
+
+
+@pytest.mark.parametrize("file", LINES)
+def test_what_is_copied_is_there_and_let_through(file: str) -> None:
+    copied = {name for line in of("COPY", file) if "--from" not in line for name in line.split()[:-1]}
+    ignored = (DOCKER / f"{file}.dockerignore").read_text().splitlines()
+    let_through = {line[1:] for line in ignored if line[0] == "!"}
     assert [name for name in copied if not (ROOT / name).exists()] == []
     assert [name for name in copied if name not in let_through and name.partition("/")[0] not in let_through] == []
 
@@ -31,9 +42,10 @@ def test_what_runs_is_not_root_and_is_stopped_in_order() -> None:
     assert of("ENTRYPOINT") == ['["tallystick"]'], "not by way of a shell, which would keep the signal"
 
 
-def test_packages_are_pinned() -> None:
+@pytest.mark.parametrize("file", LINES)
+def test_packages_are_pinned(file: str) -> None:
     installs = [
-        part for line in of("RUN") for part in line.split("&&") if " install " in part and "apt-get" not in part
+        part for line in of("RUN", file) for part in line.split("&&") if " install " in part and "apt-get" not in part
     ]
     assert installs
     assert [part for part in installs if "--require-hashes" not in part and "--no-deps" not in part] == []

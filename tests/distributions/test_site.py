@@ -53,6 +53,9 @@ def test_a_page_in_no_section_is_refused(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     for name in ("README.md", "CHANGELOG.md", "docs/new.md"):
         (tmp_path / name).write_text("# New\n")
+    with pytest.raises(PageNowhere, match=r"README\.md"):
+        site(tmp_path)
+    (tmp_path / "README.md").write_text("# New\n\n## Clients\n\n### One\n\n## Status\n")
     with pytest.raises(PageNowhere, match=r"new\.md"):
         site(tmp_path)
 

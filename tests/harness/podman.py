@@ -2,7 +2,8 @@
 has of its own is neither seen nor touched.
 
 Rule. The service has mounts of its own (`unshare`), in which there are no control groups but empty ones of the second
-version: containers are not limited, and no daemon of this machine is asked.
+version: containers are not limited, and no daemon of this machine is asked. The networks of its containers are such
+mounts, too, so that everything else that is done to them is done in there (`nsenter`).
 """
 
 import os
@@ -12,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 PATIENCE_S = 60.0
@@ -32,7 +32,7 @@ cgroup_manager = "cgroupfs"
 events_logger = "file"
 """
 FILES, PROCESSES = 65_536, 4_096
-TOOLS = ("podman", "crun", "unshare")
+TOOLS = ("podman", "crun", "curl", "nsenter", "unshare")
 
 
 def why_not() -> str | None:
@@ -68,21 +68,12 @@ class Podman:
         return f"unix://{self._short / 'api'}"
 
     def command(self, *arguments: str) -> list[str]:
-        """podman, in a place of its own."""
+        """podman, beside the service if that runs."""
         stores = ["--root", str(self._folder / "images"), "--runroot", str(self._folder / "run")]
-        return [
-            "unshare",
-            "--mount",
-            "sh",
-            "-euc",
-            ENTER,
-            "sh",
-            "podman",
-            *stores,
-            "--storage-driver",
-            "vfs",
-            *arguments,
-        ]
+        podman = ["podman", *stores, "--storage-driver", "vfs", *arguments]
+        if self._process is None:
+            return ["unshare", "--mount", "sh", "-euc", ENTER, "sh", *podman]
+        return ["nsenter", "--mount", "--target", str(self._process.pid), *podman]
 
     def __call__(self, *arguments: str) -> str:
         """What it says on standard output. Raises `CalledProcessError`."""
@@ -90,6 +81,11 @@ class Podman:
             self.command(*arguments), check=True, stdout=subprocess.PIPE, text=True, env=self._environment
         )
         return done.stdout.strip()
+
+    def look_after(self, container: str) -> None:
+        """Run its health check once, as systemd would do, where there is one. The engine notes what came of it."""
+        command = self.command("healthcheck", "run", container)
+        subprocess.run(command, capture_output=True, check=False, env=self._environment)
 
     def start(self) -> None:
         service = self.command("system", "service", "--time", "0", self.address)
@@ -101,12 +97,11 @@ class Podman:
             assert self._process.poll() is None and time.monotonic() < deadline, self._log.read_text()
             time.sleep(0.05)
 
-    def close(self, before: Sequence[str] = ()) -> None:
-        """Ends the service; containers that tests have left are removed, but for those of before."""
-        if self._process is not None:
+    def close(self) -> None:
+        """Removes the containers that tests have left, and ends the service."""
+        if self._process is not None and self._process.poll() is None:
+            if left := self("ps", "--all", "--quiet").split():
+                self("rm", "--force", "--time", "0", *left)
             self._process.terminate()
             self._process.wait(PATIENCE_S)
-        left = [one for one in self("ps", "--all", "--quiet").split() if one not in before]
-        if left:
-            self("rm", "--force", "--time", "0", *left)
         shutil.rmtree(self._short, ignore_errors=True)
