@@ -39,6 +39,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Operate": {
         "Running it": "operations.md",
+        "Backups": "backup.md",
         "Security": "security.md",
         "The console": "console.md",
         "Metrics": "metrics.md",
@@ -64,10 +65,12 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Decisions": {},
 }
 """What a tab says → what is under it. Clients and decisions are found where they are written down."""
+OTHERS = "Reference"
+"""Where a page is that no tab names."""
 
 
 class PageNowhere(Exception):
-    """A page is in no section, or a section names one that is not there; the text says which."""
+    """A tab names a page that is not there, or the README is not what is cut up here; the text says which."""
 
 
 @dataclass(slots=True)
@@ -150,10 +153,11 @@ def _nav(written: Mapping[str, tuple[str, str]]) -> Nav:
     clients = {_title(text): name for name, (_, text) in written.items() if name.startswith(f"{CLIENTS}/")}
     decisions = {"All of them": DECISIONS, **{_title(text): name for name, (_, text) in _decisions(written)}}
     found = {"Clients": clients, "Decisions": decisions}
-    shown = {tab: found.get(tab, pages) for tab, pages in SECTIONS.items()}
-    named = [name for pages in shown.values() for name in pages.values()]
-    if lost := sorted(set(written).symmetric_difference(named)):
-        raise PageNowhere(f"in a section and not there, or there and in no section: {', '.join(lost)}")
+    shown = {tab: dict(found.get(tab, pages)) for tab, pages in SECTIONS.items()}
+    named = {name for pages in shown.values() for name in pages.values()}
+    if lost := sorted(named - set(written)):
+        raise PageNowhere(f"not there: {', '.join(lost)}")
+    shown[OTHERS] |= {_title(text): name for name, (_, text) in written.items() if name not in named}
     return [{tab: [{title: name} for title, name in pages.items()]} for tab, pages in shown.items()]
 
 

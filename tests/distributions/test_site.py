@@ -5,6 +5,7 @@ it should in a real Chromium, opened from a folder and from a server.
 import functools
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +17,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import pytest
 
 from distributions.site.markdown import converted, links
-from distributions.site.pages import PageNowhere, parts_of_readme, site
+from distributions.site.pages import ROOT, PageNowhere, parts_of_readme, site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -49,14 +50,23 @@ def test_each_page_of_docs_is_shown_and_leads_somewhere() -> None:
     assert "clients/confluent-kafka.md" in made.pages
 
 
-def test_a_page_in_no_section_is_refused(tmp_path: Path) -> None:
+def test_a_page_that_no_tab_names_is_among_the_reference(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    for name in ("README.md", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "docs" / "new.md").write_text("# Of another day\n")
+    (reference,) = [tab["Reference"] for tab in site(tmp_path).nav if "Reference" in tab]
+    assert reference[-1] == {"Of another day": "new.md"}
+
+
+def test_a_page_that_is_not_there_is_missed(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
-    for name in ("README.md", "CHANGELOG.md", "docs/new.md"):
+    for name in ("README.md", "CHANGELOG.md", "docs/spark.md"):
         (tmp_path / name).write_text("# New\n")
     with pytest.raises(PageNowhere, match=r"README\.md"):
         site(tmp_path)
     (tmp_path / "README.md").write_text("# New\n\n## Clients\n\n### One\n\n## Status\n")
-    with pytest.raises(PageNowhere, match=r"new\.md"):
+    with pytest.raises(PageNowhere, match=r"not there: .*architecture\.md"):
         site(tmp_path)
 
 
