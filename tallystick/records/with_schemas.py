@@ -7,7 +7,7 @@ from dataclasses import replace
 from tallystick.records.reader import Seen
 from tallystick.schemas.registry import Registry
 
-_MOST_TEXT = 16 << 20
+_MOST_TEXT = 4 << 20
 """What would be longer stays as it is: a few bytes may stand for much."""
 
 
