@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.records.record import NewRecord, records_of
@@ -35,6 +35,7 @@ class Taken:
         pass
 
 
+@settings(max_examples=40, deadline=None)
 @given(RECORDS, st.integers(1, 4))
 def test_batches_are_no_larger_than_they_may_be(records: list[NewRecord], partitions: int) -> None:
     async def story() -> None:
