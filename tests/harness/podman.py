@@ -1,5 +1,5 @@
-"""Docker's API without Docker: Debian's podman as root, with the images that `make image` has built. What this machine
-has of its own is neither seen nor touched.
+"""Docker's API without Docker: Debian's podman as root, with the images that `make image` has built. Images and
+containers of this machine's own are neither seen nor touched; bridges and rules of netavark are there meanwhile.
 
 Rule. The service has mounts of its own (`unshare`), in which there are no control groups but empty ones of the second
 version: containers are not limited, and no daemon of this machine is asked. The networks of its containers are such
