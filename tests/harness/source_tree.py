@@ -13,10 +13,10 @@ def names(*folders: str) -> list[str]:
     """The files of the project, or of some of its folders, by their path in it."""
     listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *folders]
     if shutil.which("git") is None:
-        pytest.skip("there is no git")
+        pytest.skip("there is no git", allow_module_level=True)
     done = subprocess.run(listed, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        pytest.skip("not a git work tree")
+        pytest.skip("not a git work tree", allow_module_level=True)
     return [name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
