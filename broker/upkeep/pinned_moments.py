@@ -115,9 +115,11 @@ class PinnedMoments:
             raise NotNow(f"{MOST} backups are under way")
         moment_id = self._environment.random_bytes(8).hex()
         made = PinnedMoment(moment_id, self._environment.wall_ms(), State.LINKING)
-        self._known[moment_id] = made
         await self._one_at_a_time.acquire()
         try:
+            if len(self._known) >= MOST:  # by now
+                raise NotNow(f"{MOST} backups are under way")
+            self._known[moment_id] = made  # not before: who is given up while it waits leaves nothing behind
             linking = await self._begin(moment_id)
         except BaseException:
             self._one_at_a_time.release()
