@@ -275,3 +275,14 @@ def test_every_offset_is_in_one_state_and_has_one_owner(seed: int) -> None:
     for _ in range(80):
         random.choice(actions)()
         model.compare()
+
+
+@given(st.lists(st.integers(1, 4), max_size=6), st.integers(-3, 30), st.integers(1, 8))
+def test_batches_of_a_range_are_those_that_have_offsets_of_it(sizes: list[int], first: int, length: int) -> None:
+    """Also of one that lies before or behind the window, or reaches beyond it."""
+    window = Window(5)
+    for size in sizes:
+        window.append_new(window.next_offset + size - 1)
+    last = first + length - 1
+    wanted = [batch for batch in window.batches if batch.first <= last and first <= batch.last]
+    assert window.covering(first, last) == wanted

@@ -379,3 +379,16 @@ def test_producers_without_records_survive_an_index_rebuild() -> None:
     again = on_disk(files, recovery=Recovery(clean=True, recovery_point=rig.log.end_offset, log_start_offset=base))
     assert state_of(again) == known
     assert again.partition.derived.aborted.entries(base)
+
+
+def test_a_marker_at_the_very_beginning_of_the_next_segment_is_not_forgotten() -> None:
+    """It is not of those that became one; the newest decides whether anybody has to look at all."""
+    files = SimulatedFiles()
+    files.make_folder("t-0")
+    index = AbortedIndex(files, "t-0", [0, 10, 20])
+    for first, end in ((0, 5), (10, 15), (16, 20)):
+        index.append(CompletedTransaction(1, first, end, True, end + 1))
+    index.sync()
+    merge(files, index, [0, 10], [5, 15])
+    assert index.last_offset == 20
+    assert [entry.last_offset for entry in index.collect(16, 30)] == [20]

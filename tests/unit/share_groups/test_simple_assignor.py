@@ -69,3 +69,17 @@ def test_as_many_as_apache_kafka_gives_each() -> None:
     assert [len(target[TOPICS[0]]) for target in targets.values()] == [2, 1, 1]
     del members["m3"]
     assert [len(target[TOPICS[0]]) for target in assign_shares(members, {TOPICS[0]: range(2)}).values()] == [1, 1]
+
+
+@given(st.data(), st.integers(1, 6), st.integers(1, 6))
+def test_what_many_had_before_keeps_no_partition_from_its_members(
+    data: st.DataObject, member_count: int, partition_count: int
+) -> None:
+    """Whatever they had: no partition has more members than are needed for each to have something."""
+    parts = st.frozensets(st.integers(0, partition_count - 1), max_size=2)
+    members = {f"m{number}": member(TOPICS[0], current={TOPICS[0]: data.draw(parts)}) for number in range(member_count)}
+    held = slots(assign_shares(members, {TOPICS[0]: range(partition_count)}))
+    assert {one for _, _, one in held} == set(range(partition_count))
+    kept = [one for name, _, one in held if one in members[name].current[TOPICS[0]]]
+    needed = -(-member_count // partition_count)
+    assert all(kept.count(one) <= needed for one in range(partition_count))

@@ -238,3 +238,21 @@ def test_a_time_before_all_times_is_not_the_last_word(time_ms: int) -> None:
     segment.time_index.append(time_ms, 1)
     assert readable(log) == (list(range(40)), [])
     assert (len(segment.time_index), segment.largest_timestamp[0]) == (0, -1)
+
+
+@pytest.mark.parametrize("to_send", [False, True])
+def test_a_wrong_entry_of_the_index_ends_no_read_within_a_batch(to_send: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a large read may end is asked of the index, and is not believed unseen."""
+    monkeypatch.setattr("storage.segments.segment_reading.LEFT_IN_FILE_BYTES", 100)
+    monkeypatch.setattr("storage.segments.segment_reading.MANY_BATCHES", 2)
+    log = filled(replace(CONFIG, index_interval_bytes=1))
+    base = log.segments[1].base_offset
+
+    def spoil(content: bytearray) -> None:
+        for last in range(7, len(content) - 8, 8):
+            content[last] ^= 1
+
+    again = again_after(log, spoil, suffix=".index")
+    for end_offset in range(base + 1, log.segments[2].base_offset):
+        right, read = (one.read_slice(base, 1 << 20, end_offset=end_offset, to_send=to_send) for one in (log, again))
+        assert read.next_offset == right.next_offset == end_offset
