@@ -79,7 +79,7 @@ def make_services(
 ) -> Services:
     """Complete from the start; the coordinators load later."""
     config, environment = node.config, node.environment
-    groups, share_state, pins = _groups(node, cluster, topics), _share_state(node, topics), _pins(node, cluster, topics)
+    groups, share_state, pins = _groups(node, cluster, topics), _share_state(node, topics), _pins(node, topics)
     coordinator_markers, operator_markers = _marker_writers(node, topics, groups)
     share_partitions = _share_partitions(node, cluster, share_state)
     acls, quotas = followed_acls(cluster, config, environment), follow_quotas(cluster, config, environment)
@@ -208,7 +208,7 @@ def _checkpoints(node: Offering, topics: TopicDirectory) -> Checkpoints:
     return Checkpoints(node.data_folder, topics=topics, open_partitions=partitions, environment=environment, own=own)
 
 
-def _pins(node: Offering, cluster: Cluster, topics: TopicDirectory) -> PinnedMoments | None:
+def _pins(node: Offering, topics: TopicDirectory) -> PinnedMoments | None:
     files = None if node.config.in_memory else node.environment.files
     if not isinstance(files, LocalFiles):
         return None
@@ -216,7 +216,6 @@ def _pins(node: Offering, cluster: Cluster, topics: TopicDirectory) -> PinnedMom
         files,
         node.environment,
         topics,
-        epoch=cluster.epoch,
         open_partitions=node.open_partitions,
         own=node.own,
     )

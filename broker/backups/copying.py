@@ -1,18 +1,21 @@
 """Making a backup: every file of the data folder as pieces, of which only those are copied that are new.
 
 What need not even be read: a segment that is written to no more, and is the same file with the same size and time as
-in the backup before; and what a segment had already in the same life of the broker, since it has only grown. Neither
-where the topic is compacted: another file may have taken its place. All else is read, and compared by its checksums.
+in the backup before; and what a segment had already in the same life of the broker and of the topic, since it has only
+grown. Neither where the topic is compacted: another file may have taken its place. All else is read, and compared by
+its checksums.
 """
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 
 from broker.backups.manifest import FileEntry, Head, Manifest
 from broker.backups.pieces import PIECE_BYTES, Piece, PieceStore, read_at
 from broker.backups.source import Source, SourceFile
 from broker.backups.target import Refused, Target
+from storage.checkpoints import PARTITION_METADATA
 from storage.segments.segment_format import LOG
 
 ATTEMPTS = 3
@@ -67,8 +70,9 @@ class _Copier:
         self.read_bytes = 0
         self._store = store
         self._before = {} if before is None else before.files
-        self._grows = before is not None and before.head.epoch == head.epoch >= 0 and not whole
+        self._grows = before is not None and before.head.life == head.life != "" and not whole
         self._whole = whole
+        self._topics: dict[str, bool] = {}
 
     def copy(self, file: SourceFile) -> FileEntry:
         """Raises `Refused`, `OSError`."""
@@ -116,5 +120,26 @@ class _Copier:
             return []
         is_same = file.final and before.final and (before.size, before.mtime_ns) == (size, found.st_mtime_ns)
         has_grown = self._grows and file.path.endswith(LOG) and not before.final and before.size <= size
+        has_grown = has_grown and self._is_same_topic(file)
         there = all(self._store.has(piece) for piece in before.pieces)
         return list(before.pieces) if (is_same or has_grown) and there else []
+
+    def _is_same_topic(self, file: SourceFile) -> bool:
+        """Another one of the same name may have got the inode of the one that was deleted."""
+        folder = os.path.dirname(file.path)
+        found = self._topics.get(folder)
+        if found is None:
+            before = self._before.get(f"{folder}/{PARTITION_METADATA}")
+            path = f"{os.path.dirname(file.absolute)}/{PARTITION_METADATA}"
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                found = before is None
+            else:
+                try:
+                    digest = sha256(read_at(descriptor, 0, PIECE_BYTES)).hexdigest()
+                finally:
+                    os.close(descriptor)
+                found = before is not None and [piece.sha256 for piece in before.pieces] == [digest]
+            self._topics[folder] = found
+        return found

@@ -1,11 +1,11 @@
 """What one backup consists of: a JSON object a line, in `backups/<id>`.
 
-    {"version": 1, "id": …, "taken_ms": …, "cluster_id": …, "node_id": …, "epoch": …, "running": …}
+    {"version": 1, "id": …, "taken_ms": …, "cluster_id": …, "node_id": …, "life": …, "running": …}
     {"path": "orders-0/….log", "size": …, "mtime_ns": …, "dev": …, "ino": …, "final": …, "compacted": …, "pieces": […]}
     {"files": …, "bytes": …, "new_bytes": …, "sha256": of all lines before}
 
-It gets its name when everything it names is on the disk. `epoch` is that of the broker's start: as long as it is the
-same, a segment has only grown.
+It gets its name when everything it names is on the disk. `life` is another one at each start of the broker, also of
+one that was restored: as long as it is the same, a segment of a topic has only grown.
 """
 
 import json
@@ -28,8 +28,8 @@ class Head:
     taken_ms: int
     cluster_id: str
     node_id: int
-    epoch: int
-    """-1 where no broker ran."""
+    life: str
+    """Empty where no broker ran."""
     running: bool
 
 

@@ -49,7 +49,8 @@ class Source:
 
     whose: Whose
     running: bool
-    epoch: int
+    life: str
+    """Of the broker that ran; "" where none did."""
     files: list[SourceFile]
     made: dict[str, bytes]
     """Small files that the data folder has otherwise, by path."""
@@ -63,7 +64,7 @@ def of_moment(folder: str) -> Source:
     files = [SourceFile(name, f"{data}/{name}", None, False, False) for name in (*BESIDE_LOGS, FORMAT_FILE)]
     for said in lines:
         files += _of_log(data, said)
-    return Source(_whose(data), True, int(head["epoch"]), files, {})
+    return Source(_whose(data), True, str(head["life"]), files, {})
 
 
 def _of_log(data: str, said: dict[str, Any]) -> Iterator[SourceFile]:
@@ -96,7 +97,7 @@ def of_stopped(root: str) -> Source:
             final = (number := number_of(name)) is not None and number < active and name[20:] in SEGMENT_FILES
             # Nobody knows here what is compacted: what may have been is read again.
             files.append(SourceFile(f"{folder}/{name}", f"{root}/{folder}/{name}", None, final, True))
-    return Source(whose, False, -1, files, {FORMAT_FILE: format_text(FORMAT_VERSION, ANOTHER_BOOT)})
+    return Source(whose, False, "", files, {FORMAT_FILE: format_text(FORMAT_VERSION, ANOTHER_BOOT)})
 
 
 def _whose(root: str) -> Whose:

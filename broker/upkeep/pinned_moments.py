@@ -86,14 +86,13 @@ class PinnedMoments:
         environment: Environment,
         topics: TopicDirectory,
         *,
-        epoch: int,
         open_partitions: Callable[[], Sequence[Partition]],
         own: Callable[[Coroutine[Any, Any, Any]], object],
     ) -> None:
         self._files = files
         self._environment = environment
         self._topics = topics
-        self._epoch = epoch
+        self._life = environment.random_bytes(8).hex()
         self._open_partitions = open_partitions
         self._own = own
         self._known: dict[str, PinnedMoment] = {}
@@ -186,14 +185,15 @@ class PinnedMoments:
         _write(f"{data}/{RECOVERY_POINTS}", [offsets_text(points)])
         _write(f"{data}/{LOG_START_OFFSETS}", [offsets_text(starts)])
         _write(f"{data}/{FORMAT_FILE}", [format_text(FORMAT_VERSION, ANOTHER_BOOT)])
-        _write(f"{folder}/{MOMENT}", _lines(self._epoch, pin.moments, compacted))
+        _write(f"{folder}/{MOMENT}", _lines(self._life, pin.moments, compacted))
 
     async def release(self, moment_id: str) -> bool:
         """Let go of it; False where it is not known."""
         if (found := self._known.get(moment_id)) is None:
             return False
         async with self._one_at_a_time:
-            del self._known[found.id]
+            if self._known.pop(found.id, None) is None:
+                return False  # somebody else let go of it meanwhile
             await self._environment.run_beside(lambda: self._files.delete_folder(f"{PINS_FOLDER}/{moment_id}"))
         return True
 
@@ -308,9 +308,9 @@ def _write(path: str, parts: Iterable[bytes]) -> None:
         os.close(descriptor)
 
 
-def _lines(epoch: int, moments: Moments, compacted: set[str]) -> Iterator[bytes]:
+def _lines(life: str, moments: Moments, compacted: set[str]) -> Iterator[bytes]:
     """One by one: to encode all of them in one call would hold up the loop."""
-    yield (json.dumps({"version": 1, "epoch": epoch}) + "\n").encode()
+    yield (json.dumps({"version": 1, "life": life}) + "\n").encode()
     for folder, moment in moments.items():
         said: dict[str, object] = {"folder": folder, "compacted": folder in compacted}
         if moment is not None:

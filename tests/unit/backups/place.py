@@ -26,7 +26,7 @@ class Place:
     """A data folder of one log, and the folder of its backups."""
 
     root: Path
-    epoch: int = 0
+    life: str = "first"
     compacted: bool = False
     running: bool = True
     count: int = 0
@@ -50,11 +50,11 @@ class Place:
             length = lengths.get(name, (folder / name).stat().st_size if name == names[-1] else None)
             final = name.endswith(".log") and name != names[-1]
             files.append(SourceFile(f"t-0/{name}", str(folder / name), length, final, self.compacted))
-        return Source(WHOSE, self.running, self.epoch, files, {"made": b"made"})
+        return Source(WHOSE, self.running, self.life, files, {"made": b"made"})
 
     def backup(self, *, whole: bool = False, lengths: dict[str, int] | None = None) -> Copied:
         self.count += 1
-        head = Head(f"b{self.count}", self.count, WHOSE.cluster_id, WHOSE.node_id, self.epoch, self.running)
+        head = Head(f"b{self.count}", self.count, WHOSE.cluster_id, WHOSE.node_id, self.life, self.running)
         with self.target.writing():
             return copy(self.source(lengths), self.target, head, quiet, whole=whole)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from broker.backups import copying
-from broker.backups.pieces import PieceStore
+from broker.backups.pieces import Damaged, PieceStore
 from broker.backups.pruning import check, prune
 from broker.backups.target import Refused
 from tests.unit.backups.place import Killed, Place, killed_at, quiet
@@ -48,12 +48,12 @@ def rewritten(place: Place, name: str, data: bytes) -> None:
 
 def another_life(place: Place) -> None:
     """A power cut has taken the tail, and other records came in its place."""
-    place.epoch += 1
+    place.life = "another"
     rewritten(place, f"{9:020d}.log", b"others" * 401)
 
 
 def no_broker(place: Place) -> None:
-    place.running, place.epoch = False, -1
+    place.running, place.life = False, ""
     rewritten(place, f"{9:020d}.log", b"others" * 401)
 
 
@@ -185,3 +185,29 @@ def test_a_pack_that_others_need_outlives_its_backup(place: Place) -> None:
     place.backup()
     assert place.restored("b2") == place.restored("b3", "latest") == place.now()
     assert [name for name in place.kept() if name.startswith("packs")] == ["packs/b1"], "none that is empty"
+
+
+def test_a_topic_that_was_made_anew_is_read(place: Place) -> None:
+    """Its segment may have got the name and the inode of the one that was deleted."""
+    place.put("partition.metadata", b"version: 0\ntopic_id: one\n")
+    place.put(f"{9:020d}.log", b"one" * 800)
+    place.backup()
+    place.put("partition.metadata", b"version: 0\ntopic_id: two\n")
+    rewritten(place, f"{9:020d}.log", b"two" * 900)
+    place.backup()
+    assert place.restored("b2") == place.now()
+
+
+def test_nothing_is_deleted_where_one_that_stays_is_damaged(place: Place) -> None:
+    """The newest may be the damaged one: `--keep 1` would leave nothing that can be restored."""
+    before = place.now()
+    place.backup()
+    place.backup()
+    manifest = place.root / "kept/backups/b2"
+    manifest.write_bytes(manifest.read_bytes()[:-10])
+    kept = place.kept()
+    with pytest.raises(Damaged, match="b2 is damaged"):
+        prune(place.target, ["b1"])
+    assert set(kept) <= set(place.kept())
+    prune(place.target, ["b2"])
+    assert place.restored("b1") == before

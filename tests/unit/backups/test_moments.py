@@ -146,7 +146,7 @@ async def backed_up(world: World, tmp_path: Path) -> tuple[dict[str, list[Seen]]
         assert (made.state, made.reason) == (State.READY, "")
         target, source = Target(str(tmp_path / "kept")), of_moment(pins.folder(made.id))
         target.prepare(source.whose)
-        head = Head("first", 0, "cluster", 1, source.epoch, True)
+        head = Head("first", 0, "cluster", 1, source.life, True)
         copied = copy(source, target, head, lambda done, total: None, whole=False)
         assert await pins.release(made.id) and not await pins.release(made.id)
         restore(target, copied.manifest, str(tmp_path / "again"), lambda done, total: None)
@@ -335,6 +335,17 @@ def test_none_while_logs_are_being_opened(world: World) -> None:
             await asyncio.sleep(0)
         await pins.release(made.id)
         assert list((world.root / PINS_FOLDER).iterdir()) == []
+        environment.close()
+
+    asyncio.run(story())
+
+
+def test_a_moment_that_is_let_go_of_twice_at_a_time_goes_once(world: World) -> None:
+    async def story() -> None:
+        environment = RealEnvironment(world.files)
+        pins = world.pins(environment)
+        made = await pins.begin()
+        assert await asyncio.gather(pins.release(made.id), pins.release(made.id)) == [True, False]
         environment.close()
 
     asyncio.run(story())

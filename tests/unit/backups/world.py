@@ -71,7 +71,6 @@ class World:
             self.files,
             environment,
             topics,  # type: ignore[arg-type]
-            epoch=3,
             open_partitions=lambda: self.partitions,  # type: ignore[arg-type,return-value]
             own=asyncio.ensure_future,
         )
