@@ -19,7 +19,7 @@ from broker.backups.pieces import Damaged
 from broker.backups.pruning import check, prune
 from broker.backups.restoring import restore
 from broker.backups.source import Source, of_moment, of_stopped
-from broker.backups.target import Refused, Target
+from broker.backups.target import Refused, Target, in_order
 from broker.config.broker_config import ConfigError
 from broker.offline.dumping import printable
 from broker.offline.untouched import InUse, hold
@@ -91,7 +91,7 @@ def _create_of(options: argparse.Namespace, source: Source, root: str) -> int:
     with target.writing():
         now_ms = time.time_ns() // 1_000_000
         whose = source.whose
-        head = Head(_free_id(target, now_ms), now_ms, whose.cluster_id, whose.node_id, source.epoch, source.running)
+        head = Head(_free_id(target, now_ms), now_ms, whose.cluster_id, whose.node_id, source.life, source.running)
         copied = copy(source, target, head, _progress(), whole=options.whole)
     for left in copied.cleaned:
         _complain(f"the backup {left} had not come to its end, and was cleaned away", OK)
@@ -104,8 +104,13 @@ def _create_of(options: argparse.Namespace, source: Source, root: str) -> int:
 
 
 def _free_id(target: Target, now_ms: int) -> str:
-    """The time of day, so that they sort; with a number where there was one in the same second."""
+    """The time of day, with a number where there was one in the same second. It is behind all others, so that they
+    sort: where the clock went back, it has the time of the newest."""
     stem, number = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ"), 1
+    if known := target.ids():
+        newest, last = in_order(known[-1])
+        if newest >= stem:
+            stem, number = newest, last + 1
     while target.is_used(found := stem if number == 1 else f"{stem}-{number}"):
         number += 1
     return found
@@ -185,7 +190,7 @@ def _restore(options: argparse.Namespace) -> int:
     target.whose()
     folder = os.path.abspath(options.data_dir)
     with target.reading():
-        backup_id = options.backup or target.latest()
+        backup_id = target.latest() if options.backup is None else options.backup
         manifest = target.read(backup_id)
         restore(target, manifest, folder, _progress())
     said = {**_head(manifest), "dataDir": folder}

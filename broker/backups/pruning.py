@@ -19,15 +19,15 @@ class Pruned:
 
 def prune(target: Target, removed: Sequence[str]) -> Pruned:
     """Delete backups, and then what no other one needs. A kill in between leaves superfluous pieces, which the next
-    prune deletes. Raises `Damaged` where it cannot be told what others need: then no piece is deleted."""
+    prune deletes. Raises `Damaged` where it cannot be told what those need that stay: then nothing is deleted."""
     done = Pruned(list(removed))
     with target.deleting():
+        staying = [target.read(one) for one in target.ids() if one not in removed]
+        needed = {piece.path for one in staying for file in one.files.values() for piece in file.pieces}
         for backup_id in removed:
             os.unlink(f"{target.root}/{BACKUPS}/{backup_id}")
         sync_folder(f"{target.root}/{BACKUPS}")
         target.clean()
-        files = (file for one in target.ids() for file in target.read(one).files.values())
-        needed = {piece.path for file in files for piece in file.pieces}
         for folder in (PACKS, PIECES):
             done.freed_bytes += _sweep(target.root, folder, needed)
     return done

@@ -46,6 +46,12 @@ class Whose:
     node_id: int
 
 
+def in_order(backup_id: str) -> tuple[str, int]:
+    """What their ids are sorted by: a time, and the number of one of several that have it."""
+    time, _, number = backup_id.partition("-")
+    return time, int(number) if number.isascii() and number.isdigit() else 1
+
+
 class Target:
     """See the head of this file."""
 
@@ -85,7 +91,7 @@ class Target:
 
     def ids(self) -> list[str]:
         """Of backups that came to their end, the oldest first."""
-        return [name for name in self._names(BACKUPS) if not name.endswith(BEING_WRITTEN)]
+        return sorted((name for name in self._names(BACKUPS) if not name.endswith(BEING_WRITTEN)), key=in_order)
 
     def unfinished(self) -> list[str]:
         """Of those that did not, or have not yet."""
