@@ -34,12 +34,13 @@ class Copied:
 
 
 def copy(source: Source, target: Target, head: Head, on_progress: OnProgress, *, whole: bool) -> Copied:
-    """Add a backup, under the lock of the target. `whole`: read everything, and believe no size and no time. Raises
+    """Add a backup, under the lock of the target. `whole`: read everything, believe no size and no time,
+    and write anew what is damaged of the pieces that are there. Raises
     `Refused`, `OSError`; then there is none."""
     cleaned = target.clean()
     before = target.newest_readable()
     known = [] if before is None else [piece for one in before.files.values() for piece in one.pieces]
-    store = PieceStore(target.root, head.id, known)
+    store = PieceStore(target.root, head.id, known, trusted=not whole)
     try:
         copier = _Copier(store, head, before, whole=whole)
         made = Manifest(head)

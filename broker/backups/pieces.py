@@ -41,14 +41,18 @@ class Piece(NamedTuple):
 
 
 class PieceStore:
-    """Those of one backup that is being made. `known` are pieces that are there already."""
+    """Those of one backup that is being made. `known` are pieces that are there already; where they are not trusted,
+    they are read, and written anew if they are damaged."""
 
-    def __init__(self, root: str, backup_id: str, known: Iterable[Piece]) -> None:
+    def __init__(self, root: str, backup_id: str, known: Iterable[Piece], *, trusted: bool = True) -> None:
         self.new_bytes = 0
         self._root = root
         self._backup_id = backup_id
         self._sizes: dict[str, int] = {}
         """Of files that were looked at."""
+        self._reader = None if trusted else PieceReader(root)
+        self._read: dict[Piece, bool] = {}
+        """Whether they were whole."""
         self._known = {(one.sha256, one.size): one for one in known if self.has(one)}
         self._folders: set[str] = {PACKS}
         self._pack_path = f"{root}/{PACKS}/{backup_id}"
@@ -56,7 +60,11 @@ class PieceStore:
         self._pack_bytes = 0
 
     def has(self, piece: Piece) -> bool:
-        """Whether its file is there, and is not too short."""
+        """Whether its file is there, and is not too short; where it is not trusted, whether it is whole."""
+        if self._reader is not None:
+            if piece not in self._read:
+                self._read[piece] = self._reader.is_whole(piece)
+            return self._read[piece]
         size = self._sizes.get(piece.path)
         if size is None:
             try:
@@ -114,6 +122,8 @@ class PieceStore:
 
     def close(self) -> None:
         """Safe to call twice."""
+        if self._reader is not None:
+            self._reader.close()
         if self._pack >= 0:
             os.close(self._pack)
             self._pack = -1
@@ -141,6 +151,14 @@ class PieceReader:
         if sha256(data).hexdigest() != piece.sha256:
             raise Damaged(f"{piece.path} is damaged: {piece.size} bytes from byte {piece.offset} on are others")
         return data
+
+    def is_whole(self, piece: Piece) -> bool:
+        """Raises `OSError`."""
+        try:
+            self.read(piece)
+        except Damaged:
+            return False
+        return True
 
     def close(self) -> None:
         """Safe to call twice."""

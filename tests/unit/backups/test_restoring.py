@@ -43,6 +43,9 @@ def test_damage_is_named_and_not_restored(place: Place, damage: Callable[[Path],
     if damage is not flipped:
         place.backup()
         assert place.restored("b2") == place.now(), "what is not there any more is copied again"
+    last = place.backup(whole=True).manifest.head.id
+    assert place.restored(last, "healed") == place.now()
+    assert check(place.target, [last], quiet).damaged == []
 
 
 @pytest.mark.parametrize("damage", [flipped, cut_short, lambda path: path.write_bytes(b"")])
