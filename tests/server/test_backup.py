@@ -43,6 +43,7 @@ SETTINGS = {
     "log.flush.offset.checkpoint.interval.ms": 50,
 }
 PLACES = [("a", 0), ("a", 1), ("b", 0)]
+WRITERS = ("w1", "w2")
 LONG_S = 120
 
 
@@ -96,7 +97,7 @@ class Load:
 
     bootstrap: str
     ended: threading.Event = field(default_factory=threading.Event)
-    committed: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    committed: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in WRITERS})
     aborted: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     latest: dict[bytes, int] = field(default_factory=dict[bytes, int])
 
@@ -146,10 +147,10 @@ def test_under_load(broker: Broker, tmp_path: Path) -> None:
     load, target = Load(broker.bootstrap), tmp_path / "kept"
     certain: dict[str, tuple[dict[str, int], dict[bytes, int]]] = {}
     with ThreadPoolExecutor(4) as threads:
-        works = [threads.submit(load.transactions, name) for name in ("w1", "w2")]
+        works = [threads.submit(load.transactions, name) for name in WRITERS]
         works += [threads.submit(load.keys), threads.submit(load.topics)]
         try:
-            wait_until(lambda: load.latest and min(map(len, load.committed.values()), default=0) > 5, "the load")
+            wait_until(lambda: load.latest and min(map(len, load.committed.values())) > 5, "the load")
             for _ in range(4):
                 known = load.certain()
                 certain[backed_up(broker, target)] = known

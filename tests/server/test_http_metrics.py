@@ -139,10 +139,11 @@ def test_groups_of_all_protocols_are_counted(broker: Broker) -> None:
     )
     before = value(scraped(broker), "tallystick_groups")
     with Wire(broker) as wire:
+        wire.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["plain"]), 4)  # makes the topic of groups
         for request, version in asked:
 
             def is_taken(request: object = request, version: int = version) -> bool:
-                """A coordinator may be loading, and the topics of groups are made when they are first needed."""
+                """A coordinator may be loading."""
                 return "error_code=0" in repr(wire.ask(request, version))
 
             wait_until(is_taken, repr(request))
@@ -270,6 +271,7 @@ def test_all_that_the_table_names_is_told_and_nothing_else(broker: Broker) -> No
     make_topic(broker.bootstrap, "named")
     write(broker.bootstrap, "named", [b"x"])
     read_all(broker.bootstrap, "named")
+    commit(broker, "named", {("named", 0): 0})
     text = ask(f"{broker.http_url}/metrics").text
     told = dict(line.split()[2:4] for line in text.splitlines() if line.startswith("# TYPE"))
     assert told == {one.name: one.kind.value for one in METRICS}
