@@ -33,6 +33,8 @@ A_MATTER_OF_TIME = frozenset(
 TOLD = frozenset(
     {"NONE", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING"}
 )
+NOT_ASKED = "Kafka is not asked: it is told as it happened on this broker."
+"""Answers of Kafka stand beside stories that it was asked; it was not asked this one."""
 SLACK_MS = 1000
 """How much longer than its timeout a story waits for a transaction to be aborted."""
 
@@ -97,6 +99,7 @@ class _Story:
             "=== What happened to a transactional id",
             f"Here tx is {self.said['transactionalId']!r}" + "".join(f", {name}" for name in sorted(names)) + ".",
             f"with transaction.version {0 if level < 2 else 2}",
+            NOT_ASKED,
             "",
         ]
         made = [f"topic {short} partitions={self.partitions[long] + 1}" for long, short in self.topics.items()]
