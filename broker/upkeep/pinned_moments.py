@@ -1,7 +1,7 @@
 """Moments of a running broker, for `tallystick backup`: its data folder as `kill -9` would leave it, in links.
 
     .backups/<id>/data       a folder for each log, with links to its files, and the small files beside them
-    .backups/<id>/moment     which files were written to and how long they were, a JSON object a line
+    .backups/<id>/moment     which files were written to and how long they were, a JSON object a line; comes last
     .backups/<id>/lock       locked (flock) by whoever copies, for as long as it does
 
 Rule 1. A moment is one turn of the loop, in which the numbers of all logs are noted: no record is appended between two
@@ -17,7 +17,7 @@ import asyncio
 import fcntl
 import json
 import os
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -29,6 +29,7 @@ from broker.partitions.partition import Partition
 from broker.process.environment import Environment, measuring_clock_ns
 from broker.process.logging import EventLog
 from storage.checkpoints import (
+    BEING_REPLACED,
     FORMAT_FILE,
     LOG_START_OFFSETS,
     META_PROPERTIES,
@@ -175,17 +176,16 @@ class PinnedMoments:
         """On another thread. Raises `OSError`."""
         self._files.pinning.link_all(pin)
         data = f"{folder}/{DATA}"
-        for name, moment in pin.moments.items():
-            if moment is not None:
-                _cut_aborted(f"{data}/{name}", moment)
+        known = [(name, moment) for name, moment in pin.moments.items() if moment is not None]
+        aborted = {name: _cut_aborted(f"{data}/{name}", moment) for name, moment in known}
         os.link(f"{self._files.root}/{META_PROPERTIES}", f"{data}/{META_PROPERTIES}")
-        known = [(_place(name), moment) for name, moment in pin.moments.items() if moment is not None]
-        points: dict[TopicPartition, int] = {place: moment.recovery_point for place, moment in known}
-        starts = {place: moment.start_offset for place, moment in known if moment.start_offset}
+        points: dict[TopicPartition, int] = {_place(name): moment.recovery_point for name, moment in known}
+        starts = {_place(name): moment.start_offset for name, moment in known if moment.start_offset}
         _write(f"{data}/{RECOVERY_POINTS}", [offsets_text(points)])
         _write(f"{data}/{LOG_START_OFFSETS}", [offsets_text(starts)])
         _write(f"{data}/{FORMAT_FILE}", [format_text(FORMAT_VERSION, ANOTHER_BOOT)])
-        _write(f"{folder}/{MOMENT}", _lines(self._life, pin.moments, compacted))
+        _write(f"{folder}/{MOMENT}{BEING_REPLACED}", _lines(self._life, pin.moments, compacted, aborted))
+        os.rename(f"{folder}/{MOMENT}{BEING_REPLACED}", f"{folder}/{MOMENT}")
 
     async def release(self, moment_id: str) -> bool:
         """Let go of it; False where it is not known."""
@@ -198,10 +198,14 @@ class PinnedMoments:
         return True
 
     async def take_up(self) -> None:
-        """After a start: what an earlier life has left. What is still being copied stays until it is not."""
-        now_ms = self._environment.wall_ms()
+        """After a start: what an earlier life has left. What is still being copied stays until it is not; what had not
+        all of its links is never copied."""
+        made_ms = self._environment.wall_ms() - UNCLAIMED_MS
         for name in self._files.list(PINS_FOLDER):
-            self._known.setdefault(name, PinnedMoment(name, now_ms - UNCLAIMED_MS, State.READY))
+            left = PinnedMoment(name, made_ms, State.READY)
+            if not self._files.exists(f"{PINS_FOLDER}/{name}/{MOMENT}"):
+                left.state, left.reason = State.FAILED, "the broker ended before all files were linked"
+            self._known.setdefault(name, left)
         await self.sweep()
 
     async def sweep(self) -> None:
@@ -272,18 +276,17 @@ def _place(folder: str) -> TopicPartition:
     return topic, int(index)
 
 
-def _cut_aborted(folder: str, moment: Moment) -> None:
-    """The active segment's index of aborted transactions goes on with markers of later, and its links with it."""
+def _cut_aborted(folder: str, moment: Moment) -> int | None:
+    """How many bytes of the active segment's index of aborted transactions are of the moment: it goes on with markers
+    of later, and its link with it. None where there is no index. What is written down beside it says no more."""
     index, checkpoint = f"{folder}/{file_name(moment.active_base, INDEX_SUFFIX)}", f"{folder}/{ABORTED_CHECKPOINT}"
     found, said = _contents(index), _contents(checkpoint)
-    if found is None and said is None:
-        return
     text, kept = cut_aborted(said, found or b"", moment)
-    for path, before, after in ((index, found, kept), (checkpoint, said, text)):
-        if before is not None and after != before:
-            os.unlink(path)
-            if after is not None:
-                _write(path, [after])
+    if said is not None and text != said:
+        os.unlink(checkpoint)
+        if text is not None:
+            _write(checkpoint, [text])
+    return None if found is None else len(kept)
 
 
 def _contents(path: str) -> bytes | None:
@@ -308,11 +311,14 @@ def _write(path: str, parts: Iterable[bytes]) -> None:
         os.close(descriptor)
 
 
-def _lines(life: str, moments: Moments, compacted: set[str]) -> Iterator[bytes]:
+def _lines(life: str, moments: Moments, compacted: set[str], aborted: Mapping[str, int | None]) -> Iterator[bytes]:
     """One by one: to encode all of them in one call would hold up the loop."""
     yield (json.dumps({"version": 1, "life": life}) + "\n").encode()
     for folder, moment in moments.items():
         said: dict[str, object] = {"folder": folder, "compacted": folder in compacted}
         if moment is not None:
-            said |= {"active": moment.active_base, "lengths": moment.lengths()}
+            lengths = moment.lengths()
+            if (index_bytes := aborted[folder]) is not None:
+                lengths[INDEX_SUFFIX] = index_bytes
+            said |= {"active": moment.active_base, "lengths": lengths}
         yield (json.dumps(said) + "\n").encode()

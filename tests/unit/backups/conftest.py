@@ -1,6 +1,7 @@
-"""A place with a backup's worth of files, cut into small pieces."""
+"""A place with a backup's worth of files, cut into small pieces; a data folder with logs."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -8,6 +9,7 @@ import pytest
 
 from broker.backups import copying, pieces
 from tests.unit.backups.place import Place
+from tests.unit.backups.world import World
 
 
 @pytest.fixture(autouse=True)
@@ -24,3 +26,13 @@ def place(tmp_path: Path) -> Place:
     made.put("leader-epoch-checkpoint", b"0\n1\n0 0\n")
     os.rename(tmp_path / "data/t-0/leader-epoch-checkpoint", tmp_path / "data/t-0/0-epochs")
     return made
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    made.fill()
+    yield made
+    for rig in made.rigs.values():
+        rig.log.abandon()
+    made.files.close()

@@ -1,9 +1,8 @@
 """A moment is the data folder as it was, byte for byte, whatever happens to its files before they are linked."""
 
 import asyncio
-import fcntl
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from broker.disk.local_files import LocalFiles
 from broker.disk.pinning import Pin
 from broker.offline.untouched import UntouchedFiles
 from broker.process.environment import RealEnvironment
-from broker.upkeep.pinned_moments import PINS_FOLDER, NotNow, PinnedMoments, State
+from broker.upkeep.pinned_moments import PINS_FOLDER, PinnedMoments, State
 from storage.checkpoints import LOG_START_OFFSETS, read_offsets
 from storage.metadata_snapshots import SnapshotFolder, SnapshotId
 from storage.moment import Moment, cut_aborted
@@ -34,16 +33,6 @@ from tests.unit.partition.rig import NOW_MS, SMALL_SEGMENTS, Rig, plain
 from tests.unit.partition.test_compaction import COMPACTED, compact_all
 
 Meanwhile = Callable[[World], None]
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    made.fill()
-    yield made
-    for rig in made.rigs.values():
-        rig.log.abandon()
-    made.files.close()
 
 
 def nothing(world: World) -> None:
@@ -133,7 +122,9 @@ MEANWHILE = [
 ]
 
 
-async def backed_up(world: World, tmp_path: Path) -> tuple[dict[str, list[Seen]], Path, Path]:
+async def backed_up(
+    world: World, tmp_path: Path, before_copying: Meanwhile = nothing
+) -> tuple[dict[str, list[Seen]], Path, Path]:
     """(what readers saw, a copy of the folder of that moment, a data folder made of the backup)."""
     environment = RealEnvironment(world.files)
     try:
@@ -144,6 +135,7 @@ async def backed_up(world: World, tmp_path: Path) -> tuple[dict[str, list[Seen]]
         while made.state is State.LINKING:
             await asyncio.sleep(0)
         assert (made.state, made.reason) == (State.READY, "")
+        before_copying(world)
         target, source = Target(str(tmp_path / "kept")), of_moment(pins.folder(made.id))
         target.prepare(source.whose)
         head = Head("first", 0, "cluster", 1, source.life, True)
@@ -161,13 +153,16 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {one.name: one.read_bytes() for one in folder.iterdir() if not one.name.endswith(left_out)}
 
 
-@pytest.mark.parametrize("when", ["at once", "after a look at the folder", "half way"])
+@pytest.mark.parametrize("when", ["at once", "after a look at the folder", "half way", "before it is copied"])
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 def test_the_copy_is_of_the_moment(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Meanwhile, when: str
 ) -> None:
-    happens(meanwhile, world, when, monkeypatch)
-    seen, then, again = asyncio.run(backed_up(world, tmp_path))
+    if when == "before it is copied":
+        seen, then, again = asyncio.run(backed_up(world, tmp_path, meanwhile))
+    else:
+        happens(meanwhile, world, when, monkeypatch)
+        seen, then, again = asyncio.run(backed_up(world, tmp_path))
     assert not list((world.root / PINS_FOLDER).iterdir())
     for folder in ("t-0", "c-0"):
         assert contents(again / folder) == contents(then / folder), f"{folder}, {meanwhile.__name__}"
@@ -277,75 +272,3 @@ def test_where_links_cannot_be_made_it_is_said_and_the_broker_goes_on(
 
     asyncio.run(story())
     world.keys(5)
-
-
-def test_a_moment_that_nobody_holds_goes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        environment = RealEnvironment(world.files)
-        pins = world.pins(environment)
-        made = [await pins.begin() for _ in range(4)]
-        with pytest.raises(NotNow, match="4 backups are under way"):
-            await pins.begin()
-        while any(one.state is State.LINKING for one in made):
-            await asyncio.sleep(0)
-        await pins.sweep()
-        assert len(list((world.root / PINS_FOLDER).iterdir())) == 4, "they are young"
-        another = world.pins(environment)  # after a start
-        with (Path(pins.folder(made[0].id)) / "lock").open("rb") as held:
-            fcntl.flock(held, fcntl.LOCK_SH)
-            await another.take_up()
-            assert [one.name for one in (world.root / PINS_FOLDER).iterdir()] == [made[0].id]
-            await another.sweep()
-            assert another.find(made[0].id) is not None
-        await another.sweep()
-        assert another.find(made[0].id) is None
-        assert list((world.root / PINS_FOLDER).iterdir()) == []
-        environment.close()
-
-    asyncio.run(story())
-
-
-def test_one_that_is_given_up_while_it_waits_leaves_nothing(world: World) -> None:
-    async def story() -> None:
-        environment = RealEnvironment(world.files)
-        pins = world.pins(environment)
-        first = await pins.begin()
-        waiting = asyncio.ensure_future(pins.begin())
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        assert waiting.cancelled() and [*pins._known] == [first.id]
-        await pins.release(first.id)
-        assert list((world.root / PINS_FOLDER).iterdir()) == []
-        environment.close()
-
-    asyncio.run(story())
-
-
-def test_none_while_logs_are_being_opened(world: World) -> None:
-    async def story() -> None:
-        environment = RealEnvironment(world.files)
-        pins = world.pins(environment)
-        pins._topics.to_open.any_left = True  # type: ignore[misc]
-        with pytest.raises(NotNow, match="still being opened"):
-            await pins.begin()
-        pins._topics.to_open.any_left = False  # type: ignore[misc]
-        made = await pins.begin()
-        while made.state is State.LINKING:
-            await asyncio.sleep(0)
-        await pins.release(made.id)
-        assert list((world.root / PINS_FOLDER).iterdir()) == []
-        environment.close()
-
-    asyncio.run(story())
-
-
-def test_a_moment_that_is_let_go_of_twice_at_a_time_goes_once(world: World) -> None:
-    async def story() -> None:
-        environment = RealEnvironment(world.files)
-        pins = world.pins(environment)
-        made = await pins.begin()
-        assert await asyncio.gather(pins.release(made.id), pins.release(made.id)) == [True, False]
-        environment.close()
-
-    asyncio.run(story())
