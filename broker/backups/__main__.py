@@ -7,6 +7,7 @@ done, 1 when it is not, 3 where a backup is damaged.
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +28,8 @@ from broker.offline.untouched import InUse, hold
 OK, FAILED, DAMAGED = 0, 1, 3
 _INTERRUPTED = 130
 Said = dict[str, object]
+_ID = re.compile(r"\d{8}T\d{6}Z(-\d+)?")
+"""As they are made here: somebody may have put another file beside the backups."""
 
 
 def main(name: str, arguments: Sequence[str]) -> int:
@@ -107,7 +110,7 @@ def _free_id(target: Target, now_ms: int) -> str:
     """The time of day, with a number where there was one in the same second. It is behind all others, so that they
     sort: where the clock went back, it has the time of the newest."""
     stem, number = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ"), 1
-    if known := target.ids():
+    if known := [one for one in target.ids() if _ID.fullmatch(one)]:
         newest, last = in_order(known[-1])
         if newest >= stem:
             stem, number = newest, last + 1

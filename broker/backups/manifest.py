@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from broker.backups.pieces import Damaged, Piece
+from broker.backups.pieces import UNREADABLE, Damaged, Piece
 
 VERSION = 1
 
@@ -71,8 +71,13 @@ class Manifest:
 
 def read_manifest(path: str) -> Manifest:
     """Raises `Damaged`, `OSError`."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC), "rb") as source:
-        data = source.read()
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC), "rb") as source:
+            data = source.read()
+    except OSError as error:
+        if error.errno not in UNREADABLE:
+            raise
+        raise Damaged(f"{path} cannot be read: {error.strerror}") from None
     start = data.rfind(b"\n", 0, len(data) - 1) + 1
     try:
         end = json.loads(data[start:])

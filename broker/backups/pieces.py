@@ -9,6 +9,7 @@ of a backup that has not come to its end. A pack may outlive the backup that it 
 
 import os
 from collections.abc import Iterable
+from errno import EIO, EISDIR
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ TEMPORARY = PIECES + "/piece" + BEING_WRITTEN
 PIECE_BYTES = 32 << 20
 PACKED_BELOW = 256 << 10
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+UNREADABLE = (EIO, EISDIR)
+"""What a disk says of damage, beside giving other bytes. That somebody may not read a file is no damage."""
 
 
 class Damaged(Exception):
@@ -138,19 +141,26 @@ class PieceReader:
 
     def read(self, piece: Piece) -> bytes:
         """Raises `Damaged`, `OSError`."""
-        if piece.path != self._path:
-            self.close()
-            try:
-                self._descriptor = os.open(f"{self._root}/{piece.path}", os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                raise Damaged(f"{piece.path} is missing") from None
-            self._path = piece.path
-        data = read_at(self._descriptor, piece.offset, piece.size)
+        try:
+            data = self._bytes_of(piece)
+        except FileNotFoundError:
+            raise Damaged(f"{piece.path} is missing") from None
+        except OSError as error:
+            if error.errno not in UNREADABLE:
+                raise
+            raise Damaged(f"{piece.path} cannot be read: {error.strerror}") from None
         if len(data) < piece.size:
             raise Damaged(f"{piece.path} is too short: {piece.size} bytes are wanted from byte {piece.offset} on")
         if sha256(data).hexdigest() != piece.sha256:
             raise Damaged(f"{piece.path} is damaged: {piece.size} bytes from byte {piece.offset} on are others")
         return data
+
+    def _bytes_of(self, piece: Piece) -> bytes:
+        if piece.path != self._path:
+            self.close()
+            self._descriptor = os.open(f"{self._root}/{piece.path}", os.O_RDONLY | os.O_CLOEXEC)
+            self._path = piece.path
+        return read_at(self._descriptor, piece.offset, piece.size)
 
     def is_whole(self, piece: Piece) -> bool:
         """Raises `OSError`."""

@@ -31,7 +31,7 @@ from broker.backups.pieces import (
 
 FORMAT, BACKUPS, LOCK, READERS = "tallystick.backups", "backups", "lock", "readers"
 VERSION = 1
-_OF_A_NEW_ONE = {FORMAT + BEING_WRITTEN, "lost+found"}
+_OF_A_NEW_ONE = {FORMAT + BEING_WRITTEN, LOCK, "lost+found"}
 
 
 class Refused(Exception):
@@ -60,11 +60,13 @@ class Target:
 
     def prepare(self, whose: Whose) -> None:
         """Make it where there is none. Raises `Refused` where it is something else, or another broker's."""
-        if not os.path.isdir(self.root) or not set(os.listdir(self.root)) - _OF_A_NEW_ONE:
+        if self._is_new():
             os.makedirs(self.root, PRIVATE_FOLDER, exist_ok=True)
             os.chmod(self.root, PRIVATE_FOLDER)
-            said = {"version": VERSION, "cluster_id": whose.cluster_id, "node_id": whose.node_id}
-            self._write(FORMAT, (json.dumps(said) + "\n").encode())
+            with self.writing():
+                if self._is_new():  # still: another broker may have been here first
+                    said = {"version": VERSION, "cluster_id": whose.cluster_id, "node_id": whose.node_id}
+                    self._write(FORMAT, (json.dumps(said) + "\n").encode())
             sync_folder(os.path.dirname(self.root))
         if (found := self.whose()) != whose:
             raise Refused(
@@ -74,6 +76,9 @@ class Target:
         for folder in (BACKUPS, PIECES, PACKS):
             os.makedirs(f"{self.root}/{folder}", PRIVATE_FOLDER, exist_ok=True)
         sync_folder(self.root)
+
+    def _is_new(self) -> bool:
+        return not os.path.isdir(self.root) or not set(os.listdir(self.root)) - _OF_A_NEW_ONE
 
     def whose(self) -> Whose:
         """Raises `Refused` where it is no folder of backups."""

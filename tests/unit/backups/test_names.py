@@ -22,3 +22,9 @@ def test_a_clock_that_went_back(place: Place) -> None:
     wanted = [made(place, now_ms) for now_ms in (NOON_MS, NOON_MS - 3_600_000, NOON_MS - 1_800_000, NOON_MS + 1_000)]
     assert wanted == ["20260301T120000Z", "20260301T120000Z-2", "20260301T120000Z-3", "20260301T120001Z"]
     assert place.target.ids() == wanted
+
+
+def test_a_file_that_is_none_has_no_part_in_it(place: Place) -> None:
+    (place.root / "kept/backups/notes-2026").write_bytes(b"")
+    assert made(place, NOON_MS) == "20260301T120000Z"
+    assert made(place, NOON_MS) == "20260301T120000Z-2"

@@ -1,9 +1,11 @@
 """What damage is noticed, what is restored, and into what."""
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +48,54 @@ def test_damage_is_named_and_not_restored(place: Place, damage: Callable[[Path],
     last = place.backup(whole=True).manifest.head.id
     assert place.restored(last, "healed") == place.now()
     assert check(place.target, [last], quiet).damaged == []
+
+
+def unreadable(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk has lost what was there."""
+    pread, read = os.pread, os.fdopen
+
+    def refused(descriptor: int, size: int, position: int) -> bytes:
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            raise OSError(errno.EIO, "Input/output error")
+        return pread(descriptor, size, position)
+
+    def opened(descriptor: int, mode: str) -> Any:
+        refused(descriptor, 0, 0)
+        return read(descriptor, mode)
+
+    monkeypatch.setattr(os, "pread", refused)
+    monkeypatch.setattr("broker.backups.manifest.os.fdopen", opened)
+
+
+def test_what_a_disk_cannot_read_is_damaged_like_what_is_wrong(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is looked at all the same, and `--whole` copies it again."""
+    victim = piece_of(place, place.backup().manifest, f"t-0/{0:020d}.log")
+    other = piece_of(place, place.backup().manifest, "t-0/0-epochs")
+    cut_short(other)
+    with monkeypatch.context() as patched:
+        unreadable(victim, patched)
+        found = check(place.target, ["b1"], quiet).damaged
+        assert [f"{victim.name} cannot be read: Input/output error" in one for one in found].count(True) == 1
+        assert any(other.name in one for one in found)
+        with pytest.raises(Damaged, match="cannot be read"):
+            place.restored("b1")
+        last = place.backup(whole=True).manifest.head.id
+    assert place.restored(last) == place.now()
+    with monkeypatch.context() as patched:
+        unreadable(Path(place.target.root) / BACKUPS / last, patched)
+        assert any(f"{last} cannot be read" in one for one in check(place.target, place.target.ids(), quiet).damaged)
+        assert place.backup().manifest.head.id in place.target.ids()
+
+
+def test_what_may_not_be_read_is_no_damage(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.backup()
+
+    def refused(descriptor: int, size: int, position: int) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "pread", refused)
+    with pytest.raises(PermissionError):
+        check(place.target, ["b1"], quiet)
 
 
 @pytest.mark.parametrize("damage", [flipped, cut_short, lambda path: path.write_bytes(b"")])
@@ -132,6 +182,30 @@ def test_another_brokers_folder_is_refused(place: Place) -> None:
         Target(str(place.root / "data")).prepare(WHOSE)
     with pytest.raises(Refused, match=r"no backup b9 in .*; there is none"):
         place.target.read("b9")
+
+
+def test_two_brokers_first_backups_at_once_do_not_share_a_folder(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, fsync = place.root / "new", os.fsync
+    others = [Whose("another", 2)]
+
+    def meanwhile(descriptor: int) -> None:
+        if others:
+            with pytest.raises(Refused, match="another backup"):
+                Target(str(root)).prepare(others.pop())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    Target(str(root)).prepare(WHOSE)
+    assert not others and Target(str(root)).whose() == WHOSE
+    with pytest.raises(Refused, match="give each a folder of its own"):
+        Target(str(root)).prepare(Whose("another", 2))
+
+
+def test_one_that_was_killed_before_it_said_whose_the_folder_is(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = 0
+    while killed_at(monkeypatch, step, lambda: Target(str(place.root / "new")).prepare(WHOSE)):
+        step += 1
+    assert step > 3 and Target(str(place.root / "new")).whose() == WHOSE
 
 
 def test_only_the_owner_reads_it(place: Place) -> None:
