@@ -6,10 +6,8 @@ import socket
 import sys
 from collections.abc import Mapping
 
-from protocol.errors import ProtocolError
-from protocol.messages.metadata import MetadataRequest
 from tallystick.client.blocking import BlockingClient
-from tallystick.client.errors import KafkaError
+from tallystick.client.errors import KafkaError, ProtocolError
 
 PATIENCE_S = 3.0
 
@@ -32,7 +30,7 @@ def main() -> int:
             socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S).close()
             return 0
         with BlockingClient(f"127.0.0.1:{port}", client_id="healthcheck", patience_s=PATIENCE_S) as client:
-            brokers = client.ask(MetadataRequest(topics=[])).brokers
+            brokers = client.run(client.client.metadata([])).brokers
     except (OSError, KafkaError, ProtocolError) as problem:
         sys.stderr.write(f"unhealthy: {problem!r}\n")
         return 1

@@ -7,6 +7,9 @@ same name, and `python -P` alone does not keep PYTHONPATH out. Therefore:
 2. Before the first import, every sibling package is looked at: it must lie beside this one and begin with its marker.
 3. An import hook resolves exactly these names to exactly these folders, whatever `sys.path` says.
 
+In the tree the siblings lie beside `tallystick`. In a wheel they are `tallystick._parts.broker` and so on (setup.py),
+and `tallystick` is the one name that somebody else's package could have.
+
 This file imports nothing but what Python itself has already loaded, and the import machinery.
 """
 
@@ -76,13 +79,16 @@ def is_guarded() -> bool:
 
 def install(root: str = ROOT) -> None:
     """Check the siblings and put the import hook in place. Raises `Shadowed`."""
+    parts = os.path.join(root, "tallystick", "_parts")
+    is_wheel = os.path.isdir(parts)
     for name in SIBLINGS:
-        _check(root, name)
-    for name in SIBLINGS:
+        _check(parts if is_wheel else root, name)
+    names = ("tallystick",) if is_wheel else (*SIBLINGS, "tallystick")
+    for name in names:
         loaded = sys.modules.get(name)
         if loaded is not None and not _lies_in(root, name, getattr(loaded, "__file__", None)):
             raise Shadowed(f"another package called {name!r} is already imported from {loaded.__file__}")
-    sys.meta_path.insert(0, _SiblingFinder(root))
+    sys.meta_path.insert(0, _OwnNames(root, names))
 
 
 def _check(root: str, name: str) -> None:
@@ -100,16 +106,16 @@ def _lies_in(root: str, name: str, path: str | None) -> bool:
     return path is not None and os.path.abspath(path) == os.path.join(root, name, "__init__.py")
 
 
-class _SiblingFinder:
+class _OwnNames:
     """Resolves our own top-level names, and no others."""
 
-    def __init__(self, root: str) -> None:
-        self._root = root
+    def __init__(self, root: str, names: Sequence[str]) -> None:
+        self._root, self._names = root, names
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if path is not None or name not in (*SIBLINGS, "tallystick"):
+        if path is not None or name not in self._names:
             return None
         folder = os.path.join(self._root, name)
         return spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])

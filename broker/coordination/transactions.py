@@ -29,7 +29,7 @@ from protocol.internal_topics import TRANSACTION_STATE
 from protocol.records.batch import LAST_EPOCH
 from storage.producers.producer_entry import NO_OFFSET, ProducerEntry
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("tallystick.transactions")
 
 HOLD_MS = 100
 """The longest a request is held for a completion in this node; after that CONCURRENT_TRANSACTIONS, as Kafka at once."""

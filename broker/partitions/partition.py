@@ -28,7 +28,7 @@ from storage.steps import Spent, Steps, never
 
 QUESTIONS_AT_ONCE = 10_000
 """How many verifications are forgotten in one go."""
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("tallystick.partitions")
 
 
 class Partition:

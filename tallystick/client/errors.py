@@ -1,6 +1,7 @@
 """What a client raises."""
 
 from protocol.errors import ErrorCode
+from protocol.errors import ProtocolError as ProtocolError  # also for programs that have no package `protocol`
 
 PASSING = frozenset(
     {

@@ -2,6 +2,7 @@
 pytest. `TALLYSTICK_DISTRIBUTIONS=whole` asks an index for what they require, as users do; otherwise it is linked.
 """
 
+import ast
 import os
 import re
 import subprocess
@@ -17,7 +18,8 @@ from tallystick import __version__
 from tests.harness.empty_environment import PIP, empty_environment
 from tests.harness.source_tree import ROOT, copy, names
 
-PACKAGES = ("protocol", "keystores", "storage", "coordinator", "broker", "spark_connector", "tallystick")
+PARTS = ("protocol", "keystores", "storage", "coordinator", "broker")
+PACKAGES = (*PARTS, "spark_connector", "tallystick")
 WHOLE = os.environ.get("TALLYSTICK_DISTRIBUTIONS") == "whole"
 A_TEST_OF_A_USER = """
 from confluent_kafka import Consumer, Producer
@@ -37,12 +39,22 @@ def test_orders_are_copied(tallystick):
     tallystick.audit()
 """
 
+A_TEST_BESIDE_THEIR_PACKAGES = """
+import broker, coordinator, keystores, protocol, storage
+
+
+def test_they_are_mine(tallystick):
+    assert all(one.MINE for one in (broker, coordinator, keystores, protocol, storage))
+    assert tallystick.open_transactions() == []
+    tallystick.audit()
+"""
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist and the wheel that was built from that, and from nothing else."""
     folder = tmp_path_factory.mktemp("built")
-    source = copy(folder / "source", "pyproject.toml", "README.md", "LICENSE", *PACKAGES)
+    source = copy(folder / "source", "pyproject.toml", "setup.py", "README.md", "LICENSE", *PACKAGES)
     build(source, "sdist", folder)
     (sdist,) = folder.glob("tallystick-*.tar.gz")
     with tarfile.open(sdist) as archive:
@@ -81,7 +93,22 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
 def test_a_wheel_has_every_file_of_the_packages_and_no_others(wheel: Path) -> None:
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert held == {name for name in names(*PACKAGES) if not name.endswith("Dockerfile")}
+    known = {name for name in names(*PACKAGES) if not name.endswith("Dockerfile")}
+    moved = {f"tallystick/_parts/{name}" if name.startswith(PARTS) else name for name in known}
+    assert held == {*moved, "tallystick/_parts/__init__.py"}
+
+
+def test_nothing_of_a_wheel_imports_what_is_not_in_it_by_that_name(wheel: Path) -> None:
+    """`storage` and its like are names of other people's packages there."""
+    archive = zipfile.ZipFile(wheel)
+    (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/top_level.txt"))
+    assert archive.read(metadata).decode().split() == ["spark_connector", "tallystick"]
+    for name in archive.namelist():
+        if name.endswith(".py"):
+            for node in ast.walk(ast.parse(archive.read(name))):
+                found = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                found += [one.name for one in node.names] if isinstance(node, ast.Import) else []
+                assert not {one.partition(".")[0] for one in found} & {*PARTS}, name
 
 
 def test_a_wheel_says_what_it_is(wheel: Path) -> None:
@@ -98,7 +125,7 @@ def test_the_sdist_has_what_a_wheel_is_built_from_and_nothing_of_this_machine(bu
     with tarfile.open(sdist) as archive:
         held = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
     made = {"PKG-INFO", "setup.cfg"}
-    known = {*names(*PACKAGES), "pyproject.toml", "README.md", "LICENSE"}
+    known = {*names(*PACKAGES), "pyproject.toml", "setup.py", "README.md", "LICENSE"}
     assert {name for name in held if ".egg-info/" not in name} - made == known
 
 
@@ -129,3 +156,24 @@ def test_the_plugin_of_pytest_is_found(python: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
+
+
+def test_a_project_that_is_installed_beside_it_keeps_its_own_packages(python: Path, tmp_path: Path) -> None:
+    """As by `pip install -e .` with a folder `src`, which Python looks through after its site-packages."""
+    for name in PARTS:
+        (tmp_path / "src" / name).mkdir(parents=True)
+        (tmp_path / "src" / name / "__init__.py").write_text("MINE = True\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_mine.py").write_text(A_TEST_BESIDE_THEIR_PACKAGES)
+    (site,) = python.parents[1].glob("lib/python*/site-packages")
+    path = site / "__editable__.shop.pth"
+    path.write_text(f"{tmp_path / 'src'}\n")
+    try:
+        command = [str(python), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        listed = [str(python.with_name("tallystick")), "topics", "list", "--bootstrap-server", "127.0.0.1:1"]
+        refused = subprocess.run(listed, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert refused.returncode == 1 and "Traceback" not in refused.stderr, refused.stderr
+    finally:
+        path.unlink()
