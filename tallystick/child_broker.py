@@ -16,6 +16,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -235,11 +236,13 @@ class Broker:
         return self.start()
 
     def forget_copies(self) -> None:
-        """Close its forks and delete its marks."""
-        while self._forks:
-            self._forks.pop().close()
-        while self._marks:
-            shutil.rmtree(self._marks.pop().data.parent, ignore_errors=True)
+        """Close its forks and delete its marks: all of them, also where one does not stop in time. Raises
+        `BrokerFailed` then."""
+        with ExitStack() as closing:
+            while self._marks:
+                closing.callback(shutil.rmtree, self._marks.pop().data.parent, ignore_errors=True)
+            while self._forks:
+                closing.callback(self._forks.pop().close)
 
     def _copied(self, prefix: str) -> Path:
         """A new folder with its data, on the same file system, where blocks can be shared."""

@@ -13,13 +13,14 @@ from pathlib import Path
 
 _FICLONE = 0x40049409
 _LARGE_BYTES = 8 << 20
-_LOCK = ".lock"
+_LEFT_OUT = (".lock", ".backups")
+"""Of the process that runs, and of backups that it lets somebody copy just now."""
 _SEGMENT = ".log"
 _STILL_WRITTEN = 2
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """Make `target`, with all that `source` has but the lock."""
+    """Make `target`, with all that `source` has but what is of its process."""
     target.mkdir()
     with os.scandir(source) as found:
         entries = sorted(found, key=lambda entry: entry.name)
@@ -27,9 +28,11 @@ def copy_folder(source: Path, target: Path) -> None:
     final = set(segments[:-_STILL_WRITTEN])
     for entry in entries:
         there = target / entry.name
-        if entry.is_dir(follow_symlinks=False):
+        if entry.name in _LEFT_OUT:
+            continue
+        if entry.is_dir():  # An operator may have put a log elsewhere, with a link in its place.
             copy_folder(Path(entry.path), there)
-        elif entry.name != _LOCK:
+        else:
             may_link = entry.name in final and entry.stat().st_size >= _LARGE_BYTES
             _copy_file(Path(entry.path), there, may_link=may_link)
 

@@ -3,7 +3,9 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -206,10 +208,36 @@ def test_only_large_segments_that_are_final_are_linked(tmp_path: Path, monkeypat
     for name, size in sizes.items():
         (source / name).write_bytes(name[:1].encode() * size)
     (tmp_path / "data" / ".lock").write_bytes(b"1")
+    (tmp_path / "data" / ".backups" / "one").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "00.log").write_bytes(b"x")
+    (tmp_path / "data" / "payments-0").symlink_to(tmp_path / "elsewhere")
     copied_folder.copy_folder(tmp_path / "data", tmp_path / "copy")
     copies = tmp_path / "copy" / "orders-0"
     assert {one.name: one.read_bytes() for one in copies.iterdir()} == {
         one.name: one.read_bytes() for one in source.iterdir()
     }
     assert [name for name in sizes if (copies / name).samefile(source / name)] == ["00.log"]
-    assert not (tmp_path / "copy" / ".lock").exists()
+    assert sorted(one.name for one in (tmp_path / "copy").iterdir()) == ["orders-0", "payments-0"]
+    elsewhere = tmp_path / "copy" / "payments-0"
+    assert not elsewhere.is_symlink() and (elsewhere / "00.log").read_bytes() == b"x"
+
+
+def test_one_that_does_not_stop_in_time_keeps_no_other(tmp_path: Path) -> None:
+    broker = tallystick.Broker(folder=tmp_path)
+    closed: list[str] = []
+
+    def close(name: str) -> None:
+        closed.append(name)
+        if name == "second":
+            raise tallystick.BrokerFailed("did not stop")
+
+    for name in ("first", "second", "third"):
+        broker._forks.append(SimpleNamespace(close=partial(close, name)))  # type: ignore[arg-type]
+        (tmp_path / f"mark-{name}" / "data").mkdir(parents=True)
+        broker._marks.append(tallystick.Mark(tmp_path / f"mark-{name}" / "data"))
+    with pytest.raises(tallystick.BrokerFailed, match="did not stop"):
+        broker.forget_copies()
+    assert sorted(closed) == ["first", "second", "third"] and broker.forks == []
+    assert list(tmp_path.iterdir()) == []
+    broker.close()
