@@ -52,6 +52,11 @@ def another_life(place: Place) -> None:
     rewritten(place, f"{9:020d}.log", b"others" * 401)
 
 
+def shorter(place: Place) -> None:
+    """No broker makes a segment shorter that it writes to; whoever does is not believed."""
+    os.truncate(place.root / "data" / "t-0" / f"{9:020d}.log", 1_234)
+
+
 def no_broker(place: Place) -> None:
     place.running, place.life = False, ""
     rewritten(place, f"{9:020d}.log", b"others" * 401)
@@ -86,7 +91,7 @@ def no_longer_compacted(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "happens", [another_life, no_broker, another_file, another_time, compaction, no_longer_compacted]
+    "happens", [another_life, shorter, no_broker, another_file, another_time, compaction, no_longer_compacted]
 )
 def test_what_may_be_another_is_read(place: Place, happens: Callable[[Place], None]) -> None:
     place.backup()
