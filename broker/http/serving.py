@@ -164,7 +164,7 @@ def application(address: HttpAddress, broker: SeenBroker) -> Starlette:
 
 
 class _AnyText(StringConvertor):
-    """Nobody keeps a transactional id from having slashes and ends of lines in it."""
+    """Nobody keeps a transactional id or a group from having slashes and ends of lines in it."""
 
     regex = r"[\s\S]*"
 
@@ -173,7 +173,7 @@ register_url_convertor("any_text", _AnyText())
 
 
 def _matching(path: str) -> str:
-    return path.replace("{transactional_id}", "{transactional_id:any_text}")
+    return path.replace("_id}", "_id:any_text}")
 
 
 def _handler(operation: Operation, broker: SeenBroker) -> Callable[[Request], Awaitable[Response]]:

@@ -40,13 +40,14 @@ from coordinator.groups.deadline import DeadlineKey, DeadlineKind, GroupDeadline
 from coordinator.groups.growth import growth_by_commit
 from coordinator.groups.held import Held, Room
 from coordinator.groups.joining import Caller
-from coordinator.groups.listing import described
 from coordinator.groups.logged import KNOWN_TYPES, GroupLedger, LoggedGroup
 from coordinator.groups.membership import GroupState, Membership
 from coordinator.groups.migration import Migration
 from coordinator.groups.offsets import Partition
 from coordinator.groups.rebalance import Rebalance
 from coordinator.groups.retention import RetentionRound, TopicDeletion, records_of_deletion, tombstones
+from coordinator.groups.seen.awaited import AwaitedGroups
+from coordinator.groups.seen.listing import described
 from coordinator.groups.settings import GroupSettings
 from coordinator.groups.share.administration import ShareAdministration
 from coordinator.groups.share.protocol import ShareProtocol
@@ -136,6 +137,7 @@ class GroupCoordinator:
         )
         self.share_administration = ShareAdministration(self.shares, self.ledger.shares, self._shard.topics)
         self._retention = RetentionRound(self.ledger, self._classic.memberships, settings)
+        self.awaited = AwaitedGroups(settings, self._deadlines, self._classic.memberships, self.ledger)
 
     # -- membership ------------------------------------------------------------------------------------------
 

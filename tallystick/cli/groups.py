@@ -62,16 +62,18 @@ def describe(
     if members and state:
         raise click.UsageError("it is either --members or --state")
 
-    async def look(client: Client) -> tuple[Group | None, list[tuple[Cell, ...]]]:
+    async def look(client: Client) -> tuple[Group | str, list[tuple[Cell, ...]]]:
         found = await of_cluster.described(client, group_id)
-        if found is None or members or state:
+        if found is None:
+            return await of_cluster.not_of_consumers(client, group_id), []
+        if members or state:
             return found, []
         its = await lags(client, group_id, count_up_to=count_up_to)
         return found, _offsets(found, its, await _ends_of_unread(client, found, its))
 
     found, rows = asked(bootstrap, command_config, look)
-    if found is None:
-        say_and_end(f"there is no group of consumers {group_id!r}")
+    if isinstance(found, str):
+        say_and_end(found)
     columns: tuple[str, ...] = _OFFSETS
     if members:
         columns, rows = _MEMBERS, _members(found)

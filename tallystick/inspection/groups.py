@@ -79,6 +79,14 @@ async def listed(client: Client) -> list[ListedGroup]:
     return sorted(found, key=lambda one: one.name)
 
 
+async def not_of_consumers(client: Client, name: str) -> str:
+    """Why there is no group of consumers of this name, in a sentence."""
+    kinds = {one.name: one.kind for one in await listed(client)}
+    if kinds.get(name, _CLASSIC) in CONSUMERS:
+        return f"there is no group of consumers {name!r}"
+    return f"{name!r} is a {kinds[name]} group, and no group of consumers: Kafka's kafka-{kinds[name]}-groups shows it"
+
+
 async def described(client: Client, name: str) -> Group | None:
     """A group of consumers, of either protocol; None where there is none of this name."""
     try:

@@ -10,7 +10,7 @@ from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.groups import delete_group
 from broker.coordination.share_groups.errands import is_gone
 from coordinator.groups.consumer.answers import listed_consumers, wanted_states
-from coordinator.groups.listing import group_filter, listed
+from coordinator.groups.seen.listing import group_filter, listed
 from coordinator.groups.share.answers import listed_share_group, wanted_share_states
 from coordinator.groups.streams.answers import listed_streams, wanted_streams_states
 from protocol.errors import ErrorCode

@@ -11,8 +11,8 @@ from coordinator.groups.consumer.refusal import Refusal
 from coordinator.groups.consumer.soft_state import Resolution
 from coordinator.groups.consumer.targets import preferred_assignor
 from coordinator.groups.consumer.topics import GroupTopics
-from coordinator.groups.listing import Shown
 from coordinator.groups.membership import CONSUMER_PROTOCOL_TYPE
+from coordinator.groups.seen.listing import Shown
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatResponse,

@@ -25,7 +25,7 @@ from coordinator.groups.consumer.refusal import Refusal
 from coordinator.groups.consumer.shard import ConsumerShard
 from coordinator.groups.consumer.soft_state import RETRY_MS, Resolution
 from coordinator.groups.deadline import DeadlineKey, DeadlineKind
-from coordinator.groups.listing import Shown
+from coordinator.groups.seen.listing import Shown
 from coordinator.machine import AnyOutcome, Outcome, Record, Ticket
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import DescribedConsumerGroup

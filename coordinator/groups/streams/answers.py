@@ -6,7 +6,7 @@ from functools import partial
 
 from coordinator.groups.consumer.refusal import Refusal
 from coordinator.groups.consumer.topics import GroupTopics
-from coordinator.groups.listing import Shown
+from coordinator.groups.seen.listing import Shown
 from coordinator.groups.streams.configured import ConfiguredTopology, Problem
 from coordinator.groups.streams.group import StreamsGroup, StreamsGroupState
 from coordinator.groups.streams.member import StreamsMember, TaskIds, Tasks

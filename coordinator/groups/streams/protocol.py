@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from coordinator.groups.consumer.refusal import Refusal
 from coordinator.groups.deadline import DeadlineKey, DeadlineKind
-from coordinator.groups.listing import Shown
 from coordinator.groups.log_entries import group_tombstone
+from coordinator.groups.seen.listing import Shown
 from coordinator.groups.streams.answers import (
     ShownStreamsGroup,
     StreamsAnswer,

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -9,26 +10,72 @@ import click
 from tallystick.cli.connecting import asked, connecting, say_and_end
 from tallystick.cli.explaining.status import STANDS_STILL
 from tallystick.cli.tables import say
-from tallystick.inspection.groups import Member, described
+from tallystick.client.client import Client
+from tallystick.inspection.groups import Group, Member, described, not_of_consumers
 from tallystick.inspection.waiting import Handover, Waiting, waiting
+from tallystick.journals.asking import NotTold, asking, told
+from tallystick.journals.awaited import late, missing_lines, path_of
+
+Coordinator = Mapping[str, Any]
+"""What the coordinator says over HTTP; empty where nobody asked it, or it does not know the group."""
+_REBALANCES = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 
 @click.command()
 @click.argument("group_id", metavar="GROUP")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@asking
 @connecting
-def group(group_id: str, as_json: bool, bootstrap: str, command_config: Any) -> None:
-    """What a group waits for: who has to give up what, and whose heartbeat is missing."""
-    found = asked(bootstrap, command_config, lambda client: described(client, group_id))
-    if found is None:
-        say_and_end(f"there is no group of consumers {group_id!r}")
-    its = waiting(found)
+def group(
+    group_id: str,
+    as_json: bool,
+    http_url: str | None,
+    http_token_file: str | None,
+    bootstrap: str,
+    command_config: Any,
+) -> None:
+    """What a group waits for: who has to give up what, who is missing, and whose heartbeat is late.
+
+    Of the classic protocol, and of heartbeats, Kafka's protocol does not tell it: a Tallystick does with --http."""
+
+    async def look(client: Client) -> tuple[Group | None, str]:
+        found = await described(client, group_id)
+        return found, "" if found is not None else await not_of_consumers(client, group_id)
+
+    found, why_not = asked(bootstrap, command_config, look)
+    coordinator = _coordinator(group_id, http_url, http_token_file)
+    if found is None and not coordinator:
+        say_and_end(why_not)
+    its = None if found is None else waiting(found)
     if as_json:
-        click.echo(json.dumps(_as_json(its), indent=2))
+        click.echo(json.dumps({**_as_json(its), "coordinator": coordinator or None}, indent=2))
     else:
-        for line in said(its):
+        for line in [*(said(its) if its is not None else _of_others(coordinator)), *_indented(coordinator)]:
             say(line)
-    sys.exit(0 if its.is_settled else STANDS_STILL)
+        if its is not None and its.group.state in _REBALANCES and not http_url:
+            say("Who is missing, a Tallystick with an HTTP side tells: `--http http://HOST:PORT`.", err=True)
+    is_settled = its is None or its.is_settled
+    sys.exit(STANDS_STILL if not is_settled or late(coordinator) else 0)
+
+
+def _coordinator(group_id: str, http_url: str | None, token_file: str | None) -> Coordinator:
+    if http_url is None:
+        return {}
+    try:
+        answer = told(http_url, path_of(group_id), token_file)
+    except NotTold as problem:
+        say(f"tallystick: {problem}", err=True)
+        return {}
+    return answer if answer["known"] else {}
+
+
+def _of_others(of: Coordinator) -> list[str]:
+    """A share group or a streams group: nothing is known but what its coordinator says."""
+    return [f"{of['group']}: a {of['type']} group with {len(of['members'])} members, {of['state']}."]
+
+
+def _indented(coordinator: Coordinator) -> list[str]:
+    return [f"  {line}" for line in missing_lines(coordinator)] if coordinator else []
 
 
 def said(its: Waiting) -> list[str]:
@@ -63,7 +110,9 @@ def _name(member: Member) -> str:
     return f"{member.member_id} (client {member.client_id} at {member.host.removeprefix('/')}{static})"
 
 
-def _as_json(its: Waiting) -> dict[str, Any]:
+def _as_json(its: Waiting | None) -> dict[str, Any]:
+    if its is None:
+        return {}
     of = its.group
     return {
         "group": of.name,

@@ -9,7 +9,7 @@ from tallystick.cli.connecting import asked, connecting, say_and_end
 from tallystick.cli.explaining.status import end
 from tallystick.cli.tables import say
 from tallystick.client.client import Client
-from tallystick.inspection.groups import described
+from tallystick.inspection.groups import described, not_of_consumers
 from tallystick.inspection.lag import COUNTED_OFFSETS, Lag, Standing, lags
 from tallystick.inspection.places import Failed
 
@@ -25,14 +25,15 @@ def lag(group_id: str, count_up_to: int, as_json: bool, bootstrap: str, command_
     """How far a group is behind: offsets as Kafka's tools count them, and the records that it would be shown, without
     markers of transactions, aborted records and what is not decided yet."""
 
-    async def look(client: Client) -> list[Lag] | None:
+    async def look(client: Client) -> tuple[list[Lag], str]:
         found = await lags(client, group_id, count_up_to=count_up_to, failed=failed)
-        return found if found or failed or await described(client, group_id) else None
+        is_there = found or failed or await described(client, group_id)
+        return found, "" if is_there else await not_of_consumers(client, group_id)
 
     failed: Failed = {}
-    found = asked(bootstrap, command_config, look)
-    if found is None:
-        say_and_end(f"there is no group of consumers {group_id!r}")
+    found, why_not = asked(bootstrap, command_config, look)
+    if why_not:
+        say_and_end(why_not)
     if as_json:
         click.echo(json.dumps([_as_json(one) for one in found], indent=2))
     else:

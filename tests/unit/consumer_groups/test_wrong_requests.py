@@ -18,7 +18,7 @@ from broker.process.time_slice import TimeSlice
 from coordinator.groups.consumer.heartbeats import Said
 from coordinator.groups.consumer.refusal import Refusal
 from coordinator.groups.consumer.topics import NAMES_MOST
-from coordinator.groups.listing import Shown
+from coordinator.groups.seen.listing import Shown
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,

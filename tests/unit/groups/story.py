@@ -6,10 +6,10 @@ from typing import Any, cast
 from coordinator.groups.commits import Commit, DeletedOffsets, FetchedOffset, OffsetToCommit, WantedTopic
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.groups.joining import Caller
-from coordinator.groups.listing import group_filter, listed
 from coordinator.groups.logged import LoggedGroup
 from coordinator.groups.membership import GroupState
 from coordinator.groups.retention import TopicDeletion
+from coordinator.groups.seen.listing import group_filter, listed
 from coordinator.loading import entries_of
 from coordinator.machine import Marker, Outcome, ProducerStamp, ReplayedMarker, ReplayedRecord, Ticket
 from coordinator.runtime import Shard

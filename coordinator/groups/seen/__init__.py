@@ -1,0 +1,1 @@
+"""What is told of groups, and changes nothing: to administrators in Kafka's protocol, and whom they wait for."""
