@@ -10,14 +10,13 @@
 a program once, however often it was seen.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, TypeVar
 
 from broker.journal.events import Json
-from broker.journal.groups import GroupHabits, NameHabits
+from broker.journal.groups import DRAWN, GroupHabits, NameHabits
 from broker.journal.journal import Journal
 from broker.journal.peers import Habits, Peer
 
@@ -26,9 +25,6 @@ FEW_BATCHES = 100
 TINY_RECORDS, TINY_BYTES = 2, 1024
 MANY_NEW_IDS = 10
 MOST_FINDINGS = 500
-_RANDOM = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}|[0-9a-fA-F]{12,}|\d{10,}")
-"""A UUID, a long number, a time: what no program says twice."""
-
 
 T = TypeVar("T")
 
@@ -116,16 +112,15 @@ def _of_group(journal: Journal, name: str, group: GroupHabits) -> Iterator[Json]
 
 
 def _of_names(names: NameHabits) -> Iterator[Json]:
-    random = [name for name in names.examples if _RANDOM.search(name)]
-    drawn = {found[0] for name in random if (found := _RANDOM.search(name))}
+    drawn = {found[0] for name in names.examples if (found := DRAWN.search(name))}
     # One drawn part in all of them is that of a process or a container, whose producers are numbered.
     if names.new < MANY_NEW_IDS or names.again * 2 > names.new or 2 * len(drawn) < len(names.examples):
         return
     yield _finding(
         "random-transactional-ids",
         f"{names.new} transactional ids were used for the first time, {names.again} once more; they look drawn, such "
-        f"as {random[0]}: an instance that comes back under another id does not fence the one before, whose open "
-        "transaction holds up readers until its timeout.",
+        f"as {names.examples[0]}: an instance that comes back under another id does not fence the one before, whose "
+        "open transaction holds up readers until its timeout.",
         "choose transactional.id from what stays: the name of the program and the number of the instance.",
         peer=names.peer,
         count=names.new,

@@ -1,8 +1,9 @@
-"""What is counted of groups whose offsets go into transactions, and of the transactional ids that a program makes up.
+"""What is counted of groups whose offsets go into transactions, and of the transactional ids that a program draws.
 
 Both are tables of a bounded size: who was heard of longest ago is forgotten first.
 """
 
+import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -12,6 +13,8 @@ from broker.journal.peers import LONGEST_NAME, Peer
 MOST_GROUPS = 2000
 MOST_PROGRAMS = 500
 EXAMPLES = 5
+DRAWN = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}|[0-9a-fA-F]{12,}|\d{10,}")
+"""A UUID, a long number, a time: what no program says twice."""
 
 V = TypeVar("V")
 
@@ -34,7 +37,8 @@ class GroupHabits:
 
 @dataclass(slots=True)
 class NameHabits:
-    """The transactional ids that one program at one address asks for."""
+    """The transactional ids with something `DRAWN` in them that one program at one address asks for. Others that it has
+    are left alone: programs of one library at one address are not told apart, for client ids may be drawn, too."""
 
     peer: Peer | None = None
     new: int = 0

@@ -163,10 +163,15 @@ def test_clients_are_told_what_to_change(broker: Broker, tmp_path: Path) -> None
 
 
 def test_ids_that_are_drawn_are_noticed(broker: Broker) -> None:
+    """Also among others of the same library at the same address, whose ids stay."""
     for number in range(12):
         producer(broker, f"sink-{number:032x}")
+    for number in range(6):
+        producer(broker, f"copier-{number}")
+        producer(broker, f"copier-{number}")
     (found,) = [one for one in broker.lint() if one["rule"] == "random-transactional-ids"]
-    assert found["client"]["software"] == "confluent-kafka-python" and found["examples"]
+    assert found["client"]["software"] == "confluent-kafka-python" and found["count"] == 12
+    assert found["examples"] == [f"sink-{number:032x}" for number in range(7, 12)]
 
 
 def test_what_cannot_be_asked_is_said_in_a_sentence(broker: Broker) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from broker.api.catalogue import Entry, Handler
 from broker.api.context import RequestContext
 from broker.journal.events import MOST_PLACES, Asked, Json
-from broker.journal.groups import EXAMPLES, GroupHabits, NameHabits
+from broker.journal.groups import DRAWN, EXAMPLES, GroupHabits, NameHabits
 from broker.journal.journal import Journal
 from broker.journal.peers import LONGEST_NAME, Peer
 from protocol.errors import ErrorCode
@@ -301,7 +301,7 @@ def _count(journal: Journal, subject: Subject, asked: Asked, gave: Json) -> None
             asked.peer.habits.classic_ends += 1
         else:
             asked.peer.habits.modern_ends += 1
-    elif asked.api == "InitProducerId":
+    elif asked.api == "InitProducerId" and DRAWN.search(subject.transactional_id[:LONGEST_NAME]):
         peer = asked.peer
         program = (peer.software_name, peer.software_version, peer.host, peer.principal)
         names = journal.names.put(journal.names.find(*program) or NameHabits(), *program)
