@@ -67,11 +67,15 @@ class Work:
 
 
 def whole_batches(segment: Segment) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch of a segment, its checksum checked. Raises `DamagedSegment` where they do not reach its end."""
+    """Every batch of a segment, its checksum checked. Raises `DamagedSegment` where they do not reach its end,
+    `LogDamaged` where it cannot be read just now."""
     end = 0
-    for position, header, batch in segment.batches(0, check=True, read_bytes=READ_BYTES):
-        yield header, batch
-        end = position + len(batch)
+    try:
+        for position, header, batch in segment.batches(0, check=True, read_bytes=READ_BYTES):
+            yield header, batch
+            end = position + len(batch)
+    except OSError as error:
+        raise segment.unreadable(error) from error
     if end != segment.size_bytes:
         raise DamagedSegment(segment, end)
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from storage.cleaner.cleaning import LastBatch, Work
 from storage.cleaner.compaction import Pass, Plan, compact, plan
-from storage.log import StorageFailed
-from storage.producers.aborted import AbortedIndex
+from storage.log import LogDamaged, StorageFailed
+from storage.producers.aborted import AbortedIndex, AbortedTransaction
 from storage.producers.producer_entry import NO_OFFSET
 from storage.producers.producer_state import ProducerState
 from storage.steps import Spent, Steps, never
@@ -76,15 +76,15 @@ class Compactor:
         )
 
     def run(self, planned: Plan, now_ms: int, spent: Spent = never) -> Steps[None]:
-        """One pass. Raises `StorageFailed`; never because the log is abandoned meanwhile."""
+        """One pass. Raises `StorageFailed`, and `LogDamaged` where something cannot be read: nobody but this pass goes
+        without; never because the log is abandoned meanwhile."""
         self._running = True
         self._work = Work(spent)
         try:
-            aborted = self._derived.aborted.gather(planned.start_offset, planned.end_offset, spent)
             done = yield from compact(
                 self._log,
                 planned,
-                aborted=(yield from aborted),
+                aborted=(yield from self._aborted(planned, spent)),
                 last_batch_of=self._last_batch_of,
                 now_ms=now_ms,
                 work=self._work,
@@ -97,12 +97,21 @@ class Compactor:
             self.first_dirty_offset = done.first_dirty_offset
             checkpoint = f"0\n{self.first_dirty_offset}\n".encode()
             yield lambda: self._log.files.write_whole(self._path, checkpoint)
-        except OSError as error:
+        except (OSError, LogDamaged) as error:
             if self._log.closed:
                 return  # The topic was deleted: its folder has another name, or is gone.
+            if isinstance(error, LogDamaged):
+                raise
             raise StorageFailed(f"{self._log.folder} could not be compacted: {error}") from error
         finally:
             self._running = False
+
+    def _aborted(self, planned: Plan, spent: Spent) -> Steps[list[AbortedTransaction]]:
+        try:
+            return (yield from self._derived.aborted.gather(planned.start_offset, planned.end_offset, spent))
+        except OSError as error:
+            path, reason = f"{self._log.folder}/*.txnindex", f"a file cannot be read: {error}"
+            raise LogDamaged(path, None, planned.start_offset, reason) from error
 
     def _tell(self, done: Pass) -> None:
         unreadable = sorted(entry for entry in set(self._work.unreadable) if entry[0] >= self._reported_to)

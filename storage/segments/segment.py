@@ -45,6 +45,8 @@ class Segment(SegmentReading):
         self._config = config
         self._offset_index: SparseIndex | None = None
         self._time_index: SparseIndex | None = None
+        self._is_half_indexed = False
+        """Making the indexes anew has failed."""
         self._bytes_since_entry = 0
         self._bytes_since_written_out = 0
         self._newest: tuple[int, int] | None = None
@@ -61,7 +63,7 @@ class Segment(SegmentReading):
         times = SparseIndex(opened[1], TIME_ENTRY, max_bytes=limit)
         self._offset_index = SparseIndex(opened[0], OFFSET_ENTRY, max_bytes=limit, never_before=times)
         self._time_index = times
-        if (missing and self.size_bytes > 0) or not self._indexes_are_sane():
+        if (missing and self.size_bytes > 0) or self._is_half_indexed or not self._indexes_are_sane():
             self.rebuild_indexes()
         return self
 
@@ -97,10 +99,15 @@ class Segment(SegmentReading):
         return self._time_index
 
     def _open_to_read(self) -> None:
-        """Raises `LogDamaged` where something else stands in the place of an index, or it cannot be read."""
+        """Raises `LogDamaged` where something else stands in the place of an index, or it cannot be read; then they are
+        opened, looked at and made anew by whoever comes next."""
         try:
             self.open_indexes()
         except OSError as error:
+            for index in (self._offset_index, self._time_index):
+                if index is not None:
+                    index.close()
+            self._offset_index = self._time_index = None
             raise self.unreadable(error) from error
 
     @property
@@ -113,11 +120,15 @@ class Segment(SegmentReading):
 
     @property
     def first_timestamp_ms(self) -> int:
-        """The first batch's largest timestamp, which gives the segment's age; -1 while it is empty."""
+        """The first batch's largest timestamp, which gives the segment's age; -1 while it is empty. Raises
+        `LogDamaged`."""
         if self._first_timestamp_ms is None:
             if self.size_bytes < HEADER_SIZE:
                 return -1
-            self._first_timestamp_ms = read_header(self.log.read(0, HEADER_SIZE)).max_timestamp
+            try:
+                self._first_timestamp_ms = read_header(self.log.read(0, HEADER_SIZE)).max_timestamp
+            except OSError as error:
+                raise self.unreadable(error) from error
         return self._first_timestamp_ms
 
     def has_room(
@@ -136,7 +147,10 @@ class Segment(SegmentReading):
             return False
         first = self._first_timestamp_ms
         if first is None:
-            first = self.first_timestamp_ms
+            try:
+                first = self.first_timestamp_ms
+            except LogDamaged:
+                first = -1  # How old it is can be asked again: that is no reason to refuse a write.
         age_ms = timestamp_ms - first if first >= 0 else now_ms() - self.created_ms
         return age_ms <= roll_after_ms
 
@@ -215,14 +229,21 @@ class Segment(SegmentReading):
             raise self.damaged(end, offset, "there is no whole batch")
 
     def rebuild_indexes(self) -> None:
-        """Make both indexes again from the batches. What lies behind a damaged one is not indexed."""
-        size = self.size_bytes
-        self._restart(0)
-        for _, header, _ in self.batches(0):
-            self.note(placed_by(header))
-        if self.size_bytes < size:
-            self.size_bytes = size
+        """Make both indexes again from the batches. What lies behind a damaged one is not indexed. On `OSError` some
+        entries are missing, and nothing else."""
+        size, newest = self.size_bytes, self._newest
+        self._is_half_indexed = True
+        try:
+            self._restart(0)
+            for _, header, _ in self.batches(0):
+                self.note(placed_by(header))
+        except OSError:
+            self._newest = newest
+            raise
+        finally:
+            self.size_bytes = max(self.size_bytes, size)
         self.finish()
+        self._is_half_indexed = False
 
     def recover(self, from_offset: int) -> Iterator[BatchHeader]:
         """Check every batch from the last index entry below `from_offset` on, and index it.

@@ -51,9 +51,10 @@ class SegmentReading:
         raise NotImplementedError
 
     def index_anew(self) -> None:
-        """Make the indexes again: an entry was met that cannot be right, or entries are missing."""
-        self.is_indexed_anew = True
+        """Make the indexes again: an entry was met that cannot be right, or entries are missing. Raises `OSError`; then
+        whoever meets that next tries once more."""
         self.rebuild_indexes()
+        self.is_indexed_anew = True
 
     def _is_right(self, entry: Entry, block: bytes) -> bool:
         """Whether the batch that an entry of the offset index leads to, of which a block is the beginning, is that of
