@@ -183,10 +183,9 @@ class Node:
 
     @property
     def _make_partition(self) -> Callable[..., Partition]:
-        is_measured = bool(self.config.get_str("tallystick.http"))
         if self.faults is not None:
-            return self.faults.partition_class(is_measured=is_measured)
-        return MeasuredPartition if is_measured else Partition
+            return self.faults.partition_class()
+        return MeasuredPartition if self.config.get_str("tallystick.http") else Partition
 
     def _open_store(self) -> tuple[PartitionStore, MetaProperties]:
         random_bytes = self.environment.random_bytes

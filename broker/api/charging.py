@@ -5,13 +5,13 @@ KIP-219: the answer goes out at once and tells `throttle_time_ms`; the connectio
 """
 
 from collections.abc import Coroutine, Mapping
-from types import CoroutineType
 from typing import Any
 
 from broker.api.catalogue import NO_ANSWER, Entry
 from broker.api.context import ConnectionInfo
 from broker.api.dispatch import PRODUCE, Call, Decoded, Dispatcher
 from broker.api.services import Services
+from broker.process.eager import is_coroutine
 from broker.security.quotas.charge import Charge
 from protocol.schema import Buffer
 
@@ -49,7 +49,7 @@ class ChargingDispatcher(Dispatcher):
             result = super().run(call)
         finally:
             charge.pause()
-        if type(result) is CoroutineType:
+        if is_coroutine(result):
             return _finished(call, charge, result)
         if result is NO_ANSWER:
             _mute(call, charge.produced(answered=False))

@@ -173,11 +173,11 @@ class Faults:
 
     # -- putting the points in ---------------------------------------------------------------------------------
 
-    def partition_class(self, *, is_measured: bool = False) -> "Callable[..., Partition]":
+    def partition_class(self) -> "Callable[..., Partition]":
         """What makes partitions with fault points."""
-        from broker.faults.partitions import FaultyPartition, MeasuredFaultyPartition
+        from broker.faults.partitions import FaultyPartition
 
-        return partial(MeasuredFaultyPartition if is_measured else FaultyPartition, self)
+        return partial(FaultyPartition, self)
 
     def around_files(self, files: "Files") -> "Files":
         """The disk, with fault points."""

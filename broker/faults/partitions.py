@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from broker.partitions.append import Appended
 from broker.partitions.measured_partition import MeasuredPartition
-from broker.partitions.partition import Partition
 from coordinator.cluster.records import ProducerIdsRecord, RegisterBrokerRecord
 from coordinator.groups.records import LegacyOffsetCommitKey, OffsetCommitKey
 from coordinator.machine import Marker
@@ -33,8 +32,8 @@ STATES = {
 }
 
 
-class FaultyPartition(Partition):
-    """See the head of this file."""
+class FaultyPartition(MeasuredPartition):
+    """See the head of this file. It counts, whether the broker is watched or not."""
 
     def __init__(self, faults: "Faults", **known: Any) -> None:
         self._faults = faults
@@ -108,7 +107,3 @@ def _metadata_family(record: Record) -> str:
     if api_key == schema_of(ProducerIdsRecord).api_key:
         return "producer-ids"
     return "epoch" if api_key == schema_of(RegisterBrokerRecord).api_key else "metadata"
-
-
-class MeasuredFaultyPartition(FaultyPartition, MeasuredPartition):
-    """One that counts, too."""

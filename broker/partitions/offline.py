@@ -49,11 +49,33 @@ class PartitionWithoutLog(Partition):
         self.offline = damaged
         self.refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER if damaged is None else ErrorCode.KAFKA_STORAGE_ERROR
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
+    def _refusal(self) -> AppendError:
         why = f"{self.name} is still being opened" if self.offline is None else str(self.offline)
-        raise AppendError(self.refusal, why)
+        return AppendError(self.refusal, why)
 
-    append = append_records = append_marker = _refuse
-    needs_verification = begin_verification = _refuse
-    delete_records = _refuse
-    offset_for_timestamp = max_timestamp = read = _refuse
+    def append(self, *_: object, **__: object) -> NoReturn:
+        raise self._refusal()
+
+    def append_records(self, *_: object, **__: object) -> NoReturn:
+        raise self._refusal()
+
+    def append_marker(self, *_: object, **__: object) -> NoReturn:
+        raise self._refusal()
+
+    def needs_verification(self, *_: object, **__: object) -> NoReturn:
+        raise self._refusal()
+
+    def begin_verification(self, *_: object, **__: object) -> NoReturn:
+        raise self._refusal()
+
+    def delete_records(self, *_: object, **__: object) -> NoReturn:
+        raise self._refusal()
+
+    def offset_for_timestamp(self, *_: object, **__: object) -> NoReturn:
+        raise self._refusal()
+
+    def max_timestamp(self, *_: object, **__: object) -> NoReturn:
+        raise self._refusal()
+
+    def read(self, *_: object, **__: object) -> NoReturn:
+        raise self._refusal()

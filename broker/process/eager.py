@@ -8,7 +8,13 @@ which `asyncio.current_task()` is not to be asked for.
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Generator
+from types import CoroutineType
 from typing import Any
+
+
+def is_coroutine(value: object) -> bool:
+    """Whether it is the work of an `async def`: interpreted, or compiled, where each has a class of its own."""
+    return type(value) is CoroutineType or hasattr(value, "send")
 
 
 class Finished:

@@ -362,9 +362,11 @@ async def _large(
                 if slice_.spent():
                     await slice_.wait_for_turn()
             left_ms = deadline_ms - now_ms()
-            if attempt.enough(reading) or left_ms <= 0 or services.waiting.closed:
-                break
-            await services.waiting.park([movements], lambda last: True, left_ms)
+            ready = attempt.enough(reading) or left_ms <= 0 or services.waiting.closed
+            if not ready:
+                await services.waiting.park([movements], lambda last: True, left_ms)
+        if ready:
+            break
     if attempt.is_throttled(reading):
         return attempt.nothing()
     topics: dict[str | bytes, FetchableTopicResponse] = {}

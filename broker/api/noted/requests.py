@@ -8,7 +8,6 @@ not among them: `note_batch` is called for each batch, for it is asked for far m
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
-from types import CoroutineType
 from typing import Any, NamedTuple, TypeAlias
 
 from broker.api.catalogue import Entry, Handler
@@ -17,6 +16,7 @@ from broker.journal.events import MOST_PLACES, Asked, Json
 from broker.journal.groups import DRAWN, EXAMPLES, GroupHabits, NameHabits
 from broker.journal.journal import Journal
 from broker.journal.peers import LONGEST_NAME, Peer
+from broker.process.eager import is_coroutine
 from protocol.errors import ErrorCode
 from protocol.records.batch import TRANSACTIONAL, BatchHeader
 
@@ -270,7 +270,7 @@ def _noted(journal: Journal, entry: Entry, says: Says, answers: Answers) -> Hand
         if not asked:
             return handler(services, context, request)
         result = handler(services, context, request)
-        assert type(result) is CoroutineType, "each of these may have to wait"
+        assert is_coroutine(result), "each of these may have to wait"
         return _followed(journal, result, asked, answers)
 
     noted.__doc__ = handler.__doc__
