@@ -92,9 +92,10 @@ def _create_of(options: argparse.Namespace, source: Source, root: str) -> int:
         raise Refused(f"{target.root} is in the data folder: choose another")
     target.prepare(source.whose)
     with target.writing():
-        now_ms = time.time_ns() // 1_000_000
+        # To link the files takes seconds: what was acknowledged meanwhile is not in it, and its id does not say so.
+        taken_ms = time.time_ns() // 1_000_000 if source.taken_ms is None else source.taken_ms
         whose = source.whose
-        head = Head(_free_id(target, now_ms), now_ms, whose.cluster_id, whose.node_id, source.life, source.running)
+        head = Head(_free_id(target, taken_ms), taken_ms, whose.cluster_id, whose.node_id, source.life, source.running)
         copied = copy(source, target, head, _progress(), whole=options.whole)
     for left in copied.cleaned:
         _complain(f"the backup {left} had not come to its end, and was cleaned away", OK)
@@ -106,10 +107,10 @@ def _create_of(options: argparse.Namespace, source: Source, root: str) -> int:
     return _show(options, said, [line])
 
 
-def _free_id(target: Target, now_ms: int) -> str:
+def _free_id(target: Target, taken_ms: int) -> str:
     """The time of day, with a number where there was one in the same second. It is behind all others, so that they
     sort: where the clock went back, it has the time of the newest."""
-    stem, number = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ"), 1
+    stem, number = datetime.fromtimestamp(taken_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ"), 1
     if known := [one for one in target.ids() if _ID.fullmatch(one)]:
         newest, last = in_order(known[-1])
         if newest >= stem:

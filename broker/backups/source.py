@@ -49,6 +49,8 @@ class Source:
 
     whose: Whose
     running: bool
+    taken_ms: int | None
+    """The moment, where it is past; None: nothing has changed since."""
     life: str
     """Of the broker that ran; "" where none did."""
     files: list[SourceFile]
@@ -64,7 +66,7 @@ def of_moment(folder: str) -> Source:
     files = [SourceFile(name, f"{data}/{name}", None, False, False) for name in (*BESIDE_LOGS, FORMAT_FILE)]
     for said in lines:
         files += _of_log(data, said)
-    return Source(_whose(data), True, str(head["life"]), files, {})
+    return Source(_whose(data), True, int(head["taken_ms"]), str(head["life"]), files, {})
 
 
 def _of_log(data: str, said: dict[str, Any]) -> Iterator[SourceFile]:
@@ -97,7 +99,7 @@ def of_stopped(root: str) -> Source:
             final = (number := number_of(name)) is not None and number < active and name[20:] in SEGMENT_FILES
             # Nobody knows here what is compacted: what may have been is read again.
             files.append(SourceFile(f"{folder}/{name}", f"{root}/{folder}/{name}", None, final, True))
-    return Source(whose, False, "", files, {FORMAT_FILE: format_text(FORMAT_VERSION, ANOTHER_BOOT)})
+    return Source(whose, False, None, "", files, {FORMAT_FILE: format_text(FORMAT_VERSION, ANOTHER_BOOT)})
 
 
 def _whose(root: str) -> Whose:

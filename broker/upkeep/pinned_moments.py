@@ -139,10 +139,11 @@ class PinnedMoments:
         else:
             raise NotNow("topics are being made and deleted all the time")
         pin = self._files.pinning.begin(f"{folder}/{DATA}", ahead.moments_now)
+        taken_ms = self._environment.wall_ms()
         turn_us = (measuring_clock_ns() - began_ns) // 1000
         _log.info("a backup begins", moment=moment_id, logs=len(pin.moments), turn_us=turn_us)
         compacted = {one.name for one in self._open_partitions() if one.config.log.cleanup_compact}
-        return self._environment.run_beside(lambda: self._write(pin, folder, compacted))
+        return self._environment.run_beside(lambda: self._write(pin, folder, compacted, taken_ms))
 
     async def _look_ahead(self) -> "_Ahead":
         """Of all logs, in slices, so that little is left for the turn that counts. Raises `NotNow`."""
@@ -172,7 +173,7 @@ class PinnedMoments:
                 made.state, made.reason = State.FAILED, "it was given up"
             self._one_at_a_time.release()
 
-    def _write(self, pin: Pin, folder: str, compacted: set[str]) -> None:
+    def _write(self, pin: Pin, folder: str, compacted: set[str], taken_ms: int) -> None:
         """On another thread. Raises `OSError`."""
         self._files.pinning.link_all(pin)
         data = f"{folder}/{DATA}"
@@ -184,7 +185,8 @@ class PinnedMoments:
         _write(f"{data}/{RECOVERY_POINTS}", [offsets_text(points)])
         _write(f"{data}/{LOG_START_OFFSETS}", [offsets_text(starts)])
         _write(f"{data}/{FORMAT_FILE}", [format_text(FORMAT_VERSION, ANOTHER_BOOT)])
-        _write(f"{folder}/{MOMENT}{BEING_REPLACED}", _lines(self._life, pin.moments, compacted, aborted))
+        said = {"version": 1, "life": self._life, "taken_ms": taken_ms}
+        _write(f"{folder}/{MOMENT}{BEING_REPLACED}", _lines(said, pin.moments, compacted, aborted))
         os.rename(f"{folder}/{MOMENT}{BEING_REPLACED}", f"{folder}/{MOMENT}")
 
     async def release(self, moment_id: str) -> bool:
@@ -311,9 +313,11 @@ def _write(path: str, parts: Iterable[bytes]) -> None:
         os.close(descriptor)
 
 
-def _lines(life: str, moments: Moments, compacted: set[str], aborted: Mapping[str, int | None]) -> Iterator[bytes]:
+def _lines(
+    head: Mapping[str, object], moments: Moments, compacted: set[str], aborted: Mapping[str, int | None]
+) -> Iterator[bytes]:
     """One by one: to encode all of them in one call would hold up the loop."""
-    yield (json.dumps({"version": 1, "life": life}) + "\n").encode()
+    yield (json.dumps(head) + "\n").encode()
     for folder, moment in moments.items():
         said: dict[str, object] = {"folder": folder, "compacted": folder in compacted}
         if moment is not None:

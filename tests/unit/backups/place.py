@@ -50,7 +50,7 @@ class Place:
             length = lengths.get(name, (folder / name).stat().st_size if name == names[-1] else None)
             final = name.endswith(".log") and name != names[-1]
             files.append(SourceFile(f"t-0/{name}", str(folder / name), length, final, self.compacted))
-        return Source(WHOSE, self.running, self.life, files, {"made": b"made"})
+        return Source(WHOSE, self.running, None, self.life, files, {"made": b"made"})
 
     def backup(self, *, whole: bool = False, lengths: dict[str, int] | None = None) -> Copied:
         self.count += 1

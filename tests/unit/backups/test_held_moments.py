@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from broker.backups.source import of_moment
 from broker.disk.pinning import Pin
 from broker.process.environment import RealEnvironment
 from broker.upkeep import pinned_moments
@@ -44,7 +45,7 @@ def test_a_moment_that_nobody_holds_goes(world: World, monkeypatch: pytest.Monke
 def test_one_whose_links_were_not_all_made_is_never_copied(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker was killed meanwhile, and runs again before whoever waits for the links asks after them."""
 
-    def killed(_pins: PinnedMoments, pin: Pin, folder: str, compacted: set[str]) -> None:
+    def killed(_pins: PinnedMoments, pin: Pin, *_: object) -> None:
         world.files.pinning.link_all(pin)
 
     async def story() -> None:
@@ -61,6 +62,31 @@ def test_one_whose_links_were_not_all_made_is_never_copied(world: World, monkeyp
             assert found is not None and found.state is State.FAILED and "all files were linked" in found.reason
         await pins.sweep()
         assert list((world.root / PINS_FOLDER).iterdir()) == []
+        environment.close()
+
+    asyncio.run(story())
+
+
+def test_a_moment_says_when_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not when all of its files were linked, which may be much later."""
+    clock = [1_000]
+
+    async def story() -> None:
+        environment = RealEnvironment(world.files)
+        monkeypatch.setattr(environment, "wall_ms", lambda: clock[0])
+        link_all = world.files.pinning.link_all
+
+        def slowly(pin: Pin) -> None:
+            clock[0] = 60_000
+            link_all(pin)
+
+        monkeypatch.setattr(world.files.pinning, "link_all", slowly)
+        pins = world.pins(environment)
+        made = await pins.begin()
+        while made.state is State.LINKING:
+            await asyncio.sleep(0)
+        assert of_moment(pins.folder(made.id)).taken_ms == 1_000
+        await pins.release(made.id)
         environment.close()
 
     asyncio.run(story())
