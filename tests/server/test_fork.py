@@ -217,6 +217,8 @@ def test_only_large_segments_that_are_final_are_linked(tmp_path: Path, monkeypat
     assert {one.name: one.read_bytes() for one in copies.iterdir()} == {
         one.name: one.read_bytes() for one in source.iterdir()
     }
+    for name in sizes:
+        assert (copies / name).stat().st_mtime_ns == (source / name).stat().st_mtime_ns, "retention may go by it"
     assert [name for name in sizes if (copies / name).samefile(source / name)] == ["00.log"]
     assert sorted(one.name for one in (tmp_path / "copy").iterdir()) == ["orders-0", "payments-0"]
     elsewhere = tmp_path / "copy" / "payments-0"

@@ -67,6 +67,21 @@ def test_one_whose_links_were_not_all_made_is_never_copied(world: World, monkeyp
     asyncio.run(story())
 
 
+def test_one_that_nobody_holds_goes_where_the_clock_was_set_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        environment = RealEnvironment(world.files)
+        pins = world.pins(environment)
+        made = await pins.begin()
+        while made.state is State.LINKING:
+            await asyncio.sleep(0)
+        monkeypatch.setattr(environment, "wall_ms", lambda: made.made_ms - 3_600_000)
+        await pins.sweep()
+        assert list((world.root / PINS_FOLDER).iterdir()) == []
+        environment.close()
+
+    asyncio.run(story())
+
+
 def test_a_moment_says_when_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not when all of its files were linked, which may be much later."""
     clock = [1_000]

@@ -17,9 +17,10 @@ from broker.config.topic_config import TopicConfig
 from broker.disk.local_files import LocalFiles
 from broker.disk.pinning import Pin
 from broker.offline.untouched import UntouchedFiles
-from broker.process.environment import RealEnvironment
-from broker.upkeep.pinned_moments import PINS_FOLDER, PinnedMoments, State
-from storage.checkpoints import LOG_START_OFFSETS, read_offsets
+from broker.process.environment import RealEnvironment, boot_id
+from broker.upkeep.pinned_moments import ANOTHER_BOOT, PINS_FOLDER, PinnedMoments, State
+from storage.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
+from storage.data_folder import FORMAT_VERSION, read_format
 from storage.metadata_snapshots import SnapshotFolder, SnapshotId
 from storage.moment import Moment, cut_aborted
 from storage.producers.aborted import AbortedTransaction
@@ -225,6 +226,28 @@ def test_what_was_noted_ahead_is_of_the_moment(
         assert contents(again / folder) == contents(then / folder), f"{folder}, {meanwhile.__name__}"
     points = read_offsets(UntouchedFiles(str(again)), LOG_START_OFFSETS)
     assert points.get(("t", 0), 0) == world.rigs["t-0"].log.start_offset
+
+
+def test_a_start_on_the_copy_believes_no_more_than_what_was_synced(world: World, tmp_path: Path) -> None:
+    """Nor that the page cache of its broker is still there."""
+    for rig in world.rigs.values():
+        rig.produce(plain(b"not synced", key=b"k"))
+    wanted = {("t", 0): world.rigs["t-0"].log, ("c", 0): world.rigs["c-0"].log}
+    points = {place: log.recovery_point for place, log in wanted.items()}
+    assert all(point < wanted[place].end_offset for place, point in points.items())
+    _, _, again = asyncio.run(backed_up(world, tmp_path))
+    copied = UntouchedFiles(str(again))
+    assert {place: read_offsets(copied, RECOVERY_POINTS).get(place, 0) for place in wanted} == points
+    assert read_format(copied) == (FORMAT_VERSION, ANOTHER_BOOT) and boot_id() != ANOTHER_BOOT
+
+
+def test_a_log_that_could_not_be_opened_is_copied_as_it_is(world: World, tmp_path: Path) -> None:
+    world.offline = ["damaged-0"]
+    (world.root / "damaged-0").mkdir()
+    for name in ("00000000000000000000.log", "00000000000000000007.log", "leader-epoch-checkpoint"):
+        (world.root / "damaged-0" / name).write_bytes(b"?" * 99)
+    _, then, again = asyncio.run(backed_up(world, tmp_path))
+    assert contents(again / "damaged-0") == contents(then / "damaged-0") and len(contents(again / "damaged-0")) == 3
 
 
 def test_aborted_transactions_that_came_later_are_not_promised() -> None:

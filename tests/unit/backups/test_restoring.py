@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.backups.manifest import Manifest
-from broker.backups.pieces import Damaged
+from broker.backups.pieces import Damaged, Piece, PieceReader
 from broker.backups.pruning import check, prune
 from broker.backups.restoring import RESTORING, restore
 from broker.backups.target import BACKUPS, Refused, Target, Whose
@@ -160,6 +160,26 @@ def test_a_restore_that_is_killed_is_begun_again(place: Place, monkeypatch: pyte
         assert is_there or not folder.exists() or {one.name for one in folder.iterdir()} == {"t-0", "made"}
     assert step > 3
     assert {one.name: one.read_bytes() for one in (folder / "t-0").iterdir()} == place.now()
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_two_restores_do_not_write_into_one_folder(
+    place: Place, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    manifest, folder = place.backup().manifest, place.root / "again"
+    if is_there:
+        folder.mkdir()
+    left, read = [folder], PieceReader.read
+
+    def meanwhile(reader: PieceReader, piece: Piece) -> bytes:
+        if left:
+            with pytest.raises(Refused, match="another restore is writing"):
+                restore(place.target, manifest, str(left.pop()), quiet)
+        return read(reader, piece)
+
+    monkeypatch.setattr(PieceReader, "read", meanwhile)
+    restore(place.target, manifest, str(folder), quiet)
+    assert not left and {one.name: one.read_bytes() for one in (folder / "t-0").iterdir()} == place.now()
 
 
 def test_one_writes_at_a_time_and_nothing_goes_while_it_is_read(place: Place) -> None:

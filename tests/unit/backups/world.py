@@ -31,6 +31,8 @@ class World:
             "c-0": self.rig("c-0", COMPACTED),
         }
         self.sequence = 0
+        self.offline: list[str] = []
+        """Logs that could not be opened."""
 
     def rig(self, folder: str, config: LogConfig, recovery: Recovery | None = None) -> Rig:
         log = SegmentLog.open(self.files, folder, config, now_ms=lambda: NOW_MS, recovery=recovery or Recovery())
@@ -66,7 +68,11 @@ class World:
         return [SimpleNamespace(name=name, log=rig.log, config=config) for name, rig in self.rigs.items()]
 
     def pins(self, environment: RealEnvironment) -> PinnedMoments:
-        topics = SimpleNamespace(revision=1, to_open=SimpleNamespace(any_left=False), offline=list)
+        topics = SimpleNamespace(
+            revision=1,
+            to_open=SimpleNamespace(any_left=False),
+            offline=lambda: [SimpleNamespace(name=name) for name in self.offline],
+        )
         return PinnedMoments(
             self.files,
             environment,
