@@ -27,6 +27,7 @@ from tallystick.control import NotDone
 from tallystick.copied_folder import copy_folder
 from tallystick.durations import in_milliseconds
 from tallystick.process import BrokerFailed, BrokerProcess
+from tallystick.secured import Secured
 
 __all__ = ["Broker", "BrokerFailed", "Mark", "NotDone"]
 
@@ -54,13 +55,18 @@ class Broker:
         start_seconds: float = 30.0,
         control: bool = False,
         http: bool = False,
+        tls: bool = False,
     ) -> None:
         """`http` lets it tell health and metrics on a free port (`http_url`); it needs the extra `http`. `control` lets
         `fault` and `advance_time` be used: for tests, and somewhat slower. Such a broker ends with the program that
-        started it, however that ends."""
+        started it, however that ends. `tls` gives it certificates of its own, which `client_settings` trust, and no
+        listener without; it needs the extra `security`."""
         options = ["--durability", durability, *(["--in-memory"] if in_memory else [])]
         options += [part for key, value in (config or {}).items() for part in ("--set", f"{key}={value}")]
         self._temporary = tempfile.mkdtemp(prefix="tallystick-") if folder is None else None
+        self._secured = self._with_certificates(Path(folder or self._temporary or "")) if tls else None
+        if self._secured is not None:
+            options += [part for key, value in self._secured.settings.items() for part in ("--set", f"{key}={value}")]
         self.process = BrokerProcess(
             Path(folder or self._temporary or ""),
             options=options,
@@ -69,6 +75,7 @@ class Broker:
         )
         self.process.is_controlled = control
         self.process.has_http = http
+        self.process.has_tls = tls
         self._in_memory = in_memory
         self._ahead_since = -1
         self._forks: list[Broker] = []
@@ -81,6 +88,17 @@ class Broker:
     def bootstrap(self) -> str:
         """The address for `bootstrap.servers`."""
         return self.process.bootstrap
+
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """What a client built on librdkafka (confluent-kafka) needs to reach it: its address, and whom to trust."""
+        trust = {} if self._secured is None else self._secured.client_settings
+        return {"bootstrap.servers": self.bootstrap, **trust}
+
+    @property
+    def ca_file(self) -> Path | None:
+        """With `tls`, the certificate that clients are to trust (PEM)."""
+        return None if self._secured is None else self._secured.authority
 
     @property
     def http_url(self) -> str:
@@ -152,12 +170,15 @@ class Broker:
     def audit(self) -> None:
         """Read everything and compare, as `tallystick audit` does, while nobody writes. Raises `AssertionError` with
         what is not as promised."""
-        command = [sys.executable, "-P", str(Path(__file__).with_name("__main__.py")), "audit"]
-        done = subprocess.run(  # noqa: S603 - our own command line
-            [*command, "--bootstrap-server", self.bootstrap], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(self.command("audit"), capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode:
             raise AssertionError(done.stdout + done.stderr)
+
+    def command(self, *words: str) -> list[str]:
+        """The command line of `tallystick` that asks this broker, whoever runs it."""
+        command = [sys.executable, "-P", str(Path(__file__).with_name("__main__.py")), *words]
+        trust = [] if self._secured is None else ["--command-config", str(self._secured.command_config)]
+        return [*command, "--bootstrap-server", self.bootstrap, *trust]
 
     def wipe(self) -> list[str]:
         """Delete all topics and groups, as for the next test; the names of groups that stay, for they have members."""
@@ -211,6 +232,7 @@ class Broker:
         fork.process.options = list(self.process.options)
         fork.process.environment = dict(self.process.environment)
         fork.process.is_controlled, fork.process.has_http = self.process.is_controlled, self.process.has_http
+        fork.process.has_tls, fork._secured = self.process.has_tls, self._secured
         self._forks.append(fork)
         return fork.start()
 
@@ -258,6 +280,14 @@ class Broker:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         return folder
+
+    def _with_certificates(self, folder: Path) -> Secured:
+        try:
+            return Secured(folder / "certificates")
+        except NotDone:
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary)
+            raise
 
     def close(self) -> None:
         """Stop it and delete what was temporary. Safe to call twice."""

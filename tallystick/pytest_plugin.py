@@ -13,11 +13,9 @@ Nothing of the broker is imported into the tests' process.
 """
 
 import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +29,10 @@ _LOG_BYTES = 8000
 _SECONDS = 15
 _SILENT = "the broker does not answer"
 _MOST_TIMELINES = 3
-_MARK = "tallystick(durability='page-cache', set={}): the broker that the fixture `tallystick` is"
+_MARK = "tallystick(durability='page-cache', set={}, tls=False): the broker that the fixture `tallystick` is"
+_WISHES = ("durability", "set", "tls", "in_memory", "http", "start_seconds")
+"""What a marker may ask for. A folder and a port are one broker's; brokers of markers are shared."""
+_DURABILITIES = ("page-cache", "fsync")
 _BROKERS = pytest.StashKey["_Brokers"]()
 _USED = pytest.StashKey[Broker]()
 
@@ -65,10 +66,24 @@ class _Brokers:
             self._begun.clear()
 
 
-def _wanted(*, durability: str = _DURABILITY, set: Mapping[str, object] | None = None, **others: Any) -> Options:  # noqa: A002
-    """What a marker asks for, so that equal wishes look equal."""
-    settings = {key: str(value) for key, value in sorted((set or {}).items())}
-    return {"durability": durability, "set": settings, **others}
+def _wanted(mark: pytest.Mark | None) -> Options:
+    """What a marker asks for, so that equal wishes look equal. Fails the test where nobody can have that."""
+    asked: dict[str, Any] = {"durability": _DURABILITY, "set": {}, **(mark.kwargs if mark is not None else {})}
+    settings = asked["set"] or {}
+    wrong = ""
+    if mark is not None and mark.args:
+        wrong = f"takes its options by name, as in durability='fsync', and not {mark.args[0]!r}"
+    elif asked.pop("nodes", 1) != 1:
+        wrong = "has no nodes=: a broker is one node here, there are no clusters of several yet"
+    elif unknown := sorted(asked.keys() - {*_WISHES}):
+        wrong = f"has no option {unknown[0]!r}; there are {', '.join(_WISHES)}"
+    elif asked["durability"] not in _DURABILITIES:
+        wrong = f"has no durability {asked['durability']!r}; there are {' and '.join(_DURABILITIES)}"
+    elif not isinstance(settings, Mapping):
+        wrong = f"takes settings as set={{'num.partitions': 3}}, and not {settings!r}"
+    if wrong:
+        pytest.fail(f"@pytest.mark.tallystick {wrong}", pytrace=False)
+    return {**asked, "set": {key: str(value) for key, value in sorted(settings.items())}}
 
 
 def made(*, durability: str = _DURABILITY, set: Mapping[str, object] | None = None, **others: Any) -> Broker:  # noqa: A002
@@ -89,9 +104,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture
 def tallystick(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A broker that runs and has neither topics nor groups; see the marker `tallystick`."""
-    mark = request.node.get_closest_marker("tallystick")
-    options = _wanted() if mark is None else _wanted(*mark.args, **mark.kwargs)
-    broker = request.config.stash[_BROKERS].like(options)
+    options = _wanted(request.node.get_closest_marker("tallystick"))
+    try:
+        broker = request.config.stash[_BROKERS].like(options)
+    except (BrokerFailed, NotDone) as problem:
+        pytest.fail(f"the broker of the fixture `tallystick` does not start: {problem}", pytrace=False)
     request.node.stash[_USED] = broker
     yield broker
     _put_right(broker)
@@ -165,15 +182,9 @@ def _open_transactions(broker: Broker) -> str:
     """As `tallystick explain stuck` has it."""
     if not broker.process.running:
         return "the broker does not run"
-    command = [sys.executable, "-P", str(Path(__file__).with_name("__main__.py")), "explain", "stuck"]
+    command = broker.command("explain", "stuck")
     try:
-        done = subprocess.run(  # noqa: S603 - our own command line
-            [*command, "--bootstrap-server", broker.bootstrap],
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603
     except subprocess.TimeoutExpired:
         return _SILENT
     return done.stdout + done.stderr

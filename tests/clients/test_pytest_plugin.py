@@ -244,3 +244,69 @@ def test_the_page_about_it_is_right(tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "pytest.md").read_text()
     examples = [block.partition("```")[0] for block in page.split("```py\n")[1:]]
     assert "3 passed" in passes(tmp_path, "\n".join(examples))
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ("nodes=3", "a broker is one node here"),
+        ("durabilty='fsync'", "has no option 'durabilty'; there are durability, set, tls"),
+        ("durability='disk'", "has no durability 'disk'; there are page-cache and fsync"),
+        ("'fsync'", "takes its options by name"),
+        ("set='num.partitions=3'", "takes settings as set={'num.partitions': 3}"),
+        ("set={'num.partitons': 3}", "There is no setting called 'num.partitons'."),
+    ],
+)
+def test_what_a_marker_cannot_have_is_refused_in_a_sentence(tmp_path: Path, wish: str, said: str) -> None:
+    done = run(tmp_path, f"\n@pytest.mark.tallystick({wish})\ndef test_one(tallystick):\n    pass\n")
+    assert done.returncode == 1 and "1 error" in done.stdout
+    assert said in done.stdout
+    assert "pytest_plugin.py" not in done.stdout, "a traceback of ours says nothing to a user"
+
+
+def test_one_node_is_what_there_is(tmp_path: Path) -> None:
+    passes(tmp_path, "\n@pytest.mark.tallystick(nodes=1)\ndef test_one(tallystick):\n    pass\n")
+
+
+def test_a_broker_with_tls(tmp_path: Path) -> None:
+    """Everything that asks it goes through TLS: clients, the audit, a fork, what is said of a test that fails."""
+    done = run(
+        tmp_path,
+        """
+from confluent_kafka import KafkaException
+
+@pytest.mark.tallystick(tls=True)
+def test_one(tallystick):
+    with pytest.raises(KafkaException):
+        AdminClient({"bootstrap.servers": tallystick.bootstrap}).list_topics(timeout=3)
+
+@pytest.mark.tallystick(tls=True)
+def test_two(tallystick):
+    assert tallystick.ca_file.read_text().startswith("-----BEGIN CERTIFICATE")
+    producer = Producer({**tallystick.client_settings, "transactional.id": "copier"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("orders", b"x")
+    producer.flush(30)
+    tallystick.audit()
+    with tallystick.fork() as fork:
+        assert set(AdminClient(fork.client_settings).list_topics(timeout=30).topics) >= {"orders"}
+        fork.audit()
+    tallystick.restart(kill=True)
+    assert set(AdminClient(tallystick.client_settings).list_topics(timeout=30).topics) >= {"orders"}
+    assert False
+""",
+    )
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "transactional id 'copier'" in done.stdout.split("tallystick: open transactions")[1]
+
+
+def test_settings_of_a_client_without_tls(tmp_path: Path) -> None:
+    passes(
+        tmp_path,
+        """
+def test_one(tallystick):
+    assert tallystick.client_settings == {"bootstrap.servers": tallystick.bootstrap}
+    assert tallystick.ca_file is None
+""",
+    )
