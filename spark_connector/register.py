@@ -26,14 +26,16 @@ def register(spark: SparkSession) -> None:
 
 
 def reading_through(spark: SparkSession, sink: "type[KafkaEos]") -> "type[KafkaEos]":
-    """The sink, with checkpoints read as this session's Spark reads them. A class of its own, and so pickled as a
-    whole: that is what Spark hands to its other processes.
+    """The sink, with checkpoints read as this session's Spark reads them, and batches that all tasks write. A class of
+    its own, and so pickled as a whole: that is what Spark hands to its other processes.
     """
     from spark_connector.checkpoint_files import files_for_workers
+    from spark_connector.sink.batch_server import sharing_of
     from spark_connector.sink.lease_notes import notes_of
 
     class Registered(sink):  # type: ignore[valid-type, misc]
         files = files_for_workers(spark)
         notes = notes_of(spark)
+        sharing = sharing_of(spark)
 
     return Registered
