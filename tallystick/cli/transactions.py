@@ -133,6 +133,9 @@ def find_hanging(topic: str | None, partition: int | None, as_json: bool, bootst
     failed: Failed = {}
     found = asked(bootstrap, command_config, look)
     columns = ("Topic", "Partition", "ProducerId", "ProducerEpoch", "StartOffset", "LastTimestamp")
+    unseen = sum(holder.cause is Cause.UNSEEN for one in found for holder in one.holders)
+    if unseen:
+        say(f"{unseen} may hang or not: you may not describe every transactional id, so nobody tells.", err=True)
     rows = [
         (*one.place, holder.producer_id, holder.producer_epoch, holder.first_offset, holder.last_write_ms)
         for one in found

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from protocol.messages.transactions import ProducerState
 from tallystick.client.client import Client
+from tallystick.inspection.authorized import may_see_every_transaction
 from tallystick.inspection.places import Ends, Failed, Place, ends_of
 from tallystick.inspection.transactions import DECIDED, Described, described, listed, producers_of
 
@@ -25,6 +26,9 @@ class Cause(Enum):
     """Its markers are on their way."""
     HANGING = "hanging"
     """No coordinator knows of it: nobody will end it."""
+    UNSEEN = "unseen"
+    """No coordinator tells of it to whoever asks, who may not describe every transactional id: it hangs, or it is in
+    the best of hands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,9 @@ async def held(client: Client, wanted: Sequence[Place], failed: Failed | None = 
     if not waiting:
         return []
     open_ones = await _open_ones(client, waiting, failed)
-    transactions = await _transactions(client, {one.producer_id for ones in open_ones.values() for one in ones})
+    producer_ids = {one.producer_id for ones in open_ones.values() for one in ones}
+    transactions = await _transactions(client, producer_ids)
+    sees_all = producer_ids <= transactions.keys() or await may_see_every_transaction(client)
     # Whatever ended while the coordinators were asked does not hang. What a coordinator did not know, and is still open
     # behind its answer, does: it knows a transaction from before the first record until behind the last marker.
     still = await _open_ones(client, list(open_ones), failed)
@@ -68,7 +74,7 @@ async def held(client: Client, wanted: Sequence[Place], failed: Failed | None = 
             place,
             ends[place],
             tuple(
-                _holder(place, one, transactions.get(one.producer_id))
+                _holder(place, one, transactions.get(one.producer_id), sees_all=sees_all)
                 for one in sorted(open_ones[place], key=lambda one: one.current_txn_start_offset)
                 if _beginning(one) in map(_beginning, still[place])
             ),
@@ -98,8 +104,8 @@ async def _transactions(client: Client, producer_ids: set[int]) -> dict[int, Des
     return found
 
 
-def _holder(place: Place, one: ProducerState, transaction: Described | None) -> Holder:
-    cause = Cause.HANGING
+def _holder(place: Place, one: ProducerState, transaction: Described | None, *, sees_all: bool) -> Holder:
+    cause = Cause.HANGING if transaction is not None or sees_all else Cause.UNSEEN
     if transaction is not None and transaction.is_open and place in transaction.places:
         cause = Cause.DECIDED if transaction.state in DECIDED else Cause.OPEN
     start = one.current_txn_start_offset
@@ -110,7 +116,7 @@ def ending_words(holder: Holder, place: Place) -> list[str] | None:
     """The command that ends a transaction and is safe: what a coordinator holds is ended by the coordinator. None
     where it is decided already."""
     match holder.cause:
-        case Cause.DECIDED:
+        case Cause.DECIDED | Cause.UNSEEN:
             return None
         case Cause.OPEN:
             assert holder.transaction is not None, "it is open at its coordinator"

@@ -143,6 +143,12 @@ def _about(holder: Holder, place: Place, connection: Sequence[str], now: int) ->
             f"{holder.first_offset} on, is not in the hands of a coordinator; {wrote}.",
             f"To end it: {_command(holder, place, connection)}",
         ]
+    if holder.cause is Cause.UNSEEN:
+        return [
+            f"They wait for {_name(holder)}, open here from offset {holder.first_offset} on; {wrote}. Whose that is, "
+            "no coordinator tells you: you may not describe every transactional id.",
+            "Ask as somebody who may (DESCRIBE on all of them): do not end by hand what may be in good hands.",
+        ]
     assert transaction is not None, "only what hangs is unknown to its coordinator"
     lines = [
         f"They wait for {_name(holder)}: its transaction is {transaction.state}, over {len(transaction.places)} "

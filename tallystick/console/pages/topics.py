@@ -108,12 +108,15 @@ async def described(visit: Visit) -> Response:
     )
 
 
+_KNOWN = frozenset({Cause.OPEN, Cause.DECIDED})
+
+
 def _waits(waiting: list[Held]) -> list[Wait]:
     """By what is waited for: one transaction may hold many partitions. One that hangs is ended in each of them."""
     found: dict[object, Wait] = {}
     for one in waiting:
         holder = one.holders[0] if one.holders else None
-        known = holder.transaction if holder is not None and holder.cause is not Cause.HANGING else None
+        known = holder.transaction if holder is not None and holder.cause in _KNOWN else None
         key = known.transactional_id if known is not None else (one.place if holder is not None else None)
         words = None if holder is None else ending_words(holder, one.place)
         found.setdefault(key, Wait(holder, words, [])).held.append(one)
