@@ -85,8 +85,11 @@ def dynamic_source(resource: Resource) -> str:
     return (Source.DYNAMIC_DEFAULT_BROKER_CONFIG if name == CLUSTER_WIDE else Source.DYNAMIC_BROKER_CONFIG).name
 
 
-async def configs_of(client: Client, wanted: Sequence[Resource]) -> dict[Resource, list[Config]]:
-    """Every config of some resources, by name. Raises `KafkaError` for the first that is not there."""
+async def configs_of(
+    client: Client, wanted: Sequence[Resource], *, where_allowed: bool = False
+) -> dict[Resource, list[Config]]:
+    """Every config of some resources, by name. Raises `KafkaError` for the first that is not there; those that may not
+    be seen are left out where only the others are wanted."""
     found: dict[Resource, list[Config]] = {}
     for node, its in await _by_node(client, wanted):
         resources = [
@@ -96,10 +99,12 @@ async def configs_of(client: Client, wanted: Sequence[Resource]) -> dict[Resourc
         request = DescribeConfigsRequest(resources=resources, include_synonyms=True)
         answer: DescribeConfigsResponse = await node.ask(request)
         for one in answer.results:
+            if where_allowed and one.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                continue
             check(one.error_code, one.error_message or one.resource_name)
             configs = sorted(one.configs, key=lambda config: config.name)
             found[one.resource_type, one.resource_name] = [_config(config) for config in configs]
-    return {resource: found[resource] for resource in wanted}
+    return {resource: found[resource] for resource in wanted if resource in found or not where_allowed}
 
 
 async def _by_node(client: Client, wanted: Sequence[Resource]) -> list[tuple[Connection, list[Resource]]]:

@@ -50,8 +50,8 @@ class Topic:
     topic_id: bytes
     is_internal: bool
     partitions: tuple[Partition, ...]
-    configs: Mapping[str, str | None]
-    """None: the broker does not tell it."""
+    configs: Mapping[str, str | None] | None
+    """A value is None that the broker does not tell; all is where whoever asks may not see them (DESCRIBE_CONFIGS)."""
 
     @property
     def replication_factor(self) -> int:
@@ -71,14 +71,15 @@ async def described(client: Client, wanted: Sequence[str] | None = None, *, inte
         _check(one.error_code, one.name)
         if one.name is not None and (internal or not one.is_internal):
             found[one.name] = one
-    configs = await configs_of(client, [(TOPIC, name) for name in sorted(found)])
+    told = await configs_of(client, [(TOPIC, name) for name in sorted(found)], where_allowed=True)
+    configs = {name: {one.name: one.value for one in its if not one.is_default} for (_, name), its in told.items()}
     return [
         Topic(
             name=name,
             topic_id=one.topic_id,
             is_internal=one.is_internal,
             partitions=_partitions(one),
-            configs={config.name: config.value for config in configs[TOPIC, name] if not config.is_default},
+            configs=configs.get(name),
         )
         for name, one in sorted(found.items())
     ]

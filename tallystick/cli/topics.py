@@ -61,7 +61,8 @@ def describe(*, topic: str | None, exclude_internal: bool, as_json: bool, bootst
         click.echo(json.dumps([_as_json(one) for one in found], indent=2))
         return
     for one in found:
-        configs = ",".join(f"{name}={value}" for name, value in one.configs.items()) or "-"
+        shown = None if one.configs is None else ",".join(f"{name}={value}" for name, value in one.configs.items())
+        configs = "may not be seen (DESCRIBE_CONFIGS)" if shown is None else shown or "-"
         click.echo(
             f"Topic: {one.name}  TopicId: {_written_id(one)}  PartitionCount: {len(one.partitions)}  "
             f"ReplicationFactor: {one.replication_factor}  Configs: {configs}"
@@ -159,7 +160,7 @@ def _as_json(topic: Topic) -> dict[str, Any]:
         "isInternal": topic.is_internal,
         "partitionCount": len(topic.partitions),
         "replicationFactor": topic.replication_factor,
-        "configs": dict(topic.configs),
+        "configs": None if topic.configs is None else dict(topic.configs),
         "partitions": [
             {
                 "partition": one.number,

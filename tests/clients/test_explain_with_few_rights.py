@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from tallystick.cli.acls import acls
 from tallystick.cli.explain import explain
 from tallystick.cli.explaining.status import STANDS_STILL
+from tallystick.cli.topics import topics
 from tallystick.cli.transactions import transactions
 from tests.clients.test_explain_command import held, open_one
 from tests.harness.confluent import make_topic
@@ -54,6 +55,9 @@ def test_what_one_may_not_see_is_not_called_hanging(broker: SecureBroker, as_bob
     assert (holder["cause"], holder["transactionalId"]) == ("open", "not-for-bob")
 
     allow("--topic", topic, "--operation", "Read", "--operation", "Describe")
+    assert "Configs: may not be seen (DESCRIBE_CONFIGS)" in asks(topics, "describe", topic).output
+    (described,) = json.loads(asks(topics, "describe", topic, "--json").output)
+    assert (described["configs"], described["partitionCount"]) == (None, 1)
     done = asks(explain, "stuck", topic, "--json")
     ((holder,),) = [one["heldBy"] for one in json.loads(done.stdout)]
     assert (holder["cause"], holder["command"], done.exit_code) == ("unseen", None, STANDS_STILL)
