@@ -22,6 +22,8 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PARTITION_METADATA = "partition.metadata"
 FORMAT_FILE = "tallystick.format"
 TRUST_FILE = "tallystick.trust"
+COPY_FILE = "tallystick.copy"
+"""Empty; in a data folder that is a copy, until its first start."""
 BEING_REPLACED = ".new"
 """Behind the name of a file while `replace_unsynced` writes it."""
 TopicPartition = tuple[str, int]

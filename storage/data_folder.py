@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from protocol.internal_topics import CLUSTER_METADATA
 from storage.checkpoints import (
+    COPY_FILE,
     FORMAT_FILE,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -88,6 +89,8 @@ class DataFolder:
         self.distrusted = trust not in (None, TRUSTED)
         if trust not in (TRUSTED, DISTRUSTED):
             files.write_whole(TRUST_FILE, (DISTRUSTED if self.distrusted else TRUSTED).encode())
+        self.is_copy = files.exists(COPY_FILE)
+        """Of a folder whose broker went on, and has given away numbers that this one knows nothing of."""
         self._trust_file = files.open(TRUST_FILE)
         self._telling = threading.Lock()
         self._failed = False
@@ -111,6 +114,11 @@ class DataFolder:
             foreign=self._foreign,
             repair=f"{topic}-{partition}" in self._to_repair,
         )
+
+    def goes_its_own_way(self) -> None:
+        """What was given away by the other one is never given away here."""
+        self._files.delete(COPY_FILE)
+        self.is_copy = False
 
     def damaged(self) -> None:
         """A log could not be opened: this life's end is no reason to believe what it holds. The next start looks as

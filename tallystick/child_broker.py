@@ -32,6 +32,8 @@ from tallystick.secured import Secured
 __all__ = ["Broker", "BrokerFailed", "Mark", "NotDone"]
 
 _DATA = "data"
+_COPY = "tallystick.copy"
+"""Whoever starts on this folder gives away no producer id that the other broker may have given away since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +278,7 @@ class Broker:
         try:
             with self._one_copy, self.process.standing_still():
                 copy_folder(self.process.data, folder / _DATA)
+            (folder / _DATA / _COPY).touch()
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
             raise

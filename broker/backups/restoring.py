@@ -14,7 +14,7 @@ from broker.backups.copying import OnProgress
 from broker.backups.manifest import FileEntry, Manifest
 from broker.backups.pieces import PRIVATE_FILE, PRIVATE_FOLDER, PieceReader, sync_folder, write_all, write_new
 from broker.backups.target import Refused, Target
-from storage.checkpoints import FORMAT_FILE
+from storage.checkpoints import COPY_FILE, FORMAT_FILE
 from storage.data_folder import KRAFT_LOG
 
 RESTORING = ".restoring"
@@ -60,6 +60,7 @@ def _fill(target: Target, manifest: Manifest, making: str, on_progress: OnProgre
             on_progress(done, total)
     finally:
         reader.close()
+    os.close(os.open(f"{making}/{COPY_FILE}", write_new(), PRIVATE_FILE))
     _sync(manifest, making)
 
 

@@ -179,9 +179,11 @@ class Cluster:
         return await self.ask(lambda machine, ticket: machine.register(ticket, registration))
 
     async def pass_over_producer_ids(self, node_id: int) -> None:
-        """A part of the log was lost: no id that it may have given away comes again."""
+        """A part of the log was lost, or it is a copy and the other one went on: no id that may have been given away
+        comes again. Of many copies each goes somewhere else."""
+        passed_over = PASSED_OVER + int.from_bytes(self._environment.random_bytes(5))
         await self.ask(
-            lambda machine, ticket: machine.take_producer_ids(ticket, node_id, self.epoch, passed_over=PASSED_OVER)
+            lambda machine, ticket: machine.take_producer_ids(ticket, node_id, self.epoch, passed_over=passed_over)
         )
 
     async def ask(self, operation: Callable[[ClusterCoordinator, Ticket[A]], Outcome[A]]) -> A:

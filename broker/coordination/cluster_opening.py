@@ -67,8 +67,11 @@ async def open_cluster(
         what = damaged if isinstance(damaged, LogDamaged) else f"{CLUSTER_METADATA}-0 cannot be opened: {damaged}"
         raise UnreadableDataFolder(DAMAGED.format(damaged=what, folder=f"{CLUSTER_METADATA}-0")) from damaged
     await cluster.register(config.node_id, config.rack, endpoints, directory)
-    if known_epoch is not None:
+    is_copy = data_folder is not None and data_folder.is_copy
+    if known_epoch is not None or is_copy:
         await cluster.pass_over_producer_ids(config.node_id)
+    if data_folder is not None and is_copy:
+        data_folder.goes_its_own_way()
     if folder is not None:
         if folder.repair:
             await MetadataSnapshots(cluster, folder, config, environment, lambda: cluster.image.removed).take()

@@ -154,6 +154,35 @@ def test_rewound(broker: tallystick.Broker) -> None:
     assert undecided(broker) == ["undone"], "as often as one likes"
 
 
+def test_a_producer_that_goes_on_is_not_taken_for_another(broker: tallystick.Broker) -> None:
+    """After the mark both would be given the same id: what the one sends would pass for repeats of what the other did,
+    and be acknowledged without being written."""
+    topic, acked = "goes-on", list[bytes]()
+    make_topic(broker.bootstrap, topic)
+
+    def begun() -> Producer:
+        settings = {"enable.idempotence": True, "linger.ms": 0, "log_level": 0}
+        return Producer({"bootstrap.servers": broker.bootstrap} | settings)
+
+    def send(producer: Producer, value: bytes) -> None:
+        producer.produce(topic, value, on_delivery=lambda error, _: None if error else acked.append(value))
+        assert producer.flush(60) == 0
+
+    mark = broker.mark()
+    broker.restart()
+    one = begun()
+    for number in range(10):
+        send(one, b"one %d" % number)
+    acked.clear()
+    broker.rewind(mark)
+    another = begun()
+    for number in range(12):
+        send(another, b"another %d" % number)
+    for number in range(10, 14):
+        send(one, b"one %d" % number)
+    assert len(acked) >= 12 and set(acked) <= set(committed(broker, topic))
+
+
 def test_a_moved_clock_stays_behind(broker: tallystick.Broker) -> None:
     make_topic(broker.bootstrap, "clocks")
     begun(broker, "slow", "clocks")

@@ -53,7 +53,8 @@ def test_one_whose_links_were_not_all_made_is_never_copied(world: World, monkeyp
         with monkeypatch.context() as patched:
             patched.setattr(PinnedMoments, "_write", killed)
             made = await world.pins(environment).begin()
-            await asyncio.sleep(0)
+            while made.state is State.LINKING:
+                await asyncio.sleep(0)
         pins = world.pins(environment)
         with (Path(pins.folder(made.id)) / "lock").open("rb") as held:
             fcntl.flock(held, fcntl.LOCK_SH)

@@ -14,6 +14,7 @@ from broker.backups.pieces import Damaged, Piece, PieceReader
 from broker.backups.pruning import check, prune
 from broker.backups.restoring import RESTORING, restore
 from broker.backups.target import BACKUPS, Refused, Target, Whose
+from storage.checkpoints import COPY_FILE
 from tests.unit.backups.place import WHOSE, Place, killed_at, quiet
 
 
@@ -157,8 +158,8 @@ def test_a_restore_that_is_killed_is_begun_again(place: Place, monkeypatch: pyte
         if not killed_at(monkeypatch, step, work):
             break
         step += 1
-        assert is_there or not folder.exists() or {one.name for one in folder.iterdir()} == {"t-0", "made"}
-    assert step > 3
+        assert is_there or not folder.exists() or {one.name for one in folder.iterdir()} == {"t-0", "made", COPY_FILE}
+    assert step > 3 and (folder / COPY_FILE).exists()
     assert {one.name: one.read_bytes() for one in (folder / "t-0").iterdir()} == place.now()
 
 
