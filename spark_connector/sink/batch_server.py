@@ -8,13 +8,14 @@
     commit -> driver {"token": ..., "batch": ..., "life": 0, "results": [[task, [attempt, records]], ...]}
     driver -> commit {"turns": []}                     what Spark has the results of is all that was written
     commit -> driver {"token": ..., "batch": ..., "over": true}
-    driver -> commit {"opened": [...]}                 what was told of every lease; the batch is forgotten
+    driver -> commit {"opened": [...]}                 what was told of every lease of all batches whose name begins so;
+                                                       nobody writes them any more
 
 Instead of an answer there may be {"refused": [the error's name, its message]}.
 
 Rule 1. Who does not know the token gets no answer: it comes with the sink, from the driver's own program.
-Rule 2. A batch is there as soon as somebody asks for it. One that is complete is kept for a while: who comes late must
-        not begin it anew. The oldest are forgotten, also of those that nobody has ended.
+Rule 2. A batch is there as soon as somebody asks for it. One that is complete or over is kept for a while: who comes
+        late must not begin it anew. The oldest are forgotten, also of those that nobody has ended.
 """
 
 import hmac
@@ -38,9 +39,11 @@ from tallystick.client.background import fresh_name, monotonic_s
 from tallystick.client.lease import Lease
 
 _MOST_BATCHES = 1000
-_MOST_COMPLETE = 50
+_MOST_ENDED = 50
 _LEFT_ALONE_S = 60.0
-"""How long a driver that cannot be reached is not tried again: a batch is not to wait for each try."""
+"""How long a driver that cannot be reached is not tried again by a task that can do without it: batches are not to wait
+for each try.
+"""
 _left_alone: dict[Address, float] = {}
 """Drivers that this process could not reach, and until when they are left alone."""
 
@@ -71,7 +74,7 @@ class Sharing:
         await self._asked({"batch": batch, "life": life, "results": list(results.items())})
 
     async def over(self, batch: str) -> list[Opened]:
-        """Every lease that was taken for a batch, which is forgotten now."""
+        """Every lease that was taken for the batches whose name begins so; they end with this."""
         answer = await self._asked({"batch": batch, "over": True})
         return [_opened(told) for told in answer["opened"]]
 
@@ -90,7 +93,7 @@ class TurnsOfBatch(TurnsOfTask):
         """What was found when the lease was taken; None: the asker is to take it, and to say so by `opened`. Raises
         `DriverAway` where the driver cannot be reached.
         """
-        if monotonic_s() < _left_alone.get(self._address, 0):
+        if self._begin["task"] == 0 and monotonic_s() < _left_alone.get(self._address, 0):
             raise DriverAway(self._silent("it could not be reached a moment ago"))
         try:
             answer = await self.asked({"begin": True})
@@ -122,7 +125,7 @@ class BatchServer:
     def __init__(self, bind: str, host: str) -> None:
         self._token = fresh_name()
         self._batches: dict[str, SharedBatch] = {}
-        self._complete: deque[str] = deque()
+        self._ended: deque[str] = deque()
         self._changing = threading.Lock()
         self._server = ConversationServer(bind, self._answer, "spark-eos-batches")
         self.sharing = Sharing((host, self._server.port), self._token)
@@ -149,30 +152,38 @@ class BatchServer:
                     self._forget(next(iter(self._batches)))
             return self._batches[name]
 
-    def _forget(self, name: str) -> list[Mapping[str, Any]]:
-        """What was told of its leases."""
+    def _forget(self, name: str) -> None:
         batch = self._batches.pop(name, None)
-        if batch is None:
-            return []
-        batch.forget()
-        return batch.told
+        if batch is not None:
+            batch.end()
 
-    def _completed(self, name: str) -> None:
-        with self._changing:
-            self._complete.append(name)
-            if len(self._complete) > _MOST_COMPLETE:
-                self._forget(self._complete.popleft())
+    def _end(self, name: str) -> None:
+        """A batch is complete or over; the oldest of these is forgotten."""
+        if name not in self._ended:
+            self._ended.append(name)
+        if len(self._ended) > _MOST_ENDED:
+            self._forget(self._ended.popleft())
+
+    def _over(self, beginning: str) -> list[Mapping[str, Any]]:
+        """What was told of the leases of some batches, which end with this."""
+        told: list[Mapping[str, Any]] = []
+        for name in [name for name in self._batches if name.startswith(beginning)]:
+            self._batches[name].end()
+            told += self._batches[name].told
+            self._end(name)
+        return told
 
     def _to_commit_worker(self, name: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         if "over" in asked:
             with self._changing:
-                return {"opened": self._forget(name)}
+                return {"opened": self._over(name)}
         found = self._batches.get(name)
         try:
             if found is None:
                 raise TurnRefused("the driver does not know this batch any more")
             found.complete(int(asked["life"]), {int(task): tuple(result) for task, result in asked["results"]})
-            self._completed(name)
+            with self._changing:
+                self._end(name)
         except ConnectorError as error:
             return refusal(error)
         return {"turns": []}

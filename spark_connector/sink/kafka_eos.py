@@ -118,13 +118,17 @@ class _Steps:
     def identify(self, transaction: BatchTransaction) -> None:
         """Find the sink id, where it is not known yet."""
 
+    def shared_as(self, batch: int) -> str:
+        """How the name of a batch begins by which the driver knows it."""
+        return ""
+
     def run_task(self, rows: Iterator[pa.RecordBatch], transaction: BatchTransaction) -> Written:
         """A task's part of a batch."""
         context = TaskContext.get()
         assert context is not None, "write runs in a task"
         task, attempt = context.partitionId(), context.taskAttemptId()
         if self.sharing is not None:
-            name = f"{self._name}-{transaction.batch.number}"
+            name = f"{self.shared_as(transaction.batch.number)}{self._name}"
             with_others = self.sharing.task(name, task, attempt, 2 * self.settings.patience_s + _GRACE_S)
             try:
                 return self._with_others(rows, transaction, name, with_others)
@@ -229,7 +233,7 @@ class _Steps:
         transaction.connection.run(asking, f"completing batch {chosen.batch.number}")
 
     def _over(self, transaction: BatchTransaction, shared_as: str) -> list[Lease]:
-        """Let the driver forget the batch; the leases that it knew of. Best effort."""
+        """End the batch for the driver; the leases that it knew of. Best effort."""
         if self.sharing is None or not shared_as:
             return []
         with suppress(ConnectorError):
@@ -324,15 +328,20 @@ class EosStreamWriter(_Steps, DataSourceStreamArrowWriter):
         named = (self.settings.sink_id, self.settings.checkpoint)
         return "|".join(filter(None, named)) or None
 
+    def shared_as(self, batch: int) -> str:
+        return f"{self._noted_as or ''}|{batch}|"
+
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.decide(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """A task that Spark has given up has no message, but may have left its lease with the driver."""
-        noted: list[Lease] = []
-        if self.notes is not None and self._noted_as is not None:
-            noted = self.notes.of(self._noted_as, batchId)
-        self.give_up(messages, noted, BatchId(None, batchId))
+        batch, noted = BatchId(None, batchId), list[Lease]()
+        if self._noted_as is not None:
+            noted = self._over(BatchTransaction(self.settings, batch, None), self.shared_as(batchId))
+            if self.notes is not None:
+                noted += self.notes.of(self._noted_as, batchId)
+        self.give_up(messages, noted, batch)
 
 
 class EosBatchWriter(_Steps, DataSourceArrowWriter):
@@ -353,4 +362,4 @@ class EosBatchWriter(_Steps, DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         transaction = self.transaction(self._batch, self._sink_id)
-        self.give_up(messages, self._over(transaction, f"{self._name}-{self._batch.number}"), self._batch)
+        self.give_up(messages, self._over(transaction, self._name), self._batch)

@@ -12,7 +12,7 @@ Rule 3. The batch begins anew unless a task is done: what Spark has as a task's 
         task's rows are gone with the lease. Of the asker's own task this is not true: Spark asks for it again.
 Rule 4. An attempt waits while another one of its task writes, and is refused when that one is done (speculation). Was
         it done before, then its result was lost; or it is only just on its way, so there is a grace.
-Rule 5. What is complete does not begin anew: it is being committed.
+Rule 5. What is complete or given up does not begin anew: it is being committed, or its lease has been aborted.
 """
 
 import threading
@@ -43,7 +43,8 @@ class Life:
     opening_since: float = 0.0
     opened: Mapping[str, Any] | None = None
     """What that one has told of it."""
-    is_complete: bool = False
+    is_over: bool = False
+    """Whether it is complete, or Spark has given the batch up."""
 
 
 class SharedBatch:
@@ -69,8 +70,8 @@ class SharedBatch:
             while True:
                 life = self._life
                 first = life.turns.written.get(task, (attempt, 0))[0]
-                if life.is_complete:
-                    raise TurnRefused("the batch is complete; nothing was written by this attempt")
+                if life.is_over:
+                    raise TurnRefused("the batch is complete or given up; nothing was written by this attempt")
                 if life.turns.failure is not None:
                     self._begin_anew(task, life.turns.failure)
                 elif first != attempt and task in life.turns.done_tasks:
@@ -95,6 +96,8 @@ class SharedBatch:
     def opened(self, life: Life, task: int, attempt: int, told: Mapping[str, Any]) -> None:
         """The opener has taken the lease. Raises `TurnRefused` where somebody else is the opener by now."""
         with self._moved:
+            if self._life.is_over:
+                raise TurnRefused("the batch is over")
             if life.opener != (task, attempt):
                 raise TurnRefused("another task takes the lease, this one took too long")
             life.opened = told
@@ -120,13 +123,15 @@ class SharedBatch:
             if life is None:
                 raise BatchIncomplete(f"Spark has a result of a try at this batch that was given up; {_THEN}")
             records = life.turns.complete(results)
-            life.is_complete = True
+            life.is_over = True
             self._moved.notify_all()
             return records
 
-    def forget(self) -> None:
+    def end(self) -> None:
         """Nobody writes this batch any more."""
-        self._life.turns.fail(TurnRefused("the batch is over"))
+        with self._moved:
+            self._life.is_over = True
+            self._life.turns.fail(TurnRefused("the batch is over"))
 
     def _opening_left_s(self, life: Life) -> float:
         """How long its opener is still waited for."""

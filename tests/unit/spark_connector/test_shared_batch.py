@@ -218,11 +218,13 @@ def test_results_that_are_not_all_that_was_written_are_refused(batch: SharedBatc
             batch.complete(0, results)
 
 
-def test_everybody_is_refused_when_the_batch_is_forgotten(batch: SharedBatch) -> None:
+def test_everybody_is_refused_when_the_batch_is_over(batch: SharedBatch) -> None:
     life = opened(batch)
-    batch.forget()
+    batch.end()
     with pytest.raises(TurnRefused, match="over"):
         life.turns.take(0, 10, {}, ["t/0"])
+    with pytest.raises(TurnRefused, match="given up"):
+        batch.begin(0, 20)
 
 
 @pytest.fixture
@@ -254,7 +256,7 @@ def test_what_was_found_reaches_the_other_tasks(server: BatchServer, found: Open
         assert await waiting == found
         assert second.part == Part(1, 11, 0)
         assert await server.sharing.over("b") == [found]
-        assert await server.sharing.over("b") == []
+        assert await server.sharing.over("x") == []
         for task in (first, second):
             await task.close()
 
@@ -267,6 +269,28 @@ def test_tasks_of_two_batches_are_strangers(server: BatchServer) -> None:
         assert await one.begin() is None
         assert await other.begin() is None
         for task in (one, other):
+            await task.close()
+
+    run(story)
+
+
+def test_a_task_that_begins_when_its_batch_was_given_up_is_refused(server: BatchServer) -> None:
+    """It must not take a lease: nobody would end what it writes."""
+
+    async def story() -> None:
+        slow, second, late = tasks(server, (0, 10), (1, 11), (2, 12), batch="query|3|run")
+        assert await slow.begin() is None
+        waiting = asyncio.create_task(second.begin())
+        (other,) = tasks(server, (0, 10), batch="query|30|run")
+        assert await other.begin() is None
+        assert await server.sharing.over("query|3|") == []
+        with pytest.raises(TurnRefused, match="over"):
+            await slow.opened(FOUND)
+        for begins in (waiting, late.begin()):
+            with pytest.raises(TurnRefused, match="given up"):
+                await begins
+        await other.opened(FOUND)
+        for task in (slow, second, late, other):
             await task.close()
 
     run(story)
@@ -363,7 +387,7 @@ def test_a_driver_that_cannot_be_reached_is_left_alone_for_a_while() -> None:
 
 def test_batches_that_nobody_ends_are_forgotten(server: BatchServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_connector.sink.batch_server._MOST_BATCHES", 2)
-    monkeypatch.setattr("spark_connector.sink.batch_server._MOST_COMPLETE", 1)
+    monkeypatch.setattr("spark_connector.sink.batch_server._MOST_ENDED", 1)
 
     async def story() -> None:
         for name in ("a", "b", "c"):
