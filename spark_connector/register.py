@@ -18,11 +18,12 @@ def register(spark: SparkSession) -> None:
     from spark_connector.sink.kafka_eos import KafkaEos
     from spark_connector.source.kafka_arrow import KafkaArrow
 
+    if getattr(spark, "_jsparkSession", None) is not None:
+        # Spark looks for a format in the session that is active in the calling thread, and in no other: for that of a
+        # sink, and for one that it already knows when this one is made known.
+        SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
     spark.dataSource.register(reading_through(spark, KafkaEos))
     spark.dataSource.register(KafkaArrow)
-    if getattr(spark, "_jsparkSession", None) is not None:
-        # Spark looks for a sink's format in the session that is active in the calling thread, and in no other.
-        SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
 
 
 def reading_through(spark: SparkSession, sink: "type[KafkaEos]") -> "type[KafkaEos]":
