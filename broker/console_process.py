@@ -8,18 +8,16 @@ of which the broker holds the other end.
 import asyncio
 import contextlib
 import os
-import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 
 from broker.config.broker_config import BrokerConfig, ConfigError
 from broker.config.listeners import BadListener, Endpoint, parse_address, reachable
 from broker.process.logging import EventLog
+from tallystick.startup_guard import guarded_command
 
 ADDRESS, CLIENT_SETTINGS = "tallystick.console", "tallystick.console.config"
 _NEEDED = ("starlette", "uvicorn", "jinja2")
-_COMMAND = Path(__file__).resolve().parents[1] / "tallystick" / "__main__.py"
 _LAST_WORDS_S = 5.0
 _log = EventLog("console")
 
@@ -61,11 +59,7 @@ class ConsoleProcess:
         if ready_file is not None:
             words += ["--ready-file", os.path.abspath(ready_file + ".console")]
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",
-            str(_COMMAND),
-            "console",
-            *words,
+            *guarded_command("console", words),
             stdin=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the broker, which then ends it
         )

@@ -41,7 +41,7 @@ def server_command(arguments: Sequence[str]) -> list[str]:
 
 
 def guarded_command(name: str, arguments: Sequence[str]) -> list[str]:
-    """The same for any of them."""
+    """The same for any of them, and for a command that a process of ours starts."""
     return [sys.executable, "-P", os.path.join(ROOT, "tallystick", "__main__.py"), name, *arguments]
 
 

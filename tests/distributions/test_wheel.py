@@ -80,7 +80,7 @@ def wheel(built: Path) -> Path:
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("environment")
     if not WHOLE:
-        yield empty_environment(folder, wheel, beside=["pytest", "confluent-kafka"])
+        yield empty_environment(folder, wheel, extras=["console", "http"], beside=["pytest", "confluent-kafka"])
         return
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
@@ -134,12 +134,14 @@ def test_the_command_serves(python: Path, tmp_path: Path) -> None:
     for name in PACKAGES:
         (tmp_path / f"{name}.py").write_text("raise RuntimeError")
     serve = [str(python.with_name("tallystick")), "serve", "--data-dir", "data", "--port", "0", "--ready-file", "ready"]
+    serve += ["--http", "127.0.0.1:0", "--console", "127.0.0.1:0"]
     with (tmp_path / "log").open("wb") as log:
         broker = subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, stderr=log)
     try:
         assert broker.stdout is not None
         said = re.search(r"127\.0\.0\.1:\d+", broker.stdout.readline().decode())
         assert said is not None, (tmp_path / "log").read_text()
+        assert "tallystick console of 127.0.0.1" in broker.stdout.readline().decode(), (tmp_path / "log").read_text()
         check = [str(python), "-P", str(ROOT / "docker" / "healthcheck.py")]
         listeners = {"KAFKA_LISTENERS": f"PLAINTEXT://{said[0]}"}
         assert subprocess.run(check, cwd=tmp_path, env=listeners, check=False).returncode == 0
