@@ -231,3 +231,14 @@ def test_no_page_is_wider_than_its_window(browser: "Browser", served: str, pages
         assert broken == [], path
     assert wide == []
     first.close()
+
+
+@built
+def test_the_word_that_a_row_is_about_is_not_torn_apart(browser: "Browser", served: str) -> None:
+    page, _ = opened(browser, served + "pytest.html")
+    torn = """all => all.filter(one => !/\\s/.test(one.textContent) && one.getClientRects().length > 1)
+        .map(one => one.textContent)"""
+    first = page.locator("td:first-child code")
+    assert first.count() > 10
+    assert first.evaluate_all(torn) == []
+    page.close()
