@@ -4,6 +4,7 @@ Requests that change something go to the controller, as the metadata names it: b
 What is made or grown is waited for, until the metadata shows its leaders.
 """
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -52,6 +53,11 @@ class Topic:
     partitions: tuple[Partition, ...]
     configs: Mapping[str, str | None] | None
     """A value is None that the broker does not tell; all is where whoever asks may not see them (DESCRIBE_CONFIGS)."""
+
+    @property
+    def written_id(self) -> str:
+        """Its id as Kafka's tools write it."""
+        return base64.urlsafe_b64encode(self.topic_id).decode("ascii").rstrip("=")
 
     @property
     def replication_factor(self) -> int:

@@ -3,7 +3,6 @@
 Status 0 when it is shown or done, 1 with a sentence on stderr when it is not.
 """
 
-import base64
 import json
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -64,7 +63,7 @@ def describe(*, topic: str | None, exclude_internal: bool, as_json: bool, bootst
         shown = None if one.configs is None else ",".join(f"{name}={value}" for name, value in one.configs.items())
         configs = "may not be seen (DESCRIBE_CONFIGS)" if shown is None else shown or "-"
         click.echo(
-            f"Topic: {one.name}  TopicId: {_written_id(one)}  PartitionCount: {len(one.partitions)}  "
+            f"Topic: {one.name}  TopicId: {one.written_id}  PartitionCount: {len(one.partitions)}  "
             f"ReplicationFactor: {one.replication_factor}  Configs: {configs}"
         )
         rows = [(p.number, p.leader, _listed(p.replicas), _listed(p.in_sync)) for p in one.partitions]
@@ -145,10 +144,6 @@ def _say(as_json: bool, topic: str, what: str, is_done: bool, sentence: str, oth
     click.echo(json.dumps({"topic": topic, what: is_done}) if as_json else sentence if is_done else otherwise)
 
 
-def _written_id(topic: Topic) -> str:
-    return base64.urlsafe_b64encode(topic.topic_id).decode("ascii").rstrip("=")
-
-
 def _listed(nodes: Sequence[int]) -> str:
     return ",".join(map(str, nodes))
 
@@ -156,7 +151,7 @@ def _listed(nodes: Sequence[int]) -> str:
 def _as_json(topic: Topic) -> dict[str, Any]:
     return {
         "topic": topic.name,
-        "topicId": _written_id(topic),
+        "topicId": topic.written_id,
         "isInternal": topic.is_internal,
         "partitionCount": len(topic.partitions),
         "replicationFactor": topic.replication_factor,

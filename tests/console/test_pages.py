@@ -85,6 +85,7 @@ def test_a_topic_says_why_its_readers_stand_still_and_how_that_ends(visitor: Vis
     page = visitor.get(f"/topics/{TOPIC}")
     assert "Readers of committed records stand still in partition 0" in page.text
     assert f"force-terminate --transactional-id '{ODD_ID}' --bootstrap-server" in page.text
+    assert re.search(r"Topic id [\w-]{22}\b", page.text), "as Kafka's tools write it"
     assert "1 open from" not in page.text
     assert "open from" in visitor.get(f"/topics/{TOPIC}/producers").text
 

@@ -99,7 +99,7 @@ async def described(visit: Visit) -> Response:
     return visit.page(
         "topic.html",
         topic=topic,
-        topic_id=topic.topic_id.hex(),
+        topic_id=topic.written_id,
         ends={number: its for (_, number), its in ends.items()},
         held=len(waiting),
         waits=_waits(waiting),
