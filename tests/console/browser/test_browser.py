@@ -65,6 +65,20 @@ def test_what_a_record_says_is_not_run(opened: Opening) -> None:
     assert page.evaluate("document.querySelectorAll('td script').length") == 0
 
 
+def test_the_word_in_the_box_of_an_error_is_not_outlined_as_the_box_is(opened: Opening) -> None:
+    page = opened("/")
+    page.evaluate(
+        """document.querySelector('main').insertAdjacentHTML('beforeend',
+            '<svg class="timeline"><g class="error"><rect/><text class="on">EndTxn</text></g></svg>')"""
+    )
+    looks = page.eval_on_selector_all(
+        ".timeline g.error > *", "all => all.map(one => [getComputedStyle(one).stroke, getComputedStyle(one).fill])"
+    )
+    (edge, within), (outline, letters) = looks
+    assert outline == "none" != edge
+    assert letters != within
+
+
 def test_the_list_is_searched_while_somebody_types(opened: Opening) -> None:
     page = opened("/topics")
     page.keyboard.press("/")
