@@ -28,6 +28,8 @@ from tests.harness.network import Network
 PORT = 9092
 EXPECTED = (StorageFailed, OSError, CoordinatorError, AppendError, CloseConnection, ProcessDied, ThreadFailed)
 """What tasks of the broker may end with; anything else is a bug."""
+REQUEST_FAILED = "request failed"
+"""What the log says of a request that its handler did not answer: no error of a disk is a reason for that."""
 
 
 class SmallLogs(BrokerConfig):
@@ -52,7 +54,9 @@ class BugLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         fields = getattr(record, "fields", None)
-        if record.exc_info and record.exc_info[1] is not None and not isinstance(record.exc_info[1], EXPECTED):
+        error = record.exc_info[1] if record.exc_info else None
+        unanswered = text == REQUEST_FAILED and isinstance(error, OSError)
+        if error is not None and (unanswered or not isinstance(error, EXPECTED)):
             self.bugs.append(f"{text}: {logging.Formatter().formatException(record.exc_info)}")
         else:
             self.errors.append(f"{text} {fields or ''}")

@@ -31,6 +31,7 @@ EXPECTED = (
     "fault.power-on-page-cache",
     "sick.bit",
     "sick.unreadable",
+    "sick.now and then",
     "fault.read-failed",
     "fetch.error-56",
     *(f"fault.at-a-point.{action.value}" for action in Action),

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import traceback
 from collections.abc import Iterator
 from functools import partial
@@ -16,7 +17,7 @@ from tests.simulation.points import Points
 from tests.simulation.prefix import Logs, logs_on, no_prefixes
 from tests.simulation.rot import rot
 from tests.simulation.shape import FaultPlan
-from tests.simulation.sick import BIT, UNREADABLE, Sick, fall_sick, wrong_patients
+from tests.simulation.sick import BIT, NOW_AND_THEN, UNREADABLE, Sick, fall_sick, wrong_patients
 from tests.simulation.world import World
 
 GROUPS_CHECKED_EVERY_S = 600
@@ -129,7 +130,7 @@ class Faults:
             self._set_clock(fault)
         elif fault.kind == "rot":
             self._rot = fault
-        elif fault.kind in (BIT, UNREADABLE):
+        elif fault.kind in (BIT, UNREADABLE, NOW_AND_THEN):
             self._to_spoil = fault
         elif fault.kind == "point" and self._points is not None:
             self._points.arm(fault)
@@ -160,19 +161,31 @@ class Faults:
             self._note_log(operation, path)
         elif path.endswith(".log.swap") and operation == "rename":
             self._world.hit("log.compacted")
+            if self._sick is not None:
+                self._sick.spared.add(path.removesuffix(".log.swap"))
         if self._armed:
             self._strike_armed(operation, path)
 
     def _look(self, operation: str, path: str) -> None:
         """Called before something is read from the disk, by the broker."""
         sick = self._sick
-        if sick is not None and operation == "read" and sick.is_unreadable(path):
-            self._world.hit("fault.read-failed")
-            raise OSError(errno.EIO, "Input/output error", path)
+        if sick is not None and self._may_fail(sick, operation, path) and sick.fails(operation, path):
+            self._world.hit(f"fault.{operation}-failed")
+            code = errno.EIO if operation == "read" else errno.EMFILE
+            raise OSError(code, os.strerror(code), path)
         if self._armed and operation == "read":
             folder = path.partition("/")[0]
             if any(shard.name == folder and shard.state is ShardState.LOADING for shard in self._shards()):
                 self._strike_armed(LOADING, path)
+
+    def _may_fail(self, sick: Sick, operation: str, path: str) -> bool:
+        """What fails now and then does so once all logs are open: one that is not opened stays closed until the end."""
+        node = self._broker.node
+        if not sick.every:
+            return operation == "read"
+        if node is None or not node.has_started or node.services.topics.to_open.any_left:
+            return False
+        return operation == "read" or (operation == "open" and self._broker.disk.exists(path))
 
     def _shards(self) -> Iterator[Shard[Any]]:
         node = self._broker.node
@@ -304,7 +317,8 @@ class Faults:
         if self._over and self._sick is not None:
             self._sick.heal(disk, self._world.history)
             self._sick = None
-        if fault is not None and not self._over and (sick := fall_sick(disk, fault)) is not None:
+        first = fault is not None and not self._over and self._sick is None
+        if fault is not None and first and (sick := fall_sick(disk, fault)) is not None:
             self._world.hit(f"sick.{fault.kind}")
             self._world.history.note("spoilt", sick.place, sick.path, sick.position)
             self._sick, self._to_spoil = sick, None

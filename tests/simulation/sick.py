@@ -1,4 +1,5 @@
-"""One log that the disk has spoilt: a bit of what was synced long ago is another, or reading it fails.
+"""One log that the disk has spoilt: a bit of what was synced long ago is another, or reading it fails, always or
+now and then.
 
 Nobody but readers of that log is to notice: it answers KAFKA_STORAGE_ERROR where it cannot be read, all others are
 served, the broker lives on, and nothing of the log is cut away. Then somebody puts the bytes back and starts the broker
@@ -7,7 +8,7 @@ again, as an operator would with a copy, and all is as it was.
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from broker.node import Node
@@ -22,7 +23,8 @@ INTERNAL = ("__consumer_offsets", "__transaction_state")
 TOPICS = ("a", "b", "out", "c", *INTERNAL)
 OFFSET_BYTES, CHECKED_FROM = 8, 21
 """Of a batch: the length of its first field, and where what the checksum covers begins."""
-BIT, UNREADABLE = "bit", "unreadable"
+BIT, UNREADABLE, NOW_AND_THEN = "bit", "unreadable", "now and then"
+INDEXES = (".index", ".timeindex")
 
 
 def draw_sick(random: Random, duration_s: float) -> tuple[FaultPlan, ...]:
@@ -34,6 +36,15 @@ def draw_sick(random: Random, duration_s: float) -> tuple[FaultPlan, ...]:
     return end, FaultPlan(kind, at_s, count=random.randrange(1 << 16), amount=random.random())
 
 
+def draw_now_and_then(random: Random, duration_s: float) -> tuple[FaultPlan, ...]:
+    """In some runs one of which every so-many-th read fails, and of each file the first opening (no descriptor is
+    left), while its indexes are wrong or empty. By a draw of its own, so that it changes no other."""
+    if random.random() >= 0.06:
+        return ()
+    end = FaultPlan("kill", at_s := random.random() * duration_s * 0.7, down_s=0.01)
+    return end, FaultPlan(NOW_AND_THEN, at_s, count=random.randrange(1 << 16), amount=random.random())
+
+
 @dataclass(slots=True)
 class Sick:
     """What was done to which log. `path` is that of a segment, or of all of a folder where reading fails."""
@@ -43,9 +54,29 @@ class Sick:
     position: int = 0
     before: bytes = b""
     """The segment as it was, as far as it was known to be on the disk."""
+    every: int = 0
+    """Of how many reads of its files one fails, and of each the first opening; 0: all reads."""
+    spared: set[str] = field(default_factory=set)
+    """What compaction has put there since, without the ending: a broker that cannot read what it has just written does
+    not go on without it."""
+    _looks: int = 0
+    _opened: set[str] = field(default_factory=set)
 
-    def is_unreadable(self, path: str) -> bool:
-        return not self.before and path.startswith(self.path + "/") and path.endswith(".log")
+    def fails(self, operation: str, path: str) -> bool:
+        """Whether this look at a file, "read" or "open", fails."""
+        if self.before or not path.startswith(self.path + "/"):
+            return False
+        if not self.every:
+            return operation == "read" and path.endswith(".log")
+        stem, _, ending = path.rpartition(".")
+        if f".{ending}" not in (".log", *INDEXES) or stem in self.spared:
+            return False
+        if operation == "open":
+            first = path not in self._opened
+            self._opened.add(path)
+            return first
+        self._looks += 1
+        return self._looks % self.every == 0
 
     def heal(self, disk: SimulatedDisk, history: History) -> None:
         """Put it right, while the broker is down. What was there has to be there still."""
@@ -67,18 +98,29 @@ class Sick:
 
 def fall_sick(disk: SimulatedDisk, fault: FaultPlan) -> Sick | None:
     """Spoil a log while the broker is down: one of those that have something below their recovery point."""
-    logs = sorted(_known_to_be_synced(disk))
+    logs = sorted(_known_to_be_synced(disk) if fault.kind != NOW_AND_THEN else _of_several_segments(disk))
     wanted = [log for log in logs if log[0][0] not in INTERNAL or fault.count % 4 == 0]
     if not wanted:
         return None
     place, path, size = wanted[fault.count % len(wanted)]
     if fault.kind == UNREADABLE:
         return Sick(place, path.rpartition("/")[0])
+    if fault.kind == NOW_AND_THEN:
+        for name in disk.list(path):
+            if name.endswith(INDEXES):
+                disk.spoil(f"{path}/{name}", _wrong if fault.count % 3 else bytearray.clear)
+        return Sick(place, path, every=2 + int(fault.amount * 6))
     before = bytes(disk.inode(path).content[:size])
     position = _checked(before, int(size * fault.amount))
     sick = Sick(place, path, position, before)
     disk.damage(path, position)
     return sick
+
+
+def _wrong(content: bytearray) -> None:
+    """All entries of an index lead elsewhere, or are too young."""
+    for at in range(3, len(content), 4):
+        content[at] ^= 4
 
 
 def _checked(content: bytes, position: int) -> int:
@@ -105,6 +147,15 @@ def _known_to_be_synced(disk: SimulatedDisk) -> Iterator[tuple[Place, str, int]]
                         size = position + header.size
             if size:
                 yield (topic, index), f"{folder}/{name}", size
+
+
+def _of_several_segments(disk: SimulatedDisk) -> Iterator[tuple[Place, str, int]]:
+    """Folders of logs, and how many segments each has: where there is one alone, its indexes are not looked at."""
+    for folder in disk.list(""):
+        topic, _, index = folder.rpartition("-")
+        segments = sum(name.endswith(".log") for name in disk.list(folder)) if topic in TOPICS else 0
+        if segments > 1:
+            yield (topic, int(index)), folder, segments
 
 
 def wrong_patients(node: Node, sick: Sick) -> Iterator[str]:

@@ -8,6 +8,60 @@ REAL = "stories have a disk in memory, and this is the real one"
 
 MUTANTS = (
     Mutant(
+        "damage is taken for a torn tail",
+        "ours: one byte that the disk has spoilt below the recovery point, and a start cuts off what lies behind it",
+        (
+            Change(
+                "storage.recovery:Recovery.whole_before",
+                "BEYOND_ALL_OFFSETS if self.clean and not self.distrusted else self.recovery_point",
+                "0",
+            ),
+            Change(
+                "storage.recovery:_check_each",
+                "if loaded.end_offset < recovery.recovery_point and not recovery.repair:",
+                "if False:",
+            ),
+        ),
+        ("seed 24", "unit/storage/test_damage.py"),
+    ),
+    Mutant(
+        "a partition that cannot be read fails the whole Fetch",
+        "ours: one bad sector, and readers of healthy partitions get nothing",
+        (
+            Change(
+                "broker.api.handlers.fetch:_Attempt._read_one",
+                "        reading.refuse(wanted, refusal_of(wanted, ErrorCode.KAFKA_STORAGE_ERROR))\n",
+                "        raise\n",
+            ),
+        ),
+        ("seed 95", "unit/broker/test_fetch.py"),
+    ),
+    Mutant(
+        "a read that fails ends compaction and the broker with it",
+        "ours, found by simulation: one bad sector in a compacted log, and no start lasts",
+        (
+            Change(
+                "storage.cleaner.cleaning:whole_batches",
+                "    except OSError as error:\n        raise segment.unreadable(error) from error",
+                "    finally:\n        pass",
+            ),
+        ),
+        ("seed 9", "unit/partition/test_compaction_that_cannot_read.py"),
+    ),
+    Mutant(
+        "what cannot be read while an index is made anew hides the rest of its segment",
+        "ours, found by an automatic defect: readers passed over records, without a word",
+        (
+            Change(
+                "storage.segments.segment:Segment.rebuild_indexes",
+                "self.size_bytes = max(self.size_bytes, size)",
+                "pass",
+            ),
+        ),
+        ("unit/storage/test_errors_that_pass.py",),
+        unseen="an index is wrong, and the disk fails once, in the moment in which that is noticed",
+    ),
+    Mutant(
         "a log that a bug keeps closed stops nobody",
         "its clients come back for ever, and what waits for the rest of the start does, too",
         (
