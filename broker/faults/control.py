@@ -41,7 +41,7 @@ FOR_EVER = -1
 
 
 _ENTRY = re.compile(
-    r"(?P<point>[A-Za-z-]+\.[A-Za-z-]+)(\[(?P<place>[\w.-]+(:\d+)?)\])?=(?P<action>[a-z]+)(:(?P<argument>\w+))?(@(?P<at>\d+)(x(?P<times>\d+|\*))?)?"
+    r"(?P<point>[\w.-]+)(\[(?P<place>[\w.-]+(:\d+)?)\])?=(?P<action>[a-z]+)(:(?P<argument>\w+))?(@(?P<at>\d+)(x(?P<times>\d+|\*))?)?"
 )
 _log = EventLog("faults")
 

@@ -78,6 +78,7 @@ def test_everything_is_deleted(broker: Broker) -> None:
     ("path", "said", "sentence"),
     [
         ("faults", {"point": "no.point", "action": "crash"}, "there is no fault point no.point"),
+        ("faults", {"point": "marker_before", "action": "crash"}, "there is no fault point marker_before"),
         ("faults", {"point": "marker.before", "action": "sing"}, "sing"),
         ("faults", {"point": "marker.before", "action": "delay:" + "9" * 20}, "is too long; 8 digits at most"),
         ("faults", {"point": "marker.before", "action": "delay:\u00b2"}, "says not how long"),
