@@ -6,13 +6,16 @@ the ratios of each pair. That is steady where times are not, on a machine that d
 
 --rounds 5   pairs of each row     --requests 2000   in a round     --rows "1 KB;fetch"   only rows with these words
 --acls       this tree's broker has an authorizer and ten thousand ACLs; with OTHER this tree, too: what they cost
+--starts     starts of both instead: processor time and time until one serves, and its memory at rest
 """
 
 import argparse
 import asyncio
+import os
 import statistics
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -217,13 +220,36 @@ async def measure(pairs: dict[str, list[Broker]], rows: list[str], rounds: int, 
             of_broker = {broker: await load(broker, requests // (4 if number < 0 else 1)) for broker in order}
             if number >= 0:
                 taken.append([of_broker[broker] / 1000 for broker in pairs[mode]])
-        ours, theirs = (statistics.median(side) for side in zip(*taken, strict=True))
-        ratios = sorted(here / there for here, there in taken)
-        print(
-            f"{row:36} us here {ours:7.1f}  there {theirs:7.1f}  "
-            f"ratio {statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})",
-            flush=True,
-        )
+        _show(row, taken, "us ")
+
+
+def measure_starts(pair: list[Broker], rounds: int) -> None:
+    """Starts in turns, each on a folder that the broker knows."""
+    figures: dict[str, list[list[float]]] = {"start, processor ms": [], "start, ms": [], "at rest, MB": []}
+    for number in range(-1, rounds):
+        taken: dict[Broker, tuple[float, float, float]] = {}
+        for broker in pair if number % 2 else pair[::-1]:
+            began = time.perf_counter()
+            broker.start()
+            took_s = time.perf_counter() - began
+            resident = Path(f"/proc/{broker.pid}/statm").read_text().split()[1]
+            taken[broker] = broker.cpu_ns() / 1e6, 1000 * took_s, int(resident) * os.sysconf("SC_PAGE_SIZE") / 1e6
+            broker.stop(seconds=60)
+        if number >= 0:
+            for at, of_row in enumerate(figures.values()):
+                of_row.append([taken[broker][at] for broker in pair])
+    for row, found in figures.items():
+        _show(row, found)
+
+
+def _show(row: str, taken: list[list[float]], unit: str = "") -> None:
+    ours, theirs = (statistics.median(side) for side in zip(*taken, strict=True))
+    ratios = sorted(here / there for here, there in taken)
+    print(
+        f"{row:36} {unit}here {ours:7.1f}  there {theirs:7.1f}  "
+        f"ratio {statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})",
+        flush=True,
+    )
 
 
 def main() -> int:
@@ -233,6 +259,7 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--rows", default="")
     parser.add_argument("--acls", action="store_true")
+    parser.add_argument("--starts", action="store_true")
     chosen = parser.parse_args()
     rows = [row for row in ROWS if any(part in row for part in chosen.rows.split(";"))]
     with tempfile.TemporaryDirectory(prefix="tallystick-pairs-") as folder:
@@ -244,6 +271,9 @@ def main() -> int:
         }
         brokers = [broker for pair in pairs.values() for broker in pair]
         try:
+            if chosen.starts:
+                measure_starts(pairs[PAGE_CACHE], chosen.rounds)
+                return 0
             for broker in brokers:
                 broker.start()
             if chosen.acls:
