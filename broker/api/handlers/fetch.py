@@ -260,7 +260,7 @@ class _Attempt:
         """Put an answer together; in a session only what its client does not know."""
         if self.is_throttled(reading):
             return self.nothing()
-        topics: dict[str | bytes, FetchableTopicResponse] = {}
+        topics: list[FetchableTopicResponse] = []
         for wanted, response in reading.responses:
             self.put(wanted, response, topics)
         return self.whole(topics, reading)
@@ -276,8 +276,9 @@ class _Attempt:
             self._services.fetch_sessions.end(self._view)
         return FetchResponse(session_id=self._view.session_id, responses=[])
 
-    def put(self, wanted: Wanted, response: PartitionData, topics: dict[str | bytes, FetchableTopicResponse]) -> None:
-        """One partition into an answer."""
+    def put(self, wanted: Wanted, response: PartitionData, topics: list[FetchableTopicResponse]) -> None:
+        """One partition into an answer, in which they stand as they were read: only neighbours share a topic, as in
+        Kafka. What came although it is larger than `max_bytes` (KIP-74) comes first."""
         session = self._view.session
         has_news = session is None or take_note(wanted, response)
         if self._going_on is not None:
@@ -286,17 +287,15 @@ class _Attempt:
             self._going_on.look(wanted)  # another of its fetches may have found that there was nothing more to tell
             if response.records:
                 self._going_on.had_records(wanted)
-        key = wanted.topic_id if wanted.topic_id != NO_TOPIC_ID else wanted.topic
-        topic = topics.get(key)
-        if topic is None:
-            topics[key] = topic = FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[])
-        topic.partitions.append(response)
+        if not topics or topics[-1].topic_id != wanted.topic_id or topics[-1].topic != wanted.topic:
+            topics.append(FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[]))
+        topics[-1].partitions.append(response)
 
-    def whole(self, topics: dict[str | bytes, FetchableTopicResponse], reading: _Reading) -> FetchResponse:
+    def whole(self, topics: list[FetchableTopicResponse], reading: _Reading) -> FetchResponse:
         """The answer of these topics."""
         return FetchResponse(
             session_id=self._view.session_id,
-            responses=list(topics.values()),
+            responses=topics,
             node_endpoints=self._endpoints() if reading.moved_leader else [],
         )
 
@@ -369,7 +368,7 @@ async def _large(
             break
     if attempt.is_throttled(reading):
         return attempt.nothing()
-    topics: dict[str | bytes, FetchableTopicResponse] = {}
+    topics: list[FetchableTopicResponse] = []
     for wanted, response in reading.responses:
         attempt.put(wanted, response, topics)
         if slice_.spent():

@@ -186,3 +186,21 @@ def test_who_leads_is_told_with_its_address(tmp_path: Path) -> None:
             assert answer.node_endpoints == endpoints
 
     in_a_node(story, tmp_path)
+
+
+@pytest.mark.parametrize("version", [11, 12])
+def test_partitions_stand_in_the_answer_as_they_were_read(tmp_path: Path, version: int) -> None:
+    """Two of one topic with another's between them are not brought together: what came although it is larger than
+    `max_bytes` was read first (KIP-74), and stands first."""
+
+    async def story(node: Services) -> None:
+        places = [("t", 0), ("u", 0), ("t", 1)]
+        topics = [
+            FetchTopic(topic=name, partitions=[FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1)])
+            for name, index in places
+        ]
+        answer = await ask(node, FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1, topics=topics), version)
+        told = [(topic.topic, one.partition_index) for topic in answer.responses for one in topic.partitions]
+        assert told == places
+
+    in_a_node(story, tmp_path)
