@@ -104,8 +104,8 @@ def test_topics_patterns_assignments_and_offsets_bound_a_read(spark: Any, bootst
 
 
 def timed(bootstrap: str, topic: str, count: int) -> None:
-    """Second by second, in batches of one record."""
-    make_topic(bootstrap, topic, 2)
+    """Second by second, in batches of one record. Of 1970: they are kept, however long the test takes."""
+    make_topic(bootstrap, topic, 2, retention__ms="-1")
     sender = producer(bootstrap, linger__ms=0)
     for number in range(count):
         for partition in range(2):

@@ -60,7 +60,7 @@ def test_offsets_bound_a_read_by_number_and_by_name(spark: Any, bootstrap: str, 
 
 def test_timestamps_bound_a_read(spark: Any, bootstrap: str, name: str) -> None:
     """The ending timestamp is exclusive; what lies behind the last record is an error unless configured otherwise."""
-    make_topic(bootstrap, name)
+    make_topic(bootstrap, name, retention__ms="-1")
     sender = producer(bootstrap)
     for number in range(10):
         sender.produce(name, numbered(10)[number], partition=0, timestamp=1_000_000 + number * 1000)

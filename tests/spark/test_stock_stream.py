@@ -61,7 +61,7 @@ def test_available_now_in_small_batches_and_again_from_the_checkpoint(
 
 
 def test_assign_and_starting_timestamps_in_a_stream(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
-    make_topic(bootstrap, name, 2)
+    make_topic(bootstrap, name, 2, retention__ms="-1")
     sender = producer(bootstrap)
     for number, value in enumerate(numbered(20)):
         sender.produce(name, value, partition=number % 2, timestamp=1_000_000 + number)
