@@ -1,5 +1,6 @@
 """What holds for all tests: no property fails because a machine was slow; brokers end with the test that made them."""
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,6 +9,10 @@ from hypothesis import HealthCheck, settings
 
 from tallystick.process import BrokerProcess
 from tests.harness.broker import EXTERNAL, server
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Who runs in the background of a shell ignores it, and so would every program that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
