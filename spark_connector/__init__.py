@@ -11,6 +11,7 @@
 `checkpoint` what Spark's checkpoint says, as text: `planned`, `query_id`, `kafka_offsets`; `checkpoint_files` reads it,
     through Hadoop in the driver's JVM, from other processes by `lines` to the driver: `Checkpoint.planned(batch)`
 `progress` the control topic: `Marker`, `progress_key`, `ProgressTopic.last` (after the fence), `ProgressTopic.batch`
+`lines` one question to the driver's process, `conversations` many on one connection
 `sink` format `kafka-eos`: Arrow in, one Kafka transaction per micro-batch
     `sink.columns` Arrow columns as `Cells`; `sink.partitioner` murmur2; `sink.encode` record batches of them
     `sink.batch_transaction` the steps of a micro-batch's transaction, by name; other modes use the same steps

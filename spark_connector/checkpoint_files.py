@@ -178,21 +178,41 @@ class Checkpoint:
     files: Files
     location: str | None
     query: str
+    is_told: bool = False
+    """Whether nobody but the user says where it lies: what is there may be a copy that was left behind."""
 
     def planned(self, batch: int) -> Planned:
-        """What Spark has planned for a batch. Raises `SourceOffsetsUnknown`, also for another query's checkpoint."""
+        """What Spark has planned for a batch that is at work. Raises `SourceOffsetsUnknown`, also for the checkpoint of
+        another query.
+        """
         if (self.location, self.query) not in _checked:
             self._check()
             _checked.add((self.location, self.query))
+        if self.is_told and self._is_done(batch):
+            raise SourceOffsetsUnknown(
+                f"batch {batch} of query {self.query} is at work, and in {self.location} it is done: that is another "
+                "copy of its checkpoint. Give the sink the checkpointLocation that the query has"
+            )
         name = f"offsets/{batch}"
-        return planned(self.files.read(self.location, self.query, name), f"{self.location}/{name}")
+        return planned(self.files.read(self.location, self.query, name), f"{self._there}/{name}")
+
+    @property
+    def _there(self) -> str:
+        return self.location or "the query's checkpoint"
+
+    def _is_done(self, batch: int) -> bool:
+        try:
+            self.files.read(self.location, self.query, f"commits/{batch}")
+        except SourceOffsetsUnknown:
+            return False
+        return True
 
     def _check(self) -> None:
         kept = self.files.read(self.location, self.query, "metadata")
-        found = query_id(kept, f"{self.location}/metadata")
+        found = query_id(kept, f"{self._there}/metadata")
         if found != self.query:
             raise SourceOffsetsUnknown(
-                f"{self.location} is the checkpoint of query {found}, this query's id is {self.query}: give the "
+                f"{self._there} is the checkpoint of query {found}, this query's id is {self.query}: give the "
                 "sink the checkpointLocation that the query has"
             )
 

@@ -37,6 +37,14 @@ class TurnRefused(ConnectorError):
     """Another attempt of a task writes its rows, its batch is over, or the driver cannot be reached."""
 
 
+class DriverAway(TurnRefused):
+    """The driver's Python process cannot be reached from where a task runs."""
+
+
+class TaskLost(ConnectorError):
+    """A task was lost when others were done, whose rows are in its transaction: only a restart writes them anew."""
+
+
 class BatchIncomplete(ConnectorError):
     """Not everything that tasks began to write was acknowledged."""
 

@@ -18,7 +18,7 @@ Rule 4. What is no marker was written by somebody else: it is passed over with a
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from spark_connector.errors import UnsafeProgressTopic
 from spark_connector.murmur2 import murmur2
 from tallystick.client.background import now_ms
 from tallystick.client.client import EARLIEST, LATEST, Client
+from tallystick.client.errors import KafkaError
 from tallystick.client.lease import judge, persistently
 from tallystick.client.reading import joined
 
@@ -109,9 +110,8 @@ class ProgressTopic:
 
         Raises `UnsafeProgressTopic` where that cannot be known.
         """
-        await persistently(self.client, self.ensure, patience_s=self._patience_s)
         partition = self.partition_of(key)
-        await persistently(self.client, lambda: self._read_on(partition), patience_s=self._patience_s)
+        await self._catch_up([partition])
         for waiting in self._undecided.get(partition, {}).values():
             if any(named == key for named, _ in waiting):
                 raise UnsafeProgressTopic(
@@ -125,9 +125,7 @@ class ProgressTopic:
         """By sink id, what every sink of a query has committed last; None where that is not known yet. For choosing a
         sink id before a lease is taken, and for nothing else (rule 2): the topic is read as a whole.
         """
-        await persistently(self.client, self.ensure, patience_s=self._patience_s)
-        for partition in range(PARTITIONS):
-            await persistently(self.client, partial(self._read_on, partition), patience_s=self._patience_s)
+        await self._catch_up(range(PARTITIONS))
         waiting = [key for book in self._undecided.values() for named in book.values() for key, _ in named]
         found: dict[str, Marker | None] = {}
         for key in (*waiting, *self._unreadable, *self._markers):
@@ -151,6 +149,26 @@ class ProgressTopic:
         """The marker as a record batch for a `Sender`, and where it goes."""
         record = NewRecord(key=key.encode(), value=marker.to_bytes(), timestamp_ms=now_ms())
         return (self.topic, self.partition_of(key)), bytearray(build_batch([record], transactional=True))
+
+    async def _catch_up(self, partitions: Iterable[int]) -> None:
+        """Read these to their ends, and make the topic if there is none. One that was deleted since the last look is
+        made anew, too; what it knew is lost, and so is what is known of it here.
+        """
+        try:
+            await self._read(partitions)
+        except KafkaError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            _log.warning("the control topic %s was deleted, with its markers: it is made anew", self.topic)
+            self.client.forget()
+            self._topic_id = b""
+            self._forget()
+            await self._read(partitions)
+
+    async def _read(self, partitions: Iterable[int]) -> None:
+        await persistently(self.client, self.ensure, patience_s=self._patience_s)
+        for partition in partitions:
+            await persistently(self.client, partial(self._read_on, partition), patience_s=self._patience_s)
 
     async def ensure(self) -> None:
         """Make the topic if it is not there; refuse one that forgets. Asked once per process and topic."""

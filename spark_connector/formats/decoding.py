@@ -1,16 +1,21 @@
 """A binary column of `kafka-arrow` as a typed one: the options, the type at planning, the values in the workers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from spark_connector.errors import BadOption
-from spark_connector.formats.errors import CannotDecode
+from spark_connector.formats.errors import CannotDecode, NoSuchSchema, NoSuchType
 from spark_connector.formats.registry import FORMATS, Registry, Schema, registry
 from spark_connector.formats.shapes import shaped
 from tallystick.schemas.wire import BadFrame, opened
+
+_NOT_READ = (CannotDecode, BadFrame, NoSuchSchema, NoSuchType)
+"""What is wrong with a value, not with the registry. The id in front of it may be nobody's, or of another format."""
+_NOT_TAKEN = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError)
+"""What Arrow raises for a value of another type, or one that is too large."""
 
 
 class Reader(Protocol):
@@ -62,18 +67,46 @@ class Decoding:
 
     def typed(self, binary: Any, kind: Any, where: str) -> Any:
         """The column as an Arrow array of that type. Raises `CannotDecode`, which says in which row of `where`."""
-        reader, values = self.reader(), []
+        read, values = self._reading(), []
         for number, value in enumerate(binary.to_pylist()):
             try:
-                values.append(None if value is None else shaped(reader.read(*opened(value)), kind))
-            except (CannotDecode, BadFrame, AttributeError, TypeError) as error:
+                values.append(None if value is None else shaped(read(*opened(value)), kind))
+            except (*_NOT_READ, AttributeError, TypeError) as error:
                 if not self.errors_are_null:
                     raise self._refusal(f"{where}, row {number}", error) from error
                 values.append(None)
         try:
             return pa.array(values, type=kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise self._refusal(where, error) from error
+        except _NOT_TAKEN:
+            return pa.array(self._fitting(values, kind, where), type=kind)
+
+    def _reading(self) -> Callable[[int, memoryview], Any]:
+        """The reader's `read`. Of an id that the registry does not know it is asked once for all of a column."""
+        reader, unknown = self.reader(), dict[int, Exception]()
+
+        def read(schema_id: int, payload: memoryview) -> Any:
+            if schema_id in unknown:
+                raise unknown[schema_id]
+            try:
+                return reader.read(schema_id, payload)
+            except (NoSuchSchema, NoSuchType) as error:
+                unknown[schema_id] = error
+                raise
+
+        return read
+
+    def _fitting(self, values: Sequence[Any], kind: Any, where: str) -> list[Any]:
+        """Null for what Arrow does not take for that type: its schema was not kept to when it was written."""
+        fitting = []
+        for number, value in enumerate(values):
+            try:
+                pa.array([value], type=kind)
+            except _NOT_TAKEN as error:
+                if not self.errors_are_null:
+                    raise self._refusal(f"{where}, row {number}", error) from error
+                value = None
+            fitting.append(value)
+        return fitting
 
     def _refusal(self, where: str, error: Exception) -> CannotDecode:
         return CannotDecode(

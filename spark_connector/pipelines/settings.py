@@ -21,6 +21,8 @@ class Settings:
     """Names of topics, groups and sinks begin with it."""
     source: str = STOCK
     sink: str = EOS
+    registry: str = ""
+    """Address of the Schema Registry that knows what the changes of cdc look like."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

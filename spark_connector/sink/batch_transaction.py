@@ -29,6 +29,8 @@ from spark_connector.progress import Marker, ProgressTopic, progress_key
 from spark_connector.sink.identity import Known, Writer, id_by_path, sink_id_of
 from spark_connector.sink.record_batches import Addressed, record_batches
 from spark_connector.sink.settings import SinkSettings
+from spark_connector.sink.turn_sender import TurnSender
+from spark_connector.sink.turn_server import TurnsOfTask
 from tallystick.client.background import now_ms
 from tallystick.client.errors import KafkaError, UnsupportedByBroker
 from tallystick.client.lease import Lease, commit_offsets, end_transaction, persistently, take_lease
@@ -76,6 +78,10 @@ class BatchTransaction:
         self.checkpoint = checkpoint
         self.size_bytes = 0
         """What has been sent and acknowledged."""
+        self.turns: TurnsOfTask | None = None
+        """Where others write under the same lease: who says when this task may."""
+        self.task = 0
+        """Which of them this is."""
         self.connection: Cluster = cluster(settings.access, patience_s=settings.patience_s)
         self._retries_before = self.connection.client.retries
 
@@ -108,6 +114,10 @@ class BatchTransaction:
                 own = sink_id_of(writer, self._known(writer.query), self.batch.number, others)
             _identified[key] = own
         self.sink_id = _identified[key]
+
+    def share(self, lease: Lease, turns: TurnsOfTask, task: int) -> None:
+        """From here on write under a lease that others have, too, and that any of them may have taken."""
+        self.sink_id, self.turns, self.task = lease.transactional_id, turns, task
 
     def _known(self, query: str) -> Known:
         return self.connection.run(self.progress.of_query(query), f"reading the markers of query {query}")
@@ -166,14 +176,13 @@ class BatchTransaction:
     def write(self, lease: Lease, rows: Iterable[pa.RecordBatch]) -> Counts:
         """Step 2. Returns when every record is acknowledged; nothing is visible yet."""
         self.connection.client.forget()
-        # Rows without keys take turns over partitions from batch to batch, too.
-        first_turn = crc32c(self.sink_id.encode()) + self.batch.number
+        # Rows without keys take turns over partitions from batch to batch and from task to task, too.
+        first_turn = crc32c(self.sink_id.encode()) + self.batch.number + self.task
         return self.send(lease, record_batches(rows, self.settings, self._partitions_of_rows, first_turn))
 
     def send(self, lease: Lease, groups: Iterable[list[Addressed]]) -> Counts:
         """Step 2 for rows that are batches already."""
-        client, settings = self.connection.client, self.settings
-        sender = Sender(client, lease, patience_s=settings.patience_s, room_bytes=settings.room_bytes)
+        sender = self._sender(lease)
         doing = f"writing batch {self.batch.number}"
         try:
             for batches in groups:
@@ -186,6 +195,12 @@ class BatchTransaction:
             self.size_bytes += totals.size_bytes
             counts.setdefault(topic, {})[str(partition)] = totals.records
         return counts
+
+    def _sender(self, lease: Lease) -> Sender:
+        client, patience_s, room_bytes = self.connection.client, self.settings.patience_s, self.settings.room_bytes
+        if self.turns is None:
+            return Sender(client, lease, patience_s=patience_s, room_bytes=room_bytes)
+        return TurnSender(client, lease, _name_of, self.turns, patience_s=patience_s, room_bytes=room_bytes)
 
     def _partitions_of_rows(self, topic: str) -> int:
         """Of a topic that rows name."""
@@ -276,6 +291,11 @@ class BatchTransaction:
     def _source(self) -> list[str]:
         """The source's offsets from the checkpoint; a batch job has none. Raises `SourceOffsetsUnknown`."""
         return [] if self.checkpoint is None else self.checkpoint.planned(self.batch.number).sources
+
+
+def _name_of(where: tuple[str, int]) -> str:
+    """What tasks call a partition when they ask for their turn: any topic may come, so there is no numbering."""
+    return f"{where[0]}/{where[1]}"
 
 
 def drain(rows: Iterator[pa.RecordBatch]) -> None:

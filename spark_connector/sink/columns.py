@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_connector.errors import BadRows
@@ -75,12 +76,25 @@ def _validity(column: Any) -> NDArray[np.bool_] | None:
     return valid
 
 
-def header_rows(batch: pa.RecordBatch) -> list[Any] | None:
-    """The headers of each row as Python lists; None where the column is not there or all null."""
-    position = batch.schema.get_field_index("headers")
-    if position < 0 or batch.column(position).null_count == batch.num_rows:
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """The headers of some rows, one behind the other, as arrays of large binaries; and how many each row has."""
+
+    keys: Any
+    values: Any
+    counts: NDArray[np.int64]
+
+
+def headers_of(column: Any) -> Headers | None:
+    """What is in an array of the column headers; None where no row has any. Raises `BadRows` for one without a key."""
+    each = column.flatten()  # Without what may lie below a row that is null.
+    if not len(each):
         return None
-    return list(batch.column(position).to_pylist())
+    keys, values = each.field(0), each.field(1)
+    if each.null_count or keys.null_count:
+        raise BadRows("a header has no key")
+    counts: NDArray[np.int64] = pc.list_value_length(column).fill_null(0).cast(pa.int64()).to_numpy()
+    return Headers(keys.cast(pa.large_binary()), values.cast(pa.large_binary()), counts)
 
 
 def named_partitions(batch: pa.RecordBatch) -> NDArray[np.int64] | None:

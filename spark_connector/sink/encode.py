@@ -20,7 +20,7 @@ from protocol.primitives import append_varlong
 from protocol.records.batch import HEADER, MAGIC, TRANSACTIONAL
 from protocol.records.compression import compress
 from spark_connector.errors import BadRows
-from spark_connector.sink.columns import binaries, cells, header_rows, named_partitions
+from spark_connector.sink.columns import Headers, binaries, cells, headers_of, named_partitions
 from spark_connector.sink.partitioner import murmur2_all, partitions_for
 
 
@@ -79,7 +79,7 @@ class Encoder:
         chosen = self._partitions(rows, keys, partitions)
         # Sixteen bits are sorted by counting.
         order = pa.array(np.argsort(chosen.astype(np.uint16) if partitions < 1 << 16 else chosen, kind="stable"))
-        tails = _header_tails(header_rows(rows))
+        tails = _header_tails(rows)
         records = _Records.of(*(None if column is None else column.take(order) for column in (keys, values, tails)))
         ends = np.cumsum(np.bincount(chosen, minlength=partitions)).tolist()
         cuts, placed = [0], []
@@ -170,18 +170,22 @@ def _lengths(column: Any) -> NDArray[np.int64]:
     return lengths
 
 
-def _header_tails(rows: Sequence[Any] | None) -> Any:
-    """The headers of each row, encoded, count and all."""
-    return None if rows is None else pa.array([_headers(row or ()) for row in rows], pa.large_binary())
+def _header_tails(rows: pa.RecordBatch) -> Any:
+    """The headers of each row, encoded, count and all; None where no row has any."""
+    position = rows.schema.get_field_index("headers")
+    found = None if position < 0 else headers_of(rows.column(position))
+    if found is None:
+        return None
+    _, offsets, data = _encoded_headers(found).buffers()
+    # Those of a row lie one behind the other, and so they are one cell.
+    ends = np.concatenate(([0], np.cumsum(found.counts)))
+    bounds = np.frombuffer(offsets, np.int64, len(found.keys) + 1)[ends]
+    of_rows = pa.Array.from_buffers(pa.large_binary(), rows.num_rows, [None, pa.py_buffer(bounds), data])
+    return pc.binary_join_element_wise(varints(found.counts), of_rows, _NOTHING)
 
 
-def _headers(row: Sequence[Any]) -> bytes:
-    out = bytearray(varint(len(row)))
-    for header in row:
-        if header is None or header["key"] is None:
-            raise BadRows("a header has no key")
-        key = header["key"].encode()
-        out += varint(len(key)) + key
-        value = header["value"]
-        out += varint(-1) if value is None else varint(len(value)) + value
-    return bytes(out)
+def _encoded_headers(found: Headers) -> Any:
+    """Each header: key length varint | key | value length varint | value."""
+    values = found.values.fill_null(b"")
+    key_lengths, value_lengths = varints(_lengths(found.keys)), varints(_lengths(found.values))
+    return pc.binary_join_element_wise(key_lengths, found.keys, value_lengths, values, _NOTHING)

@@ -94,13 +94,23 @@ _served: dict[int, NoteServer] = {}
 
 def notes_of(session: Any) -> Notes | None:
     """Those of a session; None where this process is not its driver (Spark Connect)."""
-    if not isinstance(session, SparkSession) or getattr(session, "_jsparkSession", None) is None:
+    where = bound_address(session)
+    if where is None:
         return None
     key = id(session.sparkContext._gateway)
     if key not in _served:
-        configured = session.sparkContext.getConf()
-        host = configured.get("spark.driver.host", "127.0.0.1")
-        assert host is not None
         with suppress(OSError):
-            _served[key] = NoteServer(configured.get("spark.driver.bindAddress", host) or host, host)
+            _served[key] = NoteServer(*where)
     return _served[key].notes if key in _served else None
+
+
+def bound_address(session: Any) -> tuple[str, str] | None:
+    """Where a server of the driver's Python process listens, and the name by which executors call it; None where this
+    process is not the session's driver (Spark Connect).
+    """
+    if not isinstance(session, SparkSession) or getattr(session, "_jsparkSession", None) is None:
+        return None
+    configured = session.sparkContext.getConf()
+    host = configured.get("spark.driver.host", "127.0.0.1")
+    assert host is not None
+    return configured.get("spark.driver.bindAddress", host) or host, host

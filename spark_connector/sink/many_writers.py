@@ -72,7 +72,7 @@ class WriteTask:
         return self.senders(
             transaction.connection.client,
             self.lease,
-            self.places,
+            self.places.place_of,
             turns,
             patience_s=settings.patience_s,
             room_bytes=settings.room_bytes,
@@ -82,7 +82,7 @@ class WriteTask:
         """How many records of this attempt the broker has acknowledged: all of them."""
         transaction = BatchTransaction(self.settings, self.batch, self.lease.transactional_id)
         transaction.connection.client.forget()
-        turns = TurnsOfTask(self.address, self.token, task, attempt)
+        turns = TurnsOfTask.of(self.address, self.token, task, attempt)
         sender = self.sender(transaction, turns)
         run, doing = transaction.connection.run, f"writing batch {self.batch.number}"
         try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from spark_connector.errors import BadRows
 
@@ -26,6 +27,10 @@ class Places:
         named = ", ".join(name for name, _ in self.topics)
         raise BadRows(f"a row names the topic {topic}, this writer was given {named}: name it there, too (topics)")
 
+    def place_of(self, where: tuple[str, int]) -> int:
+        """The place of a partition."""
+        return self.begin_of(where[0])[0] + where[1]
+
     def where(self, place: int) -> tuple[str, int]:
         """The topic and partition of a place."""
         for name, count in self.topics:
@@ -34,8 +39,8 @@ class Places:
             place -= count
         raise IndexError(place)
 
-    def by_topic(self, records: Mapping[int, int]) -> dict[str, dict[str, int]]:
-        """Records by place, as they are by topic and partition."""
+    def by_topic(self, records: Mapping[Any, int]) -> dict[str, dict[str, int]]:
+        """Records by place, a number, as they are by topic and partition."""
         found: dict[str, dict[str, int]] = {}
         for place, count in sorted(records.items()):
             topic, partition = self.where(place)

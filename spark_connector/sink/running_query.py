@@ -7,6 +7,8 @@
                     metadata have the id, and a query of that id must run in the session
 
 Rule 1. Who the query is, is known or the batch is refused: markers are kept under its id.
+Rule 2. Where Spark says where the query's checkpoint lies, that is believed, and not the option: after a checkpoint was
+        copied the option may name the copy that was left behind, which has the same id, and other plans.
 """
 
 from dataclasses import dataclass
@@ -43,14 +45,14 @@ def running_query(session: SparkSession, location: str | None) -> RunningQuery:
     """The query whose batch is at work in this thread; `location` is the option that names its checkpoint. Raises
     `ConnectorError`.
     """
-    return _connected(session, location) if _is_connect(session) else _classic(session, location)
+    return _connected(session, location) if _is_connect(session) else _classic(session)
 
 
 def _is_connect(session: SparkSession) -> bool:
     return getattr(session, "_jsparkSession", None) is None
 
 
-def _classic(session: SparkSession, location: str | None) -> RunningQuery:
+def _classic(session: SparkSession) -> RunningQuery:
     context = session.sparkContext
     query, run = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_RUN_ID)
     if query is None:
@@ -58,7 +60,7 @@ def _classic(session: SparkSession, location: str | None) -> RunningQuery:
     configured = context.getConf()
     host = configured.get("spark.driver.host", _HOST) or _HOST
     bind = configured.get("spark.driver.bindAddress", host) or host
-    return RunningQuery(query, str(run), Checkpoint(files_of(session), location, query), bind, host, False)
+    return RunningQuery(query, str(run), Checkpoint(files_of(session), None, query), bind, host, False)
 
 
 def _connected(session: Any, location: str | None) -> RunningQuery:
@@ -77,4 +79,5 @@ def _connected(session: Any, location: str | None) -> RunningQuery:
         )
     host = session.conf.get("spark.driver.host", _HOST)
     bind = session.conf.get("spark.driver.bindAddress", host)
-    return RunningQuery(query, runs[query], Checkpoint(files, location, query), bind, host, True)
+    checkpoint = Checkpoint(files, location, query, is_told=True)
+    return RunningQuery(query, runs[query], checkpoint, bind, host, True)

@@ -5,10 +5,12 @@ begins when all of them are acknowledged. Here a batch gets its sequence number 
 when the round is over: nobody keeps one while it waits for another, and so tasks never wait for each other in a circle.
 """
 
-from spark_connector.sink.places import Places
+from collections.abc import Callable
+
 from spark_connector.sink.turn_server import TurnsOfTask
+from spark_connector.sink.turns import Place
 from tallystick.client.client import Client
-from tallystick.client.lease import Lease
+from tallystick.client.lease import Lease, Partition
 from tallystick.client.sender import Queued, Sender
 
 _MOST_BYTES = 16 << 20
@@ -16,20 +18,27 @@ _MOST_BYTES = 16 << 20
 
 
 class TurnSender(Sender):
-    """See the head of this file."""
+    """See the head of this file. `place_of` says what a partition is called when a turn in it is asked for."""
 
     def __init__(
-        self, client: Client, lease: Lease, places: Places, turns: TurnsOfTask, *, patience_s: float, room_bytes: int
+        self,
+        client: Client,
+        lease: Lease,
+        place_of: Callable[[Partition], Place],
+        turns: TurnsOfTask,
+        *,
+        patience_s: float,
+        room_bytes: int,
     ) -> None:
         super().__init__(client, lease, patience_s=patience_s, room_bytes=room_bytes)
-        self._places = places
+        self._place_of = place_of
         self._turns = turns
 
     def _number(self, queued: Queued) -> None:
         """Not yet: see `_send_all`."""
 
     async def _send_all(self) -> None:
-        back: dict[int, int] = {}
+        back: dict[Place, int] = {}
         try:
             while self._waiting_bytes or back:
                 firsts = self._firsts()
@@ -53,13 +62,13 @@ class TurnSender(Sender):
             if rest:
                 self._queues[queued.where] = rest
 
-    def _firsts(self) -> dict[int, Queued]:
+    def _firsts(self) -> dict[Place, Queued]:
         """By place, the first batch of each queue, or of as many as a round has room for."""
-        found: dict[int, Queued] = {}
+        found: dict[Place, Queued] = {}
         size = 0
-        for (topic, partition), queue in self._queues.items():
+        for where, queue in self._queues.items():
             if size and size + len(queue[0].batch) > _MOST_BYTES:
                 break
             size += len(queue[0].batch)
-            found[self._places.begin_of(topic)[0] + partition] = queue[0]
+            found[self._place_of(where)] = queue[0]
         return found

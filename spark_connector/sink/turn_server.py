@@ -15,22 +15,17 @@ Rule 3. What cannot be read gets no answer, and the connection ends.
 
 import asyncio
 import json
-import socket
-import socketserver
-import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from spark_connector.errors import ConnectorError, TurnRefused, same_error
+from spark_connector.conversations import LONGEST, ConversationServer
+from spark_connector.errors import ConnectorError, DriverAway, TurnRefused, same_error
 from spark_connector.lines import Address
-from spark_connector.sink.turns import Turns
+from spark_connector.sink.turns import Place, Turns
 
-_LONGEST = 1 << 22
-_MANY_TASKS = 1024
-"""Tasks may begin all at once."""
-_KEPT_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-"""A machine that is gone says nothing: after a minute its connections are taken for ended. Not every system has all."""
+_CONNECTING_S = 10.0
+"""How long a driver may take to accept a connection."""
 
 
 class TurnServer:
@@ -38,29 +33,8 @@ class TurnServer:
 
     def __init__(self, bind: str, host: str) -> None:
         self._turns: dict[str, Turns] = {}
-        answer = self._answer
-
-        class Handler(socketserver.StreamRequestHandler):
-            disable_nagle_algorithm = True
-
-            def handle(self) -> None:
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                for name, value in _KEPT_ALIVE.items():
-                    if hasattr(socket, name):
-                        self.connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-                with suppress(ValueError, KeyError, TypeError, OSError):
-                    lines = iter(lambda: self.rfile.readline(_LONGEST), b"")
-                    with closing(answer(json.loads(line) for line in lines)) as answers:
-                        for told in answers:
-                            self.wfile.write(json.dumps(told).encode() + b"\n")
-
-        class Server(socketserver.ThreadingTCPServer):
-            daemon_threads = True
-            request_queue_size = _MANY_TASKS
-
-        self._server = Server((bind, 0), Handler)
-        threading.Thread(target=self._server.serve_forever, name="spark-eos-turns", daemon=True).start()
-        self.address: Address = (host, self._server.server_address[1])
+        self._server = ConversationServer(bind, self._answer, "spark-eos-turns")
+        self.address: Address = (host, self._server.port)
 
     def _answer(self, questions: Iterator[Mapping[str, Any]]) -> Generator[Mapping[str, Any]]:
         """The answers to one task, until it ends."""
@@ -71,9 +45,9 @@ class TurnServer:
         try:
             for asked in questions:
                 if turns is None or turns.token not in self._turns:
-                    yield _refusal(TurnRefused("the batch is over for the driver; nothing was written by this attempt"))
+                    yield refusal(TurnRefused("the batch is over for the driver; nothing was written by this attempt"))
                 else:
-                    yield _answered(turns, task, attempt, asked)
+                    yield answered(turns, task, attempt, asked)
         finally:
             if turns is not None:
                 turns.gone(task, attempt)
@@ -90,11 +64,11 @@ class TurnServer:
             turns.fail(TurnRefused("the batch is over"))
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.close()
 
 
-def _answered(turns: Turns, task: int, attempt: int, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+def answered(turns: Turns, task: int, attempt: int, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The answer to what a task asks while it writes."""
     try:
         if "failed" in asked:
             turns.fail(same_error(*asked["failed"]))
@@ -104,42 +78,49 @@ def _answered(turns: Turns, task: int, attempt: int, asked: Mapping[str, Any]) -
             given = turns.take(task, attempt, _pairs(asked["back"]), asked["wanted"])
             return {"turns": list(given.items())}
     except ConnectorError as error:
-        return _refusal(error)
+        return refusal(error)
     return {"turns": []}
 
 
-def _refusal(error: ConnectorError) -> Mapping[str, Any]:
+def refusal(error: ConnectorError) -> Mapping[str, Any]:
+    """What a task is told in place of an answer."""
     return {"refused": [type(error).__name__, str(error)]}
 
 
-def _pairs(found: Iterable[tuple[int, int]]) -> dict[int, int]:
-    return {int(place): int(number) for place, number in found}
+def _pairs(found: Iterable[tuple[Place, int]]) -> dict[Place, int]:
+    return {place: int(number) for place, number in found}
 
 
 class TurnsOfTask:
     """A task's side. For one event loop, where it also waits: the answer comes when there is a turn."""
 
-    def __init__(self, address: Address, token: str, task: int, attempt: int) -> None:
+    def __init__(self, address: Address, begin: Mapping[str, Any]) -> None:
         self._address = address
-        self._begin: dict[str, Any] = {"token": token, "task": task, "attempt": attempt}
+        self._begin = dict(begin)
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def take(self, back: Mapping[int, int], wanted: Iterable[int]) -> dict[int, int]:
+    @classmethod
+    def of(cls, address: Address, token: str, task: int, attempt: int) -> "TurnsOfTask":
+        """Those that `TurnServer` gives to an attempt of a task."""
+        return cls(address, {"token": token, "task": task, "attempt": attempt})
+
+    async def take(self, back: Mapping[Place, int], wanted: Iterable[Place]) -> dict[Place, int]:
         """See `Turns.take`; the connection begins with the first question."""
-        return await self._asked({"back": list(back.items()), "wanted": list(wanted)})
+        told = await self.asked({"back": list(back.items()), "wanted": list(wanted)})
+        return _pairs(told["turns"])
 
     async def done(self) -> None:
-        """All rows are written, and all turns given back. A task that had none has nothing to say."""
+        """All rows are written, and all turns given back. A task that has asked nothing has nothing to say."""
         if self._streams is not None:
-            await self._asked({"back": [], "done": True})
+            await self.asked({"back": [], "done": True})
 
     async def failed(self, error: ConnectorError) -> None:
         """Best effort: the driver notices in any case that the task has ended. On a connection of its own, for on the
         other one an answer may be waited for.
         """
-        told = TurnsOfTask(self._address, **self._begin)
+        told = TurnsOfTask(self._address, self._begin)
         with suppress(ConnectorError):
-            await told._asked({"failed": [type(error).__name__, str(error)]})
+            await told.asked({"failed": [type(error).__name__, str(error)]})
         await told.close()
 
     async def close(self) -> None:
@@ -147,28 +128,36 @@ class TurnsOfTask:
         if self._streams is not None:
             self._streams[1].close()
 
-    async def _asked(self, question: Mapping[str, Any]) -> dict[int, int]:
+    async def asked(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a question. Raises what the driver refuses it with; `DriverAway` where it cannot be reached."""
+        streams = self._streams or await self._connected()
         try:
-            if self._streams is None:
-                self._streams = await asyncio.open_connection(*self._address, limit=_LONGEST)
-                self._send(self._begin)
-            self._send(question)
-            answer = await self._streams[0].readline()
+            _send(streams[1], question)
+            answer = await streams[0].readline()
         except OSError as error:
             raise TurnRefused(self._silent(str(error))) from error
         if not answer:
             raise TurnRefused(self._silent("the connection has ended"))
-        told = json.loads(answer)
+        told: dict[str, Any] = json.loads(answer)
         if "refused" in told:
             raise same_error(*told["refused"])
-        return _pairs(told["turns"])
+        return told
 
-    def _send(self, line: Mapping[str, Any]) -> None:
-        assert self._streams is not None
-        self._streams[1].write(json.dumps(line).encode() + b"\n")
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        try:
+            async with asyncio.timeout(_CONNECTING_S):
+                self._streams = await asyncio.open_connection(*self._address, limit=LONGEST)
+        except OSError as error:
+            raise DriverAway(self._silent(str(error) or "no answer")) from error
+        _send(self._streams[1], self._begin)
+        return self._streams
 
     def _silent(self, why: str) -> str:
         return (
             f"the driver does not answer at {self._address[0]}:{self._address[1]}: {why}. Tasks must reach the "
             "driver's Python process there (spark.driver.host); if the driver is gone, this attempt is, too"
         )
+
+
+def _send(writer: asyncio.StreamWriter, line: Mapping[str, Any]) -> None:
+    writer.write(json.dumps(line).encode() + b"\n")

@@ -19,16 +19,29 @@ from itertools import count
 from spark_connector.errors import BatchIncomplete, ConnectorError, TurnRefused
 from tallystick.client.background import fresh_name, monotonic_s
 
+Place = int | str
+"""A partition of the lease, by whatever its tasks call it: the same name means the same partition."""
+AGAIN = "it is tried again under a new lease"
 _SEQUENCES = 0x7FFFFFFF
 """A sequence number has 31 bits; then it begins anew."""
 
 
 class Turns:
-    """The turns of one lease. Each task asks in a thread of its own."""
+    """The turns of one lease. Each task asks in a thread of its own.
 
-    def __init__(self, patience_s: float, clock: Callable[[], float] = monotonic_s) -> None:
+    `then` says what follows where a task is lost. Turns that are part of something larger share its condition.
+    """
+
+    def __init__(
+        self,
+        patience_s: float,
+        clock: Callable[[], float] = monotonic_s,
+        *,
+        then: str = AGAIN,
+        moved: threading.Condition | None = None,
+    ) -> None:
         self.token = fresh_name()
-        self.records: dict[int, int] = {}
+        self.records: dict[Place, int] = {}
         """By place what the broker has acknowledged."""
         self.written: dict[int, tuple[int, int]] = {}
         """By task its attempt, and the records that were acknowledged to it."""
@@ -36,15 +49,17 @@ class Turns:
         """Why nothing of this lease can be committed any more."""
         self._patience_s = patience_s
         self._clock = clock
-        self._out: dict[int, tuple[int, float]] = {}
+        self._out: dict[Place, tuple[int, float]] = {}
         """By place the task that has its turn, and since when."""
-        self._done: set[int] = set()
-        self._waiting: dict[int, frozenset[int]] = {}
+        self.done_tasks: set[int] = set()
+        """Those that had turns and have no more to write."""
+        self._waiting: dict[int, frozenset[Place]] = {}
         """What those ask for who wait, in the order of their tickets."""
         self._tickets = count()
-        self._moved = threading.Condition()
+        self._then = then
+        self._moved = moved or threading.Condition()
 
-    def take(self, task: int, attempt: int, back: Mapping[int, int], wanted: Iterable[int]) -> dict[int, int]:
+    def take(self, task: int, attempt: int, back: Mapping[Place, int], wanted: Iterable[Place]) -> dict[Place, int]:
         """Give turns back, each with the records that were acknowledged in it; then wait for turns in some of the
         wanted places. Returns where each begins. Raises `TurnRefused`, or why the batch has failed.
         """
@@ -64,21 +79,29 @@ class Turns:
                 self._moved.notify_all()
         return {}
 
-    def done(self, task: int, attempt: int, back: Mapping[int, int]) -> None:
-        """A task has written its last record."""
+    def done(self, task: int, attempt: int, back: Mapping[Place, int]) -> None:
+        """A task has written its last record. Raises why the batch has failed: then what it wrote is lost, too, and it
+        must not count as its task's result. A task without a turn has nothing that could be lost.
+        """
         with self._moved:
             self._give_back(task, attempt, back)
-            self._done.add(task)
+            if self.has_admitted(task, attempt):
+                if self.failure is not None:
+                    raise self.failure
+                self.done_tasks.add(task)
 
     def gone(self, task: int, attempt: int) -> None:
         """An attempt is heard of no more. It has failed the batch, unless it was done or never had a turn (rule 3)."""
-        if self.written.get(task, (None, 0))[0] == attempt and task not in self._done:
+        if self.has_admitted(task, attempt) and task not in self.done_tasks:
             self.fail(
                 BatchIncomplete(
-                    f"task {task} was lost after it had begun to write. Nothing of the batch is visible; it is tried "
-                    "again under a new lease"
+                    f"task {task} was lost after it had begun to write. Nothing of the batch is visible; {self._then}"
                 )
             )
+
+    def has_admitted(self, task: int, attempt: int) -> bool:
+        """Whether it is this attempt that writes for a task."""
+        return self.written.get(task, (None, 0))[0] == attempt
 
     def fail(self, error: ConnectorError) -> None:
         """Refuse everybody from now on. The first reason stays."""
@@ -86,7 +109,7 @@ class Turns:
             self.failure = self.failure or error
             self._moved.notify_all()
 
-    def complete(self, results: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+    def complete(self, results: Mapping[int, tuple[int, int]]) -> dict[Place, int]:
         """The records by place, if the tasks' results are those of the attempts that wrote, and are all that was
         written. Raises why the batch has failed.
         """
@@ -101,9 +124,9 @@ class Turns:
                 )
             return dict(self.records)
 
-    def _give_back(self, task: int, attempt: int, back: Mapping[int, int]) -> None:
+    def _give_back(self, task: int, attempt: int, back: Mapping[Place, int]) -> None:
         for place, records in back.items():
-            if self.written.get(task, (None, 0))[0] != attempt or self._out.get(place, (None, 0))[0] != task:
+            if not self.has_admitted(task, attempt) or self._out.get(place, (None, 0))[0] != task:
                 raise ValueError(f"attempt {attempt} of task {task} gives back what it does not have")
             assert records > 0, "a turn that was used"
             self.records[place] = self.records.get(place, 0) + records
@@ -117,12 +140,18 @@ class Turns:
         if self.written.get(task, (attempt, 0))[0] != attempt:
             raise TurnRefused(f"another attempt of task {task} writes its rows; nothing was written by this one")
 
-    def _given(self, task: int, attempt: int, places: Iterable[int]) -> dict[int, int]:
+    def _given(self, task: int, attempt: int, places: Iterable[Place]) -> dict[Place, int]:
         self.written.setdefault(task, (attempt, 0))
         self._out.update(dict.fromkeys(places, (task, self._clock())))
-        return {place: self.records.get(place, 0) & _SEQUENCES for place in sorted(places)}
+        return {place: self.records.get(place, 0) & _SEQUENCES for place in sorted(places, key=str)}
 
-    def _until_the_oldest_is_lost(self, wanted: frozenset[int]) -> float | None:
+    def until_it_is_lost(self, task: int) -> float | None:
+        """How long a task that has turns may still keep them, in seconds; None where it has none. Fails the batch if
+        that was too long already. For whoever has the condition.
+        """
+        return self._until_the_oldest_is_lost(frozenset(place for place, out in self._out.items() if out[0] == task))
+
+    def _until_the_oldest_is_lost(self, wanted: frozenset[Place]) -> float | None:
         """How long to wait for what others have. Fails the batch if that was too long already."""
         since = [self._out[place][1] for place in wanted if place in self._out]
         if not since:
@@ -134,7 +163,7 @@ class Turns:
         self.fail(
             BatchIncomplete(
                 f"task {task} has not given its turn back within {self._patience_s:.0f} s. Nothing of the batch is "
-                "visible; it is tried again under a new lease"
+                f"visible; {self._then}"
             )
         )
         return 0

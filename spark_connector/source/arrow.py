@@ -174,12 +174,17 @@ TRANSACTIONS = {
     "transactional": Field("BOOLEAN", _transactional),
 }
 """Null where a record comes from a producer without an id."""
-KNOWN = FIELDS | HEADERS | TRANSACTIONS
+BYTES = {"keyBytes": Field("BINARY", _key), "valueBytes": Field("BINARY", _value)}
+"""As they came, where `key` and `value` have types: what cannot be read is no more in those."""
+KNOWN = FIELDS | HEADERS | TRANSACTIONS | BYTES
 
 
-def ddl(*, headers: bool, transactions: bool, typed: Mapping[str, str]) -> str:
+def ddl(*, headers: bool, transactions: bool, bytes_too: bool, typed: Mapping[str, str]) -> str:
     """The schema of a frame whose user named none; `typed` are the columns that a registry has types for."""
-    chosen = FIELDS | (HEADERS if headers else {}) | (TRANSACTIONS if transactions else {})
+    asked = ((headers, HEADERS), (transactions, TRANSACTIONS), (bytes_too, BYTES))
+    chosen = dict(FIELDS)
+    for is_asked, fields in asked:
+        chosen |= fields if is_asked else {}
     return ", ".join(f"{name} {typed.get(name, field.ddl)}" for name, field in chosen.items())
 
 

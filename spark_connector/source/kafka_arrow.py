@@ -30,7 +30,9 @@ class KafkaArrow(DataSource):
         if settings.report_gaps:
             return GAPS_DDL
         typed = {one.column: one.reader().ddl() for one in decodings(settings.formats, settings.topics)}
-        return ddl(headers=settings.headers, transactions=settings.transactions, typed=typed)
+        return ddl(
+            headers=settings.headers, transactions=settings.transactions, bytes_too=settings.bytes_too, typed=typed
+        )
 
     def reader(self, schema: StructType) -> DataSourceReader:
         settings = settings_of(self.options, stream=False)

@@ -60,6 +60,7 @@ SOURCE = (
     Option("maxRecordsPerPartition", 0, number, "offsets per task at most, give or take a record batch"),
     Option("includeHeaders", 0, flag, "a column headers"),
     Option("includeTransactions", 0, flag, "columns producerId, producerEpoch, sequence, transactional"),
+    Option("includeBytes", 0, flag, "columns keyBytes and valueBytes: key and value as they came"),
     Option("reportGaps", 0, flag, "batch only: what offsets without records were, in place of the records"),
     Option("valueFormat", "binary", one_of("binary", *FORMATS), "what values are; the column value is typed then"),
     Option("keyFormat", "binary", one_of("binary", *FORMATS), "the same for keys"),
@@ -121,6 +122,7 @@ class Settings:
     max_records: int
     headers: bool
     transactions: bool
+    bytes_too: bool
     report_gaps: bool
     formats: Mapping[str, str | None]
     """Those of the options that say how keys and values are read."""
@@ -156,6 +158,7 @@ def settings_of(given: Mapping[str, str], *, stream: bool | None = None) -> Sett
         max_records=read["maxRecordsPerPartition"],
         headers=bool(read["includeHeaders"]),
         transactions=bool(read["includeTransactions"]),
+        bytes_too=bool(read["includeBytes"]),
         report_gaps=bool(read["reportGaps"]),
         formats={name: read[name] for name in _FORMAT_OPTIONS},
         patience_ms=read["kafkaConsumer.pollTimeoutMs"],

@@ -12,7 +12,6 @@ from typing import Any
 import psutil
 from confluent_kafka import Producer
 
-from spark_connector.sink.foreach_batch import eos_writer
 from tests.benchmarks.loads import drop, fresh
 from tests.benchmarks.targets import Target
 
@@ -30,9 +29,7 @@ class End:
     format: str
     options: Mapping[str, str]
     tasks: int | None = None
-    """Of a sink: one writes; none for as many as there are."""
-    many: bool = False
-    """Whether it is `eos_writer`, through `foreachBatch`."""
+    """Of a sink: how many write; none for as many as there are."""
 
     def of(self, bootstrap: str) -> dict[str, str]:
         return {"kafka.bootstrap.servers": bootstrap, **self.options}
@@ -114,11 +111,8 @@ class Bench:
         """A stream of all that is there; the progress of each micro-batch with rows."""
         checkpoint = tempfile.mkdtemp(dir=self.scratch)
         given = sink.of(target.bootstrap) | {"topic": topic}
-        if sink.many:
-            writer = frame.writeStream.foreachBatch(eos_writer(given | {"checkpointLocation": checkpoint}))
-        else:
-            one = frame if sink.tasks is None else frame.coalesce(sink.tasks)
-            writer = one.writeStream.format(sink.format).options(**given)
+        written = frame if sink.tasks is None else frame.coalesce(sink.tasks)
+        writer = written.writeStream.format(sink.format).options(**given)
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         assert query.awaitTermination(PATIENCE_S), "the query did not end"
         return [progress for progress in query.recentProgress if progress["numInputRows"]]

@@ -25,9 +25,9 @@ class Task:
 
     def __init__(self, client: Client, server: TurnServer, turns: Turns, lease: Lease, topic: str, number: int) -> None:
         self.topic, self.number = topic, number
-        self.turns = TurnsOfTask(server.address, turns.token, number, 10 + number)
+        self.turns = TurnsOfTask.of(server.address, turns.token, number, 10 + number)
         places = Places([(topic, PARTITIONS)])
-        self.sender = TurnSender(client, lease, places, self.turns, patience_s=PATIENCE_S, room_bytes=1000)
+        self.sender = TurnSender(client, lease, places.place_of, self.turns, patience_s=PATIENCE_S, room_bytes=1000)
 
     async def write(self, begin: int = 0, end: int = BATCHES) -> None:
         chosen = random.Random(self.number)

@@ -5,7 +5,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,8 +14,10 @@ import click
 
 from spark_connector.pipelines.settings import EOS, STOCK, Settings
 from tallystick.process import BrokerFailed, BrokerProcess
+from tests.harness.schema_registry import serving
 from tests.pipelines import chart, figures
 from tests.pipelines.cdc.pipeline import CdcPipeline
+from tests.pipelines.cdc.plan import register_schemas
 from tests.pipelines.director import Director, PipelinesFailed
 from tests.pipelines.faults import Kind, plan
 from tests.pipelines.needs import NoSpark, needed
@@ -136,7 +139,8 @@ def pipelines(
             settings = replace(settings, bootstrap=broker.start().bootstrap)
             screen.console.print(f"a broker at {settings.bootstrap}, {durability}, seed {seed}", highlight=False)
         trouble = Trouble(struck if kills else [], rounds)
-        outcome = _run(settings, broker, trouble, screen, chart_path)
+        with _registry(settings) as settings:
+            outcome = _run(settings, broker, trouble, screen, chart_path)
     except (NoSpark, PipelinesFailed, BrokerFailed) as error:
         outcome.failure = str(error)
         click.echo(f"the pipelines failed: {outcome.failure}", err=True)
@@ -146,6 +150,14 @@ def pipelines(
         options = {"seed": seed, "scale": scale, "source": source, "durability": durability}
         click.echo(json.dumps(outcome.as_json() | options))
     sys.exit(0 if outcome.ok else 1)
+
+
+@contextmanager
+def _registry(settings: Settings) -> Iterator[Settings]:
+    """A Schema Registry of this process, which is not killed."""
+    with serving() as registry:
+        register_schemas(registry, settings.topic(CdcPipeline.source_topic))
+        yield replace(settings, registry=registry.url)
 
 
 def _own_broker(folder: Path, durability: str) -> BrokerProcess:

@@ -3,8 +3,17 @@
 Nothing is said about time: whatever can happen may happen now, or at any later moment, or never.
 """
 
+from tests.sink_model import shared
 from tests.sink_model.kafka import CONTROL, PREPARED, Phase, fence, write_end_marker
-from tests.sink_model.requests import TASK_STEPS, first_try, served, task_request, try_request, without_the_void
+from tests.sink_model.requests import (
+    TASK_STEPS,
+    first_try,
+    owner_of,
+    served,
+    task_request,
+    try_request,
+    without_the_void,
+)
 from tests.sink_model.settings import Mode, Setting
 from tests.sink_model.steps import Moves, again, given_up, gives_up, name, steps_of_try
 from tests.sink_model.turns import more_attempts, steps_of_task
@@ -134,6 +143,9 @@ def _attempts(world: World, setting: Setting, attempt: Try) -> Moves:
             other = first_try(setting, attempt.driver, attempt.query, attempt.batch, attempt.sink, attempt.plan)
             yield ("{}: Spark starts another attempt beside it", name(attempt)), changed(zombie, None, other)
         return
+    if setting.mode is Mode.ALL_TASKS:
+        yield from _of_shared(fewer, setting, attempt)
+        return
     for task in world.tasks:
         if task.driver == attempt.driver and not task.is_zombie:
             yield from more_attempts(fewer, setting, attempt, task)
@@ -143,6 +155,13 @@ def _attempts(world: World, setting: Setting, attempt: Try) -> Moves:
             ("{}: waits no longer for {}, tries again", name(attempt), attempt.step),
             again(waited_enough, setting, attempt),
         )
+
+
+def _of_shared(world: World, setting: Setting, attempt: Try) -> Moves:
+    yield from shared.lose_the_opener(world, setting, attempt)
+    for task in world.tasks:
+        if not task.is_zombie and owner_of(world, task) == attempt:
+            yield from shared.more_attempts(world, setting, attempt, task)
 
 
 def _repeats(world: World, setting: Setting, attempt: Try) -> Moves:

@@ -3,7 +3,7 @@
 `SHORT` is for every day, `DEEP` has more faults at a time and takes minutes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.sink_model.explore import Outcome, Search
 from tests.sink_model.faults import moves
@@ -13,6 +13,7 @@ from tests.sink_model.settings import FULL, NO_ROW, ONE_ROW, ROWS_IN_A_ROW, Flaw
 from tests.sink_model.world import World, beginning
 
 AN = Mode.MANY_WRITERS
+SHARED = Mode.ALL_TASKS
 _SMALL = ((ONE_ROW, NO_ROW),)
 _TWO = ((ONE_ROW, ONE_ROW),)
 _EMPTIED = ((ONE_ROW,), (ONE_ROW,))
@@ -34,6 +35,10 @@ SHORT = (
     Setting(AN, queries=((ROWS_IN_A_ROW,),), timeouts=0, repeats=0, drivers=1),
     Setting(AN, queries=_DEALT, timeouts=0, attempts=0),
     *(Setting(AN, rules, queries=_DEALT, repeats=0, drivers=1) for rules in ALL_RULES),
+    Setting(SHARED, queries=_DEALT, timeouts=0, repeats=0, attempts=0),
+    Setting(SHARED, queries=((ROWS_IN_A_ROW,),), timeouts=0, repeats=0, drivers=1),
+    Setting(SHARED, queries=_DEALT, timeouts=0, repeats=0, drivers=1, attempts=2),
+    *(Setting(SHARED, rules, queries=_DEALT, repeats=0, drivers=1) for rules in ALL_RULES),
 )
 
 DEEP = (
@@ -50,6 +55,8 @@ DEEP = (
     Setting(AN, queries=((ROWS_IN_A_ROW,),), timeouts=0, repeats=0),
     Setting(AN, queries=_DEALT),
     *(Setting(AN, rules, queries=_DEALT, timeouts=0, repeats=0) for rules in (VERIFIED, OLD)),
+    Setting(SHARED, queries=_DEALT, timeouts=0, repeats=0),
+    *(Setting(SHARED, rules, queries=_DEALT, timeouts=0, repeats=0, attempts=2) for rules in (TV2, VERIFIED, OLD)),
 )
 
 
@@ -92,6 +99,23 @@ FLAWED = (
     _many(Flaw.RETRY_UNDER_SAME_LEASE, SEQUENCES),
     _many(Flaw.RETRY_WITHOUT_LOOKING, "I1 no duplicates"),
     _many(Flaw.ABORT_BEFORE_RETRY, "L1 nothing stays open", rules=OLD),
+)
+
+
+def _shared(flaw: Flaw, noticed_by: str, **more: object) -> Wrong:
+    found = _many(flaw, noticed_by, **more)
+    return Wrong(replace(found.setting, mode=SHARED), noticed_by)
+
+
+FLAWED = (
+    *FLAWED,
+    _shared(Flaw.LEASES_NOT_COMPARED, "I5 all or nothing"),
+    _shared(Flaw.PASSED_ON, SEQUENCES),
+    _shared(Flaw.FROM_ZERO, SEQUENCES, attempts=0),
+    _shared(Flaw.BACK_TOO_SOON, "I5 all or nothing", attempts=0),
+    _shared(Flaw.TWO_ATTEMPTS, "I1 no duplicates"),
+    _shared(Flaw.RETRY_UNDER_SAME_LEASE, "I1 no duplicates"),
+    _shared(Flaw.RETRY_WITHOUT_LOOKING, "I1 no duplicates", drivers=2, queries=((ONE_ROW,),)),
 )
 
 

@@ -9,8 +9,11 @@ from tests.sink_model.world import Task, Try, World
 PROGRAMS = {
     Mode.ONE_WRITER: ("lease", "look", "write", "mark", "end", "note"),
     Mode.MANY_WRITERS: ("lease", "look", "tasks", "mark", "end", "note"),
+    Mode.ALL_TASKS: ("lease", "look", "tasks", "mark", "end", "note"),
 }
-"""The steps of a try, in order. Those up to `write` are a task's in mode A1; all others are the driver's."""
+"""The steps of a try, in order. Those up to `write` are a task's in mode A1, the first two are so with all tasks; the
+others are the driver's.
+"""
 TASK_STEPS = ("lease", "look", "write")
 DONE = "done"
 
@@ -44,7 +47,7 @@ def first_try(setting: Setting, driver: int, query: int, batch: int, path: int, 
 
 def task_request(setting: Setting, task: Task) -> Request | None:
     """The next row of a task; none while it asks for its turn or gives it back: that is between it and the driver."""
-    if task.turn < 0 or task.is_answered:
+    if task.turn < 0 or task.is_answered or task.is_done:
         return None
     partition, number = rows_of(setting, task)[task.place]
     return _write(setting, task, partition + 1, task.turn, Row(task.query, task.batch, number))

@@ -23,6 +23,8 @@ ROWS_IN_A_ROW: Batch = ((0, 1), (2,))
 class Mode(Enum):
     ONE_WRITER = "A1"
     MANY_WRITERS = "An"
+    ALL_TASKS = "format"
+    """`kafka-eos` with all tasks: as An, but only Spark can run a task again, and not one that it has the result of."""
 
 
 class Flaw(Enum):
@@ -49,6 +51,7 @@ class Flaw(Enum):
     BACK_TOO_SOON = "a turn is given back when its rows are sent, before they are acknowledged"
     FROM_ZERO = "each turn begins with sequence number 0"
     REFUSED_IS_DONE = "an attempt that is refused counts as its task's result"
+    LEASES_NOT_COMPARED = "results of several leases are committed as if they were of one"
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,10 +92,12 @@ def to_next(world: World, setting: Setting, attempt: Try) -> World:
 
 
 def start_tasks(world: World, setting: Setting, attempt: Try) -> World:
-    """Tasks with rows; nobody has had a turn yet."""
+    """Tasks with rows that Spark has no result of; nobody has had a turn yet."""
     turns = attempt.turns or (0,) * setting.partitions()
     world = changed(world, attempt, attempt._replace(turns=turns, admitted=(-1,) * setting.tasks))
     for number in range(setting.tasks):
+        if number in dict(attempt.results):
+            continue
         if setting.rows_of_task(number, attempt.query, attempt.batch, attempt.plan):
             task = Task(attempt.driver, attempt.query, attempt.batch, attempt.epoch, number, int(attempt.is_again))
             world = tasks_changed(world, None, task._replace(sink=attempt.sink, plan=attempt.plan))
@@ -172,10 +174,10 @@ def failed(world: World, setting: Setting, attempt: Try, said: Sentence) -> Move
         return
     if gives_up(setting) and attempt.step in _UNDER_A_LEASE:
         yield said, given_up(world, attempt)
-        if setting.mode is Mode.ONE_WRITER:
+        if setting.mode is not Mode.MANY_WRITERS:
             return
     yield said, stopped(world, attempt)
-    if setting.mode is not Mode.ONE_WRITER and world.left.attempts and attempt.step != "look":
+    if setting.mode is Mode.MANY_WRITERS and world.left.attempts and attempt.step != "look":
         left = world.left._replace(attempts=world.left.attempts - 1)
         yield (f"{said[0]}; tries again", *said[1:]), again(world._replace(left=left), setting, attempt)
 
@@ -189,7 +191,7 @@ def gives_up(setting: Setting) -> bool:
 
 def given_up(world: World, attempt: Try) -> World:
     """The driver aborts, and its tasks do not know."""
-    aborting = attempt._replace(step="abort", added=False, acknowledged=(), turns=(), admitted=())
+    aborting = attempt._replace(step="abort", added=False, acknowledged=(), turns=(), admitted=(), done=(), results=())
     return _zombies(changed(world, attempt, aborting), attempt)
 
 

@@ -14,7 +14,8 @@ A task that dies with a turn is one that takes no further step; its last request
 
 from tests.sink_model.kafka import Answer
 from tests.sink_model.requests import owner_of, rows_of, served, task_request
-from tests.sink_model.settings import Flaw, Setting
+from tests.sink_model.settings import Flaw, Mode, Setting
+from tests.sink_model.shared import is_done, result, task_failed
 from tests.sink_model.steps import Moves, again, failed, name, to_next
 from tests.sink_model.world import Task, Try, World, broker_changed, changed, sent, tasks_changed
 
@@ -24,6 +25,8 @@ def steps_of_task(world: World, setting: Setting, task: Task) -> Moves:
     owner = owner_of(world, task)
     if task.turn >= 0 and not task.is_answered:
         yield from _write(world, setting, task)
+    elif task.is_done:
+        yield from result(world, setting, task)
     elif owner is None:
         yield ("{}: the lease it writes under is over for its driver, it ends", name(task)), tasks_changed(world, task)
     elif task.is_answered:
@@ -72,6 +75,9 @@ def _refused(world: World, setting: Setting, task: Task, owner: Try) -> Moves:
     if task.is_zombie:
         yield (said, name(task)), after
         return
+    if setting.mode is Mode.ALL_TASKS:
+        yield (f"{said}, or waits", name(task)), after
+        return
     if setting.flaw is Flaw.REFUSED_IS_DONE:
         yield (f"{said}, and counts as done", name(task)), _done(after, setting, task)
         return
@@ -92,6 +98,8 @@ def _write(world: World, setting: Setting, task: Task) -> Moves:
         after = tasks_changed(after, task)
         if owner is None or task.is_zombie:
             yield said, after
+        elif setting.mode is Mode.ALL_TASKS:
+            yield from task_failed(after, setting, owner, task, said)
         else:
             yield from failed(after, setting, owner, said)
     elif request.kind == "add":
@@ -110,6 +118,9 @@ def _give_back(world: World, setting: Setting, task: Task, owner: Try) -> tuple[
     following = task._replace(place=task.place + 1, turn=-1, is_answered=False, added=False)
     if following.place < len(rows):
         return ("{}: gives its turn back", name(task)), tasks_changed(after, task, following)
+    if setting.mode is Mode.ALL_TASKS:
+        owner_after = owner._replace(turns=turns)
+        return ("{}: gives its last turn back and says so", name(task)), is_done(after, task, owner_after)
     after = tasks_changed(after, task)
     said = ("{}: gives its last turn back and is done", name(task))
     return said, after if task.is_zombie else _done(after, setting, task)

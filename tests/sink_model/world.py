@@ -37,6 +37,10 @@ class Try(NamedTuple):
     """By partition the sequence that the next turn begins with; below 0, as `taken`, while a task has the turn."""
     admitted: tuple[int, ...] = ()
     """By task the attempt that may write for it; -1 before one has had a turn."""
+    done: tuple[int, ...] = ()
+    """Tasks that have said under this lease that they have no more to write (format)."""
+    results: tuple[tuple[int, int], ...] = ()
+    """Tasks that Spark has the results of, each with the epoch it wrote under (format)."""
 
 
 class Task(NamedTuple):
@@ -56,6 +60,8 @@ class Task(NamedTuple):
     plan: int = 0
     turn: int = -1
     """The sequence that its turn begins with; -1 without one."""
+    is_done: bool = False
+    """Whether it has said that it has no more to write, and been heard (format)."""
     is_answered: bool = False
     """Whether the broker has acknowledged what it wrote in its turn."""
 

@@ -28,14 +28,18 @@ def input_of(bootstrap: str, name: str) -> list[bytes]:
 
 
 def eos_query(spark: Any, bootstrap: str, name: str, checkpoint: str, sink: str = "kafka-eos", **more: Any) -> Any:
-    """From `<name>-in` to `<name>-out` in four micro-batches, `availableNow`. Started. Option `source` is a format."""
+    """From `<name>-in` to `<name>-out` in four micro-batches, `availableNow`. Started. Option `source` is a format;
+    `tasks` makes them fewer than the three of the source.
+    """
+    tasks = more.pop("tasks", None)
     source = more.pop("source", "kafka")
     patience = {"kafka.default.api.timeout.ms": PATIENCE_MS} if source == "kafka" else {}
     every = stream(spark, bootstrap, source, subscribe=f"{name}-in", maxOffsetsPerTrigger=BATCH, **patience)
     frame = every.selectExpr("key", "value")
+    frame = frame if tasks is None else frame.coalesce(tasks)
     where = {"topic": f"{name}-out", "checkpointLocation": checkpoint, "kafka.delivery.timeout.ms": PATIENCE_MS}
     to = options(bootstrap, where | more)
-    return frame.coalesce(1).writeStream.format(sink).options(**to).trigger(availableNow=True).start()
+    return frame.writeStream.format(sink).options(**to).trigger(availableNow=True).start()
 
 
 def run_eos(spark: Any, bootstrap: str, name: str, checkpoint: str, sink: str = "kafka-eos", **more: Any) -> Any:

@@ -5,34 +5,43 @@ happened, `faultPid` whom to kill. Steps, in order: starting, opened, writing, w
 deciding, marked, ended (in the commit worker). Without the flag the same fault would stop every restart.
 Beside the flag lie `.pid`, of the faulty process; `.go`, which ends action `wait`; `.error`, what failed after it;
 `.refused`, why a batch was not committed. With `overtaken` the first attempt of a task goes on once a second one has
-opened the batch (`.second`), and that one once the first has failed.
+opened the batch (`.second`), and that one once the first has failed; with `linger` it goes on once a second one begins.
+Where tasks write in turns there are two steps more: taken (a turn) and answered (what was written in it; the turn is
+not given back yet). `faultOthers` is what the other tasks of the batch do meanwhile: `wait` with their ends until the
+driver knows that one is lost; `done`: the one that is to be lost waits until another one is done. With `faultAlone`
+tasks know of no driver.
 """
 
 import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
+from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from protocol.messages.transactions import DescribeTransactionsRequest
 from spark_connector.checkpoint_files import Files
+from spark_connector.errors import BatchIncomplete
+from spark_connector.sink.batch_server import Sharing, TurnsOfBatch
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts, Opened
-from spark_connector.sink.kafka_eos import EosStreamWriter, KafkaEos
+from spark_connector.sink.kafka_eos import EosStreamWriter, KafkaEos, Written
 from spark_connector.sink.lease_notes import Notes
 from spark_connector.sink.settings import SinkSettings
+from spark_connector.sink.turn_sender import TurnSender
 from tallystick.client.client import TRANSACTION
 from tallystick.client.lease import Lease, take_lease
+from tallystick.client.sender import Queued, Sender
 from tests.spark.steps import TASK_STEPS
 
-_WAITING = {"wait": "go", "overtaken": "second"}
+_WAITING = {"wait": "go", "overtaken": "second", "linger": "second"}
 """Actions that wait for a file."""
 
 
@@ -43,13 +52,13 @@ class Fault:
     batch: int
     flag: str
     pid: int
+    others: str = ""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Fault":
         action, _, step = options.get("fault", "none@never").partition("@")
-        return cls(
-            action, step, int(options.get("faultBatch", 1)), options["faultFlag"], int(options.get("faultPid", 0))
-        )
+        batch, pid = int(options.get("faultBatch", 1)), int(options.get("faultPid", 0))
+        return cls(action, step, batch, options["faultFlag"], pid, options.get("faultOthers", ""))
 
     def reach(self, step: str, transaction: "FaultyTransaction") -> None:
         flag = Path(self.flag)
@@ -57,8 +66,32 @@ class Fault:
             return
         if flag.exists():
             self._overtake(step)
-        elif step == self.step:
+        elif step == self.step and self._is_chosen():
             self._strike(step, flag, transaction)
+
+    def _is_chosen(self) -> bool:
+        """Whether this task is the one that is lost, and it is time."""
+        if self.others == "done":
+            try:
+                Path(f"{self.flag}.chosen").touch(exist_ok=False)
+            except FileExistsError:
+                return False
+            self._until("done")
+        return True
+
+    def let_it_happen(self, transaction: "FaultyTransaction") -> None:
+        """Before a task says that it is done: wait until the driver knows of the loss of another one."""
+        turns = transaction.turns
+        if self.others != "wait" or transaction.batch.number != self.batch or not isinstance(turns, TurnsOfBatch):
+            return
+        asking, batch, life = Sharing(turns._address, turns._begin["token"]), turns._begin["batch"], turns.part.life
+        while life == 0:
+            try:
+                transaction.connection.run(asking.complete(batch, life, {}), "asking")
+            except BatchIncomplete as error:
+                if "the tasks have told" not in str(error):
+                    return
+            time.sleep(0.02)
 
     def _strike(self, step: str, flag: Path, transaction: "FaultyTransaction") -> None:
         Path(f"{flag}.pid").write_text(str(os.getpid()))
@@ -112,6 +145,17 @@ class Fault:
             raise
 
 
+class FaultySender(TurnSender):
+    """The steps with a turn, in the thread of the connections: what dies or stays there has the turn."""
+
+    reach: Callable[[str], None]
+
+    async def _write(self, heads: list[Queued]) -> None:
+        self.reach("taken")
+        await super()._write(heads)
+        self.reach("answered")
+
+
 class FaultyTransaction(BatchTransaction):
     """The steps, with the fault between them."""
 
@@ -137,7 +181,16 @@ class FaultyTransaction(BatchTransaction):
         with self.fault.telling():
             counts = super().write(lease, with_fault())
         self.fault.reach("written", self)
+        self.fault.let_it_happen(self)
         return counts
+
+    def _sender(self, lease: Lease) -> Sender:
+        made = super()._sender(lease)
+        if isinstance(made, TurnSender):
+            made.__class__ = FaultySender
+            assert isinstance(made, FaultySender)
+            made.reach = lambda step: self.fault.reach(step, self)
+        return made
 
     _read: list[str] | None = None
 
@@ -179,9 +232,20 @@ class FaultyTransaction(BatchTransaction):
 
 
 class FaultyWriter(EosStreamWriter):
-    def __init__(self, settings: SinkSettings, files: Files, notes: Notes | None, fault: Fault) -> None:
-        super().__init__(settings, files, notes)
+    def __init__(
+        self, settings: SinkSettings, files: Files, notes: Notes | None, sharing: Sharing | None, fault: Fault
+    ) -> None:
+        super().__init__(settings, files, notes, sharing)
         self.fault = fault
+
+    def run_task(self, rows: Iterator[Any], transaction: BatchTransaction) -> Written:
+        context = TaskContext.get()
+        if self.fault.action == "linger" and context is not None and context.attemptNumber() > 0:
+            Path(f"{self.fault.flag}.second").touch()
+        written = super().run_task(rows, transaction)
+        if transaction.batch.number == self.fault.batch and written.counts:
+            Path(f"{self.fault.flag}.done").touch()
+        return written
 
     def decide(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         try:
@@ -202,6 +266,14 @@ class FaultyEos(KafkaEos):
         return "kafka-eos-faulty"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> FaultyWriter:
-        return FaultyWriter(
-            SinkSettings.of(self.options, streaming=True), self.files, self.notes, Fault.of(self.options)
-        )
+        settings = SinkSettings.of(self.options, streaming=True)
+        sharing = None if "faultAlone" in self.options else self.sharing
+        return FaultyWriter(settings, self.files, self.notes, sharing, Fault.of(self.options))
+
+
+class LoneEos(KafkaEos):
+    """As it is where nobody has called `register` with it: its tasks know of no driver."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kafka-eos-alone"

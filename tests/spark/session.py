@@ -69,7 +69,8 @@ def new_session(folder: Path, master: str = "local[2]", more: Mapping[str, str] 
 def register_everything(spark: Any) -> None:
     """Our data sources, and those with faults in them."""
     from spark_connector.register import reading_through, register
-    from tests.spark.faulty_sink import FaultyEos
+    from tests.spark.faulty_sink import FaultyEos, LoneEos
 
     register(spark)
     spark.dataSource.register(reading_through(spark, FaultyEos))
+    spark.dataSource.register(LoneEos)

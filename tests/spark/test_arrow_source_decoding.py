@@ -38,6 +38,8 @@ TYPES = {
     "producerEpoch": pa.int32(),
     "sequence": pa.int32(),
     "transactional": pa.bool_(),
+    "keyBytes": pa.binary(),
+    "valueBytes": pa.binary(),
 }
 SCHEMA = pa.schema(list(TYPES.items()))
 COMMITTED = settings_of({"kafka.bootstrap.servers": "nowhere:1", "subscribe": "t"})
@@ -183,6 +185,8 @@ def plain_row(record: Record, header: Any) -> dict[str, Any]:
         "producerEpoch": header.producer_epoch if with_id else None,
         "sequence": sequence if header.base_sequence >= 0 else None,
         "transactional": header.is_transactional,
+        "keyBytes": record.key,
+        "valueBytes": record.value,
     }
 
 

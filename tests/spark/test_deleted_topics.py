@@ -148,7 +148,7 @@ def test_a_started_batch_that_became_unreadable(
         spark, bootstrap, "kafka-arrow", subscribe=f"{name}-in", failOnDataLoss=fail, **IMPATIENT
     ).selectExpr("key", "value")
     to = queries.options(bootstrap, {"topic": f"{name}-out", "checkpointLocation": checkpoint})
-    query = frame.coalesce(1).writeStream.format("kafka-eos").options(**to).trigger(availableNow=True).start()
+    query = frame.writeStream.format("kafka-eos").options(**to).trigger(availableNow=True).start()
     if again and fail == "false":
         finished(query)
     else:

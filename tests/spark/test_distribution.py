@@ -42,7 +42,7 @@ from spark_connector.register import register
 register(spark)
 orders = (spark.readStream.format("kafka-arrow").option("kafka.bootstrap.servers", given["bootstrap"])
     .option("subscribe", given["topic"] + "-in").option("startingOffsets", "earliest").load())
-query = (orders.select("key", "value").coalesce(1).writeStream.format("kafka-eos")
+query = (orders.select("key", "value").writeStream.format("kafka-eos")
     .option("kafka.bootstrap.servers", given["bootstrap"]).option("topic", given["topic"] + "-out")
     .option("checkpointLocation", given["checkpoint"]).trigger(availableNow=True).start())
 query.awaitTermination()

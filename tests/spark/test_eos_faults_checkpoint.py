@@ -36,7 +36,7 @@ def test_a_lost_checkpoint_is_replaced_by_the_groups_offsets(
     starting = committed_offsets(bootstrap, f"{name}-group", f"{name}-in")
     frame = stream(spark, bootstrap, subscribe=f"{name}-in", startingOffsets=starting, maxOffsetsPerTrigger=BATCH)
     to = options(bootstrap, {"topic": f"{name}-out", "checkpointLocation": f"{checkpoint}-new", **named})
-    query = frame.selectExpr("key", "value").coalesce(1).writeStream.format("kafka-eos").options(**to)
+    query = frame.selectExpr("key", "value").writeStream.format("kafka-eos").options(**to)
     finished(query.trigger(availableNow=True).start())
     right(bootstrap, name, wanted)
 

@@ -24,7 +24,9 @@ RETRIES = [(action, step) for action in ("worker", "raise") for step in TASK_STE
 SHORT_RETRIES = [("worker", "writing"), ("raise", "written")]
 
 
-def runs_of(bootstrap: str, name: str, folder: Path, faults: list[tuple[str, str]]) -> list[dict[str, Any]]:
+def runs_of(
+    bootstrap: str, name: str, folder: Path, faults: list[tuple[str, str]], **more: Any
+) -> list[dict[str, Any]]:
     """One query for each fault."""
     runs = []
     for action, step in faults:
@@ -32,7 +34,7 @@ def runs_of(bootstrap: str, name: str, folder: Path, faults: list[tuple[str, str
         input_of(bootstrap, story)
         checkpoint = str(folder / story)
         fault = {"fault": f"{action}@{step}", "faultFlag": flag_of(checkpoint)}
-        runs.append({"bootstrap": bootstrap, "name": story, "checkpoint": checkpoint, **fault})
+        runs.append({"bootstrap": bootstrap, "name": story, "checkpoint": checkpoint, **fault, **more})
     return runs
 
 
@@ -43,12 +45,18 @@ def all_right(runs: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "faults",
-    [pytest.param(SHORT_RETRIES, id="a-few"), pytest.param(RETRIES, id="all", marks=pytest.mark.whole)],
+    ("faults", "more"),
+    [
+        pytest.param(SHORT_RETRIES, {}, id="a-few"),
+        pytest.param(RETRIES, {}, id="all", marks=pytest.mark.whole),
+        pytest.param(RETRIES, {"faultAlone": "true"}, id="all-without-the-driver", marks=pytest.mark.whole),
+    ],
 )
-def test_a_task_that_spark_retries(bootstrap: str, name: str, tmp_path: Path, faults: list[tuple[str, str]]) -> None:
+def test_one_task_that_spark_retries(
+    bootstrap: str, name: str, tmp_path: Path, faults: list[tuple[str, str]], more: dict[str, str]
+) -> None:
     """The second attempt takes a lease of its own, which aborts what the first one wrote; the query does not fail."""
-    runs = runs_of(bootstrap, name, tmp_path, faults)
+    runs = runs_of(bootstrap, name, tmp_path, faults, tasks=1, **more)
     with Driver(tmp_path / "driver", runs, master="local[2,3]") as driver:
         assert driver.wait() == 0, driver.said()
     all_right(runs)
@@ -56,7 +64,9 @@ def test_a_task_that_spark_retries(bootstrap: str, name: str, tmp_path: Path, fa
 
 @pytest.mark.whole
 def test_an_executor_is_killed(bootstrap: str, name: str, tmp_path: Path) -> None:
-    """Its JVM and its worker die together; Spark starts another one and gives it the task."""
+    """Its JVM and its worker die together; Spark starts another one and gives it the task. The executor has one core,
+    and so the others have not begun.
+    """
     runs = runs_of(bootstrap, name, tmp_path, [("executor", step) for step in TASK_STEPS])
     with Driver(tmp_path / "driver", runs, master="local-cluster[1,1,1024]") as driver:
         assert driver.wait() == 0, driver.said()
@@ -71,12 +81,13 @@ def is_gone(pid: int) -> bool:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("step", ["writing", "deciding", "marked"])
+@pytest.mark.parametrize("step", ["writing", "taken", "deciding", "marked"])
 def test_a_zombie_wakes_after_its_successor(
     spark: Any, bootstrap: str, name: str, checkpoint: str, tmp_path: Path, step: str
 ) -> None:
     """It stood still (SIGSTOP) in the middle of a batch, its driver died, another one has done all of the work. What it
-    still sends is refused: records, marker, and the commit itself.
+    still sends is refused: records, marker, and the commit itself. Without a turn it sends no record: there is nobody
+    who could give it one.
     """
     wanted = input_of(bootstrap, name)
     flag = flag_of(checkpoint)
@@ -91,7 +102,8 @@ def test_a_zombie_wakes_after_its_successor(
         assert psutil.Process(zombie).status() == psutil.STATUS_STOPPED
         os.kill(zombie, signal.SIGCONT)
         wait_until(lambda: Path(f"{flag}.error").exists(), "the zombie's answer", seconds=SECONDS)
-        assert Path(f"{flag}.error").read_text().startswith(("SinkTakenOver", "TransactionAborted"))
+        refused = ("TurnRefused",) if step == "writing" else ("SinkTakenOver", "TransactionAborted")
+        assert Path(f"{flag}.error").read_text().startswith(refused)
     finally:
         if not is_gone(zombie):
             os.kill(zombie, signal.SIGKILL)

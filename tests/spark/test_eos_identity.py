@@ -64,7 +64,7 @@ def test_the_offsets_of_a_source_with_a_name(spark: Any, bootstrap: str, name: s
         **{"kafka.bootstrap.servers": bootstrap, "subscribe": f"{name}-in", "startingOffsets": "earliest"}
     )
     to = {"kafka.bootstrap.servers": bootstrap, "topic": f"{name}-out", "checkpointLocation": checkpoint}
-    frame = reading.name("orders").load().select("value").coalesce(1)
+    frame = reading.name("orders").load().select("value")
     for _ in range(2):
         writing = frame.writeStream.format("kafka-eos").options(**to, groupId=f"{name}-group")
         finished(writing.trigger(availableNow=True).start())
@@ -129,7 +129,7 @@ def test_one_writer_cannot_be_called_twice_for_a_batch(spark: Any, bootstrap: st
 
 
 def test_a_job_cannot_go_to_another_topic(spark: Any, bootstrap: str, name: str) -> None:
-    frame = spark.range(5).selectExpr("cast(id as string) value").coalesce(1)
+    frame = spark.range(5).selectExpr("cast(id as string) value")
 
     def save(topic: str) -> None:
         make_topic(bootstrap, topic)
@@ -143,7 +143,7 @@ def test_a_job_cannot_go_to_another_topic(spark: Any, bootstrap: str, name: str)
 
 def test_a_row_may_not_name_the_control_topic(spark: Any, bootstrap: str, name: str) -> None:
     """Its rows would lie between the markers."""
-    frame = spark.range(5).selectExpr("'__spark_sink_progress' topic", "cast(id as string) value").coalesce(1)
+    frame = spark.range(5).selectExpr("'__spark_sink_progress' topic", "cast(id as string) value")
     with pytest.raises(Exception, match="names the control topic"):
         frame.write.mode("append").format("kafka-eos").option("kafka.bootstrap.servers", bootstrap).save()
 
@@ -153,7 +153,7 @@ def test_small_batches_without_keys_take_turns(spark: Any, bootstrap: str, name:
     make_topic(bootstrap, f"{name}-in", 1)
     make_topic(bootstrap, f"{name}-out", 3)
     write(bootstrap, f"{name}-in", [b"%d" % number for number in range(RECORDS)])
-    frame = stream(spark, bootstrap, subscribe=f"{name}-in", maxOffsetsPerTrigger=BATCH).select("value").coalesce(1)
+    frame = stream(spark, bootstrap, subscribe=f"{name}-in", maxOffsetsPerTrigger=BATCH).select("value")
     to = {"kafka.bootstrap.servers": bootstrap, "topic": f"{name}-out", "checkpointLocation": checkpoint}
     finished(frame.writeStream.format("kafka-eos").options(**to).trigger(availableNow=True).start())
     assert {message.partition() for message in read_all(bootstrap, f"{name}-out")} == {0, 1, 2}
@@ -185,7 +185,7 @@ def test_readers_do_not_wait_for_a_query_that_is_stopped(
     """In the middle of a batch; the transaction's timeout is five minutes."""
     input_of(bootstrap, name)
     to = {"kafka.bootstrap.servers": bootstrap, "topic": f"{name}-out", "checkpointLocation": checkpoint}
-    frame = stream(spark, bootstrap, subscribe=f"{name}-in").selectExpr(LAST_WAITS, LARGE).coalesce(1)
+    frame = stream(spark, bootstrap, subscribe=f"{name}-in").selectExpr(LAST_WAITS, LARGE)
     writing = frame.writeStream.options(**to)
     started = (writing.foreachBatch(eos_writer(to, tasks=1)) if many else writing.format("kafka-eos")).start()
     try:
@@ -202,7 +202,7 @@ def test_readers_do_not_wait_for_a_batch_that_failed(spark: Any, bootstrap: str,
     input_of(bootstrap, name)
     to = {"kafka.bootstrap.servers": bootstrap, "topic": f"{name}-out", "checkpointLocation": checkpoint}
     every = stream(spark, bootstrap, subscribe=f"{name}-in")
-    frame = every.selectExpr("value", LARGE, "if(value = '0099', 99, 0) partition").coalesce(1)
+    frame = every.selectExpr("value", LARGE, "if(value = '0099', 99, 0) partition")
     with pytest.raises(Exception, match="names 99"):
         finished(frame.writeStream.format("kafka-eos").options(**to).trigger(availableNow=True).start())
     assert is_written_to(bootstrap, f"{name}-out")

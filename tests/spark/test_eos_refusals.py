@@ -25,7 +25,7 @@ def rows(spark: Any, bootstrap: str, name: str) -> Any:
     make_topic(bootstrap, f"{name}-in")
     make_topic(bootstrap, f"{name}-out")
     write(bootstrap, f"{name}-in", [b"x"])
-    return stream(spark, bootstrap, subscribe=f"{name}-in").select("value").coalesce(1)
+    return stream(spark, bootstrap, subscribe=f"{name}-in").select("value")
 
 
 def test_real_time_mode_is_refused_by_spark(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
@@ -44,7 +44,7 @@ def test_output_mode_update_is_refused_by_spark(spark: Any, bootstrap: str, name
     topic = make_topic(bootstrap, f"{name}-in")
     make_topic(bootstrap, f"{name}-out")
     words = stream(spark, bootstrap, subscribe=topic).selectExpr("cast(value as string) word")
-    frame = words.groupBy("word").count().selectExpr("concat(word, '-', count) value").coalesce(1)
+    frame = words.groupBy("word").count().selectExpr("concat(word, '-', count) value")
     to = {"topic": f"{name}-out", "checkpointLocation": checkpoint}
     write(bootstrap, topic, [b"a", b"b"])
     with pytest.raises(Exception, match=r"(?i)update"):
@@ -74,7 +74,7 @@ def test_no_epoch_of_continuous_mode_is_committed(spark: Any, bootstrap: str, na
     assert refused.read_text().startswith("NotMicroBatches") and "continuous" in refused.read_text()
     assert [path for path in (Path(checkpoint) / "commits").iterdir() if path.name.isdigit()] == []
     to["checkpointLocation"] = f"{checkpoint}-batches"
-    finished(eos(frame.coalesce(1), bootstrap, **to).trigger(availableNow=True).start())
+    finished(eos(frame, bootstrap, **to).trigger(availableNow=True).start())
     assert values_of(read_all(bootstrap, f"{name}-out")) == [b"x"]
 
 
@@ -131,7 +131,7 @@ def broker_without_transactions() -> Iterator[str]:
 
 def test_a_broker_without_transactions(spark: Any) -> None:
     """It lists no InitProducerId. Writing there without a word would be at least once."""
-    frame = spark.range(3).selectExpr("cast(id as string) value").coalesce(1)
+    frame = spark.range(3).selectExpr("cast(id as string) value")
     with broker_without_transactions() as bootstrap:
         writer = frame.write.mode("append").format("kafka-eos").options(**options(bootstrap, {"topic": "t"}))
         with pytest.raises(Exception, match="it has no transactions"):

@@ -9,8 +9,8 @@ from confluent_kafka import TopicPartition
 
 from spark_connector.register import register
 from tests.harness.confluent import consumer, make_topic, read_all, values_of, write
-from tests.spark.eos_queries import BATCH, RECORDS, eos_query, input_of, output_of, run_eos
-from tests.spark.queries import finished, options, stream
+from tests.spark.eos_queries import RECORDS, eos_query, input_of, output_of, run_eos
+from tests.spark.queries import finished, options
 
 
 def save(frame: Any, sink: str, bootstrap: str, **more: Any) -> None:
@@ -30,7 +30,7 @@ def test_rows_arrive_where_and_as_the_stock_sink_puts_them(spark: Any, bootstrap
     found = {}
     for sink in ("kafka", "kafka-eos"):
         topic = make_topic(bootstrap, f"{name}-{sink}", 5)
-        save(frame.coalesce(1), sink, bootstrap, topic=topic, kafka__compression__type=codec)
+        save(frame, sink, bootstrap, topic=topic, kafka__compression__type=codec)
         messages = read_all(bootstrap, topic)
         keyed = sorted((m.key(), m.value() or b"", m.partition(), m.headers()) for m in messages if m.key() is not None)
         found[sink] = keyed, sorted((m.value() or b"", str(m.headers())) for m in messages)
@@ -44,7 +44,7 @@ def test_a_query_is_started_in_a_thread_of_its_own(spark: Any, bootstrap: str, n
 
     def written() -> None:
         register(spark)
-        save(spark.range(3).selectExpr("cast(id as string) value").coalesce(1), "kafka-eos", bootstrap, topic=topic)
+        save(spark.range(3).selectExpr("cast(id as string) value"), "kafka-eos", bootstrap, topic=topic)
 
     with ThreadPoolExecutor(1) as threads:
         threads.submit(written).result()
@@ -57,7 +57,7 @@ def test_topic_and_partition_of_each_row_in_one_transaction(spark: Any, bootstra
     frame = spark.range(40).selectExpr(
         f"concat('{name}-', if(id < 10, 'a', 'b')) topic", "cast(id % 4 as int) partition", "cast(id as string) value"
     )
-    save(frame.coalesce(1), "kafka-eos", bootstrap)
+    save(frame, "kafka-eos", bootstrap)
     for suffix, numbers in (("a", range(10)), ("b", range(10, 40))):
         found = sorted((int(m.value()), m.partition()) for m in read_all(bootstrap, f"{name}-{suffix}"))
         assert found == [(number, number % 4) for number in numbers]
@@ -65,7 +65,7 @@ def test_topic_and_partition_of_each_row_in_one_transaction(spark: Any, bootstra
 
 def test_a_job_with_a_name_is_written_once(spark: Any, bootstrap: str, name: str) -> None:
     make_topic(bootstrap, f"{name}-out")
-    frame = spark.range(50).selectExpr("cast(id as string) value").coalesce(1)
+    frame = spark.range(50).selectExpr("cast(id as string) value")
     for _ in range(2):
         save(frame, "kafka-eos", bootstrap, topic=f"{name}-out", jobId=f"{name}-load")
     assert len(output_of(bootstrap, name)) == 50
@@ -87,19 +87,19 @@ def test_a_group_sees_how_far_the_query_is(spark: Any, bootstrap: str, name: str
     assert output_of(bootstrap, name) == wanted
 
 
-def test_more_than_one_writer_is_refused_before_anything_is_visible(
-    spark: Any, bootstrap: str, name: str, checkpoint: str
-) -> None:
-    """The same checkpoint goes on once the plan has one writer, and nothing is missing."""
+def test_where_tasks_know_of_no_driver_one_writes_alone(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:
+    """More than one is refused before anything is visible; the same checkpoint goes on with one, and with all of them
+    where they do.
+    """
     wanted = input_of(bootstrap, name)
-    frame = stream(spark, bootstrap, subscribe=f"{name}-in", maxOffsetsPerTrigger=BATCH).selectExpr("key", "value")
-    to = options(bootstrap, {"topic": f"{name}-out", "checkpointLocation": checkpoint})
-    query = frame.writeStream.format("kafka-eos").options(**to).trigger(availableNow=True).start()
     with pytest.raises(Exception, match=r"coalesce\(1\)"):
-        finished(query)
+        run_eos(spark, bootstrap, name, checkpoint, "kafka-eos-alone")
     assert output_of(bootstrap, name) == []
-    run_eos(spark, bootstrap, name, checkpoint)
+    run_eos(spark, bootstrap, name, checkpoint, "kafka-eos-alone", tasks=1)
     assert output_of(bootstrap, name) == wanted
+    write(bootstrap, f"{name}-in", [b"late"], partition=0)
+    run_eos(spark, bootstrap, name, checkpoint)
+    assert output_of(bootstrap, name) == sorted([*wanted, b"late"])
 
 
 def test_a_checkpoint_that_went_back_in_time_is_refused(spark: Any, bootstrap: str, name: str, checkpoint: str) -> None:

@@ -63,7 +63,7 @@ def run(spark: Any, guarded: SecureBroker, name: str, checkpoint: str) -> None:
         "kafka.sasl.jaas.config": line,
     }
     reader = spark.readStream.format("kafka-arrow").options(**given, startingOffsets="earliest")
-    rows = reader.option("subscribe", f"{name}-in").load().select("key", "value").coalesce(1)
+    rows = reader.option("subscribe", f"{name}-in").load().select("key", "value")
     writer = rows.writeStream.format("kafka-eos").options(**given, topic=f"{name}-out", groupId=f"{name}-group")
     finished(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start())
 

@@ -16,6 +16,7 @@ from tallystick.client.client import Client
 from tallystick.client.lease import end_transaction, take_lease
 from tallystick.client.sender import Sender
 from tests.harness.broker import Target
+from tests.harness.confluent import SECONDS, admin
 
 PATIENCE_S = 120.0
 
@@ -101,6 +102,23 @@ def test_a_topic_that_would_forget_is_refused(bootstrap: str, name: str, partiti
         await client.create_topic(name, partitions, {"cleanup.policy": policy})
         with pytest.raises(UnsafeProgressTopic, match="forgets markers"):
             await ProgressTopic(client, name, PATIENCE_S).last("k")
+
+    run(bootstrap, story)
+
+
+def test_a_topic_that_is_deleted_under_a_query_is_made_anew(bootstrap: str, name: str) -> None:
+    """By the next batch of a process that knew it, and not only after a restart. What it knew is forgotten."""
+
+    async def story(client: Client) -> None:
+        progress, asker = ProgressTopic(client, name, PATIENCE_S), admin(bootstrap)
+        key = progress_key("sink", "q")
+        for batch in range(2):
+            assert await progress.last(key) is None
+            await mark(progress, key, batch, commit=True)
+            found = await progress.last(key)
+            assert found is not None and found.batch == batch
+            asker.delete_topics([name])[name].result(SECONDS)
+        assert await progress.last(key) is None
 
     run(bootstrap, story)
 

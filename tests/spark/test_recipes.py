@@ -242,7 +242,7 @@ def test_metadata_columns_of_a_transaction(recipe: Recipe) -> None:
     reading = recipe.spark.readStream.format("kafka-arrow").options(**options(bootstrap, {"subscribe": "entries"}))
     frame = reading.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 3).load().select("value")
     to = {"topic": "ledger", "checkpointLocation": str(recipe.folder / "entries")}
-    writing = frame.coalesce(1).writeStream.format("kafka-eos").options(**options(bootstrap, to))
+    writing = frame.writeStream.format("kafka-eos").options(**options(bootstrap, to))
     recipe.names["query"] = writing.trigger(availableNow=True).start()
     recipe.ended()
     aborted = producer(bootstrap, transactional__id="given-up")

@@ -80,7 +80,7 @@ def run(spark: Any, name: str, checkpoint: str, given: Mapping[str, str], format
     """From `<name>-in` to `<name>-out`, to its end."""
     source, sink = formats
     rows = spark.readStream.format(source).options(**given, subscribe=f"{name}-in", startingOffsets="earliest").load()
-    to = rows.selectExpr("key", "value").coalesce(1).writeStream.format(sink).options(**given, topic=f"{name}-out")
+    to = rows.selectExpr("key", "value").writeStream.format(sink).options(**given, topic=f"{name}-out")
     query = to.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     finished(query)
 
@@ -133,7 +133,7 @@ def refused(spark: Any, name: str, checkpoint: str, given: Mapping[str, str], wo
     reading = spark.read.format("kafka-arrow").options(**given, subscribe=f"{name}-in")
     with pytest.raises(Exception, match=words):
         reading.load().collect()
-    frame = spark.range(3).selectExpr("cast(id as string) value").coalesce(1)
+    frame = spark.range(3).selectExpr("cast(id as string) value")
     with pytest.raises(Exception, match=words):
         frame.write.mode("append").format("kafka-eos").options(**given, topic=f"{name}-out").save()
 

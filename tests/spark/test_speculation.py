@@ -1,7 +1,8 @@
 """Spark's speculation: a second attempt of a slow task that runs while the first one does, on another host.
 
-Spark itself keeps neither of the two from writing. With one writer each takes a lease, and only the later one counts;
-with many writers the second is refused its turns (I21). Whichever wins, nothing is lost and nothing doubled.
+Spark itself keeps neither of the two from writing. A task that knows of no driver takes a lease for each attempt, and
+only the later one counts; in turns the second waits for the first, or is refused (`eos_writer`) (I21). Whichever wins,
+nothing is lost and nothing doubled.
 """
 
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ class Story:
         """
         flag = Path(flag_of(self.checkpoint))
         fault_at = {"fault": fault, "faultFlag": str(flag)}
+        more = more or {"tasks": 1, "faultAlone": "true"}
         run = {"bootstrap": self.bootstrap, "name": self.name, "checkpoint": self.checkpoint, **fault_at, **more}
         said = ""
         for start in range(5):
@@ -92,6 +94,15 @@ def test_spark_believes_the_attempt_that_is_fenced(spark: Any, story: Story, tmp
     assert not done
     assert is_fence(said), said
     story.is_right_after_a_restart(spark)
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_in_turns_a_copy_waits_and_the_first_attempt_wins(story: Story, tmp_path: Path, tasks: int) -> None:
+    """It is slow with all of its rows written; its copy comes meanwhile, and harms nobody."""
+    done, said = story.run_once(tmp_path, "linger@written", tasks=tasks)
+    assert done, said
+    story.is_right()
+    assert len(output_of(story.bootstrap, story.name, read_committed=False)) == RECORDS
 
 
 def test_with_many_writers_the_first_attempt_wins(story: Story, tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ def start(spark: SparkSession, settings: Settings) -> StreamingQuery:
     )
     return (
         entries.selectExpr("cast(account as string) as key", "to_json(struct(*)) as value")
-        .coalesce(1)
         .writeStream.format(settings.sink)
         .option("kafka.bootstrap.servers", settings.bootstrap)
         .option("topic", settings.topic("ledger"))

@@ -30,7 +30,6 @@ def start(spark: SparkSession, settings: Settings) -> StreamingQuery:
     closed = counts.selectExpr("page", "unix_millis(window.start) as start_ms", "count")
     return (
         closed.selectExpr("concat(page, '@', start_ms) as key", "to_json(struct(*)) as value")
-        .coalesce(1)
         .writeStream.format(settings.sink)
         .outputMode("append")
         .option("kafka.bootstrap.servers", settings.bootstrap)

@@ -1,4 +1,5 @@
-"""Changes of a table of accounts, each with the version of its row, drawn from the seed; and the table itself.
+"""Changes of a table of accounts, each with the version of its row, drawn from the seed; and the table itself. A change
+is Avro, as a Schema Registry's serialiser writes it.
 
 Changes of aborted transactions carry the version that the next change of the same row will have, and an owner that
 no row may ever have. Between the changes are values that are none: each has a number of its own, and says whether its
@@ -8,7 +9,13 @@ transaction was aborted.
 import json
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import fastavro
+
+from tallystick.schemas.wire import framed
+from tests.harness.schema_registry import FakeRegistry
 
 PARTITIONS = 4
 ABORTED_SHARE = 0.05
@@ -17,14 +24,18 @@ PER_TRANSACTION = 250
 MALFORMED_SHARE = 0.02
 CHANGES_PER_ACCOUNT = 12
 VOID = "nobody"
+_FIELDS = {"account": "long", "version": "long", "deleted": "boolean", "owner": "string", "balance": "long"}
+_RECORD = {"type": "record", "name": "Change", "fields": [{"name": n, "type": kind} for n, kind in _FIELDS.items()]}
+_SCHEMA: Any = fastavro.parse_schema(_RECORD)
+_CHANGE_ID, _JSON_ID, _UNKNOWN_ID = 1, 2, 999
 _MALFORMED = (
-    b'{"account": 1, "version": 1000000, "deleted": false, "owner": "%s %d',
-    b'{"account": "one", "version": 1000000, "deleted": false, "owner": "%s %d", "balance": 1}',
-    b'{"account": 1, "deleted": true, "owner": "%s %d", "balance": 1}',
+    b'{"account": 1, "version": 1000000, "deleted": false, "owner": "%s %d", "balance": 1}',
+    framed(_CHANGE_ID, b"\2\2\0") + b"%s %d",
+    framed(_UNKNOWN_ID, b"\2\2\0") + b"%s %d",
+    framed(_JSON_ID, b'{"account": 1}') + b"%s %d",
     b"\xff\xfe %s %d",
-    b"[] %s %d",
 )
-"""Cut off, of a wrong type, without a version, no text, no object. Taken for changes they would make rows wrong."""
+"""Without a schema's id, cut off, with an id that the registry does not know, of another format, no text."""
 
 
 class Change(NamedTuple):
@@ -100,5 +111,16 @@ class Source:
         return change
 
 
+def register_schemas(registry: FakeRegistry, topic: str) -> None:
+    """The ids are those that the values have in front."""
+    number = registry.register(f"{topic}-value", "AVRO", json.dumps(_RECORD))
+    other = registry.register("another-value", "JSON", '{"type": "object"}')
+    assert (number, other) == (_CHANGE_ID, _JSON_ID)
+
+
 def encode(value: Change | bytes) -> bytes:
-    return value if isinstance(value, bytes) else json.dumps(value._asdict()).encode()
+    if isinstance(value, bytes):
+        return value
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, _SCHEMA, value._asdict())
+    return framed(_CHANGE_ID, stream.getvalue())

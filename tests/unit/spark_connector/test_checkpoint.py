@@ -56,6 +56,17 @@ def test_the_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
         Checkpoint(LocalFiles(), location, QUERY).planned(0)
 
 
+def test_a_copy_that_was_left_behind_is_refused_where_only_its_user_names_it(tmp_path: Path) -> None:
+    """It has the query's id. But a batch that is at work cannot be done."""
+    told = Checkpoint(LocalFiles(), checkpoint_in(tmp_path, 7, "v1", "{}", KAFKA), QUERY, is_told=True)
+    assert told.planned(7).sources == [KAFKA]
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "commits" / "7").write_text("v1\n{}")
+    with pytest.raises(SourceOffsetsUnknown, match="another copy of its checkpoint"):
+        told.planned(7)
+    assert Checkpoint(LocalFiles(), str(tmp_path), QUERY).planned(7).sources == [KAFKA]
+
+
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     for location, words in ((str(tmp_path), "cannot be read"), ("s3a://b/c", "register"), (None, "register")):
         with pytest.raises(SourceOffsetsUnknown, match=words):

@@ -1,5 +1,8 @@
 """What the commit worker does with the messages of tasks, before it sends any request."""
 
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,8 +13,10 @@ pytest.importorskip("pyarrow")
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_connector.checkpoint_files import LocalFiles
-from spark_connector.errors import BadOption, NotMicroBatches, NotOneWriter
-from spark_connector.sink.batch_transaction import BatchId, BatchTransaction
+from spark_connector.errors import BadOption, BatchIncomplete, NotMicroBatches, NotOneWriter
+from spark_connector.progress import Marker
+from spark_connector.sink.batch_server import Part
+from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts
 from spark_connector.sink.foreach_batch import eos_writer
 from spark_connector.sink.kafka_eos import EosBatchWriter, EosStreamWriter, KafkaEos, Written
 from spark_connector.sink.settings import SinkSettings
@@ -73,6 +78,110 @@ def test_rows_that_no_task_was_given_are_not_committed_over() -> None:
         EosStreamWriter(SETTINGS, LocalFiles()).commit([MESSAGE, None], 3)
 
 
-def test_two_writers_are_not_one_transaction() -> None:
-    with pytest.raises(NotOneWriter, match=r"coalesce\(1\)"):
-        EosStreamWriter(SETTINGS, LocalFiles()).commit([MESSAGE, MESSAGE], 3)
+@dataclass(frozen=True)
+class Known:
+    """What the driver says of a batch."""
+
+    asked: list[object]
+
+    async def complete(self, batch: str, life: int, results: Mapping[int, tuple[int, int]]) -> None:
+        self.asked.append((batch, life, results))
+        if sum(records for _, records in results.values()) != 3:
+            raise BatchIncomplete("an attempt was lost")
+
+
+class Recorded(EosStreamWriter):
+    """Notes what would be sent."""
+
+    def transaction(self, batch: BatchId, sink_id: str | None) -> Any:
+        return Recording(self.sent)
+
+    sent: list[object]
+
+
+@dataclass(frozen=True)
+class Recording:
+    sent: list[object]
+    retries: int = 0
+
+    @property
+    def connection(self) -> "Recording":
+        return self
+
+    def run(self, work: Any, doing: str) -> Any:
+        return asyncio.run(work)
+
+    def mark(self, lease: Lease, counts: Counts) -> None:
+        self.sent.append(("mark", lease, counts))
+
+    def end(self, lease: Lease) -> None:
+        self.sent.append(("end", lease))
+
+    def compare(self, done: Marker) -> None:
+        self.sent.append(("compare", done))
+
+
+LEASE, LATER = Lease("s", 1, 1, True), Lease("s", 1, 2, True)
+
+
+def told(task: int, records: int, *, lease: Lease = LEASE, life: int = 0, done: Marker | None = None) -> Written:
+    counts = {"t": {str(task % 2): records}} if records else {}
+    return Written(lease, BatchId("q", 3), counts, done, 10, 1, "b", Part(task, 10 + task, life))
+
+
+def recorded() -> Recorded:
+    made = Recorded(SETTINGS, LocalFiles(), None, Known([]))  # type: ignore[arg-type]
+    made.sent = []
+    return made
+
+
+def test_what_all_tasks_wrote_is_one_batch() -> None:
+    """Its counts are the sums; the driver must agree that nothing else was written."""
+    writer = recorded()
+    writer.commit([told(0, 1), told(2, 1), told(1, 1), told(3, 0)], 3)
+    assert writer.sent == [("mark", LEASE, {"t": {"0": 2, "1": 1}}), ("end", LEASE)]
+    assert writer.sharing == Known([("b", 0, {0: (10, 1), 1: (11, 1), 2: (12, 1), 3: (13, 0)})])
+
+
+def test_what_the_driver_does_not_agree_to_is_not_committed() -> None:
+    writer = recorded()
+    with pytest.raises(BatchIncomplete):
+        writer.commit([told(0, 1), told(1, 1)], 3)
+    assert writer.sent == []
+
+
+def test_a_task_without_rows_may_have_had_an_earlier_lease() -> None:
+    writer = recorded()
+    writer.commit([told(0, 0), told(1, 3, lease=LATER, life=1)], 3)
+    assert writer.sent == [("mark", LATER, {"t": {"1": 3}}), ("end", LATER)]
+
+
+def test_a_batch_without_rows_is_marked_under_the_last_lease() -> None:
+    writer = recorded()
+    message = told(1, 0, lease=LATER, life=1)
+    with pytest.raises(BatchIncomplete):
+        writer.commit([told(0, 0), message], 3)
+    assert writer.sharing == Known([("b", 1, {0: (10, 0), 1: (11, 0)})])
+
+
+def test_a_replay_is_compared_and_not_written() -> None:
+    writer, marker = recorded(), Marker(3)
+    writer.commit([told(0, 0, done=marker), told(1, 0, done=marker)], 3)
+    assert writer.sent == [("compare", marker)]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [MESSAGE, MESSAGE],
+        [told(0, 1), told(1, 2, lease=LATER, life=1)],
+        [told(0, 1), MESSAGE],
+        [told(0, 3), told(1, 0, done=Marker(3))],
+    ],
+    ids=["two that wrote alone", "two leases", "one that wrote alone", "a replay for one of them"],
+)
+def test_rows_of_several_leases_are_not_one_transaction(messages: list[Written]) -> None:
+    writer = recorded()
+    with pytest.raises(NotOneWriter, match="nothing was committed"):
+        writer.commit(list(messages), 3)
+    assert writer.sent == []

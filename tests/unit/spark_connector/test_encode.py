@@ -93,6 +93,27 @@ def test_what_is_written_is_what_was_in_the_columns(
     assert {record.timestamp_ms for record in records} == {1000}
 
 
+def test_headers_of_slices_and_below_rows_that_are_null() -> None:
+    """Arrow may keep headers for a row that has none, and a batch may be cut out of a larger one."""
+    each = pa.StructArray.from_arrays(
+        [pa.array(list("abcde")), pa.array([b"1", None, b"", b"4", b"5"])], ["key", "value"]
+    )
+    column = pa.ListArray.from_arrays(
+        pa.array([0, 2, 3, 3, 5], pa.int32()), each, mask=pa.array([False, True, False, False])
+    )
+    batch = pa.record_batch({"value": pa.array([b"w", b"x", b"y", b"z"]), "headers": column})
+    found = {record.value: record.headers for (records,) in [written(batch).values()] for record in records}
+    assert found == {b"w": (("a", b"1"), ("b", None)), b"x": (), b"y": (), b"z": (("d", b"4"), ("e", b"5"))}
+    (records,) = written(batch.slice(2)).values()
+    assert [record.headers for record in records] == [(), (("d", b"4"), ("e", b"5"))]
+    long = [{"key": "k" * 20_000, "value": b"v" * 70_000}] * 70
+    (records,) = written(rows(value=[b"a", b"b"], headers=[long, None])).values()
+    assert [len(record.headers) for record in records] == [70, 0]
+    for broken in ([None], [{"key": None, "value": b"x"}]):
+        with pytest.raises(BadRows, match="a header has no key"):
+            written(rows(value=[b"a"], headers=[broken]))
+
+
 def test_long_batches_and_long_records() -> None:
     """Numbers beyond the table of varints."""
     many = [b"%d" % number for number in range(40_000)]

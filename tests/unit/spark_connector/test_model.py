@@ -70,6 +70,13 @@ def test_the_searches_do_what_they_are_about() -> None:
         "finds markers under the older name and keeps it",
         "settles what is open under the older name",
         "Spark gives the batch up in {}, and the driver aborts",
+        "the task that takes the lease is lost",
+        "is lost before its first turn, Spark starts another attempt",
+        "is lost after its first turn, the batch begins anew",
+        "is lost after its first turn, others are done",
+        "its result is lost or late, the batch begins anew",
+        "its result is lost, others are done",
+        "Spark has results of several leases",
     ):
         assert any(words in pattern for pattern in happened), words
 

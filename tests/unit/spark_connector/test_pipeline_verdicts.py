@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+pytest.importorskip("fastavro")
+
 from tests.pipelines.batch_log import Batch
 from tests.pipelines.cdc import verdict as cdc
 from tests.pipelines.cdc.plan import VOID, Change, Source

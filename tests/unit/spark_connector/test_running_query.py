@@ -59,6 +59,7 @@ def test_its_id_is_in_the_checkpoint_that_is_named() -> None:
     found = running(session)
     assert (found.query, found.run, found.checkpoint.query) == (QUERY, "run-1", QUERY)
     assert session.asked == ["s3a://bucket/checkpoint/metadata"]
+    assert found.checkpoint.is_told
     assert (found.host, found.bind, found.is_only_one) == ("driver.example.org", "driver.example.org", True)
 
 

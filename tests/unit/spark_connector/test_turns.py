@@ -166,7 +166,7 @@ def run(story: Callable[[], Any]) -> Any:
 
 
 async def writing(server: TurnServer, turns: Turns, task: int, rounds: int, log: list[tuple[int, int, int]]) -> None:
-    mine = TurnsOfTask(server.address, turns.token, task, 10 + task)
+    mine = TurnsOfTask.of(server.address, turns.token, task, 10 + task)
     back: dict[int, int] = {}
     for _ in range(rounds):
         begins = await mine.take(back, range(4))
@@ -199,7 +199,7 @@ def test_many_tasks_at_once_share_out_all_sequence_numbers(server: TurnServer) -
 
 def test_a_connection_that_ends_is_a_task_that_is_lost(server: TurnServer) -> None:
     async def story() -> None:
-        first, second = (TurnsOfTask(server.address, turns.token, task, task) for task in range(2))
+        first, second = (TurnsOfTask.of(server.address, turns.token, task, task) for task in range(2))
         assert await first.take({}, [0]) == {0: 0}
         await first.close()
         with pytest.raises(BatchIncomplete, match="task 0 was lost"):
@@ -213,7 +213,7 @@ def test_a_connection_that_ends_is_a_task_that_is_lost(server: TurnServer) -> No
 
 def test_what_stopped_a_task_reaches_the_others_and_the_driver(server: TurnServer) -> None:
     async def story() -> None:
-        first, second = (TurnsOfTask(server.address, turns.token, task, task) for task in range(2))
+        first, second = (TurnsOfTask.of(server.address, turns.token, task, task) for task in range(2))
         await first.take({}, [0])
         await first.failed(BadRows("no value"))
         await first.close()
@@ -231,7 +231,7 @@ def test_a_zombie_of_an_earlier_lease_is_refused(server: TurnServer) -> None:
     """Whether it has asked before or not; the next lease's turns are none of its business."""
 
     async def story() -> None:
-        early, late = (TurnsOfTask(server.address, first.token, task, task) for task in range(2))
+        early, late = (TurnsOfTask.of(server.address, first.token, task, task) for task in range(2))
         assert await early.take({}, [0]) == {0: 0}
         until_the_next_lease.close()
         with server.opened(NEVER_S) as second:
@@ -262,21 +262,21 @@ def test_nonsense_is_not_answered_and_harms_nobody(server: TurnServer, nonsense:
             stranger.sendall(nonsense)
             stranger.shutdown(socket.SHUT_WR)
             assert stranger.recv(100) == b""
-        run(lambda: TurnsOfTask(server.address, turns.token, 0, 10).take({}, [0]))
+        run(lambda: TurnsOfTask.of(server.address, turns.token, 0, 10).take({}, [0]))
 
 
 def test_a_driver_that_is_gone_is_named() -> None:
     server = TurnServer("127.0.0.1", "127.0.0.1")
     server.close()
     with pytest.raises(TurnRefused, match=r"spark\.driver\.host"):
-        run(lambda: TurnsOfTask(server.address, "x", 0, 0).take({}, [0]))
+        run(lambda: TurnsOfTask.of(server.address, "x", 0, 0).take({}, [0]))
 
 
 def test_a_task_without_rows_says_nothing() -> None:
     """It needs no driver."""
     server = TurnServer("127.0.0.1", "127.0.0.1")
     server.close()
-    run(TurnsOfTask(server.address, "x", 0, 0).done)
+    run(TurnsOfTask.of(server.address, "x", 0, 0).done)
 
 
 def test_the_turn_that_is_out_for_longest_is_waited_for_no_longer() -> None:
@@ -297,7 +297,9 @@ def test_a_round_is_no_larger_than_a_request_may_be() -> None:
     nobody: Any = None
 
     def firsts(*sizes: int) -> list[int]:
-        sender = TurnSender(nobody, Lease("s", 1, 0, True), Places([("t", 3)]), nobody, patience_s=1, room_bytes=1)
+        sender = TurnSender(
+            nobody, Lease("s", 1, 0, True), Places([("t", 3)]).place_of, nobody, patience_s=1, room_bytes=1
+        )
         for partition, size in enumerate(sizes):
             sender._queues["t", partition] = deque([Queued(("t", partition), bytearray(size), 1)])
         return list(sender._firsts())
