@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.benchmarks import acls, compaction, footprint, report, tls
+from tests.benchmarks import acls, compaction, footprint, report, tls, watching
 from tests.benchmarks.footprint import Note
 from tests.benchmarks.loads import Figures
 from tests.benchmarks.rows import FAMILIES, MEMORY_LOADED, ROWS, Row
@@ -84,6 +84,8 @@ def singles(chosen: argparse.Namespace, folder: Path, note: Note) -> None:
         acls.producing(chosen.rounds, chosen.scale, folder, note)
     if "tls" in chosen.rows:
         tls.over_tls(chosen.targets, chosen.rounds, chosen.scale, folder, note)
+    if "watching" in chosen.rows:
+        watching.watching(chosen.rounds, chosen.scale, folder, note)
 
 
 def main() -> int:

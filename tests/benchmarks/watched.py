@@ -12,9 +12,8 @@ second meanwhile; `OTEL_TRACES_SAMPLER` and its like are those of this process.
 import argparse
 import os
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -22,9 +21,9 @@ from confluent_kafka import Producer
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records.record import NewRecord, build_batch
 from tallystick import Broker
+from tests.benchmarks.watching import scraped
 from tests.harness.confluent import make_topic
 from tests.harness.framing import request_frame
-from tests.harness.http import ask
 from tests.harness.otlp_collector import Collector, collecting
 from tests.server.wire import Wire
 
@@ -86,24 +85,6 @@ LOADS: dict[str, Load] = {
 }
 
 
-@contextmanager
-def scraped(broker: Broker) -> Iterator[None]:
-    """Four times a second."""
-    ended = threading.Event()
-
-    def scrape() -> None:
-        while not ended.wait(SCRAPE_S):
-            assert ask(f"{broker.http_url}/metrics").status == 200
-
-    thread = threading.Thread(target=scrape)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
 def _one(broker: Broker, load: Load) -> float:
     before = cpu_s(broker.pid)
     count = load(broker)
@@ -139,7 +120,7 @@ def measure(rounds: int, folder: Path) -> None:
             found: list[tuple[float, float, float, float]] = []
             for number in range(-1, rounds):
                 off_us, on_us = _one(off, load), _one(on, load)
-                with scraped(on):
+                with scraped(on.http_url, SCRAPE_S):
                     scraped_us = _one(on, load)
                 traced_us = _traced(traced, collector, load)
                 if number >= 0:
