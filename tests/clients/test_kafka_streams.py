@@ -37,7 +37,7 @@ class Applications:
     ) -> "subprocess.Popen[bytes]":
         """Its arguments are the broker, these, a folder for its state, and `more`."""
         number = len(self._running)
-        small = ["-Xmx200m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF"]
+        small = ["-Xmx200m", *jars.SHORT_LIFE, "-Dlog4j2.level=OFF"]
         named = arguments or ("counts", "in", "out")
         told = [self._bootstrap, *named, str(self._folder / f"state-{number}"), *more]
         with (self._folder / f"application-{number}.out").open("wb") as output:

@@ -19,8 +19,8 @@ from tallystick.process import BrokerProcess
 from tests.harness import jars
 from tests.harness.broker import Target
 from tests.harness.confluent import consumer, make_topic, producer, read_all, values_of, wait_until, write
+from tests.harness.kafka_tools import PACKAGE, run_tool
 
-TOOLS = "org.apache.kafka.tools."
 LOGGING = """rootLogger.level=error
 rootLogger.appenderRef.stderr.ref=STDERR
 appender.stderr.type=Console
@@ -33,7 +33,7 @@ SECONDS = 120
 
 
 class Tools:
-    """Starts tools; whatever still runs in the end is killed."""
+    """Runs tools, and starts others beside the test; whatever still runs in the end is killed."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -46,26 +46,21 @@ class Tools:
         self._running: list[subprocess.Popen[str]] = []
 
     def command(self, tool: str, *arguments: str) -> list[str]:
-        name = tool if tool.startswith("kafka.") else TOOLS + tool
-        java = [str(jars.java()), "-Xmx256m", "-XX:TieredStopAtLevel=1"]
+        name = tool if tool.startswith("kafka.") else PACKAGE + tool
+        java = [str(jars.java()), "-Xmx256m", *jars.SHORT_LIFE]
         return [*java, f"-Dlog4j2.configurationFile={self._logging}", "-cp", self._class_path, name, *arguments]
 
     def run(self, tool: str, *arguments: str) -> str:
         """What it prints; it has to end with status 0."""
-        done = self._done(tool, *arguments)
-        assert done.returncode == 0, f"{tool}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
-        return done.stdout
+        done = run_tool(tool, *arguments)
+        assert done.status == 0, f"{tool}: {done.output[-2000:]}{done.errors[-2000:]}"
+        return done.output
 
     def fail(self, tool: str, *arguments: str) -> str:
         """All that it prints; it must not end with status 0."""
-        done = self._done(tool, *arguments)
-        assert done.returncode != 0, f"{tool}: {done.stdout[-2000:]}"
-        return done.stdout + done.stderr
-
-    def _done(self, tool: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            self.command(tool, *arguments), capture_output=True, text=True, timeout=SECONDS, check=False
-        )
+        done = run_tool(tool, *arguments)
+        assert done.status != 0, f"{tool}: {done.output[-2000:]}"
+        return done.output + done.errors
 
     def start(self, label: str, tool: str, *arguments: str) -> "subprocess.Popen[str]":
         """In the background; its output goes to a file."""

@@ -35,7 +35,7 @@ class Copiers:
                 classes = f"{java.compiled()}:{java.class_path()}"
             except jars.JarsMissing as reason:
                 pytest.skip(f"Java's client needs a JDK and Kafka's jars: {reason}")
-            small = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF"]
+            small = ["-Xmx128m", *jars.SHORT_LIFE, "-Dlog4j2.level=OFF"]
             self._command = [str(jars.java()), *small, "-cp", classes, "GroupCopier"]
         self._bootstrap = bootstrap
         self._output = (folder / "copiers.out").open("wb")

@@ -41,7 +41,7 @@ def program() -> Callable[[str], list[str]]:
         where = f"{java.compiled()}:{java.class_path()}"
     except jars.JarsMissing as reason:
         pytest.skip(f"the Java client needs a JDK and Kafka's jars: {reason}")
-    small = ["-Xmx200m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF"]
+    small = ["-Xmx200m", *jars.SHORT_LIFE, "-Dlog4j2.level=OFF"]
     allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls="
     return lambda token: [str(jars.java()), *small, allowed + token, "-cp", where, "GuardedClient"]
 

@@ -40,7 +40,7 @@ class ShareProgram:
     """A process with any number of members in it. Raises `JarsMissing`."""
 
     def __init__(self, bootstrap: str, errors: Path) -> None:
-        small = ["-Xmx200m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF"]
+        small = ["-Xmx200m", *jars.SHORT_LIFE, "-Dlog4j2.level=OFF"]
         command = [str(jars.java()), *small, "-cp", f"{java.compiled()}:{java.class_path()}", "ShareMembers", bootstrap]
         with errors.open("ab") as told:
             self.process = subprocess.Popen(

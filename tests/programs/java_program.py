@@ -15,7 +15,6 @@ appender.stdout.name=STDOUT
 appender.stdout.layout.type=PatternLayout
 appender.stdout.layout.pattern=%d %p %m (%c)%n%throwable{5}
 """
-SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 class JavaProgram:
@@ -74,7 +73,13 @@ class JavaPrograms:
         self, label: str, where: str, main: str, *arguments: str, heap: str = "512m", options: Sequence[str] = ()
     ) -> JavaProgram:
         """`where` is a class path."""
-        java = [str(jars.java()), f"-Xmx{heap}", *SMALL, f"-Dlog4j2.configurationFile={self._logging}", *options]
+        java = [
+            str(jars.java()),
+            f"-Xmx{heap}",
+            *jars.SHORT_LIFE,
+            f"-Dlog4j2.configurationFile={self._logging}",
+            *options,
+        ]
         made = JavaProgram(label, [*java, "-cp", where, main, *arguments], self.folder)
         self.started.append(made)
         return made

@@ -14,7 +14,7 @@ import pytest
 from tallystick.process import BrokerProcess
 from tests.clients.test_kafka_streams import SECONDS, Applications, counts
 from tests.harness.confluent import make_topic, wait_until, write
-from tests.programs.kafka_tools import KafkaTools, Said
+from tests.harness.kafka_tools import KafkaTools, Said
 from tests.programs.tools_story import Ask, in_our_words, meaning
 
 GROUP, OUTPUT, PARTITIONS, RECORDS = "counts", "out", 2, 40

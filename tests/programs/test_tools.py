@@ -17,8 +17,8 @@ import pytest
 from tallystick.process import BrokerProcess
 from tests.harness import jars
 from tests.harness.confluent import make_topic, wait_until, write
+from tests.harness.kafka_tools import PACKAGE, KafkaTools, Said
 from tests.programs.java_program import JavaPrograms
-from tests.programs.kafka_tools import PACKAGE, KafkaTools, Said
 from tests.programs.tools_story import DECLARED, STORY, Ask, in_our_words, meaning
 
 ELSEWHERE = {

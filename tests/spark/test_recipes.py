@@ -225,7 +225,7 @@ def test_lag_in_kafkas_tools(recipe: Recipe) -> None:
     command = recipe.text(1).split()
     if jars.is_complete("kafka"):
         tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-        program = [str(jars.java()), "-XX:TieredStopAtLevel=1", "-cp", jars.class_path("kafka"), tool, *command[1:]]
+        program = [str(jars.java()), *jars.SHORT_LIFE, "-cp", jars.class_path("kafka"), tool, *command[1:]]
         done = subprocess.run(program, capture_output=True, text=True, timeout=240, check=False)
         rows = [line.split() for line in done.stdout.splitlines() if " events " in line]
         assert sorted(row[2:6] for row in rows) == [["0", "6", "8", "2"], ["1", "3", "3", "0"]], done.stderr

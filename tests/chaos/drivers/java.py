@@ -47,7 +47,7 @@ class Program:
     def __init__(self) -> None:
         where = f"{compiled()}:{class_path()}"
         java = str(jars.java())
-        small = ["-Xmx160m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF"]
+        small = ["-Xmx160m", *jars.SHORT_LIFE, "-Dlog4j2.level=OFF"]
         self._process: Any = subprocess.Popen(
             [java, *small, "-cp", where, "ChaosClient"],
             stdin=subprocess.PIPE,

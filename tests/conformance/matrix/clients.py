@@ -82,7 +82,7 @@ def _java(jar_set: str) -> tuple[Sequence[str], str]:
     classes.mkdir(parents=True, exist_ok=True)
     sources = sorted(map(str, (PROGRAMS / "java").glob("*.java")))
     _built([compiler, "-cp", where, "-d", str(classes), *sources], ROOT)
-    small = ["-Xmx200m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF"]
+    small = ["-Xmx200m", *jars.SHORT_LIFE, "-Dlog4j2.level=OFF"]
     version = next(
         re.findall(r"kafka-clients-(.*)\.jar", one) for one in jars.expected(jar_set) if "kafka-clients" in one
     )

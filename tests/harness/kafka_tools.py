@@ -1,19 +1,21 @@
 """Kafka's tools, many in one process (`tests/java/tools/KafkaTools.java`): one start of Java for all of them."""
 
+import atexit
 import base64
 import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock, Timer
 
 import pytest
 
 from tests.harness import jars
-from tests.programs.java_program import SMALL
 
 SOURCE = Path(__file__).resolve().parents[1] / "java" / "tools" / "KafkaTools.java"
 PACKAGE = "org.apache.kafka.tools."
+PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class KafkaTools:
             pytest.skip("no javac on PATH")
         classes = tempfile.mkdtemp(dir=folder)
         subprocess.run([compiler, "-cp", libraries, "-d", classes, str(SOURCE)], check=True)
-        java = [str(jars.java()), "-Xmx384m", *SMALL, "-Dlog4j2.level=OFF", f"-Djava.io.tmpdir={classes}"]
+        java = [str(jars.java()), "-Xmx384m", *jars.SHORT_LIFE, "-Dlog4j2.level=OFF", f"-Djava.io.tmpdir={classes}"]
         self._process = subprocess.Popen(
             [*java, "-cp", f"{classes}:{libraries}", "KafkaTools"],
             stdin=subprocess.PIPE,
@@ -54,11 +56,33 @@ class KafkaTools:
         assert self._process.stdout is not None
         self._process.stdin.write(" ".join(words) + "\n")
         self._process.stdin.flush()
+        patience = Timer(PATIENCE_S, self._process.kill)
+        patience.start()
         line = self._process.stdout.readline()
-        assert line, f"{tool} ended the process: {self._process.wait()}"
+        patience.cancel()
+        assert line, f"{tool} ended the process, or was not done in {PATIENCE_S} s: {self._process.wait()}"
         status, output, errors, _ = line.split(" ")
         return Said(int(status), base64.b64decode(output).decode(), base64.b64decode(errors).decode())
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
 
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
+
+
+_kept: list[KafkaTools] = []
+_one_at_a_time = Lock()
+
+
+def run_tool(tool: str, *arguments: str) -> Said:
+    """In a process that is kept until this one ends: a start of Java takes longer than most tools."""
+    with _one_at_a_time:
+        if not _kept or not _kept[0].running:
+            folder = tempfile.TemporaryDirectory(prefix="tallystick-tools-")
+            atexit.register(folder.cleanup)
+            _kept[:] = [KafkaTools(Path(folder.name))]
+            atexit.register(_kept[0].close)
+        return _kept[0].run(tool, *arguments)
