@@ -251,7 +251,8 @@ class _Steps:
         written = [message for message in messages if isinstance(message, Written)]
         leases = {one.lease: None for one in written if one.done is None} | dict.fromkeys(noted)
         for lease in leases:
-            self.transaction(batch, lease.transactional_id).give_up(lease)
+            # Of a stream nothing is known here but the batch's number, and the checkpoint is not asked for.
+            BatchTransaction(self.settings, batch, lease.transactional_id).give_up(lease)
 
 
 def _of_one_lease(written: Sequence[Written]) -> Written:

@@ -17,10 +17,11 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
+from spark_connector.checkpoint_files import LocalFiles
 from spark_connector.sink import batch_server
 from spark_connector.sink.batch_server import BatchServer, Sharing
 from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Counts, Opened
-from spark_connector.sink.kafka_eos import EosBatchWriter, Written
+from spark_connector.sink.kafka_eos import EosBatchWriter, EosStreamWriter, Written
 from spark_connector.sink.settings import SinkSettings
 from spark_connector.sink.shared_batch import SharedBatch
 from spark_connector.sink.turn_sender import TurnSender
@@ -239,3 +240,28 @@ def test_one_task_whose_result_is_lost_is_tried_again(bootstrap: str, name: str,
     spark.run(writer, lambda task: writer.write(arrow(range(50), Random(task))))
     assert spark.losses == 0
     assert visible(bootstrap, name, 3) == [b"%04d" % number for number in range(50)]
+
+
+class OfAStream:
+    """A commit worker of a stream whose commit fails, and what it gives up then."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        given = {"kafka.bootstrap.servers": bootstrap, "topic": name, "checkpointLocation": f"/nowhere/{name}"}
+        self._writer = EosStreamWriter(SinkSettings.of(given, streaming=True), LocalFiles())
+
+    def commit(self, messages: Any) -> None:
+        raise Lost("the commit worker")
+
+    def abort(self, messages: Any) -> None:
+        self._writer.abort(messages, 7)
+
+
+def test_what_a_stream_gives_up_is_ended_at_once(bootstrap: str, name: str, server: BatchServer) -> None:
+    """Its checkpoint is not looked at: it may be what is wrong. What stays open would hold readers until its timeout."""
+    made(bootstrap, name, 3)
+    given = {"kafka.bootstrap.servers": bootstrap, "topic": name, "kafka.transaction.timeout.ms": "900000"}
+    settings = SinkSettings.of(given, streaming=False)
+    writer = FaultyWriter(settings, server.sharing, lost_at("never"))
+    with pytest.raises(JobFailed, match="the commit worker"):
+        without_chance(2, 1).run(OfAStream(bootstrap, name), lambda task: writer.write(arrow([task], Random(task))))
+    assert visible(bootstrap, name, 3) == []
