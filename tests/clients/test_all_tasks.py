@@ -257,7 +257,7 @@ class OfAStream:
 
 
 def test_what_a_stream_gives_up_is_ended_at_once(bootstrap: str, name: str, server: BatchServer) -> None:
-    """Its checkpoint is not looked at: it may be what is wrong. What stays open would hold readers until its timeout."""
+    """Its checkpoint, which may be wrong, is not looked at. What stays open would hold readers until its timeout."""
     made(bootstrap, name, 3)
     given = {"kafka.bootstrap.servers": bootstrap, "topic": name, "kafka.transaction.timeout.ms": "900000"}
     settings = SinkSettings.of(given, streaming=False)
