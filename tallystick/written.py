@@ -1,4 +1,4 @@
-"""Texts of others, written so that they do nothing to a terminal or a shell, and look like nothing of ours."""
+"""How things are written: texts of others do nothing to a terminal or a shell, and look like nothing of ours."""
 
 import shlex
 from collections.abc import Sequence
@@ -7,6 +7,11 @@ from collections.abc import Sequence
 def printable(text: str) -> str:
     """With escapes, as Python writes them, for what is no visible character."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """`1 partition`, `2 partitions`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def command_line(words: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from protocol.messages.acls import (
 from tallystick.cli.connecting import asked, connecting
 from tallystick.cli.tables import printable, say
 from tallystick.client.acls import create, delete, described, filter_of
+from tallystick.written import counted
 
 PATTERNS = {"literal": PatternType.LITERAL, "prefixed": PatternType.PREFIXED}
 FILTERS = PATTERNS | {"match": PatternType.MATCH, "any": PatternType.ANY}
@@ -155,7 +156,7 @@ def acls(*, action: str | None, bootstrap: str, command_config: Any, force: bool
     if as_json and not force:
         raise click.UsageError("nobody is asked back with --json: --remove needs --force")
     if not force:
-        click.confirm(f"Are you sure you want to remove what {len(filters)} filters mean?", abort=True)
+        click.confirm(f"Are you sure you want to remove what {counted(len(filters), 'filter')} mean?", abort=True)
     removed = asked(bootstrap, command_config, lambda client: delete(client, filters))
     _say("Removed ACLs of", removed, as_json=as_json)
 

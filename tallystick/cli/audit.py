@@ -11,6 +11,7 @@ import click
 
 from tallystick.cli.connecting import asked, connecting
 from tallystick.inspection import audit as of_cluster
+from tallystick.written import counted
 
 FOUND = 3
 
@@ -31,5 +32,5 @@ def audit(topics: tuple[str, ...], as_json: bool, bootstrap: str, command_config
     else:
         for one in found:
             click.echo(f"{one.place[0]}-{one.place[1]}: {one.sentence}." if one.place else f"{one.sentence}.")
-        click.echo(f"{len(found)} findings." if found else "Every promise that a client can check is kept.")
+        click.echo(f"{counted(len(found), 'finding')}." if found else "Every promise that a client can check is kept.")
     sys.exit(FOUND if found else 0)

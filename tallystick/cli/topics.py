@@ -17,6 +17,7 @@ from tallystick.cli.tables import show
 from tallystick.cli.written_configs import pairs
 from tallystick.client.client import Client
 from tallystick.client.errors import KafkaError
+from tallystick.written import counted
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
 topic_option = click.option("--topic", required=True, help="Its name.")
@@ -126,7 +127,7 @@ def delete(*, topic: str, if_exists: bool, as_json: bool, bootstrap: str, comman
 def alter(*, topic: str, partitions: int, as_json: bool, bootstrap: str, command_config: Any) -> None:
     """Give a topic more partitions. Records stay where they are; a key may go to another partition from then on."""
     asked(bootstrap, command_config, lambda client: of_cluster.grow(client, topic, partitions))
-    _say(as_json, topic, "altered", True, f"Topic {topic} has {partitions} partitions.", "")
+    _say(as_json, topic, "altered", True, f"Topic {topic} has {counted(partitions, 'partition')}.", "")
 
 
 async def _done(work: Coroutine[Any, Any, None], forgiven: ErrorCode | None) -> bool:

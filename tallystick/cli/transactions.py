@@ -19,6 +19,7 @@ from tallystick.client.client import Client
 from tallystick.inspection import transactions as of_cluster
 from tallystick.inspection.places import Failed, Place, places
 from tallystick.inspection.stuck import Cause, Held, held
+from tallystick.written import counted
 
 Command = Callable[..., None]
 as_json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
@@ -182,5 +183,5 @@ def force_terminate(*, transactional_id: str, as_json: bool, bootstrap: str, com
         say(f"{transactional_id}: nothing is open, nothing was done.")
     else:
         outcome = "aborted" if ended.state == of_cluster.ONGOING else "settled as it was decided"
-        partitions = len(ended.places)
-        say(f"{transactional_id}: {outcome}, in {partitions} partitions. Whoever held it is fenced.")
+        partitions = counted(len(ended.places), "partition")
+        say(f"{transactional_id}: {outcome}, in {partitions}. Whoever held it is fenced.")

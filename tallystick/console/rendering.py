@@ -7,7 +7,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tallystick.client.background import now_ms
 from tallystick.durations import ago, in_words
-from tallystick.written import command_line
+from tallystick.written import command_line, counted
 
 _THIN_SPACE = "\u202f"
 
@@ -29,6 +29,7 @@ def made_environment() -> Environment:
         "duration": in_words,
         "command": command_line,
         "combine": combine,
+        "counted": counted,
     }
     environment.globals["now_ms"] = now_ms
     return environment

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tallystick.durations import in_words
+from tallystick.written import counted
 
 Said = Mapping[str, Any]
 FEW = 6
@@ -56,7 +57,7 @@ def _event(event: Said) -> tuple[str, str]:
     kind = event["is"]
     if kind == "state":
         identity = f"producer {event['producerId']}:{event['epoch']}"
-        held = f", {_number(event['partitions'], 'partition')}" if event["partitions"] else ""
+        held = f", {counted(event['partitions'], 'partition')}" if event["partitions"] else ""
         return "state", f"    {event['state']}  {identity}{held}  ({event['because']})"
     if kind == "records":
         where = "other partitions" if event["topic"] is None else f"{event['topic']}-{event['partition']}"
@@ -112,12 +113,8 @@ def _some(places: Sequence[str], count: int) -> str:
 
 
 def _counted(event: Said) -> str:
-    records, batches = _number(event["records"], "record"), _number(event["batches"], "batch", "batches")
+    records, batches = counted(event["records"], "record"), counted(event["batches"], "batch", "batches")
     return f"{records} in {batches}, {event['bytes']} bytes"
-
-
-def _number(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def fence_lines(said: Said) -> Iterator[str]:
@@ -163,7 +160,7 @@ def _raising(one: Said, clients: Sequence[Said]) -> str:
 
 def lint_lines(said: Said) -> Iterator[str]:
     """A finding is two lines: what is done, and what to change."""
-    yield f"{said['clients']} clients since {moment(said['began'])}, when the broker started."
+    yield f"{counted(said['clients'], 'client')} since {moment(said['began'])}, when the broker started."
     if not said["findings"]:
         yield "Nothing is to be changed in what they do."
     for one in said["findings"]:

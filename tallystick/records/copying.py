@@ -23,6 +23,7 @@ from tallystick.inspection.places import Ends, Place, ends_of, places
 from tallystick.records.input_lines import Parsed
 from tallystick.records.reader import Reader, Seen
 from tallystick.records.writer import RecordWriter, batch_bytes_of
+from tallystick.written import counted
 
 PATIENCE_S = 60.0
 _TIMEOUT_MS = 60_000
@@ -128,9 +129,8 @@ class Copy:
         self._partitions = len((await self._target.topic(self._plan.target)).partitions)
         self._batch_bytes = await batch_bytes_of(self._target, self._plan.target)
         if self._partitions < partitions:
-            raise CannotCopy(
-                f"{self._plan.target} has {self._partitions} partitions, and {self._plan.source} has {partitions}"
-            )
+            there_are = counted(self._partitions, "partition")
+            raise CannotCopy(f"{self._plan.target} has {there_are}, and {self._plan.source} has {partitions}")
 
     async def _lease(self) -> Lease:
         return await take_lease(self._target, self._plan.name, timeout_ms=_TIMEOUT_MS, patience_s=PATIENCE_S)

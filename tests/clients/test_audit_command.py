@@ -152,9 +152,9 @@ def test_a_broker_that_lies_is_found_out(bootstrap: str, name: str, monkeypatch:
 
     lying(none_aborted, to_committed=True)
     wrong = f"{topic}-0: the record at offset 0 is shown to readers of committed records, and aborted (2 such records)."
-    assert said() == [wrong, "1 findings."]
+    assert said() == [wrong, "1 finding."]
     lying(all_aborted, to_committed=True)
     missed = f"{topic}-0: the record at offset 3 is not shown to them, and ought to be (2 such records)."
     assert said() == [wrong, missed, "2 findings."]
     lying(damaged, to_committed=False)
-    assert said() == [f"{topic}-0: the checksum of the batch at 0 is wrong.", "1 findings."]
+    assert said() == [f"{topic}-0: the checksum of the batch at 0 is wrong.", "1 finding."]

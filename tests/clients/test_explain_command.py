@@ -105,10 +105,12 @@ def test_what_is_open_is_named_and_ended_by_its_coordinator(bootstrap: str, name
     assert f"{topic}-1: readers of committed records stand at offset 0, 6 before the end." in text
     assert f"transactional id '{name}-first'" in text and first["command"] in text
     assert f"Behind it is open: transactional id '{name}-second'" in text and f"{topic}-2:" not in text
+    assert "over 2 partitions, with" in text
     assert "aborted, in 2 partitions" in as_printed(bootstrap, first["command"])
     (left,) = held(bootstrap, topic)
     assert [holder["transactionalId"] for holder in left["heldBy"]] == [f"{name}-second"]
     assert "nothing was done" in as_printed(bootstrap, first["command"])
+    assert "over 1 partition, with" in said(explain, bootstrap, "stuck", topic, status=STANDS_STILL)
     as_printed(bootstrap, left["heldBy"][0]["command"])
     assert said(explain, bootstrap, "stuck", topic).startswith("Nothing is held")
 
@@ -236,7 +238,7 @@ def test_an_id_writes_nothing_that_a_terminal_obeys(bootstrap: str, name: str, t
     assert read.stdout.decode().split("\0")[:-1] == ends
     assert not [line for line in said(transactions, bootstrap, "list").splitlines() if not line.isprintable()]
     done = subprocess.run([sys.executable, "-m", *ends], capture_output=True, text=True, timeout=60, check=False)
-    assert "aborted, in 1 partitions" in done.stdout and done.stdout.strip().isprintable()
+    assert "aborted, in 1 partition" in done.stdout and done.stdout.strip().isprintable()
     whole = [sys.executable, "-m", "tallystick", "explain", "stuck", *where, "--", topic]
     done = subprocess.run(whole, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout[:15]) == (0, "Nothing is held")

@@ -102,7 +102,7 @@ def test_markers_and_aborted_records_are_nobodys_lag(bootstrap: str, name: str) 
     shown = {number: (one["offsets"], one["records"], one["held"], one["standing"]) for number, one in found.items()}
     assert shown == {0: (1, 0, 0, "done"), 1: (7, 2, 0, "behind"), 2: (11, 3, 3, "behind")}
     text = said(bootstrap, "lag", name, status=STANDS_STILL)
-    assert f"{topic}-0: committed 3, the partition ends at 4: all is read; the last 1 offsets are markers" in text
+    assert f"{topic}-0: committed 3, the partition ends at 4: all is read; the last offset is a marker" in text
     assert f"tallystick explain stuck {topic}-2" in text
     few = lag_of(bootstrap, name, "--count-up-to", "6", status=STANDS_STILL)
     assert [few[number]["records"] for number in range(3)] == [0, None, None], "7 and 8 offsets are more than 6"

@@ -115,7 +115,7 @@ def test_a_group_of_another_kind(broker: Broker) -> None:
     run(broker.bootstrap, story)
     done = explained(broker, "sharers")
     assert done.exit_code == 1 and "'sharers' is a share group, and no group of consumers" in done.output
-    assert with_http(broker, "sharers", status=0) == "sharers: a share group with 1 members, Stable.\n"
+    assert with_http(broker, "sharers", status=0) == "sharers: a share group with 1 member, Stable.\n"
     broker.advance_time("20s")
     assert "one (client tallystick at 127.0.0.1) is late" in with_http(broker, "sharers", status=STANDS_STILL)
 

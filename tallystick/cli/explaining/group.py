@@ -15,6 +15,7 @@ from tallystick.inspection.groups import Group, Member, described, not_of_consum
 from tallystick.inspection.waiting import Handover, Waiting, waiting
 from tallystick.journals.asking import NotTold, asking, told
 from tallystick.journals.awaited import late, missing_lines, path_of
+from tallystick.written import counted
 
 Coordinator = Mapping[str, Any]
 """What the coordinator says over HTTP; empty where nobody asked it, or it does not know the group."""
@@ -71,7 +72,7 @@ def _coordinator(group_id: str, http_url: str | None, token_file: str | None) ->
 
 def _of_others(of: Coordinator) -> list[str]:
     """A share group or a streams group: nothing is known but what its coordinator says."""
-    return [f"{of['group']}: a {of['type']} group with {len(of['members'])} members, {of['state']}."]
+    return [f"{of['group']}: a {of['type']} group with {counted(len(of['members']), 'member')}, {of['state']}."]
 
 
 def _indented(coordinator: Coordinator) -> list[str]:
@@ -81,7 +82,8 @@ def _indented(coordinator: Coordinator) -> list[str]:
 def said(its: Waiting) -> list[str]:
     """In sentences."""
     of = its.group
-    lines = [f"{of.name}: a group of the {of.kind} protocol with {len(of.members)} members, {of.state}. {its.words}"]
+    members = counted(len(of.members), "member")
+    lines = [f"{of.name}: a group of the {of.kind} protocol with {members}, {of.state}. {its.words}"]
     late = {one.member_id for one in its.late}
     lines += [f"  {_about(one, others_are_late=bool(late - {one.to.member_id}))}" for one in its.handovers]
     waited_for = {one.holder.member_id for one in its.handovers if one.holder is not None}

@@ -12,6 +12,7 @@ from tallystick.client.client import Client
 from tallystick.inspection.groups import described, not_of_consumers
 from tallystick.inspection.lag import COUNTED_OFFSETS, Lag, Standing, lags
 from tallystick.inspection.places import Failed
+from tallystick.written import counted
 
 _DONE = (Standing.DONE,)
 
@@ -61,13 +62,17 @@ def _about(one: Lag) -> str:
     if one.standing is Standing.BEYOND_END:
         return f"{at}: the topic was made again or its log cut. The consumer goes on by its auto.offset.reset."
     if one.standing is Standing.DONE and not one.held:
-        rest = f"; the last {one.offsets} offsets are markers or aborted records" if one.offsets else ""
+        if one.offsets == 1:
+            rest = "; the last offset is a marker or an aborted record"
+        else:
+            rest = f"; the last {one.offsets} offsets are markers or aborted records" if one.offsets else ""
         return f"{at}: all is read{rest}."
-    readable = "too many records to be counted" if one.records is None else f"{one.records} records"
-    behind = f"{at}: {one.offsets} offsets behind, {readable} to be read"
+    readable = "too many records to be counted" if one.records is None else counted(one.records, "record")
+    behind = f"{at}: {counted(one.offsets, 'offset')} behind, {readable} to be read"
     if one.held:
         where = f"{one.place[0]}-{one.place[1]}"
-        behind += f"; the last {one.held} offsets wait for a transaction (`tallystick explain stuck {where}`)"
+        last = "the last offset waits" if one.held == 1 else f"the last {one.held} offsets wait"
+        behind += f"; {last} for a transaction (`tallystick explain stuck {where}`)"
     return behind + "."
 
 

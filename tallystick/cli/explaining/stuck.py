@@ -18,7 +18,7 @@ from tallystick.inspection.places import Failed, Place, places
 from tallystick.inspection.stuck import Cause, Held, Holder, ending_words, held
 from tallystick.journals.asking import NotTold, Said, asking, told
 from tallystick.journals.sentences import moment, name_of
-from tallystick.written import command_line
+from tallystick.written import command_line, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +150,10 @@ def _about(holder: Holder, place: Place, connection: Sequence[str], now: int) ->
             "Ask as somebody who may (DESCRIBE on all of them): do not end by hand what may be in good hands.",
         ]
     assert transaction is not None, "only what hangs is unknown to its coordinator"
+    over = counted(len(transaction.places), "partition")
     lines = [
-        f"They wait for {_name(holder)}: its transaction is {transaction.state}, over {len(transaction.places)} "
-        f"partitions, with its first record here at {holder.first_offset}; {wrote}."
+        f"They wait for {_name(holder)}: its transaction is {transaction.state}, over {over}, with its first record "
+        f"here at {holder.first_offset}; {wrote}."
     ]
     if holder.cause is Cause.DECIDED:
         return [

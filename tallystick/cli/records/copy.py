@@ -14,10 +14,11 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from protocol.records.compression import NAMES
 from tallystick.cli.connecting import addresses, asked, client_of, connecting, say_and_end
 from tallystick.cli.records.interrupted import ending_when_interrupted
-from tallystick.cli.tables import printable, say
+from tallystick.cli.tables import say
 from tallystick.client.client import Client
 from tallystick.client.errors import ConnectionLost, Fenced
 from tallystick.records.copying import CannotCopy, Copied, Copy, Plan
+from tallystick.written import counted
 
 
 @click.command()
@@ -89,7 +90,8 @@ def _report(source: str, target: str, copied: Copied, *, as_json: bool) -> None:
         said = {"source": source, "target": target, "records": copied.records, "transactions": copied.transactions}
         click.echo(json.dumps({**said, "sourceOffsets": offsets}, indent=2))
         return
-    say(f"Copied {copied.records} records in {copied.transactions} transactions from {source} into {target}.")
+    records, transactions = counted(copied.records, "record"), counted(copied.transactions, "transaction")
+    say(f"Copied {records} in {transactions} from {source} into {target}.")
 
 
 class _Bar:
@@ -102,7 +104,7 @@ class _Bar:
         self._progress.start()
 
     def show(self, copied: Copied) -> None:
-        text = printable(f"{copied.records} records")
+        text = counted(copied.records, "record")
         self._progress.update(self._task, description=text, completed=copied.done, total=copied.total)
 
     def stop(self) -> None:

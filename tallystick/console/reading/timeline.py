@@ -12,6 +12,7 @@ from math import log10
 from typing import Any
 
 from tallystick.durations import in_words
+from tallystick.written import counted
 
 DRAWN = 60
 """The last of so many events are drawn, and `TOLD` of them told."""
@@ -144,14 +145,14 @@ def _said_request(event: Json) -> str:
 
 
 def _said_state(event: Json) -> str:
-    open_over = f", {event['partitions']} partitions" if event["partitions"] else ""
+    open_over = f", {counted(event['partitions'], 'partition')}" if event["partitions"] else ""
     return f"{event['state']}: producer id {event['producerId']}, epoch {event['epoch']}{open_over}"
 
 
 def _said_records(event: Json) -> str:
     where = "several partitions" if event["topic"] is None else f"{event['topic']}-{event['partition']}"
     return (
-        f"{event['records']} records into {where}, offsets {event['baseOffset']} to {event['lastOffset']}"
+        f"{counted(event['records'], 'record')} into {where}, offsets {event['baseOffset']} to {event['lastOffset']}"
         + _refusal(event)
     )
 

@@ -91,6 +91,11 @@ def test_every_step_is_told_in_words() -> None:
     assert [step.after_ms for step in drawn(*WHOLE).steps][:3] == [0, 1, 49]
 
 
+def test_one_is_one() -> None:
+    said = [step.what for step in drawn(state(0, "Ongoing", partitions=1), records(1, "orders", 0, records=1)).steps]
+    assert said[0].endswith(", 1 partition") and said[1].startswith("1 record into")
+
+
 def test_what_was_refused_or_never_answered_is_seen() -> None:
     made = drawn(request(0, "EndTxn", 1, error="PRODUCER_FENCED"), request(5, "EndTxn", 2, answeredAt=None, error=None))
     assert [step.kind for step in made.steps] == ["error", "step"]
