@@ -246,14 +246,22 @@ class _Drawing:
         ]
 
     def _ticks(self, bottom: int) -> list[Text]:
-        """Milliseconds since the first event that is drawn, where there is room."""
+        """How long after the first event that is drawn, where there is room; no two of them read alike."""
         ticks: list[Text] = []
-        first, told, free_from = self._moments[0][0], -1, float("-inf")
+        first, told, free_from = self._moments[0][0], "", float("-inf")
         for (at_ms, _), x in zip(self._moments, self._at, strict=True):
-            if x >= free_from and at_ms != told:
-                ticks.append(Text(x, bottom + 16, "0" if at_ms == first else f"+{in_words(at_ms - first)}"))
-                told, free_from = at_ms, x + _TICK_ROOM
+            text = _after(at_ms - first)
+            if x >= free_from and text != told:
+                ticks.append(Text(x, bottom + 16, text))
+                told, free_from = text, x + _TICK_ROOM
         return ticks
+
+
+def _after(milliseconds: int) -> str:
+    """Of the first seconds a hundredth is of interest, too."""
+    if 1000 <= milliseconds < 10_000:
+        return f"+{milliseconds // 1000}.{milliseconds % 1000 // 10:02} s"
+    return f"+{in_words(milliseconds)}" if milliseconds else "0"
 
 
 def _spread(times: list[int]) -> list[float]:

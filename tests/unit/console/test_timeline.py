@@ -82,6 +82,13 @@ def test_what_happened_in_one_millisecond_stands_in_a_row() -> None:
     assert empty < ongoing < asked < dead
 
 
+def test_no_two_times_below_the_axis_read_alike() -> None:
+    """A step too late to be told apart from the one before has no time of its own there."""
+    late = (request(at, "EndTxn", at) for at in (0, 400, 1100, 1900, 12_100, 12_900, 70_000))
+    read = [tick.text for tick in drawn(*late).ticks]
+    assert read == ["0", "+400 ms", "+1.10 s", "+1.90 s", "+12 s", "+1 min 10 s"]
+
+
 def test_every_step_is_told_in_words() -> None:
     said = [(step.who, step.what) for step in drawn(*WHOLE).steps]
     assert said[0] == ("copier (10.0.0.7, librdkafka 2.5.0)", "InitProducerId 5, answered after 2 ms")
