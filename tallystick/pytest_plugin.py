@@ -179,7 +179,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def _open_transactions(broker: Broker) -> str:
-    """As `tallystick explain stuck` has it."""
+    """As `tallystick explain stuck` has it, with what it would tell if the broker had an HTTP side."""
+    from tallystick.journals.sentences import WHOSE
+
     if not broker.process.running:
         return "the broker does not run"
     command = broker.command("explain", "stuck")
@@ -187,7 +189,22 @@ def _open_transactions(broker: Broker) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603
     except subprocess.TimeoutExpired:
         return _SILENT
-    return done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    return said.replace(f"{WHOSE}\n", "".join(_holders(broker))) if WHOSE in said else said
+
+
+def _holders(broker: Broker) -> Iterator[str]:
+    """A line for each client that holds a transaction open."""
+    from tallystick.journals.sentences import name_of
+    from tallystick.written import printable
+
+    try:
+        for one in broker.open_transactions():
+            if one["client"] is not None:
+                held_by = f"{one['transactionalId']!r} is held by {name_of(one['client'])}."
+                yield printable(held_by) + "\n"
+    except NotDone as problem:
+        yield f"{problem}\n"
 
 
 def _timelines(broker: Broker) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,8 @@ from tallystick.durations import in_words
 from tallystick.written import counted
 
 Said = Mapping[str, Any]
+WHOSE = "Which client that is, a Tallystick with an HTTP side tells: `--http http://HOST:PORT`."
+"""What is said where an open transaction was found by Kafka's protocol alone."""
 FEW = 6
 """Partitions that a line names."""
 

@@ -112,8 +112,10 @@ def test_two(tallystick):
     assert done.returncode == 1 and "2 failed" in done.stdout
     first, second = done.stdout.split("test_two ___")
     assert "tallystick: log" in first and "node started" in first
-    assert "transactional id 'copier'" in first.split("tallystick: open transactions")[1]
-    assert "InitProducerId" in first.split("tallystick: timeline of copier")[1]
+    opened, timeline = first.split("tallystick: open transactions")[1].split("tallystick: timeline of copier")
+    assert "transactional id 'copier'" in opened and "'copier' is held by client 'rdkafka' at 127.0.0.1:" in opened
+    assert "--http" not in opened, "a fixture's broker has no HTTP side"
+    assert "InitProducerId" in timeline
     assert "the broker does not run" in second
 
 

@@ -17,7 +17,7 @@ from tallystick.client.errors import KafkaError
 from tallystick.inspection.places import Failed, Place, places
 from tallystick.inspection.stuck import Cause, Held, Holder, ending_words, held
 from tallystick.journals.asking import NotTold, Said, asking, told
-from tallystick.journals.sentences import moment, name_of
+from tallystick.journals.sentences import WHOSE, moment, name_of
 from tallystick.written import command_line, counted
 
 
@@ -63,7 +63,7 @@ def stuck(
         for line in said(found, connection, now_ms(), journal) if found or not failed else ():
             say(line)
         if found and not http_url and any(holder.transaction for one in found for holder in one.holders):
-            say("Which client that is, a Tallystick with an HTTP side tells: `--http http://HOST:PORT`.", err=True)
+            say(WHOSE, err=True)
     end(stands_still=bool(found), failed=failed)
 
 
