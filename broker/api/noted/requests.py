@@ -146,11 +146,6 @@ def _add_offsets(journal: Journal, services: Any, request: Any, peer: Peer) -> S
 
 def _commit_offsets(journal: Journal, services: Any, request: Any, peer: Peer) -> Subjects:
     generation, member = request.generation_id_or_member_epoch, request.member_id
-    group = _group(journal, request.group_id)
-    group.in_transactions += 1
-    group.by, group.transactional_id = peer, request.transactional_id[:LONGEST_NAME]
-    if generation < 0 or not member:
-        group.without_member += 1
     says, claimed = _identity(request)
     says |= {"group": request.group_id[:LONGEST_NAME], "generation": generation, "member": member[:LONGEST_NAME]}
 
@@ -177,14 +172,6 @@ def _markers(journal: Journal, services: Any, request: Any, peer: Peer) -> Subje
             ]
             more = {"commit": one.transaction_result, "level": one.transaction_version, "places": places[:MOST_PLACES]}
             yield Subject(transactional_id, {**says, **more}, claimed)
-
-
-def _commit(journal: Journal, services: Any, request: Any, peer: Peer) -> Subjects:
-    if request.generation_id_or_member_epoch >= 0:
-        group = _group(journal, request.group_id)
-        group.plain_commits += 1
-        group.commits_by = peer
-    return ()
 
 
 def _join(journal: Journal, services: Any, request: Any, peer: Peer) -> Subjects:
@@ -240,10 +227,24 @@ NOTED: Mapping[str, tuple[Says, Answers]] = {
     "TxnOffsetCommit": (_commit_offsets, _committed),
     "EndTxn": (_end, _new_identity),
     "WriteTxnMarkers": (_markers, _marked),
-    "OffsetCommit": (_commit, _one_error),
     "JoinGroup": (_join, _one_error),
 }
 """API → what a request says of which ids, and what an answer says of the id at a position."""
+
+
+def _took_offsets(journal: Journal, request: Any, response: Any, peer: Peer) -> None:
+    """An OffsetCommit outside transactions, of a member; one that was refused has done no harm."""
+    if request.generation_id_or_member_epoch < 0:
+        return
+    codes = (one.error_code for topic in response.topics for one in topic.partitions)
+    if any(not code for code in islice(codes, LOOKED_AT)):
+        group = _group(journal, request.group_id)
+        group.plain_commits += 1
+        group.commits_by = peer
+
+
+COUNTED: Mapping[str, Callable[[Journal, Any, Any, Peer], None]] = {"OffsetCommit": _took_offsets}
+"""API → what is counted of a request and its answer, and no event of a transactional id."""
 
 
 # -- around a handler ----------------------------------------------------------------------------------------------
@@ -251,10 +252,32 @@ NOTED: Mapping[str, tuple[Says, Answers]] = {
 
 def around_handlers(journal: Journal, catalogue: Mapping[int, Entry]) -> dict[int, Entry]:
     """The catalogue with handlers that are noted."""
-    return {
-        key: replace(entry, handler=_noted(journal, entry, *NOTED[entry.name])) if entry.name in NOTED else entry
-        for key, entry in catalogue.items()
-    }
+    return {key: _around(journal, entry) for key, entry in catalogue.items()}
+
+
+def _around(journal: Journal, entry: Entry) -> Entry:
+    if entry.name in NOTED:
+        return replace(entry, handler=_noted(journal, entry, *NOTED[entry.name]))
+    if entry.name in COUNTED:
+        return replace(entry, handler=_counted(journal, entry.handler, COUNTED[entry.name]))
+    return entry
+
+
+def _counted(journal: Journal, handler: Handler, count: Callable[[Journal, Any, Any, Peer], None]) -> Handler:
+    def counted(services: Any, context: RequestContext, request: Any) -> Any:
+        peer = peer_of(journal, context)
+        result = handler(services, context, request)
+        assert is_coroutine(result), "each of these may have to wait"
+        return _counting(result, lambda response: count(journal, request, response, peer))
+
+    counted.__doc__ = handler.__doc__
+    return counted
+
+
+async def _counting(work: Coroutine[Any, Any, Any], count: Callable[[Any], None]) -> Any:
+    response = await work
+    count(response)
+    return response
 
 
 def _noted(journal: Journal, entry: Entry, says: Says, answers: Answers) -> Handler:
@@ -301,6 +324,12 @@ def _count(journal: Journal, subject: Subject, asked: Asked, gave: Json) -> None
             asked.peer.habits.classic_ends += 1
         else:
             asked.peer.habits.modern_ends += 1
+    elif asked.api == "TxnOffsetCommit":
+        group = _group(journal, subject.says["group"])
+        group.in_transactions += 1
+        group.by, group.transactional_id = asked.peer, subject.transactional_id[:LONGEST_NAME]
+        if subject.says["generation"] < 0 or not subject.says["member"]:
+            group.without_member += 1
     elif asked.api == "InitProducerId" and DRAWN.search(subject.transactional_id[:LONGEST_NAME]):
         peer = asked.peer
         program = (peer.software_name, peer.software_version, peer.host, peer.principal)

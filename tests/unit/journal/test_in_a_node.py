@@ -15,7 +15,24 @@ from broker.process.eager import Finished
 from broker.process.environment import RealEnvironment
 from coordinator.transactions.states import TransactionState
 from protocol.errors import ErrorCode
+from protocol.messages.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from protocol.messages.groups import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
 from protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     EndTxnRequest,
@@ -83,6 +100,35 @@ def ending(identity: Any, *, commit: bool) -> EndTxnRequest:
         producer_epoch=identity.producer_epoch,
         committed=commit,
     )
+
+
+JOINING = JoinGroupRequest(
+    group_id="g",
+    session_timeout_ms=60_000,
+    rebalance_timeout_ms=60_000,
+    member_id="",
+    protocol_type="consumer",
+    protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+)
+
+
+def committing(member_id: str, generation: int) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=None)
+    topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
+    return OffsetCommitRequest(
+        group_id="g", member_id=member_id, generation_id_or_member_epoch=generation, topics=[topic]
+    )
+
+
+def committing_in_tx(stamp: dict[str, int]) -> TxnOffsetCommitRequest:
+    """As clients from before KIP-447 do: of no generation."""
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=None)
+    topic = TxnOffsetCommitRequestTopic(name="t", partitions=[partition])
+    return TxnOffsetCommitRequest(transactional_id="tx", group_id="g", **stamp, topics=[topic])
+
+
+def error_of(response: OffsetCommitResponse | TxnOffsetCommitResponse) -> int:
+    return response.topics[0].partitions[0].error_code
 
 
 def test_each_record_of_the_coordinator_has_its_request() -> None:
@@ -158,6 +204,36 @@ def test_a_request_that_is_cancelled_leaves_the_journal_in_order() -> None:
         assert [one["state"] for one in timeline(services, "tx")["events"] if one["is"] == "state"][
             -1
         ] == "CompleteAbort"
+
+    asyncio.run(in_a_node(story))
+
+
+def test_commits_that_were_refused_are_nobodys_habit() -> None:
+    """Only what a group took counts: of plain commits, and of those in transactions."""
+
+    async def story(services: Services, clients: Asking) -> None:
+        async def rules() -> dict[str, int]:
+            return {one["rule"]: one["count"] for one in (await lint(services))["findings"]}
+
+        joined = await clients.ask("first", JOINING, 3)
+        known = {"group_id": "g", "member_id": joined.member_id}
+        assignment = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"")
+        syncing = SyncGroupRequest(**known, generation_id=joined.generation_id, assignments=[assignment])
+        assert (await clients.ask("first", syncing, 3)).error_code == ErrorCode.NONE
+        identity = await begun(clients)
+        stamp = {"producer_id": identity.producer_id, "producer_epoch": identity.producer_epoch}
+        adding = AddOffsetsToTxnRequest(transactional_id="tx", group_id="g", **stamp)
+        assert (await clients.ask("first", adding, 3)).error_code == ErrorCode.NONE
+        refused = committing("late", joined.generation_id)
+        assert error_of(await clients.ask("first", refused, 8)) == ErrorCode.UNKNOWN_MEMBER_ID
+        zombie = committing_in_tx({**stamp, "producer_epoch": -1})
+        assert error_of(await clients.ask("first", zombie, 2)) != ErrorCode.NONE
+        assert await rules() == {}
+        assert error_of(await clients.ask("first", committing_in_tx(stamp), 2)) == ErrorCode.NONE
+        assert await rules() == {"offsets-without-generation": 1}
+        taken = committing(joined.member_id, joined.generation_id)
+        assert error_of(await clients.ask("first", taken, 8)) == ErrorCode.NONE
+        assert await rules() == {"offsets-without-generation": 1, "auto-commit-beside-transactions": 1}
 
     asyncio.run(in_a_node(story))
 
