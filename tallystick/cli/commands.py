@@ -57,7 +57,10 @@ def whole() -> "click.Group":
     """All commands, each with everything below it."""
     import click
 
+    from tallystick.cli.serving import Serve
+
     found = _group()
+    found.add_command(Serve(found.commands["serve"]))
     for name, module in [
         ("demo", "tallystick.demo.command"),
         *((name, module) for name, (module, _) in GROUPS.items()),

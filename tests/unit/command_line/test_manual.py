@@ -62,6 +62,9 @@ def test_shells_complete_commands_and_options() -> None:
     assert completed("--if", "topics", "create") == ["--if-not-exists"]
     assert completed("", "consume", "--format") == ["text", "json", "hex", "template"]
     assert completed("", "completion") == list(SHELLS)
+    assert completed("--adv", "serve") == ["--advertised-listeners", "--advertised-listeners-file"]
+    assert completed("", "serve", "--durability") == ["fsync", "page-cache"]
+    assert completed("./", "serve", "--data-dir") == ["./"], "a path, which the shell knows"
     for shell in SHELLS:
         done = CliRunner().invoke(completion, [shell])
         assert done.exit_code == 0 and f"{COMPLETING}={shell}_complete" in done.output
