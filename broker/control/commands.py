@@ -22,6 +22,8 @@ from protocol.messages.topics import DeleteTopicState
 from protocol.schema import schema_of
 
 LOADING_S = 10.0
+TURNS = 4
+"""Of the loop: a timer rings in one, who slept until then wakes in the next, and does a few steps."""
 
 
 class Refused(Exception):
@@ -57,10 +59,21 @@ def hits(broker: Controlled) -> dict[str, int]:
     return dict(broker.faults.hits)
 
 
-def advance(broker: Controlled, *, milliseconds: int) -> int:
-    """Move the clock forward; the milliseconds that it is ahead. What was due meanwhile comes in the next turns."""
+async def advance(broker: Controlled, *, milliseconds: int) -> int:
+    """Move the clock forward; the milliseconds that it is ahead. Answered when each timer that is due has rung, and who
+    waited for one has gone on: a request that is sent with the answer finds a transaction aborted that timed out."""
     broker.clock.advance(milliseconds)
+    loop = asyncio.get_running_loop()
+    for _ in range(TURNS):
+        rung = loop.create_future()
+        loop.call_later(0, _ring, rung)  # behind all that are due already
+        await rung
     return broker.clock.ahead_ms
+
+
+def _ring(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 async def wipe(broker: Controlled) -> list[str]:
