@@ -33,7 +33,7 @@ serve: install ## A broker on 127.0.0.1:9092, data under ./data (ARGS="--port 90
 	@exec $(BIN)/python -P -m tallystick serve --data-dir data $(ARGS)
 
 test: lint jars-tested ## Lint, then every short test; those of Spark where Java 17+ is (ARGS="-k demo")
-	@$(BIN)/python -m pytest -n 3 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadgroup --durations 30 --durations-min 10 $(ARGS)
 
 test-spark: jars ## Every case of the Spark tests, the long ones too (ARGS="tests/spark/test_eos_faults.py")
 	@TALLYSTICK_SPARK=whole $(BIN)/python -m pytest $(or $(ARGS),tests/spark)

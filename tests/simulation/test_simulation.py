@@ -15,7 +15,7 @@ from tests.simulation.plan import draw
 from tests.simulation.run import first_failure, run_seeds
 from tests.simulation.simulation import run
 
-SEEDS = 400
+SEEDS = 200
 AT_ONCE = 50
 SAMPLE = ("last stable offset one too far", "acknowledged before durable", "aborted transactions not told")
 
