@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 import sys
+from contextlib import suppress
 
 from broker.backups.copying import OnProgress
 from broker.backups.manifest import FileEntry, Manifest
@@ -96,9 +97,25 @@ def _name(making: str, folder: str, *, is_there: bool) -> None:
         sync_folder(os.path.dirname(folder))
         return
     names = sorted(os.listdir(making), key=lambda name: (name == FORMAT_FILE, name != KRAFT_LOG, name))
-    for name in names:
-        if name == FORMAT_FILE:
-            sync_folder(folder)
-        os.rename(f"{making}/{name}", f"{folder}/{name}")
-    os.rmdir(making)
-    sync_folder(folder)
+    named: list[str] = []
+    try:
+        for name in names:
+            if name == FORMAT_FILE:
+                sync_folder(folder)
+            os.rename(f"{making}/{name}", f"{folder}/{name}")
+            named.append(name)
+        os.rmdir(making)
+        sync_folder(folder)
+    except BaseException:
+        for name in reversed(named):
+            _remove(f"{folder}/{name}")
+        raise
+
+
+def _remove(path: str) -> None:
+    """What was made here, as far as it can be."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            os.unlink(path)
