@@ -171,7 +171,7 @@ def _check(options: argparse.Namespace) -> int:
         "damaged": found.damaged,
     }
     verdict = f"{len(found.damaged)} damaged" if found.damaged else "whole"
-    line = f"{target.root}: {found.backups} backups, {found.pieces} pieces, {found.size_bytes} bytes: {verdict}"
+    line = f"{target.root}: {_backups(found.backups)}, {found.pieces} pieces, {found.size_bytes} bytes: {verdict}"
     return _show(options, said, [*found.damaged, line]) or (DAMAGED if found.damaged else OK)
 
 
@@ -186,7 +186,11 @@ def _prune(options: argparse.Namespace) -> int:
         removed |= set(known[: max(0, len(known) - options.keep)])
     done = prune(target, sorted(removed))
     said: Said = {"removed": done.removed, "freedBytes": done.freed_bytes}
-    return _show(options, said, [f"{len(done.removed)} backups removed, {done.freed_bytes} bytes freed"])
+    return _show(options, said, [f"{_backups(len(done.removed))} removed, {done.freed_bytes} bytes freed"])
+
+
+def _backups(count: int) -> str:
+    return f"{count} {'backup' if count == 1 else 'backups'}"
 
 
 def _restore(options: argparse.Namespace) -> int:
