@@ -35,7 +35,13 @@ class Compose:
         written.parent.mkdir()
         written.write_text(NAME.sub("", (ROOT / "docker" / file).read_text()))
         self._command = ["docker-compose", "--project-name", self._project, "--file", str(written)]
-        self._environment = {**os.environ, "DOCKER_HOST": engine.address, "TALLYSTICK_PORT": str(self.port)}
+        self._environment = {
+            **os.environ,
+            "DOCKER_HOST": engine.address,
+            "TALLYSTICK_PORT": str(self.port),
+            # An engine that copies images whole, as podman does here, deletes a gigabyte of files in its own time.
+            "COMPOSE_HTTP_TIMEOUT": str(int(PATIENCE_S)),
+        }
 
     def __call__(self, *arguments: str) -> str:
         command = [*self._command, *arguments]
