@@ -17,6 +17,7 @@ from tests.harness.source_tree import ROOT
 
 CHART = ROOT / "distributions" / "helm" / "tallystick"
 HELM = shutil.which("helm", path=os.pathsep.join([os.environ.get("PATH", ""), str(ROOT / ".conformance" / "bin")]))
+GETTING_HELM = "GOBIN=$PWD/.conformance/bin go install helm.sh/helm/v3/cmd/helm@v3.19.0"
 SECURED = {
     "listener.protocol": "SASL_SSL",
     "tls.secret": "server",
@@ -29,7 +30,7 @@ SECURED = {
 }
 SECONDS = 20.0
 
-needs_helm = pytest.mark.skipif(HELM is None, reason="there is no helm")
+needs_helm = pytest.mark.skipif(HELM is None, reason=f"there is no helm ({GETTING_HELM})")
 
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
