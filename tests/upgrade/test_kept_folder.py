@@ -1,5 +1,6 @@
-"""Today's broker on a data folder that was kept as an earlier one wrote it: after an orderly end, and as a power cut
-would have left it. The answers, to the last field, are those of the broker that wrote it.
+"""Today's broker on a data folder that was kept as an earlier one wrote it: after an orderly end, as a power cut would
+have left it, and out of a backup (users, ACLs and groups of every protocol are in there, too). The answers, to the last
+field, are those of the broker that wrote it.
 """
 
 import json
@@ -14,6 +15,7 @@ from tallystick.client.blocking import BlockingClient
 from tests.clients.test_files_without_a_broker import verify
 from tests.harness.broker import EXTERNAL, KAFKA
 from tests.scenarios.language import read
+from tests.server.test_backup import typed
 from tests.upgrade.place import FORMAT, KEPT, READ, READING, OnAFolder, unpack
 from tests.upgrade.records import check_records
 
@@ -32,10 +34,19 @@ FEATURES = {
 """What is finalised in the folder: one of them not as in a new cluster."""
 
 
-@pytest.fixture(params=["stopped", "cut off"])
+def restored(folder: Path) -> Path:
+    """A copy of it that was backed up, and restored in its place."""
+    data, backups = unpack(folder), folder / "backups"
+    typed("backup", "create", str(backups), "--data-dir", str(data))
+    data.rename(folder / "first")
+    typed("restore", str(backups), str(data))
+    return data
+
+
+@pytest.fixture(params=["stopped", "cut off", "restored"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OnAFolder]:
     """A broker on a copy, started."""
-    data = unpack(tmp_path)
+    data = restored(tmp_path) if request.param == "restored" else unpack(tmp_path)
     if request.param == "cut off":
         (data / ".kafka_cleanshutdown").unlink()
         (data / "tallystick.format").write_text(json.dumps({"version": FORMAT, "boot_id": "another"}) + "\n")
