@@ -15,6 +15,7 @@ tasks know of no driver.
 import asyncio
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -62,6 +63,8 @@ class Fault:
 
     def reach(self, step: str, transaction: "FaultyTransaction") -> None:
         flag = Path(self.flag)
+        if self.action == "freeze" and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # No other thread may, and there are steps in another one.
         if transaction.batch.number != self.batch:
             return
         if flag.exists():
@@ -110,7 +113,6 @@ class Fault:
             raise RuntimeError(f"a fault at {step}")
         elif self.action == "freeze":
             # It outlives its driver, as on a machine that was cut off: nothing of its session's end reaches it.
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
             os.setsid()
             os.kill(os.getpid(), signal.SIGSTOP)
         elif self.action in _WAITING:
