@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from errno import errorcode
 from os import strerror
 from typing import TypeVar
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -102,7 +102,15 @@ class Visit:
             "bootstrap": self.console.options.bootstrap,
             "said": self._said(),
         }
-        return HTMLResponse(self.console.renderer.page(template, shared | context), status)
+        return HTMLResponse(self.console.renderer.page(template, shared | context), status, self._history())
+
+    def _history(self) -> dict[str, str]:
+        """What is typed into a search is one step of the browser's history, however many searches it takes: one that
+        goes on takes the place of the one before it (htmx pushes what has no such header)."""
+        url, before = self.request.url, urlsplit(self.request.headers.get("HX-Current-URL", ""))
+        if before.path != url.path or not before.query:
+            return {}
+        return {"HX-Replace-Url": f"{url.path}?{url.query}"}
 
     def _said(self) -> str:
         """What a form of this visit has led to. Anybody can make a link that says something: what this console did

@@ -100,6 +100,16 @@ def test_lists_are_searched_and_name_what_was_found(visitor: Visitor) -> None:
     assert "num.partitions 4" in visitor.get("/settings?q=num.partitions").text
 
 
+def test_a_search_that_goes_on_is_one_step_of_the_browsers_history(visitor: Visitor) -> None:
+    asked = {"HX-Request": "true"}
+    first = visitor.get("/topics?q=s", **asked, **{"HX-Current-URL": f"{visitor.address}/topics"})
+    assert "HX-Replace-Url" not in first.headers
+    second = visitor.get("/topics?q=sh%20%C3%A9", **asked, **{"HX-Current-URL": f"{visitor.address}/topics?q=s"})
+    assert second.headers["HX-Replace-Url"] == "/topics?q=sh%20%C3%A9"
+    elsewhere = visitor.get("/groups?q=s", **asked, **{"HX-Current-URL": f"{visitor.address}/topics?q=s"})
+    assert "HX-Replace-Url" not in elsewhere.headers
+
+
 def test_a_group_s_lag_does_not_count_markers_and_aborted_records(shown: Shown, visitor: Visitor) -> None:
     page = visitor.get(f"/group?name={GROUP_NAME}")
     (row,) = (row for row in page.rows if row.startswith(f"{TOPIC} 0 "))
