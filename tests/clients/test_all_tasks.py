@@ -24,12 +24,12 @@ from spark_connector.sink.batch_transaction import BatchId, BatchTransaction, Co
 from spark_connector.sink.kafka_eos import EosBatchWriter, EosStreamWriter, Written
 from spark_connector.sink.settings import SinkSettings
 from spark_connector.sink.shared_batch import SharedBatch
-from spark_connector.sink.turn_sender import TurnSender
 from tallystick.client.client import Client
 from tallystick.client.lease import Lease
-from tallystick.client.sender import Queued, Sender
+from tallystick.client.sender import Sender
 from tests.clients.emulated_spark import Context, JobFailed, Scheduler, rows_of_tasks
 from tests.clients.test_lease import run, settled
+from tests.harness.stepping_sender import stepping
 
 SEEDS = range(30)
 MOST_RUNS = 30
@@ -60,15 +60,6 @@ class Faults:
                     raise Lost(step)
 
 
-class FaultySender(TurnSender):
-    faults: Faults
-
-    async def _write(self, heads: list[Queued]) -> None:
-        self.faults.reach("taken")
-        await super()._write(heads)
-        self.faults.reach("answered")
-
-
 class FaultyTransaction(BatchTransaction):
     faults: Faults
 
@@ -78,12 +69,7 @@ class FaultyTransaction(BatchTransaction):
         return opened
 
     def _sender(self, lease: Lease) -> Sender:
-        made = super()._sender(lease)
-        assert isinstance(made, TurnSender)
-        made.__class__ = FaultySender
-        assert isinstance(made, FaultySender)
-        made.faults = self.faults
-        return made
+        return stepping(super()._sender(lease), self.faults.reach)
 
     def write(self, lease: Lease, rows: Iterable[Any]) -> Counts:
         counts = super().write(lease, rows)

@@ -17,7 +17,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,8 @@ from spark_connector.sink.settings import SinkSettings
 from spark_connector.sink.turn_sender import TurnSender
 from tallystick.client.client import TRANSACTION
 from tallystick.client.lease import Lease, take_lease
-from tallystick.client.sender import Queued, Sender
+from tallystick.client.sender import Sender
+from tests.harness.stepping_sender import stepping
 from tests.spark.steps import TASK_STEPS
 
 _WAITING = {"wait": "go", "overtaken": "second", "linger": "second"}
@@ -147,17 +148,6 @@ class Fault:
             raise
 
 
-class FaultySender(TurnSender):
-    """The steps with a turn, in the thread of the connections: what dies or stays there has the turn."""
-
-    reach: Callable[[str], None]
-
-    async def _write(self, heads: list[Queued]) -> None:
-        self.reach("taken")
-        await super()._write(heads)
-        self.reach("answered")
-
-
 class FaultyTransaction(BatchTransaction):
     """The steps, with the fault between them."""
 
@@ -188,11 +178,7 @@ class FaultyTransaction(BatchTransaction):
 
     def _sender(self, lease: Lease) -> Sender:
         made = super()._sender(lease)
-        if isinstance(made, TurnSender):
-            made.__class__ = FaultySender
-            assert isinstance(made, FaultySender)
-            made.reach = lambda step: self.fault.reach(step, self)
-        return made
+        return stepping(made, lambda step: self.fault.reach(step, self)) if isinstance(made, TurnSender) else made
 
     _read: list[str] | None = None
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,7 +34,8 @@ from spark_connector.sink.turn_sender import TurnSender
 from spark_connector.sink.turn_server import TurnsOfTask
 from tallystick.client.errors import Fenced, TransactionGone
 from tallystick.client.lease import Lease, take_lease
-from tallystick.client.sender import Queued, Sender
+from tallystick.client.sender import Sender
+from tests.harness.stepping_sender import SteppingSender
 from tests.spark.eos_queries import BATCH
 from tests.spark.queries import SECONDS, finished, options, stream
 from tests.spark.session import ROOT, new_session, worker_environment
@@ -78,15 +79,8 @@ class Fault:
         raise RuntimeError(f"a fault at {step}")
 
 
-class FaultySender(TurnSender):
-    """The steps with a turn, in the thread of the connections: what dies or stays there has the turn."""
-
-    reach: Callable[[str], None]
-
-    async def _write(self, heads: list[Queued]) -> None:
-        self.reach("taken")
-        await super()._write(heads)
-        self.reach("answered")
+class FaultySender(SteppingSender):
+    """One step more: all turns are given back."""
 
     async def _send_all(self) -> None:
         await super()._send_all()
