@@ -174,12 +174,6 @@ def _markers(journal: Journal, services: Any, request: Any, peer: Peer) -> Subje
             yield Subject(transactional_id, {**says, **more}, claimed)
 
 
-def _join(journal: Journal, services: Any, request: Any, peer: Peer) -> Subjects:
-    group = _group(journal, request.group_id)
-    group.session_timeout_ms, group.joined_by = request.session_timeout_ms, peer
-    return ()
-
-
 def _group(journal: Journal, group_id: str) -> GroupHabits:
     return journal.groups.put(journal.groups.find(group_id) or GroupHabits(), group_id)
 
@@ -227,7 +221,6 @@ NOTED: Mapping[str, tuple[Says, Answers]] = {
     "TxnOffsetCommit": (_commit_offsets, _committed),
     "EndTxn": (_end, _new_identity),
     "WriteTxnMarkers": (_markers, _marked),
-    "JoinGroup": (_join, _one_error),
 }
 """API → what a request says of which ids, and what an answer says of the id at a position."""
 
@@ -243,7 +236,17 @@ def _took_offsets(journal: Journal, request: Any, response: Any, peer: Peer) -> 
         group.commits_by = peer
 
 
-COUNTED: Mapping[str, Callable[[Journal, Any, Any, Peer], None]] = {"OffsetCommit": _took_offsets}
+def _joined(journal: Journal, request: Any, response: Any, peer: Peer) -> None:
+    """A member that was let in; whoever was refused gave the group no session timeout."""
+    if not response.error_code:
+        group = _group(journal, request.group_id)
+        group.session_timeout_ms, group.joined_by = request.session_timeout_ms, peer
+
+
+COUNTED: Mapping[str, Callable[[Journal, Any, Any, Peer], None]] = {
+    "JoinGroup": _joined,
+    "OffsetCommit": _took_offsets,
+}
 """API → what is counted of a request and its answer, and no event of a transactional id."""
 
 

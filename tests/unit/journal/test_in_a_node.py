@@ -102,14 +102,15 @@ def ending(identity: Any, *, commit: bool) -> EndTxnRequest:
     )
 
 
-JOINING = JoinGroupRequest(
-    group_id="g",
-    session_timeout_ms=60_000,
-    rebalance_timeout_ms=60_000,
-    member_id="",
-    protocol_type="consumer",
-    protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-)
+def joining(session_timeout_ms: int = 60_000) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=60_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
 
 
 def committing(member_id: str, generation: int) -> OffsetCommitRequest:
@@ -208,14 +209,14 @@ def test_a_request_that_is_cancelled_leaves_the_journal_in_order() -> None:
     asyncio.run(in_a_node(story))
 
 
-def test_commits_that_were_refused_are_nobodys_habit() -> None:
-    """Only what a group took counts: of plain commits, and of those in transactions."""
+def test_what_was_refused_is_nobodys_habit() -> None:
+    """Only what a group took counts: of plain commits, of those in transactions, and of members."""
 
     async def story(services: Services, clients: Asking) -> None:
         async def rules() -> dict[str, int]:
             return {one["rule"]: one["count"] for one in (await lint(services))["findings"]}
 
-        joined = await clients.ask("first", JOINING, 3)
+        joined = await clients.ask("first", joining(), 3)
         known = {"group_id": "g", "member_id": joined.member_id}
         assignment = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"")
         syncing = SyncGroupRequest(**known, generation_id=joined.generation_id, assignments=[assignment])
@@ -234,6 +235,8 @@ def test_commits_that_were_refused_are_nobodys_habit() -> None:
         taken = committing(joined.member_id, joined.generation_id)
         assert error_of(await clients.ask("first", taken, 8)) == ErrorCode.NONE
         assert await rules() == {"offsets-without-generation": 1, "auto-commit-beside-transactions": 1}
+        assert (await clients.ask("first", joining(1), 3)).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+        assert "transaction-outlives-session" not in await rules(), "nobody was let in with it"
 
     asyncio.run(in_a_node(story))
 
