@@ -40,16 +40,19 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 
 @contextmanager
-def showing(folder: Path) -> Iterator[Shown]:
-    """As long as the block lasts."""
+def showing(folder: Path, *, over_http: bool = False) -> Iterator[Shown]:
+    """As long as the block lasts. `over_http`: with what only our broker tells."""
     if EXTERNAL:
         pytest.skip("needs a broker of its own, TALLYSTICK_TEST_BOOTSTRAP names another")
     broker, ready = server(folder), folder / "console"
+    broker.has_http = over_http
     console: subprocess.Popen[bytes] | None = None
     try:
         bootstrap = broker.start().bootstrap
         stage = staged(bootstrap)
         command = [sys.executable, "-m", "tallystick", "console", "--bootstrap-server", bootstrap, "--port", "0"]
+        if over_http:
+            command += ["--http", broker.http_url]
         console = subprocess.Popen([*command, "--ready-file", str(ready), "--end-with-stdin"], stdin=subprocess.PIPE)
         yield Shown(address_in(ready), bootstrap, stage)
     finally:

@@ -34,7 +34,7 @@ def browser() -> Iterator["Browser"]:
 @pytest.fixture(scope="package")
 def shown(browser: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """One of its own: these tests change what there is to see."""
-    with showing(tmp_path_factory.mktemp("browser")) as made:
+    with showing(tmp_path_factory.mktemp("browser"), over_http=True) as made:
         yield made
 
 
