@@ -15,6 +15,8 @@ STOCK_SINK = End("kafka", {})
 TUNED_SINK = End("kafka", {"kafka.linger.ms": "20", "kafka.batch.size": "262144"})
 OUR_SINK = End("kafka-eos", {})
 OUR_ONE = End("kafka-eos", {}, tasks=1)
+NOWHERE = End("noop", {})
+"""What rows cost before anybody writes them."""
 
 RATE, P50, P99 = "k rows/s", "p50 ms", "p99 ms"
 COUNTED_BATCHES = 30
@@ -36,7 +38,7 @@ def _on(broker: str, **ends: End) -> Callable[[str], Candidate]:
     return lambda what: Candidate(f"{what}, {where}", broker, **ends)
 
 
-STOCK, TUNED, OURS, ALL, ONE = "stock", "stock tuned", "ours", "ours, all tasks", "ours, one task"
+STOCK, TUNED, OURS, ALL, ONE, NOOP = "stock", "stock tuned", "ours", "ours, all tasks", "ours, one task", "nowhere"
 
 SOURCES = (
     _on(PAGE_CACHE, source=STOCK_SOURCE)(STOCK),
@@ -46,6 +48,7 @@ SOURCES = (
     _on(KAFKA, source=OUR_SOURCE)(OURS),
 )
 SINKS = (
+    _on(PAGE_CACHE, sink=NOWHERE)(NOOP),
     _on(PAGE_CACHE, sink=STOCK_SINK)(STOCK),
     _on(PAGE_CACHE, sink=TUNED_SINK)(TUNED),
     _on(PAGE_CACHE, sink=OUR_SINK)(ALL),
@@ -156,7 +159,8 @@ def rows(scale: float) -> tuple[SparkRow, ...]:
 FAMILIES = {
     "source": "A batch read of the whole topic into nothing, `read_committed`.",
     "sink": "Rows made by Spark in two tasks, into a fresh topic, as one micro-batch. The stock sink writes with both "
-    "tasks, at least once; ours in one transaction: with both, as it does by itself, or with one (`coalesce(1)`).",
+    "tasks, at least once; ours in one transaction: with both, as it does by itself, or with one (`coalesce(1)`). "
+    "Nowhere is the same query into `noop`: what the rows cost by themselves.",
     COPY: "A whole topic into a fresh one, `read_committed`, as one micro-batch: the stock source into the stock sink, "
     "and `kafka-arrow` into `kafka-eos`: each partition's task writes, or one does (`coalesce(1)`).",
     "micro-batch": f"A stream of micro-batches of {BATCH_ROWS} rows from topic to topic, one behind the other: Spark's "
