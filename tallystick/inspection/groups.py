@@ -69,14 +69,18 @@ class Group:
 
 async def listed(client: Client) -> list[ListedGroup]:
     """What all coordinators list, by name."""
-    found = []
-    for broker in (await client.metadata([])).brokers:
-        answer: ListGroupsResponse = await (await client.node(broker.node_id)).ask(ListGroupsRequest())
-        check(answer.error_code)
-        found += [
-            ListedGroup(one.group_id, one.group_type.lower() or _CLASSIC, one.group_state) for one in answer.groups
-        ]
-    return sorted(found, key=lambda one: one.name)
+
+    async def attempt() -> list[ListedGroup]:
+        found = []
+        for broker in (await client.metadata([])).brokers:
+            answer: ListGroupsResponse = await (await client.node(broker.node_id)).ask(ListGroupsRequest())
+            check(answer.error_code)  # a coordinator that still loads lists nothing at all
+            found += [
+                ListedGroup(one.group_id, one.group_type.lower() or _CLASSIC, one.group_state) for one in answer.groups
+            ]
+        return sorted(found, key=lambda one: one.name)
+
+    return await client.patiently(attempt)
 
 
 async def not_of_consumers(client: Client, name: str) -> str:

@@ -77,26 +77,29 @@ async def listed(
 ) -> list[Listed]:
     """What all coordinators list, by transactional id. Raises `UnsupportedByBroker` where a broker does not know a
     filter (KIP-994, KIP-1152)."""
-    answer = await client.metadata([])
-    found = []
-    for broker in answer.brokers:
-        node = await client.node(broker.node_id)
-        needed = _PATTERN_SINCE if pattern is not None else _DURATION_SINCE if duration_ms >= 0 else 0
-        if node.version_for(ListTransactionsRequest) < needed:
-            raise UnsupportedByBroker(f"node {broker.node_id} does not list transactions by duration or pattern")
-        request = ListTransactionsRequest(
-            state_filters=[],
-            producer_id_filters=list(producer_ids),
-            duration_filter=duration_ms,
-            transactional_id_pattern=pattern,
-        )
-        said: ListTransactionsResponse = await node.ask(request)
-        check(said.error_code)
-        found += [
-            Listed(one.transactional_id, broker.node_id, one.producer_id, one.transaction_state)
-            for one in said.transaction_states
-        ]
-    return sorted(found, key=lambda one: one.transactional_id)
+
+    async def attempt() -> list[Listed]:
+        found = []
+        for broker in (await client.metadata([])).brokers:
+            node = await client.node(broker.node_id)
+            needed = _PATTERN_SINCE if pattern is not None else _DURATION_SINCE if duration_ms >= 0 else 0
+            if node.version_for(ListTransactionsRequest) < needed:
+                raise UnsupportedByBroker(f"node {broker.node_id} does not list transactions by duration or pattern")
+            request = ListTransactionsRequest(
+                state_filters=[],
+                producer_id_filters=list(producer_ids),
+                duration_filter=duration_ms,
+                transactional_id_pattern=pattern,
+            )
+            said: ListTransactionsResponse = await node.ask(request)
+            check(said.error_code)  # a coordinator that still loads lists nothing at all
+            found += [
+                Listed(one.transactional_id, broker.node_id, one.producer_id, one.transaction_state)
+                for one in said.transaction_states
+            ]
+        return sorted(found, key=lambda one: one.transactional_id)
+
+    return await client.patiently(attempt)
 
 
 async def described(client: Client, transactional_id: str) -> Described | None:
