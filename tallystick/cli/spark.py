@@ -23,6 +23,7 @@ from tallystick.client.background import now_ms
 from tallystick.client.client import Client
 from tallystick.client.errors import ConnectionLost, KafkaError, NoWayIn, UnsupportedByBroker
 from tallystick.client.security_settings import BadSettings, security_of
+from tallystick.written import counted
 
 T = TypeVar("T")
 Command = Callable[..., None]
@@ -176,7 +177,7 @@ def _transaction(found: Transaction | None, now: int) -> str:
 
 def _lag(positions: list[Position]) -> str:
     unknown = sorted({position.topic for position in positions if position.lag is None})
-    text = f"lag {sum(position.lag or 0 for position in positions)} in {len(positions)} partitions"
+    text = f"lag {sum(position.lag or 0 for position in positions)} in {counted(len(positions), 'partition')}"
     return f"{text}; not on this cluster: {', '.join(unknown)}" if unknown else text
 
 
@@ -193,7 +194,8 @@ def described(state: SinkState, now: int) -> list[str]:
         into = ", ".join(sorted(query.records)) or "no topic"
         lines.append(f"query        {query.query}")
         lines.append(
-            f"  last batch {query.batch}, committed {in_words(now - query.written_ms)} ago, {rows} records in {into}"
+            f"  last batch {query.batch}, committed {in_words(now - query.written_ms)} ago, "
+            f"{counted(rows, 'record')} in {into}"
         )
         lines += [f"  source     {topic}: {_lag(positions)}" for topic, positions in _by_topic(query.source)]
     if not state.queries:
@@ -212,7 +214,7 @@ def partitions_of(state: SinkState, now: int) -> list[str]:
             lines.append(f"  read     {position.topic}-{position.partition}  up to {position.offset} {end}")
         for topic, counts in sorted(query.records.items()):
             numbered = sorted(counts.items(), key=lambda item: int(item[0]))
-            lines += [f"  written  {topic}-{partition}  {count} records" for partition, count in numbered]
+            lines += [f"  written  {topic}-{partition}  {counted(count, 'record')}" for partition, count in numbered]
     return lines
 
 

@@ -14,7 +14,7 @@ BATCH = QueryState(
     "q1",
     17,
     NOW - 150_000,
-    {"ledger": {"0": 3, "10": 4}},
+    {"ledger": {"0": 1, "10": 4}},
     [Position("orders", 0, 5, 9), Position("orders", 1, 9, 9), Position("far", 0, 1, None)],
 )
 
@@ -24,10 +24,10 @@ def test_a_sink_with_an_open_transaction() -> None:
         "sink         s",
         "transaction  Ongoing for 12 s, producer 41 epoch 7, timeout 300 s, in ledger-0, ledger-1",
         "query        q1",
-        "  last batch 17, committed 2 min 30 s ago, 7 records in ledger",
-        "  source     far: lag 0 in 1 partitions; not on this cluster: far",
+        "  last batch 17, committed 2 min 30 s ago, 5 records in ledger",
+        "  source     far: lag 0 in 1 partition; not on this cluster: far",
         "  source     orders: lag 4 in 2 partitions",
-        "group        orders: lag 4 in 1 partitions",
+        "group        orders: lag 4 in 1 partition",
     ]
 
 
@@ -47,9 +47,14 @@ def test_partitions_are_in_the_order_of_their_numbers() -> None:
         "  read     orders-0  up to 5 of 9, lag 4",
         "  read     orders-1  up to 9 of 9, lag 0",
         "  read     far-0  up to 1 not on this cluster",
-        "  written  ledger-0  3 records",
+        "  written  ledger-0  1 record",
         "  written  ledger-10  4 records",
     ]
+
+
+def test_a_single_record_is_a_record() -> None:
+    alone = QueryState("q", 0, NOW, {"ledger": {"0": 1}}, [])
+    assert described(SinkState("s", None, [alone], []), NOW)[-1].endswith("1 record in ledger")
 
 
 def test_json_has_ages_and_lags() -> None:
