@@ -18,7 +18,7 @@ SERVED = --extra security --extra telemetry --extra http --extra traces --extra 
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-watched bench-spark chaos simulate pipelines
-.PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-tested spark-where-java wheel-spark docs lock clean man
+.PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-delta jars-tested spark-where-java wheel-spark docs lock clean man
 .PHONY: dist sbom image docs-site test-containers image-spark
 
 help: ## Show this list
@@ -35,7 +35,7 @@ serve: install ## A broker on 127.0.0.1:9092, data under ./data (ARGS="--port 90
 test: lint jars-tested ## Lint, then every short test; those of Spark where Java 17+ is (ARGS="-k demo")
 	@$(BIN)/python -m pytest -n 3 --dist loadgroup --durations 30 --durations-min 10 $(ARGS)
 
-test-spark: jars ## Every case of the Spark tests, the long ones too (ARGS="tests/spark/test_eos_faults.py")
+test-spark: jars jars-delta ## Every case of the Spark tests, the long ones too (ARGS="tests/spark/test_eos_faults.py")
 	@TALLYSTICK_SPARK=whole $(BIN)/python -m pytest $(or $(ARGS),tests/spark)
 
 conformance: install ## Clients of other languages and programs of Kafka's world, where a JDK, Go, Rust and Node are; what is missing is named (ARGS="-k Java")
@@ -84,7 +84,7 @@ bench-watched: install ## What it costs a broker to be watched: processor time o
 bench-spark: jars ## Spark's connector and ours, on us and on Apache Kafka, into docs/benchmarks-spark.md (ARGS="--rounds 1")
 	@$(BIN)/python -m tests.benchmarks.spark $(ARGS)
 
-pipelines: jars ## The three Spark pipelines through kills, with verdicts (ARGS="--seed 7")
+pipelines: jars jars-delta ## The three Spark pipelines through kills, with verdicts (ARGS="--seed 7")
 	@$(BIN)/python -m tests.pipelines all $(ARGS)
 
 jars: $(VENV)/.spark ## Bring Apache Kafka's and Spark's jars into .jars (Java needed)
@@ -92,6 +92,10 @@ jars: $(VENV)/.spark ## Bring Apache Kafka's and Spark's jars into .jars (Java n
 
 jars-kafka: install
 	@$(BIN)/python -m tests.harness.jars --best-effort kafka
+
+# Without Delta's jars the table of the pipeline cdc is Parquet, and its verdict says why.
+jars-delta: $(VENV)/.spark
+	@$(BIN)/python -m tests.harness.jars --best-effort delta
 
 jars-tested: spark-where-java
 	@$(BIN)/python -m tests.harness.jars --best-effort kafka spark

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 
 EOS = "kafka-eos"
 STOCK = "kafka"
+DELTA = "delta"
+PARQUET = "parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class Settings:
     sink: str = EOS
     registry: str = ""
     """Address of the Schema Registry that knows what the changes of cdc look like."""
+    table_format: str = PARQUET
+    """Of the table of cdc. Delta's jars must be in the session."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -41,9 +45,9 @@ class Settings:
     def checkpoint(self, query: str) -> str:
         return f"{self.folder}/checkpoints/{query}"
 
-    def table(self, version: int) -> str:
-        """Where a version of the Parquet table lies."""
-        return f"{self.folder}/accounts/{version}"
+    def table(self) -> str:
+        """Where the table of cdc lies; as Parquet it is a folder for each version."""
+        return f"{self.folder}/accounts"
 
     def size(self, at_scale_one: int) -> int:
         """How many records of a kind there are."""

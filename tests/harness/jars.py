@@ -1,4 +1,4 @@
-"""The jars of `ivy.xml`: Apache Kafka (oracle, rival, DumpLogSegments), an older client, Connect, Flink, Spark's.
+"""The jars of `ivy.xml`: Apache Kafka (oracle, rival, DumpLogSegments), an older client, Connect, Flink, Spark, Delta.
 
 `python -m tests.harness.jars kafka spark` brings them into `.jars/<set>`. A set is complete when every file of
 `jars.sha256` is there with its checksum; then nothing is downloaded. Resolving is done by Maven where it is
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IVY_FILE = ROOT / "ivy.xml"
 CHECKSUMS = Path(__file__).with_name("jars.sha256")
 JARS = ROOT / ".jars"
-SETS = ("kafka", "kafka-3.9", "connect", "flink", "testcontainers", "spark")
+SETS = ("kafka", "kafka-3.9", "connect", "flink", "testcontainers", "spark", "delta")
 SHORT_LIFE = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For a Java that does little: `ConfigCommand --help` takes 1.3 s of processor with these and 2.3 s without."""
 OLDEST_JAVA = 17
@@ -164,14 +164,15 @@ def _run(command: list[str]) -> None:
 def pom_of(jar_set: str) -> str:
     """The same list in Maven's words."""
     tree = ElementTree.parse(IVY_FILE)
+    alone = any(one.attrib["name"] == jar_set and one.get("transitive") == "false" for one in tree.iter("conf"))
+    exclusions = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
     rows = []
     for entry in tree.iter("dependency"):
         if not entry.attrib["conf"].startswith(f"{jar_set}->"):
             continue
-        lone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
         rows.append(
             f"<dependency><groupId>{entry.attrib['org']}</groupId><artifactId>{entry.attrib['name']}</artifactId>"
-            f"<version>{entry.attrib['rev']}</version>{lone if jar_set == 'spark' else ''}</dependency>"
+            f"<version>{entry.attrib['rev']}</version>{exclusions if alone else ''}</dependency>"
         )
     name = "<groupId>tallystick</groupId><artifactId>jars</artifactId><version>1</version>"
     return f"<project><modelVersion>4.0.0</modelVersion>{name}<dependencies>{''.join(rows)}</dependencies></project>"

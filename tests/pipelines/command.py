@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from spark_connector.pipelines.settings import EOS, STOCK, Settings
+from spark_connector.pipelines.settings import DELTA, EOS, PARQUET, STOCK, Settings
 from tallystick.process import BrokerFailed, BrokerProcess
 from tests.harness.schema_registry import serving
 from tests.pipelines import chart, figures
@@ -20,7 +20,7 @@ from tests.pipelines.cdc.pipeline import CdcPipeline
 from tests.pipelines.cdc.plan import register_schemas
 from tests.pipelines.director import Director, PipelinesFailed
 from tests.pipelines.faults import Kind, plan
-from tests.pipelines.needs import NoSpark, needed
+from tests.pipelines.needs import NoSpark, needed, table_format
 from tests.pipelines.pipeline import Pipeline
 from tests.pipelines.show import Screen
 from tests.pipelines.transfers.pipeline import TransfersPipeline
@@ -103,6 +103,7 @@ def _kinds(context: click.Context, option: click.Parameter, given: str) -> list[
 @click.option("--struck", default=EVERYBODY, show_default=True, callback=_kinds, help="Who is killed.")
 @click.option("--rounds", default=2, show_default=True, type=click.IntRange(min=1), help="How often each.")
 @click.option("--source", default=STOCK, show_default=True, type=click.Choice([STOCK, "kafka-arrow"]))
+@click.option("--table", default=DELTA, show_default=True, type=click.Choice([DELTA, PARQUET]), help="What cdc makes.")
 @click.option("--control", is_flag=True, help="Transfers through Spark's own sink instead: it must double.")
 @click.option("--bootstrap", default="", help="Use a broker that runs already; it is not killed then.")
 @click.option("--prefix", default="", help="Names of topics, groups and sinks begin with it.")
@@ -118,6 +119,7 @@ def pipelines(
     struck: list[Kind],
     rounds: int,
     source: str,
+    table: str,
     control: bool,
     bootstrap: str,
     prefix: str,
@@ -130,6 +132,7 @@ def pipelines(
     names = ("transfers",) if control else tuple(PIPELINES) if which == "all" else (which,)
     folder = Path(tempfile.mkdtemp(prefix="tallystick-pipelines-"))
     settings = Settings(bootstrap, str(folder), names, seed, scale, prefix, source, STOCK if control else EOS)
+    settings = replace(settings, table_format=table_format(table))
     screen = Screen({name: PIPELINES[name]().records(settings) for name in names}, quiet=as_json)
     broker = None if bootstrap else _own_broker(folder, durability)
     outcome = Outcome()

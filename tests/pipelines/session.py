@@ -5,7 +5,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from spark_connector.pipelines.settings import Settings
+from spark_connector.pipelines.settings import DELTA, Settings
 from spark_connector.register import register
 from tallystick.process import PACKAGES
 from tests.pipelines.needs import needed
@@ -31,6 +31,10 @@ def new_session(settings: Settings) -> SparkSession:
     jars = needed(settings)
     if jars:
         options["spark.jars"] = ",".join(map(str, jars))
+    if settings.table_format == DELTA:
+        options["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
+        options["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+        options["spark.databricks.delta.snapshotPartitions"] = "2"  # Of a small table; it is 50 by default.
     builder = SparkSession.builder.master("local[2]").appName("tallystick-pipelines")
     for name, value in options.items():
         builder = builder.config(name, value)

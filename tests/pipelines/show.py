@@ -48,4 +48,6 @@ class Screen:
         for what, found, wanted, right in ((one.what, one.found, one.wanted, one.right) for one in verdict.lines):
             table.add_row(what, f"{found}", wanted, "[green]✓[/green]" if right else "[bold red]✗ WRONG[/bold red]")
         self.console.print(table)
+        for remark in verdict.remarks:
+            self.console.print(remark, highlight=False)
         self.console.print("[green]exactly once[/green]" if verdict.ok else "[bold red]NOT as it must be[/bold red]")

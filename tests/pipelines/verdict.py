@@ -17,9 +17,10 @@ class Line:
 
 @dataclass(slots=True)
 class Verdict:
-    """All lines of one pipeline, and figures that are reported but not judged."""
+    """All lines of one pipeline, and figures and remarks that are reported but not judged."""
 
     lines: list[Line] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
 
     def equal(self, what: str, found: int, wanted: int) -> None:
@@ -41,7 +42,8 @@ class Verdict:
 
     def as_json(self) -> dict[str, object]:
         lines = {line.what: line.found for line in self.lines}
-        return {"ok": self.ok, "wrong": self.wrong, "lines": lines, "figures": self.figures}
+        judged = {"ok": self.ok, "wrong": self.wrong, "lines": lines}
+        return {**judged, "remarks": self.remarks, "figures": self.figures}
 
 
 def steps_back(numbers: Iterable[int]) -> int:

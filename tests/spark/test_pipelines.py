@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.harness.broker import EXTERNAL, KAFKA
+from tests.pipelines.needs import why_not_delta
 from tests.spark.session import ROOT, NotHere, needed
 
 SMALL = 0.002
@@ -58,13 +59,18 @@ def test_all_three_through_killed_workers_and_a_killed_broker(broker_options: li
     assert wrong_lines(outcome) == {}
     assert sorted(outcome["verdicts"]) == ["cdc", "transfers", "windows"]
     assert outcome["strikes"] == ({"worker": 1} if broker_options else {"worker": 1, "broker": 1})
+    reason = why_not_delta()
+    assert outcome["verdicts"]["cdc"]["remarks"] == [
+        f"the table is Parquet: {reason}" if reason else "the table is Delta"
+    ]
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("source", ["kafka", "kafka-arrow"])
-def test_all_three_through_everything(broker_options: list[str], source: str) -> None:
+@pytest.mark.parametrize(("source", "table"), [("kafka", "delta"), ("kafka-arrow", "parquet")])
+def test_all_three_through_everything(broker_options: list[str], source: str, table: str) -> None:
     """Drivers die too, as JVMs and as programs; what the state store then holds is compared."""
-    outcome = run("all", "--scale", "0.01", "--rounds", "1", "--source", source, "--seed", "7", *broker_options)
+    how = ("--source", source, "--table", table)
+    outcome = run("all", "--scale", "0.01", "--rounds", "1", *how, "--seed", "7", *broker_options)
     assert wrong_lines(outcome) == {}
     assert outcome["strikes"]["jvm"] == outcome["strikes"]["driver"] == 1
     assert outcome["verdicts"]["windows"]["figures"]["states_compared"] > 0

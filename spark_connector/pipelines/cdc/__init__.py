@@ -1,1 +1,1 @@
-"""cdc: changes of a table into a compacted topic and a Parquet table. See `spark_connector.pipelines`."""
+"""cdc: changes of a table into a compacted topic and a table of Delta or Parquet. See `spark_connector.pipelines`."""

@@ -1,1 +1,1 @@
-"""cdc: changes of a table into a compacted topic and a Parquet table."""
+"""cdc: changes of a table into a compacted topic and a table."""

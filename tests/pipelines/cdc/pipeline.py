@@ -3,14 +3,17 @@
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow.parquet as pq
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
-from spark_connector.pipelines.settings import Settings
+from spark_connector.pipelines.settings import DELTA, Settings
 from tests.pipelines.batch_log import has_read, last_committed
-from tests.pipelines.cdc.plan import PARTITIONS, Change, Source, Table, encode
+from tests.pipelines.cdc.delta_log import batches_of, files_of
+from tests.pipelines.cdc.plan import PARTITIONS, Change, Source, encode
 from tests.pipelines.cdc.verdict import Found, Log, Wanted, Written, judge
+from tests.pipelines.needs import why_not_delta
 from tests.pipelines.pipeline import Run, Sent, Topic, Transaction
 from tests.pipelines.reading import (
     Ends,
@@ -71,10 +74,12 @@ class CdcPipeline:
         batch = last_committed(settings.checkpoint("cdc"))
         markers = markers_of(bootstrap, settings.sink_id("cdc"))
         dead_letters = settings.topic(self.dead_letter_topic)
+        of_table = last_committed(settings.checkpoint("table"))
+        done = of_table.number + 1 if of_table else 0
         found = Found(
             log=log,
             compacted=_compacted(bootstrap, topic, log),
-            parquet=_table(settings),
+            table_rows=rows_of(settings, done),
             markers=[marker.batch for marker in markers],
             group=group_offsets(bootstrap, settings.topic("accounts-cdc"), source_topic),
             source={partition: end for (_, partition), end in batch.ends.items()} if batch else {},
@@ -82,8 +87,12 @@ class CdcPipeline:
             undecided=records_undecided(bootstrap, topic) + records_undecided(bootstrap, dead_letters),
             dead_letters=[message.value() or b"" for message in read_topic(bootstrap, dead_letters)],
             dead_letters_marked=sum(sum(marker.records.get(dead_letters, {}).values()) for marker in markers),
+            table_batches=batches_of(Path(settings.table())) if settings.table_format == DELTA else None,
+            table_batches_done=done,
         )
-        return judge(Wanted(source.table, source.deleted, source.dead_letters), found)
+        verdict = judge(Wanted(source.table, source.deleted, source.dead_letters), found)
+        verdict.remarks.append(_format_said(settings))
+        return verdict
 
 
 def _sent(value: Change | bytes, number: int) -> Sent:
@@ -103,6 +112,12 @@ def _read(bootstrap: str, topic: str) -> Log:
     return log
 
 
+def _format_said(settings: Settings) -> str:
+    if settings.table_format == DELTA:
+        return "the table is Delta"
+    return f"the table is Parquet: {why_not_delta() or 'so it was asked for'}"
+
+
 def _compacted(bootstrap: str, topic: str, before: Log) -> Log:
     """Let the topic be compacted now; what is in it once that has been done, or when patience ends."""
     change = ConfigEntry("min.compaction.lag.ms", "0", incremental_operation=AlterConfigOpType.SET)
@@ -118,10 +133,10 @@ def _compacted(bootstrap: str, topic: str, before: Log) -> Log:
     return after
 
 
-def _table(settings: Settings) -> Table:
-    """The version of the table that the last batch which is done has written."""
-    batch = last_committed(settings.checkpoint("table"))
-    if batch is None:
-        return {}
-    rows = pq.read_table(settings.table(batch.number)).to_pylist()
-    return {row["account"]: Change(deleted=False, **row) for row in rows}
+def rows_of(settings: Settings, done: int) -> list[Change]:
+    """The rows of the table after all micro-batches that are done."""
+    if done == 0:
+        return []
+    folder = Path(settings.table())
+    files = files_of(folder) if settings.table_format == DELTA else sorted((folder / f"{done - 1}").glob("*.parquet"))
+    return [Change(deleted=False, **row) for file in files for row in pq.read_table(file).to_pylist()]

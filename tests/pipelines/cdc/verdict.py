@@ -1,4 +1,4 @@
-"""The compacted topic and the Parquet table, held against the table that the changes were captured from."""
+"""The compacted topic and the table made of it, held against the table that the changes were captured from."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ class Found:
     """The topic before its compaction."""
     compacted: Log
     """And after."""
-    parquet: Table
+    table_rows: Sequence[Change]
     markers: list[int] = field(default_factory=list)
     group: Mapping[int, int] = field(default_factory=dict)
     """The group's committed offsets in the source topic."""
@@ -41,6 +41,10 @@ class Found:
     dead_letters: Sequence[bytes] = ()
     dead_letters_marked: int = 0
     """How many of them the markers tell of, which are in the transactions of the rows."""
+    table_batches: Sequence[int] | None = None
+    """The micro-batches that a table of Delta says it has, in the order of its log."""
+    table_batches_done: int = 0
+    """How many micro-batches of the table's query are done, as Spark's checkpoint has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,13 @@ def judge(wanted: Wanted, found: Found) -> Verdict:
     verdict.none("versions that go back", versions_that_go_back(found.log) + versions_that_go_back(found.compacted))
     verdict.none("rows of aborted changes", _void(found.log) + _void(found.compacted))
     verdict.above("records that the compaction took", _size(found.log) - _size(found.compacted))
-    verdict.none("accounts of the Parquet table that differ", _differing(found.parquet, wanted.table))
+    table = {row.account: row for row in found.table_rows}
+    verdict.none("accounts of the table that differ", _differing(table, wanted.table))
+    verdict.none("accounts that the table has twice", len(found.table_rows) - len(table))
+    if found.table_batches is not None:
+        done = set(range(found.table_batches_done))
+        verdict.none("micro-batches that the table does not have", len(done - set(found.table_batches)))
+        verdict.none("micro-batches that it has twice or out of order", steps_back(found.table_batches))
     verdict.equal("lag of the group", lag, wanted_lag)
     verdict.none("markers out of order", steps_back(found.markers))
     verdict.none("offsets left undecided", found.undecided)

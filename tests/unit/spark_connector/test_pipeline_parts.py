@@ -1,5 +1,6 @@
 """Parts of the pipelines that need no Spark: the plans, the faults, the batch log, stalls, the chart, the command."""
 
+import hashlib
 import json
 import os
 import signal
@@ -11,11 +12,14 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 
-from spark_connector.pipelines.settings import Settings
+from spark_connector.pipelines.settings import DELTA, PARQUET, Settings
+from tests.harness import jars
 from tests.pipelines import batch_log
+from tests.pipelines.cdc.delta_log import batches_of, files_of
 from tests.pipelines.chart import Picture, svg
 from tests.pipelines.faults import Kind, plan, workers_below
 from tests.pipelines.figures import percentile
+from tests.pipelines.needs import table_format, why_not_delta
 from tests.pipelines.stall import Sample, longest_stall_s
 from tests.pipelines.transfers import plan as transfers
 from tests.pipelines.windows import plan as windows
@@ -116,6 +120,38 @@ def test_settings_reach_the_driver_as_they_are() -> None:
     settings = Settings("127.0.0.1:1", "folder", ("cdc", "windows"), seed=3, scale=0.5, prefix="x-")
     assert Settings.from_json(settings.to_json()) == settings
     assert settings.topic("ledger") == "x-ledger"
+
+
+def test_the_table_is_delta_where_its_jars_are_and_parquet_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A jar that is not what its checksum says is none."""
+    monkeypatch.setattr(jars, "JARS", tmp_path)
+    monkeypatch.setattr(jars, "expected", lambda jar_set: {"a.jar": hashlib.sha256(b"whole").hexdigest()})
+    for content, table in ((None, PARQUET), (b"who", PARQUET), (b"whole", DELTA)):
+        if content is not None:
+            (tmp_path / DELTA).mkdir(exist_ok=True)
+            (tmp_path / DELTA / "a.jar").write_bytes(content)
+        assert table_format(DELTA) == table
+        assert table_format(PARQUET) == PARQUET
+        assert why_not_delta() == ("" if table == DELTA else "there are no jars in .jars/delta: run `make pipelines`")
+
+
+def test_a_log_of_delta_is_read_without_delta(tmp_path: Path) -> None:
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    versions: list[list[dict[str, dict[str, object]]]] = [
+        [{"metaData": {}}],
+        [{"txn": {"appId": "q", "version": 0}}, {"add": {"path": "a"}}, {"add": {"path": "b%20c"}}],
+        [{"txn": {"appId": "q", "version": 1}}, {"remove": {"path": "a"}}, {"add": {"path": "d"}}],
+    ]
+    for number, actions in enumerate(versions):
+        (log / f"{number:020}.json").write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    assert files_of(tmp_path) == [tmp_path / "b c", tmp_path / "d"]
+    assert batches_of(tmp_path) == [0, 1]
+    (log / f"{1:020}.json").unlink()
+    with pytest.raises(AssertionError, match="a version is missing"):
+        files_of(tmp_path)
 
 
 def test_whom_to_kill_is_checked() -> None:

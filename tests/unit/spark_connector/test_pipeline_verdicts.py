@@ -229,7 +229,7 @@ def captured() -> cdc.Found:
     return cdc.Found(
         log={0: [row(2, 1)], 1: [row(1, 1), row(3, 1), row(1, 2), tombstone(3, 2)]},
         compacted={0: [row(2, 1)], 1: [row(1, 2), tombstone(3, 2)]},
-        parquet=table(),
+        table_rows=[*table().values()],
         markers=[0, 1],
         group={0: 5, 1: 9},
         source={0: 5, 1: 9},
@@ -279,7 +279,24 @@ def compact_nothing(found: cdc.Found) -> None:
 
 
 def leave_a_deleted_account_in_the_table(found: cdc.Found) -> None:
-    found.parquet = {**found.parquet, 3: Change(3, 1, False, "owner", 30)}
+    found.table_rows = [*found.table_rows, Change(3, 1, False, "owner", 30)]
+
+
+def write_a_row_twice(found: cdc.Found) -> None:
+    """An insert that was done again: the table's map is right all the same."""
+    found.table_rows = [*found.table_rows, found.table_rows[0]]
+
+
+def pass_over_a_batch(found: cdc.Found) -> None:
+    found.table_batches, found.table_batches_done = [0, 2], 3
+
+
+def take_a_batch_twice(found: cdc.Found) -> None:
+    found.table_batches, found.table_batches_done = [0, 1, 1, 2], 3
+
+
+def let_an_earlier_driver_come_late(found: cdc.Found) -> None:
+    found.table_batches, found.table_batches_done = [0, 2, 1], 3
 
 
 def commit_offsets_that_are_ahead(found: cdc.Found) -> None:
@@ -321,7 +338,11 @@ def take_a_change_for_a_dead_letter(found: cdc.Found) -> None:
         (write_to_another_partition, "versions that go back"),
         (show_an_aborted_change, "rows of aborted changes"),
         (compact_nothing, "records that the compaction took"),
-        (leave_a_deleted_account_in_the_table, "accounts of the Parquet table that differ"),
+        (leave_a_deleted_account_in_the_table, "accounts of the table that differ"),
+        (write_a_row_twice, "accounts that the table has twice"),
+        (pass_over_a_batch, "micro-batches that the table does not have"),
+        (take_a_batch_twice, "micro-batches that it has twice or out of order"),
+        (let_an_earlier_driver_come_late, "micro-batches that it has twice or out of order"),
         (commit_offsets_that_are_ahead, "lag of the group"),
         (swap_markers, "markers out of order"),
         (leave_changes_undecided, "offsets left undecided"),
