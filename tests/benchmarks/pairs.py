@@ -6,6 +6,7 @@ the ratios of each pair. That is steady where times are not, on a machine that d
 
 --rounds 5   pairs of each row     --requests 2000   in a round     --rows "1 KB;fetch"   only rows with these words
 --acls       this tree's broker has an authorizer and ten thousand ACLs; with OTHER this tree, too: what they cost
+--pure       OTHER's broker runs the sources; with OTHER this tree, where it is a compiled one: what that gains
 --starts     starts of both instead: processor time and time until one serves, and its memory at rest
 """
 
@@ -42,11 +43,13 @@ WRITTEN_MB = 8
 class Broker(BrokerProcess):
     """The broker of one work tree, with that tree's interpreter."""
 
-    def __init__(self, folder: Path, tree: Path, settings: Mapping[str, str], durability: str) -> None:
+    def __init__(
+        self, folder: Path, tree: Path, settings: Mapping[str, str], durability: str, *, pure: bool = False
+    ) -> None:
         chosen = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         super().__init__(folder, options=["--durability", durability, *chosen], start_seconds=120)
         self.tree = tree
-        self.environment = {"PYTHONPATH": str(tree)}
+        self.environment = {"PYTHONPATH": str(tree), "TALLYSTICK_PURE": "1" if pure else "0"}
 
     def _command(self, ready: Path) -> list[str]:
         # Without -P the folder we are in, which is always this tree, would come first.
@@ -259,6 +262,7 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--rows", default="")
     parser.add_argument("--acls", action="store_true")
+    parser.add_argument("--pure", action="store_true")
     parser.add_argument("--starts", action="store_true")
     chosen = parser.parse_args()
     rows = [row for row in ROWS if any(part in row for part in chosen.rows.split(";"))]
@@ -266,7 +270,10 @@ def main() -> int:
         sides = [(PACKAGES, acls.SWITCHED_ON if chosen.acls else {}), (chosen.other.resolve(), {})]
         modes = sorted({ROWS[row][0] for row in rows})
         pairs = {
-            mode: [Broker(Path(folder, mode, str(at)), *side_of, mode) for at, side_of in enumerate(sides)]
+            mode: [
+                Broker(Path(folder, mode, str(at)), *side_of, mode, pure=chosen.pure and at == 1)
+                for at, side_of in enumerate(sides)
+            ]
             for mode in modes
         }
         brokers = [broker for pair in pairs.values() for broker in pair]
