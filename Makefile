@@ -19,7 +19,7 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-watched bench-spark chaos simulate pipelines
 .PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-delta jars-tested spark-where-java wheel-spark docs lock clean man
-.PHONY: dist sbom image docs-site test-containers image-spark
+.PHONY: dist dist-compiled test-compiled sbom image docs-site test-containers image-spark
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -113,6 +113,13 @@ wheel-spark: install ## The distribution tallystick-spark: the Spark connector a
 dist: install ## The sdist and the wheel, into dist/, tried in an environment with nothing but what an index gives
 	@$(BIN)/python -m build --no-isolation --skip-dependency-check --outdir dist . > /dev/null
 	@TALLYSTICK_DISTRIBUTIONS=whole $(BIN)/python -m pytest tests/distributions $(ARGS)
+
+dist-compiled: install ## A wheel with the compiled core beside the sources, for this Python and machine, into dist/ (a C compiler needed)
+	@rm -rf build/lib.* && TALLYSTICK_COMPILE=1 $(BIN)/python -m build --wheel --no-isolation --skip-dependency-check --outdir dist . > /dev/null
+	@TALLYSTICK_DISTRIBUTIONS=compiled $(BIN)/python -m pytest tests/distributions/test_compiled.py $(ARGS)
+
+test-compiled: install ## The tests of what is compiled, against a copy of the tree with the compiled core (ARGS="tests/server -n 2")
+	@$(BIN)/python -m tests.compiled $(ARGS)
 
 sbom: $(VENV)/.sbom $(VENV)/.shipped ## What a release consists of, with licences (CycloneDX), into dist/tallystick.cdx.json
 	@mkdir -p dist

@@ -21,6 +21,7 @@ from broker.disk.local_files import DataFolderLocked, LocalFiles
 from broker.network.listeners import SocketSettings, bind_all
 from broker.network.server import Server, backlog
 from broker.node import Node
+from broker.process.compiled_modules import compiled_modules
 from broker.process.descriptor_limit import raise_limit
 from broker.process.environment import OwnProcess, RealEnvironment
 from broker.process.logging import LEVELS, EventLog, set_up_logging
@@ -338,7 +339,8 @@ def _announce(config: BrokerConfig, bound: Sequence[Endpoint], ready_file: str |
     where = "memory" if config.in_memory else os.path.abspath(config.data_folder)
     durability = "page-cache" if config.page_cache else "fsync"
     http = "" if http_url is None else f"; {http_url}"
-    sys.stdout.write(f"tallystick listens on {addresses}; data in {where}; durability {durability}{http}\n")
+    core = "; compiled core" if compiled_modules() else ""
+    sys.stdout.write(f"tallystick listens on {addresses}; data in {where}; durability {durability}{core}{http}\n")
     sys.stdout.flush()
     if ready_file is not None:
         bootstrap = ",".join(str(reachable(endpoint)) for endpoint in bound)

@@ -6,6 +6,7 @@ same name, and `python -P` alone does not keep PYTHONPATH out. Therefore:
 1. The server runs in a process of its own, started with `-P` and without PYTHONPATH.
 2. Before the first import, every sibling package is looked at: it must lie beside this one and begin with its marker.
 3. An import hook resolves exactly these names to exactly these folders, whatever `sys.path` says.
+4. Modules of theirs that are compiled beside them are taken in place of their sources, unless `TALLYSTICK_PURE=1`.
 
 In the tree the siblings lie beside `tallystick`. In a wheel they are `tallystick._parts.broker` and so on (setup.py),
 and `tallystick` is the one name that somebody else's package could have.
@@ -16,7 +17,7 @@ This file imports nothing but what Python itself has already loaded, and the imp
 import os
 import sys
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import spec_from_file_location
 from types import ModuleType
 from typing import NoReturn
@@ -89,6 +90,33 @@ def install(root: str = ROOT) -> None:
         if loaded is not None and not _lies_in(root, name, getattr(loaded, "__file__", None)):
             raise Shadowed(f"another package called {name!r} is already imported from {loaded.__file__}")
     sys.meta_path.insert(0, _OwnNames(root, names))
+    take_compiled(root)
+
+
+def take_compiled(root: str = ROOT) -> None:
+    """From now on, import the compiled modules that there are. What is imported already stays as it is."""
+    if modules := compiled_modules(root):
+        sys.meta_path.insert(0, _CompiledFinder(modules))
+
+
+def compiled_modules(root: str = ROOT) -> dict[str, str]:
+    """The files of modules that were compiled for this Python, by name; none where the sources are chosen."""
+    if os.environ.get("TALLYSTICK_PURE") == "1":
+        return {}
+    folder, suffix = os.path.join(root, "tallystick", "compiled"), EXTENSION_SUFFIXES[0]
+    return {
+        os.path.relpath(os.path.join(where, file), folder).removesuffix(suffix).replace(os.sep, "."): os.path.join(
+            where, file
+        )
+        for where, _, files in os.walk(folder)
+        for file in files
+        if file.endswith(suffix)
+    }
+
+
+def core() -> str:
+    """What a server started from here runs: "compiled" or "pure"."""
+    return "compiled" if compiled_modules() else "pure"
 
 
 def _check(root: str, name: str) -> None:
@@ -119,3 +147,16 @@ class _OwnNames:
             return None
         folder = os.path.join(self._root, name)
         return spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+
+
+class _CompiledFinder:
+    """Resolves the modules that are compiled, and the library that holds their code."""
+
+    def __init__(self, modules: dict[str, str]) -> None:
+        self._modules = modules
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        file = self._modules.get(name)
+        return None if file is None else spec_from_file_location(name, file)

@@ -88,7 +88,7 @@ class ProduceBatch:
     """The records of one partition in a Produce. Transactional ones matter here; others pass."""
 
     partition: Partition
-    records: memoryview
+    records: "memoryview"
     header: BatchHeader | None = None
     """The header of the records, where it was read already."""
 

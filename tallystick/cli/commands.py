@@ -91,9 +91,12 @@ def _group() -> "click.Group":
     import click
 
     from tallystick import __version__
+    from tallystick.startup_guard import core
+
+    said = f"tallystick {__version__} ({core()} core)"
 
     @click.group()
-    @click.version_option(__version__, prog_name="tallystick")
+    @click.version_option(__version__, prog_name="tallystick", message=said)
     def tallystick() -> None:
         """A standalone broker that speaks the Kafka protocol, exact on exactly-once."""
 
@@ -119,6 +122,6 @@ def _group() -> "click.Group":
     @tallystick.command()
     def version() -> None:
         """Print the version."""
-        click.echo(f"tallystick {__version__}")
+        click.echo(said)
 
     return tallystick

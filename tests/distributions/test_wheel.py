@@ -93,9 +93,14 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
 def test_a_wheel_has_every_file_of_the_packages_and_no_others(wheel: Path) -> None:
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert held == files_of_a_wheel()
+
+
+def files_of_a_wheel() -> set[str]:
+    """All files of the packages, as they lie in it."""
     known = {name for name in names(*PACKAGES) if not name.endswith("Dockerfile")}
     moved = {f"tallystick/_parts/{name}" if name.startswith(PARTS) else name for name in known}
-    assert held == {*moved, "tallystick/_parts/__init__.py"}
+    return {*moved, "tallystick/_parts/__init__.py"}
 
 
 def test_nothing_of_a_wheel_imports_what_is_not_in_it_by_that_name(wheel: Path) -> None:

@@ -52,7 +52,8 @@ def _replaced(owner: Any, name: str, wrong: Callable[..., Any]) -> Plant:
 
 
 def _property(owner: Any, name: str, wrong: Callable[[Any, Any], Any]) -> Plant:
-    right = getattr(owner, name).fget
+    found = getattr(owner, name)
+    right = getattr(found, "fget", found.__get__)  # that of a compiled class is no `property`
 
     def plant() -> contextlib.AbstractContextManager[Any]:
         return mock.patch.object(owner, name, property(lambda self: wrong(right, self)))

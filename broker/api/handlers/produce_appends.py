@@ -56,7 +56,7 @@ class Write:
     """One partition of the request and its part of the answer."""
 
     partition: Partition | None
-    records: memoryview
+    records: "memoryview"
     header: BatchHeader | None
     """That of the records; None where they are too short for one, or nobody takes them."""
     response: PartitionProduceResponse

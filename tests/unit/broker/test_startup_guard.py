@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,36 @@ def test_the_server_command_works_in_a_hostile_folder_and_path(tmp_path: Path) -
         check=False,
     )
     assert done.returncode == 0 and "--data-dir" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(("pure", "taken"), [("0", "compiled"), ("1", "the source")])
+def test_what_is_compiled_stands_in_the_place_of_its_source(tmp_path: Path, pure: str, taken: str) -> None:
+    """A file of its name is enough to see which is taken: one that is no library cannot be loaded."""
+    ours = fake_installation(tmp_path)
+    for room in ("storage", "storage/segments"):
+        (ours / room).mkdir(exist_ok=True)
+        (ours / room / "segment.py").write_text("")
+        compiled = ours / "tallystick" / "compiled" / room / f"segment{EXTENSION_SUFFIXES[0]}"
+        compiled.parent.mkdir(parents=True, exist_ok=True)
+        compiled.write_bytes(b"no library")
+        (compiled.parent / "segment.cpython-27m.so").write_bytes(b"of another Python")
+    (ours / "storage" / "segments" / "__init__.py").write_text("")
+    (ours / "storage" / "log.py").write_text("")
+    script = f"""
+import sys
+sys.path.insert(0, {str(Path(startup_guard.ROOT, "tallystick"))!r})
+import startup_guard
+startup_guard.install({str(ours)!r})
+import storage.log, storage.segments
+for name in ("storage.segment", "storage.segments.segment"):
+    try:
+        __import__(name)
+        print("the source")
+    except ImportError as error:
+        print("compiled" if error.path.endswith({EXTENSION_SUFFIXES[0]!r}) else error)
+"""
+    done = run(script, TALLYSTICK_PURE=pure)
+    assert done.stdout.splitlines() == [taken, taken], done.stderr
 
 
 def test_importing_tallystick_imports_none_of_the_flat_packages() -> None:
