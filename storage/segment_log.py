@@ -281,17 +281,17 @@ class SegmentLog:
         self._unsynced.indexed(active)
         return end_offset
 
-    def replace_segments(self, which: range, install: Callable[[], None]) -> None:
-        """Let `install` put a compacted file, already synced, in the place of final segments of its offsets."""
+    def replace_segments(self, which: range, install: Callable[[int], Segment]) -> None:
+        """Let `install`, given the time, put a compacted segment, already synced, in the place of final ones."""
         assert 0 <= which.start < which.stop < len(self.segments), "the active segment is not compacted"
         self._check_healthy()
         base = self._bases[which.start]
         try:
             self._remove(which, with_snapshots=False)
-            install()
-            segment = self._segment(base)
+            segment = install(self._now_ms())
         except OSError as error:
             self._fail(error)
+        assert segment.base_offset == base
         self.segments.insert(which.start, segment)
         self._bases.insert(which.start, base)
         self._unsynced.indexed(segment)

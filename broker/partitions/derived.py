@@ -16,6 +16,7 @@ from protocol.records.control import read_end_transaction
 from protocol.schema import Buffer
 from storage.files import File
 from storage.log import Log, StorageFailed
+from storage.producers.aborted import WrittenIndex
 from storage.producers.producer_snapshot import SnapshotFiles
 from storage.producers.producer_state import CompletedTransaction, EndMarker, ProducerState
 from storage.steps import Blocking, Steps, finish
@@ -107,9 +108,9 @@ class DerivedState:
         yield from self.write_down(end_offset)
         yield from snapshots.off_the_loop(lambda: snapshots.forget_before(end_offset))
 
-    def segments_compacted(self, bases: Sequence[int]) -> Steps[None]:
+    def segments_compacted(self, bases: Sequence[int], index: WrittenIndex) -> Steps[None]:
         """One took the place of these: its index is what is to be there from now on. Raises `OSError`."""
-        self.aborted.merged(bases)
+        self.aborted.merged(bases, index)
         write, snapshots = self.aborted.write_down(only_synced=True), self._snapshots
         if write is not None and snapshots is not None:
             yield from snapshots.off_the_loop(write)
@@ -171,12 +172,24 @@ class DerivedState:
         self.snapshot_offset = -1 if state is None else state.offset
         if state is None:
             state = ProducerState(first_offset)
-        if state.offset > first_offset and not self.aborted.is_what_was_written(state.offset, log.start_offset):
+        if state.offset <= first_offset:
+            self.aborted.clear()
+        elif not self._is_index_right(state.offset):
             self._make_index_anew(first_offset, state.offset, now_ms)
-        self.aborted.truncate(state.offset)
         self._replay(state, now_ms)
         state.skip_to(log.end_offset)
         return state
+
+    def _is_index_right(self, end_offset: int) -> bool:
+        """Whether the index is what was written up to the snapshot, and can be read; it ends there now."""
+        try:
+            if not self.aborted.is_what_was_written(end_offset, self._log.start_offset):
+                return False
+            self.aborted.truncate(end_offset)
+        except OSError as error:
+            _log.warning("an index of aborted transactions cannot be read", log=self.aborted.folder, reason=error)
+            return False
+        return True
 
     def _make_index_anew(self, first_offset: int, end_offset: int, now_ms: int) -> None:
         """Of all the log up to the snapshot, which stays: it may know of producers whose records are gone."""

@@ -1,10 +1,15 @@
-"""The segment that compaction writes, from its first batch until it takes the place of those it was made from."""
+"""The segment that compaction writes, from its first batch until it takes the place of those it was made from.
+
+Rule. The log goes on with the files as they were written: nothing is opened or read again, so that nothing but a write
+can fail once the segments it was made from are about to go.
+"""
 
 from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
 from storage.files import File, Files
 from storage.log import LogConfig
-from storage.producers.aborted import AbortedTransaction
+from storage.producers.aborted import AbortedTransaction, WrittenIndex
+from storage.segments.segment import Segment
 from storage.segments.segment_format import (
     CLEANED,
     INDEX,
@@ -23,8 +28,8 @@ SUFFIXES = (INDEX, TIME_INDEX, TRANSACTION_INDEX, LOG)
 
 
 class CleanedSegment:
-    """`add` batches, then `finish`, `sync`, `ready`, `sync_folder`, `take_over`, `install`; or `give_up` at any point
-    before `take_over`."""
+    """`add` batches, then `finish`, `sync`, `ready`, `sync_folder`, `take_over`, `install`, `take_index`; and `give_up`
+    at the end, whatever came of it."""
 
     def __init__(self, files: Files, folder: str, base_offset: int, config: LogConfig) -> None:
         self.base_offset = base_offset
@@ -39,8 +44,8 @@ class CleanedSegment:
         self._stage = CLEANED
         self._open = {suffix: self._fresh(suffix) for suffix in SUFFIXES}
         limit = config.segment_index_bytes
-        self._offsets = SparseIndex(self._open[INDEX], OFFSET_ENTRY, max_bytes=limit)
         self._times = SparseIndex(self._open[TIME_INDEX], TIME_ENTRY, max_bytes=limit)
+        self._offsets = SparseIndex(self._open[INDEX], OFFSET_ENTRY, max_bytes=limit, never_before=self._times)
         self._newest = (-1, 0)
         self._bytes_since_entry = 0
         self._parts: list[Buffer] = []
@@ -51,8 +56,8 @@ class CleanedSegment:
         if header.max_timestamp > self._newest[0]:
             self._newest = (header.max_timestamp, relative)
         if self._bytes_since_entry > self._config.index_interval_bytes:
-            self._offsets.append(relative, self.size_bytes)
             self._note_time()
+            self._offsets.append(relative, self.size_bytes)
             self._bytes_since_entry = 0
         self._parts.append(batch)
         self.size_bytes += len(batch)
@@ -80,7 +85,6 @@ class CleanedSegment:
 
     def ready(self) -> None:
         """Complete: what a crash leaves from here on is finished at the next start."""
-        self._close()
         for suffix in SUFFIXES:
             self._files.rename(self._path + suffix + CLEANED, self._path + suffix + SWAP)
         self._stage = SWAP
@@ -94,10 +98,19 @@ class CleanedSegment:
         the next start finishes what was begun."""
         self._stage = ""
 
-    def install(self) -> None:
+    def install(self, now_ms: int) -> Segment:
         """Take the name of the segments that have just been moved away."""
         for suffix in SUFFIXES:
             self._files.rename(self._path + suffix + SWAP, self._path + suffix)
+        log = self._open.pop(LOG)
+        made = Segment(self._files, self._folder, self.base_offset, self._config, created_ms=now_ms, log=log)
+        del self._open[INDEX], self._open[TIME_INDEX]
+        made.indexed_by(self._offsets, self._times)
+        return made
+
+    def take_index(self) -> WrittenIndex:
+        """Its index of aborted transactions; the caller closes the file."""
+        return WrittenIndex(self._open.pop(TRANSACTION_INDEX), [transaction.pack() for transaction in self.aborted])
 
     def give_up(self, *, leave_files: bool = False) -> None:
         """Leave nothing behind, unless the segment has taken over, or its folder is no longer the log's."""

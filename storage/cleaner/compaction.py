@@ -28,7 +28,7 @@ from storage.cleaner.cleaned_transactions import CleanedTransactions
 from storage.cleaner.cleaning import Cleaning, DamagedSegment, LastBatch, Work, whole_batches
 from storage.cleaner.key_map import KeyMap, short_of
 from storage.log import LATEST_MS
-from storage.producers.aborted import AbortedTransaction
+from storage.producers.aborted import AbortedTransaction, WrittenIndex
 from storage.segments.segment import Segment
 from storage.segments.segment_format import LARGEST_RELATIVE_OFFSET
 from storage.steps import RECORDS_AT_ONCE, Blocking, Spent, Steps, T, never, opened
@@ -40,6 +40,9 @@ MAX_KEYS = 1_000_000
 """How many keys one pass remembers (Kafka bounds this by log.cleaner.dedupe.buffer.size)."""
 MERGED_AT_ONCE = 64
 """How many segments become one: their files are renamed in one turn of the loop. The next pass goes on with these."""
+
+
+AfterSwap = Callable[[Sequence[int], WrittenIndex], Steps[None]]
 
 
 class _Gone(Exception):
@@ -135,13 +138,13 @@ def compact(
     now_ms: int,
     work: Work,
     before_swap: Callable[[], Steps[None]],
-    after_swap: Callable[[Sequence[int]], Steps[None]],
+    after_swap: AfterSwap,
     max_keys: int = MAX_KEYS,
 ) -> Steps[Pass]:
     """One pass. Gives up without harm where the segments were changed by others.
 
     `before_swap` comes before the first replacement. `after_swap` comes behind each, beginning in one breath; it is
-    given where the segments began that are replaced. Raises `OSError`.
+    given where the segments began that are replaced, and the index that is theirs now. Raises `OSError`.
     """
     keys = KeyMap(max_keys)
     cleaning = Cleaning(log.config, keys, CleanedTransactions(aborted), last_batch_of, now_ms, work)
@@ -157,7 +160,7 @@ def _compact(
     cleaning: Cleaning,
     keys: KeyMap,
     before_swap: Callable[[], Steps[None]],
-    after_swap: Callable[[Sequence[int]], Steps[None]],
+    after_swap: AfterSwap,
 ) -> Steps[Pass]:
     done = Pass(planned.first_dirty_offset)
     try:
@@ -185,7 +188,7 @@ def _replace(
     cleaning: Cleaning,
     done: Pass,
     before_swap: Callable[[], Steps[None]],
-    after_swap: Callable[[Sequence[int]], Steps[None]],
+    after_swap: AfterSwap,
 ) -> Steps[None]:
     """Put what stays of a group in its place. Raises `_Gone`, `DamagedSegment`, `OSError`."""
     _check_there(log, group)
@@ -203,7 +206,7 @@ def _replace(
             first = log.segments.index(group[0])
             log.replace_segments(range(first, first + len(group)), replacement.install)
             done.count(group, replacement.size_bytes)
-            yield from after_swap([segment.base_offset for segment in group])
+            yield from after_swap([segment.base_offset for segment in group], replacement.take_index())
     finally:
         log.replacement = None
         # The folder of a deleted topic is not ours any more, and another topic may have its name.

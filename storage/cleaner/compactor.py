@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from storage.cleaner.cleaning import LastBatch, Work
 from storage.cleaner.compaction import Pass, Plan, compact, plan
 from storage.log import LogDamaged, StorageFailed
-from storage.producers.aborted import AbortedIndex, AbortedTransaction
+from storage.producers.aborted import AbortedIndex, AbortedTransaction, WrittenIndex
 from storage.producers.producer_entry import NO_OFFSET
 from storage.producers.producer_state import ProducerState
 from storage.steps import Spent, Steps, never
@@ -30,8 +30,9 @@ class Derived(Protocol):
     def compaction_begins(self, end_offset: int) -> Steps[None]:
         """Segments below `end_offset` are about to be replaced."""
 
-    def segments_compacted(self, bases: Sequence[int]) -> Steps[None]:
-        """Those that began at these offsets have been, by one that begins where the first of them did."""
+    def segments_compacted(self, bases: Sequence[int], index: WrittenIndex) -> Steps[None]:
+        """Those that began at these offsets have been, by one that begins where the first of them did, whose index this
+        is."""
 
 
 class Compactor:

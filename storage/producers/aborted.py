@@ -7,12 +7,16 @@ made when the first entry comes; `aborted-checkpoint` says which have to be ther
 
 The last stable offset is the one that held once the marker was written: every later entry begins at or after it. Last
 offsets grow strictly. An entry too many does a reader no harm; one whose marker lies before the fetch offset would
-make it drop committed records of the same producer, and a missing one shows it aborted records.
+make it drop committed records of the same producer, and a missing one shows it aborted records. So
+checksums of what was written are kept in memory, and a reader is refused what is another now.
 """
 
+import errno
 import struct
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from operator import attrgetter
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -20,6 +24,7 @@ from crc32c import crc32c
 from storage.files import File, Files
 from storage.log import BEYOND_ALL_OFFSETS
 from storage.producers.aborted_checkpoint import AbortedCheckpoint
+from storage.producers.checked_blocks import CheckedBlocks
 from storage.producers.producer_state import CompletedTransaction
 from storage.steps import Blocking, Spent, Steps, finish, never
 
@@ -28,6 +33,8 @@ _ENTRY = struct.Struct(">hqqqq")
 _LAST_OFFSET = struct.Struct(">q")
 _LAST_OFFSET_AT = 18
 _AT_ONCE = 256
+"""Entries of a block: what is read at once, and compared with what was written."""
+_BLOCK_BYTES = _AT_ONCE * _ENTRY.size
 
 
 class AbortedTransaction(NamedTuple):
@@ -40,6 +47,13 @@ class AbortedTransaction(NamedTuple):
 
     def pack(self) -> bytes:
         return _ENTRY.pack(0, *self)
+
+
+class WrittenIndex(NamedTuple):
+    """What compaction has just written of one segment: the file, and what is in it."""
+
+    file: File
+    packed: list[bytes]
 
 
 def entries_before(index: bytes, end_offset: int) -> list[bytes]:
@@ -84,7 +98,8 @@ class AbortedIndex:
         self.last_offset = transaction.last_offset
 
     def collect(self, fetch_offset: int, upper_bound: int) -> list[AbortedTransaction]:
-        """The aborted transactions that overlap what was read from `fetch_offset` up to `upper_bound`."""
+        """The aborted transactions that overlap what was read from `fetch_offset` up to `upper_bound`. Raises
+        `OSError`, also where an entry is not what was written."""
         return [] if fetch_offset > self.last_offset else finish(self.gather(fetch_offset, upper_bound, never))
 
     def gather(self, fetch_offset: int, upper_bound: int, spent: Spent) -> Steps[list[AbortedTransaction]]:
@@ -98,7 +113,7 @@ class AbortedIndex:
             while index < section.count and self._sections.get(base) is section:
                 if section.collect(index, upper_bound, found):
                     return found
-                index += _AT_ONCE
+                index += _AT_ONCE - index % _AT_ONCE
                 if spent():
                     yield None
         return found
@@ -114,7 +129,8 @@ class AbortedIndex:
 
     def is_what_was_written(self, end_offset: int, start_offset: int) -> bool:
         """After a start: whether every entry below `end_offset` is there as it was synced. Whatever lies behind may be
-        anything; segments that end before `start_offset` have no readers, and may be missing from the checkpoint."""
+        anything; segments that end before `start_offset` have no readers, and may be missing from the checkpoint.
+        Raises `OSError`."""
         assert self._checkpoint is not None, "what is in memory has no start"
         known = self._checkpoint.known
         if known is None:
@@ -142,11 +158,15 @@ class AbortedIndex:
         `only_synced`, at once: of what is not, it says what it said before. None where nothing has changed."""
         assert self._checkpoint is not None, "what is in memory is written nowhere"
         certain = self._unsaid - self._dirty if only_synced else self._unsaid
-        self._unsaid = self._unsaid - certain
-        sections = {base: self._sections.get(base) for base in certain}
-        return self._checkpoint.take(
-            {base: (0, 0) if one is None else (one.count, one.checksum()) for base, one in sections.items()}
-        )
+        said = dict[int, tuple[int, int]]()
+        for base in certain:
+            section = self._sections.get(base)
+            try:
+                said[base] = (0, 0) if section is None else (section.count, section.checksum())
+            except OSError:
+                continue  # It stays as it was said before; the next start makes what it cannot read anew.
+        self._unsaid = self._unsaid.difference(said)
+        return self._checkpoint.take(said)
 
     def truncate(self, end_offset: int) -> None:
         """Forget markers from `end_offset` on. What lies before that was synced; a power cut may have left anything
@@ -177,11 +197,12 @@ class AbortedIndex:
             self._unsaid.update(ended)
         self._bases = self._bases[len(ended) :]
 
-    def merged(self, bases: Sequence[int]) -> None:
+    def merged(self, bases: Sequence[int], index: WrittenIndex) -> None:
         """Compaction has put one segment in the place of these neighbours. It begins where the first of them began; its
-        index file is on the disk. The other segments stay as they are. Raises `OSError`."""
+        index file is on the disk, and known. The other segments stay as they are."""
         begin, end = bisect_left(self._bases, bases[0]), bisect_right(self._bases, bases[-1])
         if begin == end:
+            index.file.close()
             return  # All of them end before the start: no reader asks for them.
         end_offset = self._bases[end] if end < len(self._bases) else BEYOND_ALL_OFFSETS
         for base in bases:
@@ -190,11 +211,10 @@ class AbortedIndex:
         self._dirty.difference_update(bases)
         self._unsaid.update(bases)
         self._bases[begin:end] = bases[:1]
-        section = _Section(self._open(bases[0]))
-        if section.count:
-            self._sections[bases[0]] = section
+        if index.packed:
+            self._sections[bases[0]] = _Section(index.file, index.packed)
         else:
-            section.close()
+            index.file.close()
         if bases[0] <= self.last_offset < end_offset:
             self.last_offset = self._last_offset_up_to(begin)
 
@@ -235,7 +255,8 @@ class AbortedIndex:
                 self._sections[base] = _Section(self._open(base))
         if self._checkpoint is not None:
             self._unsaid.update(self._sections, self._checkpoint.latest)
-        self._find_last_offset()
+        with suppress(OSError):  # Whoever opens a log looks at all of its index, and makes what it cannot read anew.
+            self._find_last_offset()
 
     def _find_last_offset(self) -> None:
         self.last_offset = max((section.last_offset() for section in self._sections.values()), default=-1)
@@ -263,14 +284,20 @@ class AbortedIndex:
 class _Section:
     """The entries of one segment: in a file, or in memory where there is none."""
 
-    def __init__(self, file: File | None) -> None:
+    def __init__(self, file: File | None, packed: Sequence[bytes] = ()) -> None:
+        """`packed`: what was just written into the file, which is not read for that."""
         self._file = file
         self._memory = bytearray()
         self.count, rest = divmod(0 if file is None else file.size(), _ENTRY.size)
         self.torn = rest > 0
         """A crash, or damage, has left a part of an entry at the end."""
-        self._crc: int | None = None if self.count else 0
-        """That of all entries, where it is known."""
+        self._checks = CheckedBlocks(_BLOCK_BYTES, is_empty=not self.count)
+        self._last_offset: int | None = None if self.count else -1
+        """That of the last entry, where it is known."""
+        if packed:
+            assert self.count == len(packed) and not self.torn
+            self._checks.know(b"".join(packed))
+            self._last_offset = _LAST_OFFSET.unpack_from(packed[-1], _LAST_OFFSET_AT)[0]
 
     def append(self, packed: bytes) -> None:
         if self.torn and self._file is not None:  # Damaged since the log was opened, or `truncate` would have cut it.
@@ -281,12 +308,12 @@ class _Section:
         else:
             self._file.append([packed])
         self.count += 1
-        if self._crc is not None:
-            self._crc = crc32c(packed, self._crc)
+        self._last_offset = _LAST_OFFSET.unpack_from(packed, _LAST_OFFSET_AT)[0]
+        self._checks.append(packed)
 
     def collect(self, index: int, upper_bound: int, found: list[AbortedTransaction]) -> bool:
-        """Add what overlaps to `found`, of the next entries; True when no later one can."""
-        for entry in self.entries(index, _AT_ONCE):
+        """Add what overlaps to `found`, of the rest of a block; True when no later one can."""
+        for entry in self.entries(index, _AT_ONCE - index % _AT_ONCE):
             if entry.first_offset < upper_bound:
                 found.append(entry)
             if entry.last_stable_offset >= upper_bound:
@@ -297,20 +324,27 @@ class _Section:
         return [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(self._read(index, count))]
 
     def last_offset(self) -> int:
-        return self._last_offset_at(self.count - 1) if self.count else -1
+        if self._last_offset is None:
+            self._last_offset = self._last_offset_at(self.count - 1)
+        return self._last_offset
 
     def truncate(self, end_offset: int) -> None:
         kept, last_offset = 0, -1
-        for entry in self.entries(0, self.count):
+        data = self._read(0, self.count)
+        for fields in _ENTRY.iter_unpack(data):
+            entry = AbortedTransaction(*fields[1:])
             if not entry.first_offset < entry.last_offset < end_offset or entry.last_offset <= last_offset:
                 break
             kept, last_offset = kept + 1, entry.last_offset
         if kept < self.count or self.torn:
             self.cut(kept)
+        self._checks.know(data[: kept * _ENTRY.size])
 
     def cut(self, kept: int) -> None:
         """Only the first entries stay."""
-        self.count, self.torn, self._crc = kept, False, None if kept else 0
+        self.count, self.torn = kept, False
+        self._checks = CheckedBlocks(_BLOCK_BYTES, is_empty=not kept)
+        self._last_offset = None if kept else -1
         assert self._file is not None, "what is in memory begins anew"
         self._file.truncate(kept * _ENTRY.size)
 
@@ -318,9 +352,8 @@ class _Section:
         """That of the bytes of all entries, or of the first ones."""
         if count is not None and count != self.count:
             return crc32c(self._read(0, count))
-        if self._crc is None:
-            self._crc = crc32c(self._read(0, self.count))
-        return self._crc
+        known = self._checks.whole
+        return self._checks.know(self._read(0, self.count)) if known is None else known
 
     def sync(self) -> None:
         if self._file is not None:
@@ -332,21 +365,21 @@ class _Section:
 
     def first_ending_at(self, offset: int) -> int:
         """The index of the first entry whose marker is at `offset` or later."""
-        low, high = 0, self.count
-        while low < high:
-            middle = (low + high) // 2
-            if self._last_offset_at(middle) < offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        last_ones = range(_AT_ONCE - 1, self.count, _AT_ONCE)
+        begin = bisect_left(last_ones, offset, key=self._last_offset_at) * _AT_ONCE
+        return begin + bisect_left(self.entries(begin, _AT_ONCE), offset, key=attrgetter("last_offset"))
 
     def _last_offset_at(self, index: int) -> int:
         last_offset: int = _LAST_OFFSET.unpack_from(self._read(index, 1), _LAST_OFFSET_AT)[0]
         return last_offset
 
     def _read(self, index: int, count: int) -> bytes:
-        position, size = index * _ENTRY.size, min(count, self.count - index) * _ENTRY.size
-        if self._file is None:
-            return bytes(self._memory[position : position + size])
-        return self._file.read(position, size)
+        """So many entries. Raises `OSError`, also where the blocks that they are in are not what was written."""
+        begin, end = index // _AT_ONCE * _AT_ONCE, min(self.count, -(-(index + count) // _AT_ONCE) * _AT_ONCE)
+        position, size = begin * _ENTRY.size, (end - begin) * _ENTRY.size
+        memory, file = self._memory, self._file
+        data = bytes(memory[position : position + size]) if file is None else file.read(position, size)
+        if len(data) < size or not self._checks.are_in(data, position):
+            raise OSError(errno.EIO, "entries are not what was written; the next start makes the index anew")
+        inside = (index - begin) * _ENTRY.size
+        return data[inside : inside + count * _ENTRY.size]

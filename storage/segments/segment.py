@@ -35,11 +35,20 @@ INDEX_BEHIND_BYTES = 1 << 20
 class Segment(SegmentReading):
     """See the head of this file."""
 
-    def __init__(self, files: Files, folder: str, base_offset: int, config: LogConfig, *, created_ms: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        folder: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        created_ms: int,
+        log: File | None = None,
+    ) -> None:
         self.base_offset = base_offset
         self.created_ms = created_ms
         self.path = f"{folder}/{file_name(base_offset, '')}"
-        self.log: File = files.open(self.path + LOG, create=True)
+        self.log: File = files.open(self.path + LOG, create=True) if log is None else log
         self.size_bytes = self.log.size()
         self._files = files
         self._config = config
@@ -66,6 +75,10 @@ class Segment(SegmentReading):
         if (missing and self.size_bytes > 0) or self._is_half_indexed or not self._indexes_are_sane():
             self.rebuild_indexes()
         return self
+
+    def indexed_by(self, offsets: SparseIndex, times: SparseIndex) -> None:
+        """Its indexes were written beside it just now."""
+        self._offset_index, self._time_index = offsets, times
 
     def _indexes_are_sane(self) -> bool:
         offsets, times = self.offset_index, self.time_index

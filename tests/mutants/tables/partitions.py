@@ -5,6 +5,7 @@ from tests.mutants.mutant import Change, Mutant
 PARTITION = "broker.partitions.partition:Partition"
 STATE = "storage.producers.producer_state:ProducerState"
 INDEX = "storage.producers.aborted"
+DERIVED = "broker.partitions.derived:DerivedState"
 CLEANING = "storage.cleaner.cleaning"
 COMPACTION = "storage.cleaner.compaction"
 IN_A_PARTITION = "unit/partition/test_transactions_in_a_partition.py"
@@ -159,7 +160,10 @@ MUTANTS = (
     Mutant(
         "the index of what follows the snapshot is kept",
         "KAFKA-7866: entries that a power cut has left over",
-        (Change("broker.partitions.derived:DerivedState._rebuild", "self.aborted.truncate(state.offset)", "pass"),),
+        (
+            Change(f"{DERIVED}._is_index_right", "self.aborted.truncate(end_offset)", "pass"),
+            Change(f"{DERIVED}._rebuild", "self.aborted.clear()", "pass"),
+        ),
         (f"{RECOVERED}::test_kills_and_power_cuts_change_nothing_known_or_seen",),
     ),
     Mutant(

@@ -191,7 +191,7 @@ MUTANTS = (
         MANY_SEGMENTS,
         Change(
             "broker.partitions.derived:DerivedState.segments_compacted",
-            "self.aborted.merged(bases)",
+            "self.aborted.merged(bases, index)",
             "self.aborted.reload(self._log.segment_bases())",
         ),
     ),

@@ -6,6 +6,7 @@ from storage.log import LogConfig
 from storage.recovery import Recovery
 from storage.retention import SEGMENTS_PER_SLICE, enforce_retention
 from storage.segment_log import SegmentLog
+from storage.segments.segment import Segment
 from storage.steps import finish
 from tests.harness.simulated_files import SimulatedFiles
 from tests.unit.storage.batches import batch
@@ -124,7 +125,11 @@ def test_a_replacement_takes_the_place_of_its_source_segments() -> None:
     files.open(swap, create=True).append([kept])
     killed = files.kill()
 
-    log.replace_segments(range(0, 2), lambda: files.rename(swap, swap.removesuffix(".swap")))
+    def install(now_ms: int) -> Segment:
+        files.rename(swap, swap.removesuffix(".swap"))
+        return Segment(files, "t-0", 0, log.config, created_ms=now_ms).open_indexes()
+
+    log.replace_segments(range(0, 2), install)
     again = open_log(killed, 0)
     for compacted in (log, again):
         assert [segment.base_offset for segment in compacted.segments] == [0, 8, 12]
