@@ -12,16 +12,20 @@ from coordinator.runtime import Shard, ShardState
 from tests.harness.loop import ProcessDied
 from tests.simulation.books import check_books
 from tests.simulation.broker_process import BrokerProcess
+from tests.simulation.clients import reader
 from tests.simulation.plan_faults import LOADING, NO_MORE, THREAD
 from tests.simulation.points import Points
 from tests.simulation.prefix import Logs, logs_on, no_prefixes
 from tests.simulation.rot import rot
-from tests.simulation.shape import FaultPlan
-from tests.simulation.sick import BIT, NOW_AND_THEN, UNREADABLE, Sick, fall_sick, wrong_patients
+from tests.simulation.shape import ClientPlan, FaultPlan
+from tests.simulation.sick import KINDS, SPOILT_INDEX, Sick, fall_sick, spoil_index, wrong_patients
 from tests.simulation.world import World
 
 GROUPS_CHECKED_EVERY_S = 600
 """`offsets.retention.check.interval.ms`, where a plan does not set it."""
+
+LATER_S = 0.05
+"""What finds nothing to damage tries again then."""
 
 
 class Faults:
@@ -35,10 +39,10 @@ class Faults:
         self._down_s = 0.1
         self._rot: FaultPlan | None = None
         """Damage that the next start is to find."""
-        self._to_spoil: FaultPlan | None = None
+        self._to_spoil: list[FaultPlan] = []
         self._before: Logs | None = None
         """What was on the disk when it was last seen before a crash."""
-        self._sick: Sick | None = None
+        self._sick: list[Sick] = []
         self._spoilt: set[str] = set()
         """Folders of logs that were sick once."""
         self._ended = asyncio.Event()
@@ -72,7 +76,7 @@ class Faults:
 
     async def heal(self) -> None:
         """A log that was spoilt is put right, for which the broker has to be down."""
-        if self._sick is None:
+        if not self._sick:
             return
         node, history = self._broker.node, self._world.history
         if self._broker.alive and node is not None and node.has_started:
@@ -128,12 +132,24 @@ class Faults:
                 world.network.cut_one()
         elif fault.kind in ("clock", "drift"):
             self._set_clock(fault)
-        elif fault.kind == "rot":
-            self._rot = fault
-        elif fault.kind in (BIT, UNREADABLE, NOW_AND_THEN):
-            self._to_spoil = fault
+        elif fault.kind in ("rot", SPOILT_INDEX, *KINDS):
+            self._damage(fault)
         elif fault.kind == "point" and self._points is not None:
             self._points.arm(fault)
+
+    def _damage(self, fault: FaultPlan) -> None:
+        """What the next start is to find; or readers, from now on."""
+        if fault.kind == "rot":
+            self._rot = fault
+        elif fault.kind != SPOILT_INDEX:
+            self._to_spoil.append(fault)
+        elif self._broker.alive and (sick := spoil_index(self._broker.disk, fault)) is not None:
+            self._fell_sick(fault, sick)
+            options = (("topic", sick.place[0]), ("committed", True))
+            plan = ClientPlan("reader", f"again-{fault.count % 10}", fault.count, options=options)
+            self._world.loop.create_task(reader.run(self._world, plan))
+        else:
+            self._world.loop.call_later(LATER_S, self._strike, fault)
 
     def _end(self, fault: FaultPlan) -> None:
         """An end of the broker, or something that leads to one, now or at a later operation of the disk."""
@@ -161,18 +177,16 @@ class Faults:
             self._note_log(operation, path)
         elif path.endswith(".log.swap") and operation == "rename":
             self._world.hit("log.compacted")
-            if self._sick is not None:
-                self._sick.spared.add(path.removesuffix(".log.swap"))
         if self._armed:
             self._strike_armed(operation, path)
 
     def _look(self, operation: str, path: str) -> None:
         """Called before something is read from the disk, by the broker."""
-        sick = self._sick
-        if sick is not None and self._may_fail(sick, operation, path) and sick.fails(operation, path):
-            self._world.hit(f"fault.{operation}-failed")
-            code = errno.EIO if operation == "read" else errno.EMFILE
-            raise OSError(code, os.strerror(code), path)
+        for sick in self._sick:
+            if self._may_fail(sick, operation, path) and sick.fails(operation, path):
+                self._world.hit(f"fault.{operation}-failed")
+                code = errno.EIO if operation == "read" else errno.EMFILE
+                raise OSError(code, os.strerror(code), path)
         if self._armed and operation == "read":
             folder = path.partition("/")[0]
             if any(shard.name == folder and shard.state is ShardState.LOADING for shard in self._shards()):
@@ -313,16 +327,24 @@ class Faults:
             self._before = None
 
     def _spoil_or_heal(self) -> None:
-        disk, fault = self._broker.disk, self._to_spoil
-        if self._over and self._sick is not None:
-            self._sick.heal(disk, self._world.history)
-            self._sick = None
-        first = fault is not None and not self._over and self._sick is None
-        if fault is not None and first and (sick := fall_sick(disk, fault)) is not None:
-            self._world.hit(f"sick.{fault.kind}")
-            self._world.history.note("spoilt", sick.place, sick.path, sick.position)
-            self._sick, self._to_spoil = sick, None
-            self._spoilt.add("{}-{}".format(*sick.place))
+        disk = self._broker.disk
+        if self._over:
+            for sick in self._sick:
+                sick.heal(disk, self._world.history)
+            self._sick.clear()
+            return
+        for fault in list(self._to_spoil):
+            if (found := fall_sick(disk, fault, [sick.place for sick in self._sick])) is not None:
+                self._to_spoil.remove(fault)
+                self._fell_sick(fault, found)
+
+    def _fell_sick(self, fault: FaultPlan, sick: Sick) -> None:
+        self._world.hit(f"sick.{fault.kind}")
+        self._world.history.note("spoilt", sick.place, sick.path, sick.position)
+        self._sick.append(sick)
+        if len(self._sick) > 1:
+            self._world.hit("sick.two")
+        self._spoilt.add("{}-{}".format(*sick.place))
 
     async def _restart_for_ever(self) -> None:
         while True:

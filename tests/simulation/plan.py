@@ -15,7 +15,7 @@ from tests.simulation.plan_silence import draw_silence
 from tests.simulation.plan_wide import draw_wide
 from tests.simulation.rot import draw_rot
 from tests.simulation.shape import LONG_MS, ClientPlan, FaultPlan, Plan
-from tests.simulation.sick import draw_now_and_then, draw_sick
+from tests.simulation.sick import draw_index, draw_now_and_then, draw_sick, draw_two
 
 __all__ = ["ClientPlan", "FaultPlan", "Plan", "draw"]
 
@@ -54,6 +54,8 @@ def _usual(seed: int) -> Plan:
             *draw_starts(Random(f"starts {seed}"), duration_s, page_cache),
             *draw_sick(Random(f"sick {seed}"), duration_s),
             *draw_now_and_then(Random(f"sectors {seed}"), duration_s),
+            *draw_index(Random(f"aborted index {seed}"), duration_s),
+            *draw_two(Random(f"two spoilt {seed}"), duration_s),
             *draw_threads(Random(f"failing threads {seed}"), duration_s),
             *(draw_outages(Random(f"outages {seed}"), duration_s) if page_cache else ()),
         ),

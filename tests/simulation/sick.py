@@ -1,5 +1,5 @@
-"""One log that the disk has spoilt: a bit of what was synced long ago is another, or reading it fails, always or
-now and then.
+"""A log that the disk has spoilt, or two: a bit of what was synced long ago is another, or reading it fails, always or
+now and then; or so it is with its index of aborted transactions.
 
 Nobody but readers of that log is to notice: it answers KAFKA_STORAGE_ERROR where it cannot be read, all others are
 served, the broker lives on, and nothing of the log is cut away. Then somebody puts the bytes back and starts the broker
@@ -7,7 +7,7 @@ again, as an operator would with a copy, and all is as it was.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -23,8 +23,16 @@ INTERNAL = ("__consumer_offsets", "__transaction_state")
 TOPICS = ("a", "b", "out", "c", *INTERNAL)
 OFFSET_BYTES, CHECKED_FROM = 8, 21
 """Of a batch: the length of its first field, and where what the checksum covers begins."""
+ENTRY_BYTES, PRODUCER_AT = 34, 9
+"""Of an index of aborted transactions: the length of an entry, and the last byte of the producer id in it."""
 BIT, UNREADABLE, NOW_AND_THEN = "bit", "unreadable", "now and then"
-INDEXES = (".index", ".timeindex")
+UNREADABLE_INDEX, SPOILT_INDEX = "unreadable index", "spoilt index"
+"""Of aborted transactions: from a start on; under a broker that runs."""
+KINDS = (BIT, UNREADABLE, NOW_AND_THEN, UNREADABLE_INDEX)
+"""What is met at a start."""
+LOG, INDEXES, ABORTED = ".log", (".index", ".timeindex"), ".txnindex"
+ANY, OURS, THEIRS = "", "internal", "data"
+"""Whose log it is."""
 
 
 def draw_sick(random: Random, duration_s: float) -> tuple[FaultPlan, ...]:
@@ -45,6 +53,28 @@ def draw_now_and_then(random: Random, duration_s: float) -> tuple[FaultPlan, ...
     return end, FaultPlan(NOW_AND_THEN, at_s, count=random.randrange(1 << 16), amount=random.random())
 
 
+def draw_index(random: Random, duration_s: float) -> tuple[FaultPlan, ...]:
+    """In some runs an index of aborted transactions that cannot be read, or is damaged while readers go by it. By a
+    draw of its own, so that it changes no other."""
+    if random.random() >= 0.15:
+        return ()
+    at_s, kind = random.random() * duration_s * 0.7, random.choice((UNREADABLE_INDEX, SPOILT_INDEX, SPOILT_INDEX))
+    fault = FaultPlan(kind, at_s, count=random.randrange(1 << 16), amount=random.random())
+    return (fault,) if kind == SPOILT_INDEX else (FaultPlan("kill", at_s, down_s=0.01), fault)
+
+
+def draw_two(random: Random, duration_s: float) -> tuple[FaultPlan, ...]:
+    """In some runs two such logs, met at the same start: a coordinator's and one of records. By a draw of its own."""
+    if random.random() >= 0.05:
+        return ()
+    at_s = duration_s * (0.1 + random.random() * 0.7)
+    both = [
+        FaultPlan(random.choice((BIT, UNREADABLE)), at_s, whose, random.randrange(1 << 16), random.random())
+        for whose in (OURS, THEIRS)
+    ]
+    return FaultPlan(random.choice(("stop", "kill")), at_s, down_s=0.01), *both
+
+
 @dataclass(slots=True)
 class Sick:
     """What was done to which log. `path` is that of a segment, or of all of a folder where reading fails."""
@@ -56,9 +86,8 @@ class Sick:
     """The segment as it was, as far as it was known to be on the disk."""
     every: int = 0
     """Of how many reads of its files one fails, and of each the first opening; 0: all reads."""
-    spared: set[str] = field(default_factory=set)
-    """What compaction has put there since, without the ending: a broker that cannot read what it has just written does
-    not go on without it."""
+    ending: str = LOG
+    """Of the files that cannot be read, where all reads fail."""
     _looks: int = 0
     _opened: set[str] = field(default_factory=set)
 
@@ -67,12 +96,11 @@ class Sick:
         if self.before or not path.startswith(self.path + "/"):
             return False
         if not self.every:
-            return operation == "read" and path.endswith(".log")
-        stem, _, ending = path.rpartition(".")
-        if f".{ending}" not in (".log", *INDEXES) or stem in self.spared:
+            return operation == "read" and path.endswith(self.ending)
+        if not path.endswith((LOG, *INDEXES, ABORTED)):
             return False
         if operation == "open":
-            first = path not in self._opened
+            first = path not in self._opened and not path.endswith(ABORTED)
             self._opened.add(path)
             return first
         self._looks += 1
@@ -96,15 +124,18 @@ class Sick:
             history.violation(f"the broker changed {self.path}, which the disk had spoilt")
 
 
-def fall_sick(disk: SimulatedDisk, fault: FaultPlan) -> Sick | None:
+def fall_sick(disk: SimulatedDisk, fault: FaultPlan, others: Collection[Place] = ()) -> Sick | None:
     """Spoil a log while the broker is down: one of those that have something below their recovery point."""
-    logs = sorted(_known_to_be_synced(disk) if fault.kind != NOW_AND_THEN else _of_several_segments(disk))
-    wanted = [log for log in logs if log[0][0] not in INTERNAL or fault.count % 4 == 0]
+    if fault.kind == NOW_AND_THEN:
+        logs = sorted(_of_several_segments(disk))
+    else:
+        logs = sorted(_known_to_be_synced(disk) if fault.kind != UNREADABLE_INDEX else _with_aborted(disk))
+    wanted = [log for log in logs if log[0] not in others and _is_meant(fault, log[0][0])]
     if not wanted:
         return None
     place, path, size = wanted[fault.count % len(wanted)]
-    if fault.kind == UNREADABLE:
-        return Sick(place, path.rpartition("/")[0])
+    if fault.kind in (UNREADABLE, UNREADABLE_INDEX):
+        return Sick(place, path.rpartition("/")[0], ending=LOG if fault.kind == UNREADABLE else ABORTED)
     if fault.kind == NOW_AND_THEN:
         for name in disk.list(path):
             if name.endswith(INDEXES):
@@ -115,6 +146,29 @@ def fall_sick(disk: SimulatedDisk, fault: FaultPlan) -> Sick | None:
     sick = Sick(place, path, position, before)
     disk.damage(path, position)
     return sick
+
+
+def spoil_index(disk: SimulatedDisk, fault: FaultPlan) -> Sick | None:
+    """Damage an index of aborted transactions: whoever has it open reads something else from now on."""
+    indexes = sorted(one for one in _with_aborted(disk) if one[0][0] not in INTERNAL)
+    if not indexes:
+        return None
+    place, path, size = indexes[fault.count % len(indexes)]
+    inode, position = disk.inode(path), int(size * fault.amount)
+    if fault.count % 4 == 0:
+        inode.truncate(position)
+    elif fault.count % 4 == 1:
+        inode.content[position] ^= 1 << fault.count % 8
+    else:
+        for at in range(PRODUCER_AT, size, ENTRY_BYTES):
+            inode.content[at] ^= 1
+    return Sick(place, path)
+
+
+def _is_meant(fault: FaultPlan, topic: str) -> bool:
+    if fault.operation == ANY:
+        return topic not in INTERNAL or fault.count % 4 == 0
+    return (topic in INTERNAL) == (fault.operation == OURS)
 
 
 def _wrong(content: bytearray) -> None:
@@ -158,8 +212,18 @@ def _of_several_segments(disk: SimulatedDisk) -> Iterator[tuple[Place, str, int]
             yield (topic, int(index)), folder, segments
 
 
-def wrong_patients(node: Node, sick: Sick) -> Iterator[str]:
-    """Logs that are out of use, and are not spoilt."""
+def _with_aborted(disk: SimulatedDisk) -> Iterator[tuple[Place, str, int]]:
+    """Indexes of aborted transactions that have entries, and their sizes."""
+    for folder in disk.list(""):
+        topic, _, index = folder.rpartition("-")
+        for name in disk.list(folder) if topic in TOPICS else ():
+            if name.endswith(ABORTED) and (size := len(disk.inode(f"{folder}/{name}").content)):
+                yield (topic, int(index)), f"{folder}/{name}", size
+
+
+def wrong_patients(node: Node, sick: Sequence[Sick]) -> Iterator[str]:
+    """Logs that are out of use, and are not spoilt: an index is made anew."""
+    places = [one.place for one in sick if one.ending != ABORTED and not one.path.endswith(ABORTED)]
     for partition in node.services.topics.offline():
-        if (partition.topic, partition.index) != sick.place:
-            yield f"{partition.topic}-{partition.index} is offline, and {sick.place} is the one that is spoilt"
+        if (partition.topic, partition.index) not in places:
+            yield f"{partition.topic}-{partition.index} is offline, and {places} are spoilt"

@@ -4,6 +4,7 @@ from tests.mutants.mutant import Change, Mutant
 
 LOCAL_FILES = "broker.disk.local_files"
 SYNCED = "unit/disk/test_what_is_synced.py"
+UNREAD = "unit/partition/test_an_index_that_cannot_be_read.py"
 REAL = "stories have a disk in memory, and this is the real one"
 
 MUTANTS = (
@@ -47,6 +48,18 @@ MUTANTS = (
             ),
         ),
         ("seed 9", "unit/partition/test_compaction_that_cannot_read.py"),
+    ),
+    Mutant(
+        "what is read of an index of aborted transactions is not compared",
+        "Kafka itself: one bit on the disk, and readers are shown aborted records",
+        (
+            Change(
+                "storage.producers.checked_blocks:CheckedBlocks.are_in",
+                "return found == self._blocks[first : first + len(found)]",
+                "return True",
+            ),
+        ),
+        ("seed 19", f"{UNREAD}::test_damage_under_way_shows_nobody_what_is_aborted"),
     ),
     Mutant(
         "what cannot be read while an index is made anew hides the rest of its segment",
