@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tallystick import __version__
+from tests.harness.archives import unpack_archive
 from tests.harness.empty_environment import PIP, empty_environment
 from tests.harness.source_tree import ROOT, copy, names
 
@@ -57,8 +58,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = copy(folder / "source", "pyproject.toml", "setup.py", "README.md", "LICENSE", *PACKAGES)
     build(source, "sdist", folder)
     (sdist,) = folder.glob("tallystick-*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+    unpack_archive(sdist, folder)
     build(folder / sdist.name.removesuffix(".tar.gz"), "wheel", folder)
     return folder
 

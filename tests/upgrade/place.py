@@ -2,11 +2,11 @@
 the folder holds one story.
 """
 
-import tarfile
 from pathlib import Path
 
 from protocol.messages.metadata import MetadataRequest
 from tallystick.process import BrokerProcess
+from tests.harness.archives import unpack_archive
 from tests.harness.proxy import free_port
 from tests.scenarios.engine import Engine
 from tests.scenarios.language import Scenario
@@ -77,6 +77,5 @@ class _OfAFolder(Engine):
 
 def unpack(folder: Path) -> Path:
     """The folder as it was written, as that of a broker whose folder is given."""
-    with tarfile.open(KEPT) as archive:
-        archive.extractall(folder, filter="data")
+    unpack_archive(KEPT, folder)
     return folder / "data"
