@@ -210,7 +210,7 @@ $(VENV)/bin/python:
 $(VENV)/.installed: requirements/test.txt pyproject.toml | $(VENV)/bin/python
 	@echo "installing from the lock into $(VENV)"
 	@$(PIP) install --require-hashes -r requirements/test.txt
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation --editable .  # setuptools has a box of stars for it
 	@$(BIN)/python -m compileall -q protocol keystores storage coordinator broker tallystick
 	@touch $@
 
