@@ -7,7 +7,7 @@ not ready.
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import uvloop
@@ -26,7 +26,7 @@ from broker.control.commands import Controlled
 from broker.disk.sync_meter import SyncMeter
 from broker.http.address import HttpAddress, http_address
 from broker.http.bounded_connection import IDLE_S, MOST_HEAD_BYTES, BoundedConnection
-from broker.http.guarded import guarded
+from broker.http.guarded import Handler, guarded
 from broker.http.metrics.collecting import Collecting
 from broker.http.operation import Operation, answered
 from broker.http.routes.families import all_operations
@@ -153,14 +153,22 @@ class HttpSide:
 
 
 def application(address: HttpAddress, broker: SeenBroker) -> Starlette:
-    """All routes, guarded."""
+    """A route for each path, whose methods are guarded each. (A route for each method would answer a wrong one with
+    the methods of the first in `Allow`, where those of the path belong: RFC 9110.)"""
+    paths: dict[str, dict[str, Handler]] = {}
+    for one in all_operations():
+        paths.setdefault(one.path, {})[one.method] = guarded(address, one, _handler(one, broker))
     return Starlette(
-        routes=[
-            Route(_matching(one.path), guarded(address, one, _handler(one, broker)), methods=[one.method])
-            for one in all_operations()
-        ],
+        routes=[Route(_matching(path), _by_method(handlers), methods=[*handlers]) for path, handlers in paths.items()],
         exception_handlers={404: _not_here, 405: _not_here},
     )
+
+
+def _by_method(handlers: Mapping[str, Handler]) -> Handler:
+    async def handle(request: Request) -> Response:
+        return await handlers["GET" if request.method == "HEAD" else request.method](request)
+
+    return handle
 
 
 class _AnyText(StringConvertor):
@@ -176,7 +184,7 @@ def _matching(path: str) -> str:
     return path.replace("_id}", "_id:any_text}")
 
 
-def _handler(operation: Operation, broker: SeenBroker) -> Callable[[Request], Awaitable[Response]]:
+def _handler(operation: Operation, broker: SeenBroker) -> Handler:
     async def handle(request: Request) -> Response:
         return await answered(operation, broker, request)
 

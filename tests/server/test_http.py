@@ -45,6 +45,14 @@ def test_what_it_does_not_have_is_said(broker: Broker) -> None:
     assert (wrong.status, wrong.said) == (405, {"error": "there is no such method of this path"})
 
 
+def test_a_wrong_method_is_told_those_of_the_path(broker: Broker) -> None:
+    for path, methods in ask(f"{broker.http_url}/v1/openapi.json").said["paths"].items():
+        refused = ask(broker.http_url + path.replace("{", "").replace("}", ""), "PATCH")
+        there_are = {name.strip().lower() for name in refused.headers["allow"].split(",")}
+        assert (refused.status, there_are - {"head"}) == (405, {*methods}), path
+    assert ask(f"{broker.http_url}/v1/lint", "HEAD").status == 200
+
+
 def test_the_document_names_every_route_there_is(broker: Broker) -> None:
     said = ask(f"{broker.http_url}/v1/openapi.json").said
     documented = {(method.upper(), path) for path, methods in said["paths"].items() for method in methods}
@@ -52,6 +60,9 @@ def test_the_document_names_every_route_there_is(broker: Broker) -> None:
     for path, methods in said["paths"].items():
         for method, described in methods.items():
             assert described["summary"] and described["responses"]["200"]["content"], (method, path)
+            schema = described.get("requestBody", {"content": {"application/json": {"schema": {}}}})
+            needed = schema["content"]["application/json"]["schema"].get("required", [])
+            assert schema.get("required", False) == bool(needed), "whoever may leave out the body leaves out its fields"
             if method == "get" and "{" not in path:
                 assert str(ask(broker.http_url + path).status) in described["responses"], path
 

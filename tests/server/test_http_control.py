@@ -43,6 +43,12 @@ def test_a_fault_is_armed_strikes_and_is_cleared(broker: Broker) -> None:
     write(broker.bootstrap, "refused", [b"y"])
 
 
+def test_a_number_may_be_written_with_a_point(broker: Broker) -> None:
+    """JSON has one kind of numbers, and JSON Schema takes 90000.0 for an integer."""
+    before = control(broker, "clock", milliseconds=0.0).said["ahead_ms"]
+    assert control(broker, "clock", milliseconds=90_000.0).said == {"ahead_ms": before + 90_000}
+
+
 def test_a_transaction_times_out_when_the_clock_is_moved(broker: Broker) -> None:
     make_topic(broker.bootstrap, "slow")
     settings = {"transactional.id": "slow", "transaction.timeout.ms": 60_000, "log_level": 0}
@@ -84,9 +90,11 @@ def test_everything_is_deleted(broker: Broker) -> None:
         ("faults", {"point": "marker.before", "action": "delay:\u00b2"}, "says not how long"),
         ("faults", {"point": "marker.before"}, "the field 'action' is missing"),
         ("faults", {"point": "marker.before", "action": "crash", "partition": 1}, "a partition of which topic?"),
+        ("faults", {"point": "marker.before", "action": "crash", "topic": ""}, "the field 'topic' cannot be ''"),
         ("faults", {"point": "marker.before", "action": "crash", "at": 0}, "the field 'at' cannot be 0"),
         ("faults", {"point": "marker.before", "action": "crash", "when": 1}, "there is no field 'when'"),
         ("clock", {"milliseconds": -1}, "the field 'milliseconds' cannot be -1"),
+        ("clock", {"milliseconds": 1.5}, "cannot be 1.5"),
         ("clock", {"milliseconds": True}, "cannot be True"),
         ("clock", {"milliseconds": 10**18}, "a thousand years ahead at most"),
         ("clock", {}, "the field 'milliseconds' is missing"),

@@ -37,7 +37,7 @@ FAULT = _object(
     ("point", "action"),
     point={"type": "string", "examples": ["marker.before"]},
     action={"type": "string", "examples": ["crash", "freeze", "drop", "delay:50", "fail:ENOSPC"]},
-    topic={"type": "string"},
+    topic={"type": "string", "minLength": 1},
     partition={"type": "integer", "minimum": 0},
     at={"type": "integer", "minimum": 1, "default": 1},
     times={"type": ["integer", "null"], "minimum": 1, "default": 1},
@@ -65,7 +65,7 @@ async def arm(broker: SeenBroker, request: Request) -> Response:
     said = await _said(broker, request, FAULT)
     place = said.get("topic", "")
     if "partition" in said:
-        if not place:
+        if "topic" not in said:
             raise Problem(400, "a partition of which topic?")
         place = f"{place}:{said['partition']}"
     times = said.get("times", 1)
@@ -181,6 +181,8 @@ async def _said(broker: SeenBroker, request: Request, schema: Schema) -> dict[st
     if missing := [name for name in schema["required"] if name not in said]:
         raise Problem(400, f"the field {missing[0]!r} is missing")
     for name, value in said.items():
+        if isinstance(value, float) and value.is_integer():
+            said[name] = value = int(value)  # JSON has one kind of numbers: 5.0 is an integer of JSON Schema.
         if not _fits(value, known[name]):
             raise Problem(400, f"the field {name!r} cannot be {value!r:.100}")
     return said
@@ -189,7 +191,7 @@ async def _said(broker: SeenBroker, request: Request, schema: Schema) -> dict[st
 def _fits(value: object, schema: Schema) -> bool:
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     if isinstance(value, str):
-        return "string" in kinds
+        return "string" in kinds and len(value) >= schema.get("minLength", 0)
     if value is None:
         return "null" in kinds
     if not isinstance(value, int) or isinstance(value, bool) or "integer" not in kinds:
@@ -207,7 +209,14 @@ def controlling() -> list[Operation]:
         Operation("DELETE", f"{path}/faults", disarm, "Disarm all of them", ARMED, refusals=(403, 503)),
         Operation("GET", f"{path}/faults/hits", hits, "How often each was passed", HITS, refusals=(403, 503)),
         Operation("POST", f"{path}/clock", advance, "Move the clock forward", AHEAD, takes=ADVANCE, refusals=beyond),
-        Operation("POST", f"{path}/wipe", wipe, "Delete all topics and groups", LEFT, refusals=(400, 403, 503)),
+        Operation(
+            "POST",
+            f"{path}/wipe",
+            wipe,
+            "End transactions, delete topics and groups",
+            LEFT,
+            refusals=(400, 403, 503),
+        ),
         Operation(
             "POST", f"{path}/freeze", freezing.freeze, "Let it stand still", DONE, takes=FREEZE, refusals=(*beyond, 409)
         ),

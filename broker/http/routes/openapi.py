@@ -62,7 +62,7 @@ def _described(one: Operation) -> dict[str, Any]:
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
         ]
     if one.takes is not None:
-        found["requestBody"] = {"content": {JSON: {"schema": one.takes}}}
+        found["requestBody"] = {"required": bool(one.takes["required"]), "content": {JSON: {"schema": one.takes}}}
     return found
 
 
