@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from broker.api.context import ConnectionInfo, RequestContext
@@ -14,7 +15,12 @@ from broker.api.handlers.group_administration import delete_groups, list_groups
 from broker.api.noted import answers
 from broker.api.services import Services
 from broker.control.moved_clock import MovedClock
+from broker.coordination.coordinators import Shards
+from broker.coordination.transactions import TransactionShards
 from broker.faults.control import BadFault, Faults
+from coordinator.transactions.coordinator import TransactionCoordinator
+from coordinator.transactions.fencing import Producer
+from coordinator.transactions.states import TransactionState
 from protocol.errors import ErrorCode
 from protocol.internal_topics import INTERNAL_TOPICS
 from protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
@@ -22,6 +28,7 @@ from protocol.messages.topics import DeleteTopicState
 from protocol.schema import schema_of
 
 LOADING_S = 10.0
+ENDING_S = 10.0
 TURNS = 4
 """Of the loop: a timer rings in one, who slept until then wakes in the next, and does a few steps."""
 
@@ -77,8 +84,11 @@ def _ring(waiting: "asyncio.Future[None]") -> None:
 
 
 async def wipe(broker: Controlled) -> list[str]:
-    """Delete all topics that are not internal, and all groups without members; the groups that have some. The next test
-    begins with none of this one's records and positions."""
+    """End all transactions, delete all topics that are not internal, and all groups without members; the groups that
+    have some. The next test begins with none of this one's records and positions, and waits for nobody's decision."""
+    await _loaded(broker.services.transactions)
+    await _loaded(broker.services.groups)
+    await _end_all(broker.services.transactions)
     directory = broker.services.topics
     names = [topic.name for topic in directory.all() if topic.name not in INTERNAL_TOPICS]
     for result in await directory.delete([DeleteTopicState(name=name) for name in names]):
@@ -91,6 +101,28 @@ async def wipe(broker: Controlled) -> list[str]:
     for one in deleted.results:
         _only(one.error_code, ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND, of=one.group_id)
     return [one.group_id for one in deleted.results if one.error_code == ErrorCode.NON_EMPTY_GROUP]
+
+
+async def _loaded(shards: Shards[Any]) -> None:
+    """After a start it takes a while to read the logs; one that is damaged is never read."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(shards.wait_until_loaded(), LOADING_S)
+
+
+async def _end_all(transactions: TransactionShards) -> None:
+    """What is open is aborted, and its producer fenced, as a timeout would do it; what is decided ends so."""
+    for shard in transactions.all():
+        for transactional_id in list(shard.machine.ledger.undecided()):
+            transaction = transactions.transaction_of(transactional_id)
+            if transaction is not None and transaction.state is TransactionState.ONGOING:
+                claimed = Producer(transaction.producer_id, transaction.producer_epoch)
+                abort = partial(
+                    TransactionCoordinator.abort_by_operator, transactional_id=transactional_id, claimed=claimed
+                )
+                error: ErrorCode = await transactions.ask(transactional_id, abort)
+                _only(error, ErrorCode.INVALID_TXN_STATE, of=transactional_id)  # Its producer may end it meanwhile.
+            if not await transactions.wait_until_completed(transactional_id, ENDING_S):
+                raise Refused(f"{transactional_id}: its markers are not written")
 
 
 def timeline(broker: Controlled, *, transactional_id: str) -> dict[str, Any]:
@@ -109,10 +141,8 @@ async def lint(broker: Controlled) -> dict[str, Any]:
 
 
 async def open_transactions(broker: Controlled) -> dict[str, Any]:
-    """Those that are open, and who holds them, see `broker.api.noted.answers`. After a start it waits a while for the
-    logs that tell of them; one that is damaged never does."""
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(broker.services.transactions.wait_until_loaded(), LOADING_S)
+    """Those that are open, and who holds them, see `broker.api.noted.answers`."""
+    await _loaded(broker.services.transactions)
     return await answers.open_transactions(broker.services)
 
 

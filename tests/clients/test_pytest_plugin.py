@@ -181,6 +181,34 @@ def test_one(tallystick, number):
     )
 
 
+def test_what_a_test_leaves_open_is_not_there_for_the_next(tmp_path: Path) -> None:
+    """Killed, too: then it is wiped while it still reads what it knows, and stays the same one, without a warning."""
+    passes(
+        tmp_path,
+        """
+seen = set()
+
+@pytest.mark.parametrize("killed", [False, True, False])
+def test_one(tallystick, killed):
+    seen.add(tallystick.bootstrap)
+    assert tallystick.open_transactions() == []
+    producer = Producer({"bootstrap.servers": tallystick.bootstrap, "transactional.id": "copier"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("orders", b"x")
+    producer.flush(30)
+    assert len(tallystick.open_transactions()) == 1
+    if killed:
+        tallystick.kill()
+
+def test_it_was_one_broker():
+    assert len(seen) == 1
+""",
+        "-W",
+        "error::pytest.PytestWarning",
+    )
+
+
 def test_another_broker_takes_the_place_of_one_that_does_not_start(tmp_path: Path) -> None:
     said = passes(
         tmp_path,

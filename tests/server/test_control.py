@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 import tallystick
 from tallystick.control import BrokerControl
@@ -111,6 +111,36 @@ def test_wiped_of_topics_and_groups(broker: tallystick.Broker) -> None:
     assert [one.group_id for one in asker.list_consumer_groups().result(60).valid] == ["stays"]
     assert asker.list_topics(timeout=60).topics.keys() == {"__consumer_offsets"}
     stays.close()
+
+
+def test_wiped_at_once_after_a_start(broker: tallystick.Broker) -> None:
+    """Its groups are read from their logs then: the fixture wipes a broker that a test killed."""
+    make_topic(broker.bootstrap, "orders")
+    transactional(broker, "copier")
+    member = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "gone"})
+    member.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+    member.close()
+    for _ in range(3):
+        broker.restart(kill=True)
+        assert broker.wipe() == []
+
+
+def test_wiped_of_what_is_open(broker: tallystick.Broker) -> None:
+    make_topic(broker.bootstrap, "orders")
+    producers = [transactional(broker, name) for name in ("copier", "payer")]
+    for producer in producers:
+        producer.begin_transaction()
+        producer.produce("orders", b"x")
+        producer.flush(60)
+    broker.wipe()
+    assert broker.open_transactions() == []
+    with pytest.raises(KafkaException) as refused:
+        producers[0].commit_transaction(60)
+    assert refused.value.args[0].code() == KafkaError._FENCED
+    make_topic(broker.bootstrap, "orders")
+    write(broker.bootstrap, "orders", [b"next"])
+    assert [one.value() for one in read_all(broker.bootstrap, "orders")] == [b"next"]
+    broker.audit()
 
 
 def test_what_is_not_understood_is_refused_and_changes_nothing(broker: tallystick.Broker) -> None:
