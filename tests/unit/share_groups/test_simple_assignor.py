@@ -83,3 +83,18 @@ def test_what_many_had_before_keeps_no_partition_from_its_members(
     kept = [one for name, _, one in held if one in members[name].current[TOPICS[0]]]
     needed = -(-member_count // partition_count)
     assert all(kept.count(one) <= needed for one in range(partition_count))
+
+
+@given(st.permutations(range(12)), st.integers(1, 6))
+def test_what_is_shared_out_fairly_stays_where_it_is(order: list[int], member_count: int) -> None:
+    """Whoever has which: as it came about, not as it would be handed out anew."""
+    fair = [order[number::member_count] for number in range(member_count)]
+    members = {f"m{number}": member(TOPICS[0], current={TOPICS[0]: frozenset(of)}) for number, of in enumerate(fair)}
+    sizes = {len(of) for of in fair}
+    targets = assign_shares(members, {TOPICS[0]: range(12)})
+    if len(sizes) == 1:
+        assert targets == {name: one.current for name, one in members.items()}
+    joined = assign_shares({**members, "new": member(TOPICS[0])}, {TOPICS[0]: range(12)})
+    for name, one in members.items():
+        had, has = one.current[TOPICS[0]], joined[name][TOPICS[0]]
+        assert has <= had or had <= has, "who gives up takes nothing else"
