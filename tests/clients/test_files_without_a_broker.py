@@ -1,7 +1,6 @@
 """`tallystick verify` and `tallystick dump`: a data folder that is whole is said to be, and each damage that is planted
 is found and named, with its file and position."""
 
-import asyncio
 import hashlib
 import json
 import shutil
@@ -22,17 +21,14 @@ from broker.offline.findings import Finding, Severity
 from broker.offline.untouched import UntouchedFiles
 from broker.process.environment import boot_id
 from protocol.records.batch import headers_in, seal
-from protocol.records.record import NewRecord, build_batch
 from storage.producers.producer_entry import ProducerEntry
 from storage.producers.producer_snapshot import SIDECAR_SUFFIX, decode_snapshot, encode_snapshot
 from storage.segments.segment_format import OFFSET_ENTRY, TIME_ENTRY
-from tallystick.client.background import now_ms
-from tallystick.client.client import Client
-from tallystick.client.errors import check
 from tallystick.process import BrokerProcess
 from tests.clients.test_explain_command import open_one
 from tests.harness.broker import KAFKA, server
 from tests.harness.confluent import consumer, make_topic, producer, read_all, write
+from tests.harness.even_batches import write_in_batches
 from tests.unit.storage.test_dump_log_segments import dump as kafka_dump
 from tests.unit.storage.test_dump_log_segments import kafka_class_path
 
@@ -46,24 +42,12 @@ SECOND = 684
 """Where the second segment of t-0 begins: 684 records of 1 500 bytes fill one of 1 MiB."""
 
 
-async def write_by_nines(bootstrap: str) -> None:
-    """A client that gathers records would send fewer of them now and then, and segments would begin elsewhere."""
-    client = await Client.connect(bootstrap)
-    try:
-        for begin in range(0, 900, 9):
-            values = [b"%04d!" % number * 300 for number in range(begin, begin + 9)]
-            batch = build_batch([NewRecord(value, value[:8], now_ms()) for value in values])
-            check((await client.produce("t", 0, batch)).error_code)
-    finally:
-        await client.close()
-
-
 def filled(process: BrokerProcess) -> None:
     """Two partitions with segments, transactions that end in every way, a compacted topic, a group."""
     bootstrap = process.bootstrap
     make_topic(bootstrap, "t", 2, segment__bytes=str(1 << 20))
     make_topic(bootstrap, "c", 1, cleanup__policy="compact")
-    asyncio.run(write_by_nines(bootstrap))
+    write_in_batches(bootstrap, "t", [b"%04d!" % n * 300 for n in range(900)], each=9)
     ended_and_open(bootstrap, "ends")
     write(bootstrap, "c", [b"%d" % (n % 5) for n in range(50)])
     assert len(read_all(bootstrap, "t", group__id="g")) == 900 + 6 * 6
