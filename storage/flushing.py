@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from storage.checkpoints import open_partition_metadata, replace_unsynced
 from storage.epochs import EPOCHS_FILE, EpochCache
 from storage.files import File, Files
-from storage.log import LogObserver
+from storage.log import LogDamaged, LogObserver
 from storage.segments.segment import Segment
 from storage.segments.sparse_index import SparseIndex
 
@@ -153,13 +153,12 @@ class Unsynced:
         if is_checkpoint:
             active.write_out_indexes()
             self._indexes[active] = None
-            indexes = [index for segment in self._indexes for index in segment.indexes()]
+            indexes = self._take_indexes()
             if self.epochs:
                 # Written here, and on the other thread only synced: there it could take the place of later ones.
                 replace_unsynced(files, f"{folder}/{EPOCHS_FILE}", epochs.to_bytes())
                 beside.append(files.open(f"{folder}/{EPOCHS_FILE}"))
                 self.touched(folder)
-            self._indexes = {}
             self.epochs = self.checkpoint = False
         if self._owner and (owner := open_partition_metadata(files, folder)) is not None:
             beside.append(owner)
@@ -174,3 +173,16 @@ class Unsynced:
         )
         self._segments, self._folders, self._owner = {}, [], False
         return flush
+
+    def _take_indexes(self) -> list[SparseIndex]:
+        """Those that can be opened. After a crash it is for the first time: one that cannot be waits for the next
+        checkpoint. The bytes of its log are on the disk, from which it is made anew wherever it is not right."""
+        indexes: list[SparseIndex] = []
+        left: dict[Segment, None] = {}
+        for segment in self._indexes:
+            try:
+                indexes += segment.indexes()
+            except LogDamaged:
+                left[segment] = None
+        self._indexes = left
+        return indexes

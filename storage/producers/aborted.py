@@ -134,7 +134,8 @@ class AbortedIndex:
         assert self._checkpoint is not None, "what is in memory has no start"
         known = self._checkpoint.known
         if known is None:
-            return not any(section.count or section.torn for section in self._sections.values())
+            has_entries = any(section.count or section.torn for section in self._sections.values())
+            return not self._checkpoint.is_damaged and not has_entries
         for base, following in zip(self._bases, [*self._bases[1:], BEYOND_ALL_OFFSETS], strict=True):
             count, crc = known.get(base, (0, 0))
             section = self._sections.get(base)

@@ -9,10 +9,12 @@ makes these files when the first entry comes, so that a missing one may be right
     4096 3 17442               the same of each other segment that has any
 
 It is written before the snapshot of producers that vouches for the index, and may know more than that. Without it (a
-data folder of an earlier version, or of Kafka, or it is damaged) an index that has entries is made anew.
+data folder of an earlier version, or of Kafka) an index that has entries is made anew; where it is damaged or cannot be
+read, one without entries, too: they may be what the damage took.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from threading import Lock
 
 from storage.checkpoints import read_text
@@ -25,15 +27,19 @@ Sections = Mapping[int, tuple[int, int]]
 
 
 class AbortedCheckpoint:
-    """That of one log. Raises `OSError` where the file cannot be read."""
+    """That of one log."""
 
     def __init__(self, files: Files, folder: str) -> None:
         self._files = files
         self._path = f"{folder}/{ABORTED_CHECKPOINT}"
         self._one_at_a_time = Lock()
         self._taken = self._written = 0
-        self.known: Sections | None = parsed(read_text(files, self._path))
-        """What the file said when the log was opened; None where there was none."""
+        self.known: Sections | None = None
+        """What the file said when the log was opened; None where there was none, or it was damaged."""
+        with suppress(OSError):
+            self.known = parsed(read_text(files, self._path))
+        self.is_damaged = self.known is None and files.exists(self._path)
+        """So that it has to be written anew, whatever there is to be said."""
         self.latest: Sections = self.known or {}
         """What was taken last, to be written."""
 
@@ -45,9 +51,9 @@ class AbortedCheckpoint:
         for base, (count, _) in changed.items():
             if not count:
                 del sections[base]
-        if sections == self.latest:
+        if sections == self.latest and not self.is_damaged:
             return None
-        self.latest = sections
+        self.latest, self.is_damaged = sections, False
         self._taken += 1
         number = self._taken
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from storage.producers.aborted import AbortedIndex
+from storage.producers.aborted_checkpoint import ABORTED_CHECKPOINT, text_of
 from storage.producers.producer_state import CompletedTransaction
 from storage.recovery import Recovery
 from tests.harness.read_committed_oracle import Seen
@@ -17,12 +18,12 @@ from tests.unit.partition.rig import SMALL_SEGMENTS, Rig, in_transaction, on_dis
 INDEX = ".txnindex"
 
 
-def written(files: SimulatedFiles) -> Rig:
+def written(files: SimulatedFiles, *, with_aborted: bool = True) -> Rig:
     """Aborted and committed transactions of one producer in several segments; and it ends in order."""
     rig = on_disk(files, config=replace(SMALL_SEGMENTS, segment_bytes=900))
     for number in range(16):
         rig.transact(in_transaction(5, 0, number, value=b"%d" % number))
-        rig.end(5, 0, commit=number % 3 == 0, version=0)
+        rig.end(5, 0, commit=number % 3 == 0 or not with_aborted, version=0)
     rig.flush()
     return rig
 
@@ -87,6 +88,44 @@ def test_a_start_makes_anew_what_it_cannot_read(once: bool) -> None:
         opened.partition.close()
         assert seen_from_everywhere(again(disk.kill(), end_offset)) == known
     assert at > 3 and not failing.struck
+
+
+OF_A_CHECKPOINT: dict[str, Callable[[bytearray], object]] = {
+    "twice": lambda content: content.extend(bytes(content)),
+    "emptied": lambda content: content.clear(),
+    "no text": lambda content: content.__setitem__(0, 0xFF),
+    "unreadable": lambda content: None,
+}
+
+
+@pytest.mark.parametrize("damage", OF_A_CHECKPOINT)
+@pytest.mark.parametrize("with_aborted", [True, False])
+def test_without_what_says_which_entries_there_are_none_is_believed(
+    damage: str, with_aborted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor an index that is empty, where the file is there and says nothing. It is once that the log is read for it."""
+    files = SimulatedFiles()
+    rig = written(files, with_aborted=with_aborted)
+    known, end_offset = seen_from_everywhere(rig), rig.partition.end_offset
+    rig.partition.close()
+    path = f"t-0/{ABORTED_CHECKPOINT}"
+    if not files.exists(path):
+        files.write_whole(path, text_of({}))
+    for index in indexes(files):
+        files.spoil(index, bytearray.clear)
+    files.spoil(path, OF_A_CHECKPOINT[damage])
+    disk = files.kill()
+    if damage == "unreadable":
+        disk.fault = lambda operation, which: (
+            OSError(errno.EIO, "bad sector", which) if (operation, which) == ("read", path) else None
+        )
+    opened = again(disk, end_offset)
+    disk.fault = None
+    assert seen_from_everywhere(opened) == known
+    opened.partition.close()
+    caplog.clear()
+    assert seen_from_everywhere(again(disk.kill(), end_offset)) == known
+    assert caplog.records == []
 
 
 DAMAGES: dict[str, Callable[[bytearray, int], object]] = {
