@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.compiled.tree import PROBLEM, can_compile, modules
-from tests.distributions.test_wheel import A_TEST_OF_A_USER, PACKAGES, build, files_of_a_wheel
+from tests.distributions.test_wheel import A_TEST_OF_A_USER, PACKAGES, build, files_of_a_wheel, passes_as_a_users_test
 from tests.harness.empty_environment import empty_environment
 from tests.harness.source_tree import ROOT, copy
 
@@ -75,8 +75,4 @@ def test_the_server_says_what_it_runs(python: Path, tmp_path: Path, pure: str, c
 
 
 def test_a_transaction_through_a_kill(python: Path, tmp_path: Path) -> None:
-    (tmp_path / "test_orders.py").write_text(A_TEST_OF_A_USER)
-    command = [str(python), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_orders.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
+    passes_as_a_users_test(python, tmp_path, "test_orders.py", A_TEST_OF_A_USER)

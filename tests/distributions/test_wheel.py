@@ -158,9 +158,14 @@ def test_the_command_serves(python: Path, tmp_path: Path) -> None:
 
 
 def test_the_plugin_of_pytest_is_found(python: Path, tmp_path: Path) -> None:
-    (tmp_path / "test_orders.py").write_text(A_TEST_OF_A_USER)
-    command = [str(python), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_orders.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    passes_as_a_users_test(python, tmp_path, "test_orders.py", A_TEST_OF_A_USER)
+
+
+def passes_as_a_users_test(python: Path, project: Path, path: str, text: str) -> None:
+    """One test, in a file of a user's project."""
+    (project / path).write_text(text)
+    command = [str(python), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", path]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
 
@@ -171,14 +176,11 @@ def test_a_project_that_is_installed_beside_it_keeps_its_own_packages(python: Pa
         (tmp_path / "src" / name).mkdir(parents=True)
         (tmp_path / "src" / name / "__init__.py").write_text("MINE = True\n")
     (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_mine.py").write_text(A_TEST_BESIDE_THEIR_PACKAGES)
     (site,) = python.parents[1].glob("lib/python*/site-packages")
     path = site / "__editable__.shop.pth"
     path.write_text(f"{tmp_path / 'src'}\n")
     try:
-        command = [str(python), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        passes_as_a_users_test(python, tmp_path, "tests/test_mine.py", A_TEST_BESIDE_THEIR_PACKAGES)
         listed = [str(python.with_name("tallystick")), "topics", "list", "--bootstrap-server", "127.0.0.1:1"]
         refused = subprocess.run(listed, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert refused.returncode == 1 and "Traceback" not in refused.stderr, refused.stderr
