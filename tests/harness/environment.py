@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from broker.process.environment import MonotonicMs, WallMs
 from broker.process.time_slice import SliceQueue, TimeSlice
@@ -22,31 +22,50 @@ class ThreadFailed(Exception):
     """What a thread raises that nobody expects of it."""
 
 
+class _Course(NamedTuple):
+    """How a clock goes from one moment on, until somebody does something to it."""
+
+    since_s: float
+    start_s: float
+    """What it counts from; earlier than `since_s` where it was only set."""
+    offset_ms: int
+    rate: float
+
+    def ms(self, when_s: float) -> int:
+        return WALL_START_MS + self.offset_ms + int((when_s - self.start_s) * 1000 * self.rate)
+
+
 class WallClock:
     """The wall clock of the machine: it drifts, and somebody sets it, forwards and backwards."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._began = self._start = scheduler.now
-        self._rate = 1.0
-        self.offset_ms = 0
+        self._began_s = scheduler.now
+        self._courses = [_Course(scheduler.now, scheduler.now, 0, 1.0)]
 
     def now_ms(self) -> int:
-        return WALL_START_MS + self.offset_ms + int((self._scheduler.now - self._start) * 1000 * self._rate)
+        return self._courses[-1].ms(self._scheduler.now)
+
+    def at_ms(self, when_s: float) -> int:
+        """What it showed then."""
+        return next((one for one in reversed(self._courses) if one.since_s <= when_s), self._courses[0]).ms(when_s)
 
     def drift(self, rate: float) -> None:
         """Go so many times as fast as the monotonic clock from now on."""
-        self.offset_ms = self.now_ms() - WALL_START_MS
-        self._start = self._scheduler.now
-        self._rate = rate
+        self._go_on(self.now_ms() - WALL_START_MS, rate)
 
     def heal(self) -> None:
         """Somebody sets it right, if it was behind."""
-        self.drift(1.0)
-        self.offset_ms = max(self.offset_ms, int((self._start - self._began) * 1000))
+        right_ms = int((self._scheduler.now - self._began_s) * 1000)
+        self._go_on(max(self.now_ms() - WALL_START_MS, right_ms), 1.0)
 
     def step(self, by_ms: int) -> None:
-        self.offset_ms += by_ms
+        course = self._courses[-1]
+        self._courses.append(course._replace(since_s=self._scheduler.now, offset_ms=course.offset_ms + by_ms))
+
+    def _go_on(self, offset_ms: int, rate: float) -> None:
+        now_s = self._scheduler.now
+        self._courses.append(_Course(now_s, now_s, offset_ms, rate))
 
 
 class Sync:

@@ -5,6 +5,7 @@ Every record that is ever written carries a number of its own as its value, so t
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.opinion.trace import Circumstances, Trace
@@ -219,6 +220,18 @@ class FinalPartition:
     everything: list[tuple[int, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """How the broker forgets producers in a silence, before which it came back with another age for them."""
+
+    since_s: float
+    """When it served with that age, on the clock of the clients."""
+    expiration_ms: int
+    age_ms: Callable[[float, float], int]
+    """How old the broker takes a producer to be that was used at the first of two moments, at the second: by its own
+    clock, which may have been set in between."""
+
+
 class History:
     """See the head of this file."""
 
@@ -254,13 +267,13 @@ class History:
         self.losses: list[int] = []
         """When what was not synced could be lost: the power was cut, or the disk had failed."""
         self.commits: dict[tuple[str, str, int], Commit] = {}
-        self.record_bytes = 0
-        """See `Plan`."""
         self.loses = False
         """See `Plan`. Then no promise is kept for certain."""
+        self.record_bytes = 0
         self.forgets_producers_ms: int | None = None
         self.forgets_offsets = False
-        """See `Plan`."""
+        """See `Plan`; these three."""
+        self.silence: Forgetting | None = None  # until it begins
         self.steps_ahead: list[int] = []
         """When the clock was set so far forward that the broker looks at once for groups that nobody needs, or when so
         much time was over."""

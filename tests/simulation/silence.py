@@ -8,14 +8,18 @@ what it remembers, by requests that make nothing younger. All ages are measured 
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
+from tests.harness.environment import WallClock
 from tests.simulation import ending
 from tests.simulation.broker_process import BrokerProcess
+from tests.simulation.clients.sending import clients_ms
 from tests.simulation.clients.session import Session
 from tests.simulation.clients.silent import Silence, SilentClient, SilentOffsets, SilentProducer
 from tests.simulation.clients.silent_transactions import SilentId, SilentTransaction
 from tests.simulation.faults import Faults
+from tests.simulation.history import Forgetting
 from tests.simulation.shape import FaultPlan
 from tests.simulation.world import World
 
@@ -42,6 +46,8 @@ async def keep(world: World, broker: BrokerProcess, faults: Faults) -> None:
     broker.settings.update(plan.settings)
     await faults.finally_end(plan.first)
     silence = Silence(world, broker.clock, faults.lives, broker.settings)
+    expiration_ms = silence.setting("producer.id.expiration.ms")
+    world.history.silence = Forgetting(world.scheduler.now, expiration_ms, partial(age_of_producer_ms, broker.clock))
     random = Random(plan.seed)
     clients = [make(silence, Random(random.random())) for make in KINDS if random.random() < 0.75]
     for client in clients:
@@ -61,6 +67,12 @@ async def keep(world: World, broker: BrokerProcess, faults: Faults) -> None:
     for client in clients:
         await client.come_back()
         client.session.drop()
+
+
+def age_of_producer_ms(clock: WallClock, used_s: float, asked_s: float) -> int:
+    """How old a producer is for the broker. What its clients' batches say counts as seen, too, where its own clock was
+    behind theirs."""
+    return clock.at_ms(asked_s) - max(clock.at_ms(used_s), clients_ms(used_s))
 
 
 def _in_order(ends: tuple[FaultPlan, ...], looks_s: tuple[float, ...]) -> list[tuple[float, FaultPlan | None]]:

@@ -97,7 +97,12 @@ def _record_of(write: Write, now_ms: int) -> NewRecord:
 
 def now_ms(world: World) -> int:
     """What a client takes for the time: its own clock is right."""
-    return 1_700_000_000_000 + int((world.scheduler.now - 1000) * 1000)
+    return clients_ms(world.scheduler.now)
+
+
+def clients_ms(when_s: float) -> int:
+    """What clients took for the time then."""
+    return 1_700_000_000_000 + int((when_s - 1000) * 1000)
 
 
 @dataclass(slots=True)
