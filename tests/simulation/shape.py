@@ -111,6 +111,12 @@ class Plan:
     def without_fault(self, index: int) -> "Plan":
         return replace(self, faults=self.faults[:index] + self.faults[index + 1 :])
 
+    def session_s(self, session_ms: int) -> float:
+        """So long a session of the broker's lasts for its member at the least: its clock, of which drift is followed
+        (decision 0012), may go several times as fast as the one of the clients."""
+        drifts = [fault.amount for fault in self.faults if fault.kind == "drift"]
+        return SURE * session_ms / 1000 / max(1.0, self.clock_rate, *drifts)
+
     @property
     def forgets_producers_ms(self) -> int | None:
         """The shortest silence after which the broker may have forgotten a producer; None where that takes longer than
@@ -171,6 +177,8 @@ class Plan:
         return any(fault.kind == "point" for fault in self.faults)
 
 
+SURE = 0.95
+"""The part of a session that rounding to milliseconds takes nothing of."""
 LONG_MS = 86_400_000
 """Longer than any run."""
 STRIDE = 7919

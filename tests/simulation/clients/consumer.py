@@ -2,7 +2,7 @@
 leaves, is away for a while under its name, dies, or sleeps longer than its session.
 
 It takes a partition for its own from the answer that gives it until it says that it has given it back, or until it has
-not been answered for so long that its session may be over (`HELD_S`).
+not been answered for so long that its session may be over.
 """
 
 import asyncio
@@ -28,8 +28,6 @@ from tests.simulation.world import World
 GROUP = "consumers"
 SESSION_MS = 600
 """Of the broker's setting."""
-HELD_S = 0.19
-"""How long after a heartbeat that was answered a partition is one's own: less than the session, on any clock."""
 REBALANCE_MS = 60_000
 TOPIC = "a"
 BEGIN_ANEW = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.FENCED_INSTANCE_ID)
@@ -53,6 +51,7 @@ class ConsumerMember:
         self._random = Random(plan.seed)
         self._session = Session(world, plan.name)
         self._name = plan.name
+        self._session_s = world.plan.session_s(SESSION_MS)
         self._lives = 0
         self._instance = str(plan.option("instance") or "") or None
         self._assignor = str(plan.option("assignor") or "") or None
@@ -153,7 +152,7 @@ class ConsumerMember:
         if answer.assignment is not None:
             self._take(answer)
         for holding in self._owned.values():
-            holding.end_s = sent_s + HELD_S
+            holding.end_s = sent_s + self._session_s
 
     def _take(self, answer: ConsumerGroupHeartbeatResponse) -> None:
         assert answer.assignment is not None

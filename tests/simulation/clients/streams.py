@@ -2,8 +2,8 @@
 then it leaves, dies, or sleeps longer than its session.
 
 It takes an active task for its own from the answer that gives it until it says that it has given it back, or until it
-has not been answered for so long that its session may be over (`HELD_S`). Members of one process share its state, and
-their names begin alike.
+has not been answered for so long that its session may be over. Members of one process share its state, and their
+names begin alike.
 """
 
 import asyncio
@@ -34,8 +34,6 @@ GROUP = "application"
 CHANGELOG = "application-changelog"
 SESSION_MS = 600
 """Of the broker's setting."""
-HELD_S = 0.19
-"""How long after a heartbeat that was answered a task is one's own: less than the session, on any clock."""
 REBALANCE_MS = 60_000
 TOPIC = "a"
 KEEPS, READS = "0", "1"
@@ -83,6 +81,7 @@ class StreamsMember:
         self._session = Session(world, plan.name)
         self._name = plan.name
         self._process = f"process-{plan.option('process')}"
+        self._session_s = world.plan.session_s(SESSION_MS)
         self._lives = 0
         self._begin()
 
@@ -188,7 +187,7 @@ class StreamsMember:
             self._standby = list(answer.standby_tasks or ())
             self._take({(one.subtopology_id, index) for one in answer.active_tasks for index in one.partitions})
         for holding in self._owned.values():
-            holding.end_s = sent_s + HELD_S
+            holding.end_s = sent_s + self._session_s
 
     def _take(self, given: set[Task]) -> None:
         now = self._world.scheduler.now
