@@ -27,6 +27,8 @@ from broker.process.environment import OwnProcess, RealEnvironment
 from broker.process.logging import LEVELS, EventLog, set_up_logging
 from broker.process.stall_monitor import StallMonitor
 from broker.security.tls.errors import BadTls
+from broker.shared.engines import store_of
+from broker.starting import started, stood_by, stop_unless_hurried
 from broker.upkeep.long_lived import LongLived
 from storage.checkpoints import UnreadableDataFolder
 from storage.log import StorageFailed
@@ -73,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
         writer.say(f"tallystick: {problem}")
         return NOT_STARTED
     except (StorageFailed, OSError) as problem:
-        writer.say(f"tallystick: the disk failed: {problem}")
+        writer.say(f"tallystick: storage failed: {problem}")
         return FAILED
     finally:
         writer.finish(LAST_WORDS_S)
@@ -95,6 +97,7 @@ def parser() -> argparse.ArgumentParser:
     add("--config", metavar="FILE", help="a server.properties file")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be given many times")
     add("--durability", choices=("fsync", "page-cache"), help="what an acknowledgement means (default fsync)")
+    add("--store", metavar="URL", help="a database to keep everything in, instead of a folder: postgresql://…")
     add("--in-memory", action="store_true", help="keep everything in memory; nothing is left afterwards")
     add("--repair", metavar="LOG", action="append", help="go on without what is damaged in a log, as topic-partition")
     add("--add-scram", metavar="USER", action="append", help="a first user: SCRAM-SHA-256=[name=NAME,password=SECRET]")
@@ -129,6 +132,7 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
     flags = {
         "log.dirs": options.data_dir,
         "tallystick.durability": options.durability,
+        "tallystick.store": options.store,
         "tallystick.in.memory": "true" if options.in_memory else None,
         "tallystick.repair": ",".join(options.repair) if options.repair else None,
         "tallystick.add.scram": " ".join(options.add_scram) if options.add_scram else None,
@@ -157,7 +161,7 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
 
 def _run(config: BrokerConfig, options: argparse.Namespace) -> BaseException | None:
     """Serve until the end; what ended it, if that was no signal."""
-    files = None if config.in_memory else LocalFiles(config.data_folder)
+    files = LocalFiles(config.data_folder) if config.has_files else None
     control = _control(config, options.control_fd)
     environment = RealEnvironment(files) if control is None else control.environment(files)
     try:
@@ -183,11 +187,28 @@ async def _serve(
     faults = _faults(always=control is not None)
     traces = _traces(config)
     traced = None if traces is None else traces.waiting.take
-    node = Node(config, environment, on_failure=lambda _: stop.set(), faults=faults, traced=traced)
+    store = store_of(config)
+    node = Node(config, environment, on_failure=lambda _: stop.set(), faults=faults, traced=traced, store=store)
+    if await stood_by(node, stop):
+        await _serve_as(node, environment, ready_file, control, (stop, hurry), traces)
+    return node.failure
+
+
+async def _serve_as(
+    node: Node,
+    environment: RealEnvironment,
+    ready_file: str | None,
+    control: "Control | None",
+    signals: tuple[asyncio.Event, asyncio.Event],
+    traces: "Exporting | None",
+) -> None:
+    """Everything around a node, until it is to stop. `signals` ask for an orderly end, and for a quick one."""
+    (stop, hurry), config, faults = signals, node.config, node.faults
     console = console_of(config)
     listening = bind_all(config.listeners, SocketSettings.of(config, backlog(config)))
     http = _http(config)
-    services = await node.start(advertised([bound.endpoint for bound in listening], config.advertised_listeners))
+    endpoints = advertised([bound.endpoint for bound in listening], config.advertised_listeners)
+    services = await started(node.start(endpoints), node, stop)
     try:
         tls = await _tls(config, environment)
     except (ConfigError, BadTls):
@@ -222,7 +243,6 @@ async def _serve(
     await _end(node, server, hurry, traces)
     if http is not None:
         http.stop()
-    return node.failure
 
 
 async def _end(node: Node, server: Server, hurry: asyncio.Event, traces: "Exporting | None") -> None:
@@ -230,7 +250,7 @@ async def _end(node: Node, server: Server, hurry: asyncio.Event, traces: "Export
     if node.failure is None:
         _log.info("stopping", connections=server.connection_count)
         await server.stop(hurry=hurry)
-        await node.stop()
+        await stop_unless_hurried(node, hurry)
     else:
         await server.stop(HURRIED_DRAIN_S)
         node.abandon()
@@ -336,8 +356,8 @@ def _catch_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
 def _announce(config: BrokerConfig, bound: Sequence[Endpoint], ready_file: str | None, http_url: str | None) -> None:
     """One line for people, and for programs the ready file, with one for the HTTP side beside it."""
     addresses = ",".join(str(endpoint) for endpoint in bound)
-    where = "memory" if config.in_memory else os.path.abspath(config.data_folder)
-    durability = "page-cache" if config.page_cache else "fsync"
+    where = "memory" if config.in_memory else config.place
+    durability = "page-cache" if config.page_cache else "store" if config.store else "fsync"
     http = "" if http_url is None else f"; {http_url}"
     core = "; compiled core" if compiled_modules() else ""
     sys.stdout.write(f"tallystick listens on {addresses}; data in {where}; durability {durability}{core}{http}\n")

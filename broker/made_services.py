@@ -26,10 +26,10 @@ from broker.coordination.share_groups.state import ShareStateKeeper, make_share_
 from broker.coordination.streams_groups.internal_topics import InternalTopicMaker
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards, make_transaction_shards
-from broker.disk.group_commit import GroupCommit
 from broker.disk.local_files import LocalFiles
 from broker.journal.journal import Journal
 from broker.network.sweeping import in_slices
+from broker.partitions.committing import Committing
 from broker.partitions.opening import BatchOpener
 from broker.partitions.partition import Partition
 from broker.partitions.share.share_partitions import SharePartitions
@@ -55,7 +55,7 @@ class Offering(Protocol):
     catalogue: dict[int, Entry]
     data_folder: DataFolder | None
     sasl: dict[str, SaslListener]
-    group_commit: GroupCommit
+    group_commit: Committing
     decode_metrics: Decode | None
     journal: Journal | None
 
@@ -199,7 +199,7 @@ def _client_metrics(node: Offering, cluster: Cluster) -> ClientMetrics:
         node.environment,
         own=node.own,
         decode=node.decode_metrics,
-        in_memory=node.config.in_memory,
+        in_memory=not node.config.has_files,
     )
 
 
@@ -209,7 +209,7 @@ def _checkpoints(node: Offering, topics: TopicDirectory) -> Checkpoints:
 
 
 def _pins(node: Offering, topics: TopicDirectory) -> PinnedMoments | None:
-    files = None if node.config.in_memory else node.environment.files
+    files = node.environment.files if node.config.has_files else None
     if not isinstance(files, LocalFiles):
         return None
     return PinnedMoments(

@@ -32,6 +32,7 @@ from broker.disk.data_identity import directory_of, draw_id, open_data_folder
 from broker.disk.group_commit import GroupCommit
 from broker.journal.journal import Journal, OfId
 from broker.made_services import make_services
+from broker.partitions.committing import Committing
 from broker.partitions.errors import vital
 from broker.partitions.measured_partition import MeasuredPartition
 from broker.partitions.partition import Partition
@@ -41,12 +42,14 @@ from broker.process.eager import Finished, begin
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.security.sasl.listener import sasl_listeners
+from broker.shared.life import SharedLife
 from broker.upkeep.housekeeping import Housekeeping
 from protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from protocol.sasl.scram import ScramCredential, ScramMechanism
 from storage.checkpoints import MetaProperties
 from storage.data_folder import DataFolder
 from storage.log import StorageFailed
+from storage.shared.store import SharedStore
 
 if TYPE_CHECKING:
     from broker.faults.control import Faults
@@ -66,7 +69,7 @@ class Node:
     """See the head of this file. `on_failure` is called once when storage has failed: the process is to end.
 
     A node that is given `faults` has fault points in it, for tests; any other has none. `traced` is told of each
-    transaction that is over (`Journal.on_ended`).
+    transaction that is over (`Journal.on_ended`). With a `store` its logs are there, and not in a data folder.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Node:
         on_failure: Callable[[BaseException], None] = lambda error: None,
         faults: "Faults | None" = None,
         traced: Callable[[str, OfId], None] | None = None,
+        store: SharedStore | None = None,
     ) -> None:
         self.config = config
         self.environment = environment
@@ -92,7 +96,10 @@ class Node:
         self.decode_metrics = decoder() if config.get_bool(RECEIVE) else None
         self.failure: BaseException | None = None
         self.data_folder: DataFolder | None = None
-        self.group_commit = GroupCommit(environment, on_failure=self.fail)
+        self._shared = None if store is None else SharedLife(store, config, environment, own=self.own, fail=self.fail)
+        self.group_commit: Committing = GroupCommit(environment, on_failure=self.fail)
+        if self._shared is not None:
+            self.group_commit = self._shared.commits
         self.sasl = sasl_listeners(config, environment, self._credential_of)
         self._first_users = FirstUsers(config, environment)
         self._on_failure = on_failure
@@ -102,6 +109,11 @@ class Node:
         self._running: _Running | None = None
 
     # ------------------------------------------------------------------ life
+
+    async def wait_until_it_may_serve(self) -> None:
+        """A standby waits here, before it listens. Every other node may serve at once."""
+        if self._shared is not None:
+            await self._shared.wait_until_begun()
 
     async def start(self, endpoints: Mapping[str, Endpoint] | None = None) -> Services:
         """Everything a client may ask for is there when this returns; coordinators may still be loading.
@@ -116,7 +128,7 @@ class Node:
             raise
 
     async def _start(self, endpoints: Mapping[str, Endpoint]) -> Services:
-        store, identity = self._open_store()
+        store, identity = await self._open_store()
         cluster = await self._open_cluster(store, identity, endpoints)
         await self._first_users.add(cluster)
         topics = TopicDirectory(
@@ -152,6 +164,8 @@ class Node:
         topics.load()
         if self.data_folder is not None and self.data_folder.forget_others(topics.partition_names()):
             await services.checkpoints.write()
+        if self._shared is not None:
+            await self._shared.partitions.wait_until_tidy(cluster.image.by_id)
         self._opening.append(self.own(self._open_the_rest(services)))
         housekeeping.start()
         _log.info("started", node=services.node_id, cluster=services.cluster_id, epoch=services.epoch)
@@ -183,12 +197,19 @@ class Node:
 
     @property
     def _make_partition(self) -> Callable[..., Partition]:
+        make: Callable[..., Partition] = Partition
         if self.faults is not None:
-            return self.faults.partition_class()
-        return MeasuredPartition if self.config.get_str("tallystick.http") else Partition
+            make = self.faults.partition_class()
+        elif self.config.get_str("tallystick.http"):
+            make = MeasuredPartition
+        return make if self._shared is None else self._shared.made_with(make)
 
-    def _open_store(self) -> tuple[PartitionStore, MetaProperties]:
+    async def _open_store(self) -> tuple[PartitionStore, MetaProperties]:
         random_bytes = self.environment.random_bytes
+        if self._shared is not None:
+            await self._shared.wait_until_begun()
+            cluster_id = await self._shared.cluster_id()
+            return self._shared.partitions, MetaProperties(cluster_id, self.config.node_id, draw_id(random_bytes))
         if self.config.in_memory:
             drawn = self.config.cluster_id or draw_id(random_bytes)
             return MemoryStore(), MetaProperties(drawn, self.config.node_id, draw_id(random_bytes))
@@ -285,6 +306,8 @@ class Node:
             await asyncio.wait(left, timeout=FINISH_WORK_S)
 
     async def _close_logs(self, services: Services) -> None:
+        if self._shared is not None:
+            await self._shared.close(self.open_partitions())
         await close_partitions(self.environment, services.topics.opened())
         services.cluster.close()
         if self.data_folder is not None:
@@ -295,6 +318,8 @@ class Node:
 
     def abandon(self) -> None:
         """After a failure: touch nothing any more. The next start recovers."""
+        if self._shared is not None:
+            self._shared.abandon()
         if self._running is not None:
             self._running.services.topics.to_open.give_up()
         for task in list(self._tasks):

@@ -46,7 +46,7 @@ class ReadableLog(Protocol):
     @property
     def end_offset(self) -> int: ...
 
-    def read(self, offset: int, max_bytes: int) -> list[Buffer]: ...
+    def read(self, offset: int, max_bytes: int) -> list[Buffer] | None: ...
 
 
 def replaying(
@@ -73,7 +73,9 @@ def _filling(window: "_Window", log: ReadableLog, position: int, max_bytes: int)
     left, batches = max_bytes, 0
     while left > 0 and position < log.end_offset:
         end = position
-        for data in log.read(position, min(left, READ_BYTES)):
+        while (found := log.read(position, min(left, READ_BYTES))) is None:
+            yield
+        for data in found:
             left -= len(data)
             for entry, next_offset in entries_of(data):
                 if next_offset is not None:

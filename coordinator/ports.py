@@ -42,8 +42,9 @@ class ShardLog(Protocol):
     def append_marker(self, marker: Marker, *, now_ms: int) -> int:
         """Append one control batch; returns its offset. Raises `AppendRefused`. Does not wait."""
 
-    def read(self, offset: int, max_bytes: int) -> list[Buffer]:
-        """Whole batches from `offset` on, for loading; empty at the end."""
+    def read(self, offset: int, max_bytes: int) -> list[Buffer] | None:
+        """Whole batches from `offset` on, for loading; empty at the end. None: they are not here yet, and the owner of
+        the shard knows what to wait for before it goes on."""
 
     def when_durable(self, callback: Callable[[], None]) -> None:
         """Call `callback` each time `durable_offset` has moved."""

@@ -8,7 +8,7 @@ What follows from the bytes of a log (producer state, aborted transactions) is k
 gets that place from it, and never looks at the kind of log.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -136,6 +136,16 @@ class Flush(Protocol):
         """Sync the files. May be called from another thread; touches nothing but files. Raises `OSError`."""
 
 
+class AllHere:
+    """What of a log is so where all of it can be read and written at once."""
+
+    takes_writes = True
+    in_runs = False
+
+    def away(self, offset: int) -> None:
+        """Nothing is."""
+
+
 class Log(Protocol):
     """See the head of this file."""
 
@@ -157,6 +167,14 @@ class Log(Protocol):
     @property
     def bytes_written(self) -> int:
         """Appended since it was opened."""
+
+    @property
+    def takes_writes(self) -> bool:
+        """Whether an append is taken now; where so much waits to become durable that it is not, it will be later."""
+
+    @property
+    def in_runs(self) -> bool:
+        """Whether compaction has work with it though no key is ever superseded."""
 
     def append(self, batches: Buffer, *, leader_epoch: int) -> int:
         """Append one or several whole, already validated batches; returns the base offset of the first.
@@ -202,6 +220,11 @@ class Log(Protocol):
     ) -> LogSlice:
         """As `read`, with the offset where the bytes end: the exact upper bound for the aborted-transaction lookup.
         With `to_send` large pieces may stay in their files (`File.read_to_send`)."""
+
+    def away(self, offset: int) -> Awaitable[None] | None:
+        """What is to be awaited until a read at an offset returns what there is: it comes from another machine, and a
+        read returns nothing meanwhile. None where there is no need. Awaiting it raises `OSError` where it cannot be had
+        now; the call raises `LogDamaged`."""
 
     def truncate(self, end_offset: int) -> None:
         """Drop everything from `end_offset` on."""

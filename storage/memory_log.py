@@ -4,18 +4,18 @@ As plain as it can be: a list of batches. It has the observable behaviour of the
 included (what was not flushed is not durable), but nothing to recover.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from protocol.records.batch import BatchHeader, read_header
+from protocol.records.batch import BatchHeader
 from protocol.schema import Buffer
 from storage.epochs import EpochCache
 from storage.log import (
     CHECKPOINT_BATCHES,
     CHECKPOINT_BYTES,
+    AllHere,
     Flush,
     LogConfig,
     LogObserver,
@@ -26,6 +26,7 @@ from storage.lookup import Found, Unreadable, first_record_at_or_after, largest_
 from storage.producers.aborted import AbortedIndex
 from storage.segments.stamping import Placed, leader_epoch_at, stamp
 from storage.steps import Spent, Steps, never
+from storage.stretch import Stretch
 
 if TYPE_CHECKING:
     from storage.cleaner.compactor import Derived
@@ -45,7 +46,7 @@ class MemoryFlush:
         """There is no disk."""
 
 
-class MemoryLog:
+class MemoryLog(AllHere):
     """See `storage.log.Log` for the contract of every method."""
 
     def __init__(self, config: LogConfig | None = None) -> None:
@@ -53,10 +54,9 @@ class MemoryLog:
         self.start_offset = 0
         self.end_offset = 0
         self.durable_offset = 0
-        self.size_bytes = self.bytes_written = 0
+        self.bytes_written = 0
         self.unreadable = Unreadable("the log in memory")
-        self._batches: list[bytes] = []
-        self._placed: list[Placed] = []
+        self._kept = Stretch()
         self._epochs = EpochCache()
         self._observers: list[LogObserver] = []
         self._flush: MemoryFlush | None = None
@@ -75,10 +75,8 @@ class MemoryLog:
         assert placed[0].base_offset >= self.end_offset, "offsets only grow"
         self._maybe_checkpoint()
         for piece, batch in zip(pieces, placed, strict=True):
-            self._batches.append(piece)
-            self._placed.append(batch)
+            self._kept.append(piece, batch)
             self._epochs.assign(leader_epoch_at(piece), batch.base_offset)
-            self.size_bytes += batch.size_bytes
             self.bytes_written += batch.size_bytes
             self._bytes_since_checkpoint += batch.size_bytes
         self._batches_since_checkpoint += len(placed)
@@ -94,6 +92,10 @@ class MemoryLog:
     def recovery_point(self) -> int:
         """Nothing is to be recovered, and nothing is left to recover it from."""
         return 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self._kept.size_bytes
 
     @property
     def checkpoint_wanted(self) -> bool:
@@ -129,31 +131,15 @@ class MemoryLog:
     ) -> LogSlice:
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange
-        found: list[Buffer] = []
-        size, next_offset = 0, offset
-        for index in range(self._first_at_or_after(offset), len(self._placed)):
-            batch = self._placed[index]
-            if batch.last_offset >= end_offset:
-                break
-            if size + batch.size_bytes > max_bytes and not (at_least_one and not found):
-                break
-            found.append(self._batches[index])
-            size += batch.size_bytes
-            next_offset = batch.last_offset + 1
-        return LogSlice(found, next_offset)
-
-    def _first_at_or_after(self, offset: int) -> int:
-        """The index of the first batch whose last offset is `offset` or more."""
-        return bisect_left(self._placed, offset, key=lambda batch: batch.last_offset)
+        return self._kept.read(offset, max_bytes, end_offset=end_offset, at_least_one=at_least_one)
 
     def truncate(self, end_offset: int) -> None:
         if end_offset >= self.end_offset:
             return
-        index = self._first_at_or_after(end_offset)
-        if index < len(self._placed):
-            end_offset = min(end_offset, self._placed[index].base_offset)
-        del self._batches[index:], self._placed[index:]
-        self.size_bytes = sum(batch.size_bytes for batch in self._placed)
+        index = self._kept.index_of(end_offset)
+        if index < len(self._kept):
+            end_offset = min(end_offset, self._kept.placed[index].base_offset)
+        self._kept.drop_from(index)
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
         self.durable_offset = min(self.durable_offset, end_offset)
@@ -188,16 +174,15 @@ class MemoryLog:
         excess_bytes = self.size_bytes - config.retention_bytes
         if not config.cleanup_delete or config.retention_bytes < 0:
             excess_bytes = -1
-        for _, last_offset, size_bytes, newest_ms in islice(self._placed, BATCHES_PER_SLICE):
+        for _, last_offset, size_bytes, newest_ms in islice(self._kept.placed, BATCHES_PER_SLICE):
             excess_bytes -= size_bytes
             is_old = 0 <= newest_ms < oldest_ms
             if last_offset >= high_watermark or not (is_old or excess_bytes >= 0 or last_offset < self.start_offset):
                 break
             count += 1
         if count:
-            self.size_bytes -= sum(batch.size_bytes for batch in self._placed[:count])
-            start_offset = self._placed[count - 1].last_offset + 1
-            del self._batches[:count], self._placed[:count]
+            start_offset = self._kept.placed[count - 1].last_offset + 1
+            self._kept.drop_first(count)
             self.trim(start_offset)
         return count == BATCHES_PER_SLICE
 
@@ -211,7 +196,7 @@ class MemoryLog:
         start_offset, bounds = self.start_offset, self.config.decompression
         return first_record_at_or_after(
             timestamp_ms,
-            list(self._batches),
+            list(self._kept.batches),
             start_offset=start_offset,
             end_offset=end_offset,
             bounds=bounds,
@@ -220,7 +205,7 @@ class MemoryLog:
         )
 
     def max_timestamp(self, spent: Spent = never) -> Steps[Found]:
-        remaining = self._batches[self._first_at_or_after(self.start_offset) :]
+        remaining = self._kept.batches[self._kept.index_of(self.start_offset) :]
         bounds = self.config.decompression
         largest = yield from largest_timestamp(remaining, self.start_offset, bounds, spent, self.unreadable)
         if largest < 0:
@@ -255,10 +240,7 @@ class MemoryLog:
         return None
 
     def replay(self, from_offset: int) -> Iterator[tuple[BatchHeader, Buffer | None]]:
-        """Headers from the batch that holds `from_offset` on; with a control batch, its bytes."""
-        for index in range(self._first_at_or_after(from_offset), len(self._batches)):
-            header = read_header(self._batches[index])
-            yield header, self._batches[index] if header.is_control else None
+        return self._kept.replay(from_offset)
 
     def close(self) -> None:
         self.flush_now()

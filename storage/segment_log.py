@@ -23,6 +23,7 @@ from storage.flushing import SegmentFlush, Unsynced
 from storage.log import (
     CHECKPOINT_BATCHES,
     CHECKPOINT_BYTES,
+    AllHere,
     Flush,
     LogClosed,
     LogConfig,
@@ -46,7 +47,7 @@ from storage.segments.stamping import Placed, stamp, together
 from storage.steps import Spent, Steps, never
 
 
-class SegmentLog:
+class SegmentLog(AllHere):
     """See `storage.log.Log` for the contract of every method."""
 
     def __init__(self, files: Files, folder: str, config: LogConfig, now_ms: Callable[[], int], found: Loaded) -> None:
@@ -91,8 +92,8 @@ class SegmentLog:
         parts, placed = stamp(batches, base_offset := self.end_offset, leader_epoch)
         if placed:
             self._write(parts, placed)
-            if leader_epoch != self._epochs.latest():
-                self._assign_epoch(leader_epoch, base_offset)
+            if leader_epoch != self._epochs.latest() and self._epochs.assign(leader_epoch, base_offset):
+                self._write_epochs()
         return base_offset
 
     def _write(self, parts: list[Buffer], placed: list[Placed]) -> None:
@@ -153,10 +154,6 @@ class SegmentLog:
     def _segment(self, base_offset: int) -> Segment:
         """One that begins there, with all of its files. Raises `OSError`."""
         return Segment(self.files, self.folder, base_offset, self.config, created_ms=self._now_ms()).open_indexes()
-
-    def _assign_epoch(self, epoch: int, offset: int) -> None:
-        if self._epochs.assign(epoch, offset):
-            self._write_epochs()
 
     def _write_epochs(self) -> None:
         """To the page cache; the next checkpoint syncs it. Losing it costs a walk over the headers, nothing else."""

@@ -1,10 +1,11 @@
 """Work in steps: how code that touches no loop and no thread says where others may have a turn.
 
-A generator yields None where it has had the loop for long enough, and `Blocking` work that is to be run on another
-thread before it goes on. Between two steps anything may happen to what it works on: it asks again.
+A generator yields None where it has had the loop for long enough, `Blocking` work that is to be run on another thread
+before it goes on, and what is to be awaited where that comes from another machine. Between two steps anything may
+happen to what it works on: it asks again.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import TypeVar
 
 from protocol.records import compression
@@ -17,7 +18,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 Blocking = Callable[[], None]
 """Work that may take long and touches nothing but files and memory of its own. May raise `OSError`."""
-Step = Blocking | None
+Step = Blocking | Awaitable[None] | None
 Steps = Generator[Step, None, T]
 Spent = Callable[[], bool]
 """Whether the others are to have a turn."""
@@ -34,7 +35,8 @@ def never() -> bool:
 
 
 def finish(steps: Steps[T]) -> T:
-    """Do the work here and now, blocking parts included. An error of these is raised inside, where they were begun."""
+    """Do the work here and now, blocking parts included. An error of these is raised inside, where they were begun. For
+    work that waits for no other machine."""
     error: OSError | None = None
     while True:
         try:
@@ -45,6 +47,7 @@ def finish(steps: Steps[T]) -> T:
         error = None
         try:
             if step is not None:
+                assert callable(step), "this has to be awaited"
                 step()
         except OSError as refused:
             error = refused

@@ -1,11 +1,53 @@
 """What a fetch is answered with for one partition: its records, what is wrong with it, or nothing because its reader
 knows it all."""
 
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+
 from broker.api.fetch_session import Wanted
+from broker.api.waiting import Watched
 from broker.partitions.partition import Partition
 from broker.partitions.read import FetchedData
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import AbortedTransaction, EpochEndOffset, PartitionData
+
+LEADER_ERRORS = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one look at all wanted partitions brought. `errors`: something that is to be answered at once;
+    `moved_leader`: one of them says that the client knows the wrong leader."""
+
+    responses: list[tuple[Wanted, PartitionData]] = field(default_factory=list)
+    watched: list[Watched] = field(default_factory=list)
+    away: list[tuple[Wanted, Awaitable[None]]] = field(default_factory=list)
+    """Partitions of which nothing was read that is there, and what is to be awaited for it."""
+    size_bytes: int = 0
+    errors: bool = False
+    moved_leader: bool = False
+
+    def refuse(self, wanted: Wanted, response: PartitionData) -> None:
+        """An error of this partition, or the end of the epoch that its reader has read."""
+        self.errors = True
+        self.moved_leader = self.moved_leader or response.error_code in LEADER_ERRORS
+        self.responses.append((wanted, response))
+
+    async def bring(self, unreachable: list[Wanted]) -> bool:
+        """Wait for what is away, and was not found to be unreachable before; what is now is added to that. False where
+        there is nothing to wait for: what is unreachable is refused."""
+        away = [one for one in self.away if one[0] not in unreachable]
+        found = await asyncio.gather(*(wait for _, wait in away), return_exceptions=True)
+        unreachable += [wanted for (wanted, _), error in zip(away, found, strict=True) if isinstance(error, OSError)]
+        if away:
+            return True
+        lost = [wanted for wanted, _ in self.away]
+        self.errors = self.errors or bool(lost)
+        for number, (wanted, _) in enumerate(self.responses):
+            if wanted in lost:
+                self.responses[number] = wanted, refusal_of(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
+        return False
 
 
 def epoch_error(wanted: Wanted, partition: Partition) -> ErrorCode:

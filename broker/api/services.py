@@ -27,8 +27,8 @@ from broker.coordination.share_groups.state import ShareStateKeeper
 from broker.coordination.streams_groups.internal_topics import InternalTopicMaker
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards
-from broker.disk.group_commit import GroupCommit
 from broker.journal.journal import Journal
+from broker.partitions.committing import Committing
 from broker.partitions.opening import BatchOpener
 from broker.partitions.share.share_partitions import SharePartitions
 from broker.process.environment import Environment
@@ -65,7 +65,7 @@ class Services:
     """Markers of the coordinator in this node."""
     operator_markers: LocalMarkerWriter
     """Markers of decisions made elsewhere."""
-    group_commit: GroupCommit
+    group_commit: Committing
     expressions: ExpressionResolver
     """Of subscriptions of consumer groups."""
     share_state: ShareStateKeeper

@@ -5,7 +5,9 @@ while running for all brokers and for this one (ConfigRecords). Values are read 
 takes effect; a parsed value is remembered until the next change.
 """
 
+import os.path
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from urllib.parse import urlsplit
 
 from broker.config.listeners import Endpoint
 from broker.config.login_file import login_settings
@@ -154,6 +156,25 @@ class BrokerConfig:
         return self.get_bool("tallystick.in.memory")
 
     @property
+    def store(self) -> str:
+        """The address of a shared store; empty where logs lie in the data folder or in memory."""
+        return self.get_str("tallystick.store")
+
+    @property
+    def place(self) -> str:
+        """Where logs lie, for people: a folder, or the address of a store without what is secret in it."""
+        if not self.store:
+            return os.path.abspath(self.data_folder)
+        address = urlsplit(self.store)
+        # Several hosts may be named. A password that was not quoted may reach into the path: nothing before the @.
+        return f"{address.scheme}://{(address.netloc + address.path).rpartition('@')[2]}"
+
+    @property
+    def has_files(self) -> bool:
+        """Whether there is a data folder."""
+        return not self.in_memory and not self.store
+
+    @property
     def page_cache(self) -> bool:
         """Acknowledged means written, not synced (`tallystick.durability`)."""
         return self.get_str("tallystick.durability") == "page-cache"
@@ -259,6 +280,10 @@ class BrokerConfig:
             raise ConfigError("log.dirs: exactly one data folder is supported.")
         if not self.listeners:
             raise ConfigError("listeners: there is none for clients.")
+        if self.store and (self.in_memory or self.page_cache):
+            raise ConfigError("tallystick.store: what lies in a store is neither in memory only, nor in a page cache.")
+        if self.store and self.get_list("tallystick.repair"):
+            raise ConfigError("tallystick.repair: what lies in a store is repaired in its database, by a backup of it.")
         check_protocols(self.listeners, self._protocols())
         check_advertised(self.listeners, self.advertised_listeners)
 

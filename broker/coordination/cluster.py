@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from broker.config.topic_config import TopicConfig
-from broker.coordination.coordinators import CoordinatorError, FutureTicket, PartitionShardLog
+from broker.coordination.coordinators import CoordinatorError, FutureTicket
 from broker.partitions.partition import Partition
+from broker.partitions.shard_log import PartitionShardLog
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.process.steady_clock import LoopTimer, SteadyClock
@@ -129,9 +130,10 @@ class Cluster:
             durable_appends=True,
         )
         clock = SteadyClock(environment)
+        self._shard_log = _BehindSnapshot(self.partition, self._begins.end_offset)
         self.shard: Shard[ClusterCoordinator] = Shard(
             ClusterCoordinator,
-            _BehindSnapshot(self.partition, self._begins.end_offset),
+            self._shard_log,
             clock,
             LoopTimer(clock),
             name=f"{CLUSTER_METADATA}-0",
@@ -168,7 +170,9 @@ class Cluster:
                 await time_slice.wait_for_turn()
         self._begins.batches.clear()
         self.image.record_bytes = 0
-        while not self.shard.load_slice(LOAD_READ_BYTES, time_slice.spent):
+        log = self._shard_log
+        while not self.shard.load_slice(LOAD_READ_BYTES, lambda: time_slice.spent() or log.is_waiting):
+            await log.wait_until_here()
             await time_slice.wait_for_turn()
 
     async def register(

@@ -1,4 +1,4 @@
-"""Coordinator shards as the broker sees them: questions that are awaited, logs that are partitions.
+"""Coordinator shards as the broker sees them: questions that are awaited.
 
 `Shards` holds the shards of one internal topic. Nothing in here decides anything; it connects machines
 (`coordinator.runtime`) with partitions, the event loop and the clock.
@@ -10,19 +10,17 @@ from typing import Generic, TypeVar
 
 from broker.coordination.key_partition import partition_for
 from broker.coordination.releases import Releases
-from broker.partitions.errors import AppendError, storage_error
+from broker.partitions.errors import storage_error
 from broker.partitions.partition import Partition
+from broker.partitions.shard_log import PartitionShardLog
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.process.steady_clock import LoopTimer, SteadyClock
+from broker.process.time_slice import TimeSlice
 from coordinator.loading import UnreadableLog
-from coordinator.machine import A, Machine, Marker, Outcome, ProducerStamp, Record, Ticket
-from coordinator.ports import AppendRefused, ShardLog
+from coordinator.machine import A, Machine, Outcome, Ticket
 from coordinator.runtime import NotReady, Shard, ShardState
 from protocol.errors import ErrorCode
-from protocol.records.batch import CorruptRecords, first_corrupt, headers_in
-from protocol.records.record import NewRecord, build_batch
-from protocol.schema import Buffer
 from storage.log import LogDamaged
 
 _log = EventLog("coordinators")
@@ -65,77 +63,6 @@ class FutureTicket(Generic[A]):
     def refuse(self, error: ErrorCode) -> None:
         if not self.future.done():
             self.future.set_exception(CoordinatorError(error))
-
-
-class PartitionShardLog:
-    """A partition of an internal topic as the log behind a shard."""
-
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-
-    @property
-    def start_offset(self) -> int:
-        return self.partition.log_start_offset
-
-    @property
-    def end_offset(self) -> int:
-        return self.partition.end_offset
-
-    @property
-    def durable_offset(self) -> int:
-        return self.partition.high_watermark
-
-    def append(self, records: Sequence[Record], *, stamp: ProducerStamp | None, now_ms: int) -> int:
-        made = [NewRecord(key=record.key, value=record.value, timestamp_ms=now_ms) for record in records]
-        if stamp is None:
-            batch = build_batch(made)
-        else:
-            # Transactional offsets always carry sequence 0; the append is exempt from sequence checks.
-            batch = build_batch(
-                made,
-                producer_id=stamp.producer_id,
-                producer_epoch=stamp.producer_epoch,
-                base_sequence=0,
-                transactional=True,
-            )
-        return self.append_built(batch, now_ms=now_ms)
-
-    def append_built(self, batch: bytes, *, now_ms: int) -> int:
-        try:
-            return self.partition.append_records(batch, now_ms=now_ms)
-        except AppendError as refused:
-            raise AppendRefused(refused.code) from refused
-
-    def append_marker(self, marker: Marker, *, now_ms: int) -> int:
-        try:
-            return self.partition.append_marker(marker, now_ms)
-        except AppendError as refused:
-            raise AppendRefused(refused.code) from refused
-
-    def read(self, offset: int, max_bytes: int) -> list[Buffer]:
-        # To the end of the log, not only to the high watermark: what is there is there.
-        # A coordinator that believed a damaged batch would act on it: checksums are looked at here, as nowhere else.
-        log = self.partition.log
-        found = log.read(offset, max_bytes, end_offset=log.end_offset)
-        for data in found:
-            self._check(data, offset)
-        return found
-
-    def _check(self, data: Buffer, offset: int) -> None:
-        corrupt = first_corrupt(data)
-        if corrupt is None:
-            return
-        path = f"{self.partition.topic}-{self.partition.index}/"
-        try:
-            for position, header in headers_in(data):
-                if position == corrupt:
-                    raise LogDamaged(path, None, header.base_offset, "a checksum is wrong", header.next_offset)
-                offset = header.next_offset
-        except CorruptRecords as error:
-            raise LogDamaged(path, None, offset, str(error)) from error
-
-    def when_durable(self, callback: Callable[[], None]) -> None:
-        self.partition.watch(callback)
 
 
 class Shards(Generic[M]):
@@ -277,7 +204,7 @@ class Shards(Generic[M]):
                 self._partitions[partition.index] = partition
                 self._open_one(partition.index, PartitionShardLog(partition), offline=partition.offline is not None)
 
-    def _open_one(self, index: int, log: ShardLog, *, offline: bool = False) -> None:
+    def _open_one(self, index: int, log: PartitionShardLog, *, offline: bool = False) -> None:
         shard = Shard(
             lambda: self._make(index),
             log,
@@ -328,7 +255,7 @@ class Shards(Generic[M]):
             if shard is None:
                 return
             try:
-                while shard is not None and shard.load_slice(self._read_bytes(), time_slice.spent):
+                while shard is not None and shard.load_slice(self._read_bytes(), self._spent(shard, time_slice)):
                     _log.debug("loaded", shard=shard.name)
                     if shard.ignored > NAMED_MOST:
                         _log.warning("records were ignored", shard=shard.name, count=shard.ignored)
@@ -345,6 +272,13 @@ class Shards(Generic[M]):
                 self._shards_changed()
             except Exception as error:  # noqa: BLE001  one shard that cannot be loaded is not to keep the others closed
                 self._not_loaded(error)
+
+            if shard is not None and isinstance(shard.log, PartitionShardLog):
+                await shard.log.wait_until_here()
+
+    def _spent(self, shard: Shard[M], time_slice: TimeSlice) -> Callable[[], bool]:
+        log = shard.log
+        return lambda: time_slice.spent() or (isinstance(log, PartitionShardLog) and log.is_waiting)
 
     def _read_bytes(self) -> int:
         return min(self._load_bytes(), MOST_READ_BYTES)

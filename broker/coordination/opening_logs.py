@@ -132,6 +132,8 @@ class LogsToOpen:
         place = (topic.topic_id, index)
         async with self._few:
             if self._goes_on(topic):
+                await self._open_one.wait_until_prepared(topic, index)
+            if self._goes_on(topic):
                 files = self._files_for(place)
                 if files is None:
                     self._publish(topic, index, self._open_one(topic, index, topic.config, None))

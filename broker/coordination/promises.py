@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards
-from broker.disk.group_commit import GroupCommit
+from broker.partitions.committing import Committing
 from broker.partitions.errors import PartitionError
 from broker.partitions.partition import Partition
 from broker.partitions.topic import Topic
@@ -37,7 +37,7 @@ class PromiseServices(Protocol):
     def transactions(self) -> TransactionShards: ...
 
     @property
-    def group_commit(self) -> GroupCommit: ...
+    def group_commit(self) -> Committing: ...
 
 
 async def when_promises_are_durable(

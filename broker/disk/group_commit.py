@@ -53,6 +53,8 @@ class Committed(Protocol):
 class GroupCommit:
     """Runs the cycles. `on_failure` is called once, with what the disk said."""
 
+    appends_stay = True
+
     def __init__(self, environment: Environment, *, on_failure: Callable[[BaseException], None]) -> None:
         self._environment = environment
         self._on_failure = on_failure
@@ -64,6 +66,10 @@ class GroupCommit:
         self.failed = False
         self.meter: SyncMeter | None = None
         """Where cycles are counted, in a broker that is watched."""
+
+    def silence(self) -> str | None:
+        """A disk answers, or fails."""
+        return None
 
     def wrote(self, partition: Committed) -> None:
         """`partition` has grown; it will be committed in the next cycle."""

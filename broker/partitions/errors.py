@@ -55,7 +55,9 @@ def storage_error(damaged: LogDamaged) -> ErrorCode:
     """What a client gets for what lies in a damaged log. The log of the broker names each damage once."""
     if not damaged.named:
         damaged.named = True
-        _log.error(str(damaged), repair=f"tallystick serve --repair {damaged.folder}")
+        # What lies in a shared store has no folder, and is repaired there.
+        repair = {"repair": f"tallystick serve --repair {damaged.folder}"} if damaged.folder else {}
+        _log.error(str(damaged), **repair)
     return ErrorCode.KAFKA_STORAGE_ERROR
 
 

@@ -46,6 +46,10 @@ class PartitionOpener:
         """What to open a log with on another thread; None where that takes no time, and is done on the loop."""
         return self._store.beside()
 
+    async def wait_until_prepared(self, topic: Topic, index: int) -> None:
+        """Until nothing but the call is needed to open it. Raises `StorageFailed`."""
+        await self._store.wait_until_prepared(topic.name, topic.topic_id, index, self._epoch)
+
     def without_log(
         self, topic: str, topic_id: bytes, config: TopicConfig, index: int, damaged: LogDamaged | None = None
     ) -> PartitionWithoutLog:

@@ -72,7 +72,7 @@ class Partition:
         if self.is_durable:
             log.flush_now()  # What recovery kept is on the disk before anybody reads it.
         self._visibility = Visibility(self._committed_end())
-        self.when_committed = self._visibility.when_committed
+        self.when_committed, self.became_readable = self._visibility.when_committed, self._visibility.wake
         self.derived.producers.high_watermark_moved(self._visibility.high_watermark)
 
     def __repr__(self) -> str:
@@ -232,17 +232,15 @@ class Partition:
 
     def _appended(self, checked: CheckedBatch, base_offset: int) -> Appended:
         self._on_written(self)
-        return Appended(
-            base_offset,
-            base_offset + checked.header.last_offset_delta,
-            checked.log_append_time_ms,
-            self.log.start_offset,
-        )
+        last_offset, appended_ms = base_offset + checked.header.last_offset_delta, checked.log_append_time_ms
+        return Appended(base_offset, last_offset, appended_ms, self.log.start_offset)
 
     def _check_stands(self) -> None:
         """A caller that waited (for the transaction gate, for a sync) may hold a partition deleted meanwhile."""
         if self.discarded:
             raise AppendError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted")
+        if not self.log.takes_writes:
+            raise self._append_error(ErrorCode.NOT_ENOUGH_REPLICAS, "too much waits to be committed, also")
 
     def _append_error(self, code: ErrorCode, reason: str) -> AppendError:
         return AppendError(code, f"{reason} in {self.name}", log_start_offset=self.log.start_offset)

@@ -46,6 +46,10 @@ class PartitionStore(Protocol):
     def beside(self) -> FilesBeside | None:
         """What a log may be opened with on another thread; None where opening one takes no time."""
 
+    async def wait_until_prepared(self, topic: str, topic_id: bytes, index: int, epoch: int | None) -> int:
+        """Bring what opening the log needs from another machine, where it is this node's from now on, under this epoch
+        or the next one (None). Returns the epoch; -1 where nobody else can reach it. Raises `StorageFailed`."""
+
     def open(
         self,
         topic: str,
@@ -83,7 +87,14 @@ class PartitionStore(Protocol):
         """What frees the space of one removed log whose time has come; None where there is nothing to do."""
 
 
-class MemoryStore:
+class _OwnMachine:
+    """What is so of logs that nobody else can reach."""
+
+    async def wait_until_prepared(self, topic: str, topic_id: bytes, index: int, epoch: int | None) -> int:
+        return -1
+
+
+class MemoryStore(_OwnMachine):
     """Logs in memory; nothing is left of a removed one."""
 
     def beside(self) -> FilesBeside | None:
@@ -125,7 +136,7 @@ class MemoryStore:
         return None
 
 
-class FolderStore:
+class FolderStore(_OwnMachine):
     """Logs in folders. `recovery` gives what is known of the last run of a partition; `on_sync_failed` is called on the
     thread whose sync has failed."""
 

@@ -1,4 +1,6 @@
-"""Runs the steps of `storage.steps` on the loop: a turn for the others where one says so, a thread for what blocks."""
+"""Runs the steps of `storage.steps` on the loop: a turn for the others where one says so, a thread for what blocks,
+a wait for what another machine is asked for.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -42,7 +44,7 @@ async def run_steps(
                     await blocking.acquire()
                     entered = True
                 try:
-                    await environment.run_blocking(step)
+                    await (environment.run_blocking(step) if callable(step) else step)
                 except OSError as failed:
                     error = failed
             if wait_until_next is not None:

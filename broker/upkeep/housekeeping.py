@@ -163,7 +163,7 @@ class Housekeeping:
         if not self._config.get_bool("log.cleaner.enable"):
             return
         for partition in self._partitions():
-            if partition.config.log.cleanup_compact:
+            if partition.config.log.cleanup_compact or partition.log.in_runs:
                 try:
                     await self._compact_one(partition)
                 except StorageFailed:

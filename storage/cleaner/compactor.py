@@ -40,16 +40,20 @@ class Compactor:
 
     def __init__(self, log: "SegmentLog", derived: Derived, *, report: Callable[[str], None]) -> None:
         self._log = log
+        self._path = f"{log.folder}/{CHECKPOINT}"
+        self._begin(log.folder, derived, report)
+        self.first_dirty_offset = self._read_checkpoint()
+
+    def _begin(self, name: str, derived: Derived, report: Callable[[str], None]) -> None:
+        self._name = name
         self._derived = derived
         self._report = report
-        self._path = f"{log.folder}/{CHECKPOINT}"
         self._running = False
         self._damaged: frozenset[int] = frozenset()
         self._reported_to = 0
         self._work = Work(never)
         self.unreadable_batches = 0
         """How many batches were found that compaction cannot read, and so keeps as they are."""
-        self.first_dirty_offset = self._read_checkpoint()
 
     @property
     def moved_bytes(self) -> int:
@@ -111,7 +115,7 @@ class Compactor:
         try:
             return (yield from self._derived.aborted.gather(planned.start_offset, planned.end_offset, spent))
         except OSError as error:
-            path, reason = f"{self._log.folder}/*.txnindex", f"a file cannot be read: {error}"
+            path, reason = f"{self._name}/*.txnindex", f"a file cannot be read: {error}"
             raise LogDamaged(path, None, planned.start_offset, reason) from error
 
     def _tell(self, done: Pass) -> None:
@@ -120,7 +124,7 @@ class Compactor:
             offset, reason = unreadable[0]
             self.unreadable_batches += len({base for base, _ in unreadable})
             self._reported_to = unreadable[-1][0] + 1
-            self._report(f"{self._log.folder}: compaction cannot read the batch at {offset} and keeps it: {reason}")
+            self._report(f"{self._name}: compaction cannot read the batch at {offset} and keeps it: {reason}")
         if done.damaged is not None:
             self._damaged |= {done.damaged.segment.base_offset}
             self._report(f"{done.damaged}; compaction leaves alone what begins there")

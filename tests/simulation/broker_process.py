@@ -24,6 +24,7 @@ from tests.harness.disk import SimulatedDisk, Watcher
 from tests.harness.environment import SimulatedEnvironment, SyncGate, ThreadFailed, WallClock
 from tests.harness.loop import ProcessDied, ProcessLoop, Scheduler, new_process
 from tests.harness.network import Network
+from tests.simulation.stored import DistantStore
 
 PORT = 9092
 EXPECTED = (StorageFailed, OSError, CoordinatorError, AppendError, CloseConnection, ProcessDied, ThreadFailed)
@@ -101,6 +102,8 @@ class BrokerProcess:
         self.on_end: Callable[[str], None] = lambda how: None
         self._watcher: Watcher | None = None
         self._looker: Watcher | None = None
+        self.make_store: Callable[[], DistantStore] | None = None
+        """Gives each process a way to the shared store, where logs are in one."""
         self.make_faults: Callable[[], Faults] | None = None
         """Gives each process fault points (`broker.faults`)."""
 
@@ -146,8 +149,9 @@ class BrokerProcess:
     ) -> None:
         loop = self.loop
         faults = None if self.make_faults is None else self.make_faults()
+        store = None if self.make_store is None else self.make_store()
         node = self.node = Node(
-            config, environment, on_failure=lambda error: self._storage_failed(loop, error), faults=faults
+            config, environment, on_failure=lambda error: self._storage_failed(loop, error), faults=faults, store=store
         )
         try:
             services = await node.start({LISTENING[0].endpoint.listener: LISTENING[0].endpoint})

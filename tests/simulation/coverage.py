@@ -14,6 +14,14 @@ from tests.simulation.silence import SILENT
 
 RARE = ("make_folder",)
 """What topics are made with: there are few of them."""
+MET_OVER_A_STORE = (
+    *(f"store.{name}" for name in ("unreachable", "answer-lost", "late", "found-made", "given-up", "brought")),
+    *(f"store.{name}" for name in ("replaced", "forgotten", "fenced-commit")),
+    "fault.power",
+    "fault.stop",
+    "broker.restarted",
+)
+"""What a run over a shared store must have met."""
 EXPECTED = (
     *(f"fault.{operation}" for operation in OPERATIONS if operation not in RARE),
     "fault.kill",

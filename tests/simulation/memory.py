@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from broker.disk.group_commit import GroupCommit
 from broker.network.connection import Connection
 from broker.network.server import Server
 from broker.node import Node
+from broker.shared.commits import SharedCommits
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.runtime import Shard
 from tests.simulation.broker_process import BrokerProcess
@@ -74,7 +76,9 @@ def _held_by(connection: Connection) -> list[str]:
 def _of_work(world: World, broker: BrokerProcess, node: Node) -> Iterator[str]:
     """Tasks and timers: those of housekeeping, one look a second at the connections, one alarm of each coordinator."""
     assert broker.loop is not None and broker.environment is not None and node._running is not None
-    upkeep = node._running.housekeeping._tasks
+    upkeep = list(node._running.housekeeping._tasks)
+    if node._shared is not None and node._shared._beating is not None:
+        upkeep.append(node._shared._beating)
     tasks = sorted(str(task.get_coro()) for task in asyncio.all_tasks(broker.loop).difference(upkeep))
     if tasks:
         yield f"work of nobody goes on: {tasks}"
@@ -86,7 +90,9 @@ def _of_work(world: World, broker: BrokerProcess, node: Node) -> Iterator[str]:
     if broker.environment.slices_waiting:
         yield f"{broker.environment.slices_waiting} wait for a turn"
     commit = node.group_commit
-    if commit._dirty or commit._cycle or commit._turn or commit._idle or commit._beginning:
+    turns = (commit._turn, commit._beginning) if isinstance(commit, GroupCommit) else ()
+    assert isinstance(commit, GroupCommit | SharedCommits)
+    if commit._dirty or commit._cycle or commit._idle or any(turns):
         yield f"{len(commit._dirty)} partitions wait for a sync, or somebody for that"
     topics = node.services.topics
     if topics.to_open._topics or topics.to_open._under_way or topics.to_open._files:

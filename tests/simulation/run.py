@@ -10,14 +10,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.simulation.coverage import missing
+from tests.simulation.coverage import MET_OVER_A_STORE, missing
 from tests.simulation.defects import DEFECTS, planted
 from tests.simulation.plan import Plan, draw
 from tests.simulation.shrink import shrink
 from tests.simulation.simulation import Result, run
+from tests.simulation.stored import draw_line, draw_stored
 
 CHUNK = 10
 COVERAGE_FROM = 400
@@ -36,7 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
     done, operations, records = 0, 0, 0
     hits: Counter[str] = Counter()
     failed: list[Result] = []
-    for result in _results(range(options.start, options.start + options.seeds), options.jobs):
+    work = run_stored if options.stored else run_seeds
+    for result in _results(range(options.start, options.start + options.seeds), options.jobs, work):
         done += 1
         operations += result.operations
         records += result.records
@@ -50,9 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
             print(_progress(done, options.seeds, began, operations, len(failed)), flush=True)
     print(_progress(done, options.seeds, began, operations, len(failed)))
     print(f"{operations / max(1, done):.0f} requests and {records / max(1, done):.0f} records a seed")
-    for result in failed[: options.shrink]:
+    for result in () if options.stored else failed[: options.shrink]:
         report(result)
-    unmet = missing(hits, done)
+    unmet = [name for name in MET_OVER_A_STORE if name not in hits] if options.stored else missing(hits, done)
     if options.coverage:
         print("\n".join(f"{count:8d} {name}" for name, count in sorted(hits.items())))
     print(f"not met: {', '.join(unmet) or 'nothing'}")
@@ -67,6 +69,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--every", type=int, default=100, help="a line of progress after so many seeds")
     parser.add_argument("--failures", type=int, default=5, help="stop after so many")
     parser.add_argument("--shrink", type=int, default=1, help="how many failures to shrink")
+    parser.add_argument("--stored", action="store_true", help="over a shared store, which is asked over a bad line")
     parser.add_argument("--coverage", action="store_true", help="print what was met, and how often")
     parser.add_argument("--defect", choices=(*DEFECTS, "all"), help="plant it, and see how many seeds it takes")
     return parser.parse_args(arguments)
@@ -92,7 +95,12 @@ def first_failure(seeds: int, tells: str = "") -> tuple[int | None, str]:
     return None, ""
 
 
-def run_seeds(seeds: list[int]) -> list[Result]:
+def run_stored(seeds: list[int]) -> list[Result]:
+    """The same over a shared store."""
+    return run_seeds(seeds, lambda seed: run(draw_stored(seed), line=draw_line(seed)))
+
+
+def run_seeds(seeds: list[int], run_one: Callable[[int], Result] = lambda seed: run(draw(seed))) -> list[Result]:
     """Some runs in this process. Histories stay here, and are gone before what is left of a run is collected, as is
     what was there before from the collector's view: a tenth of the time of a run would go into looking at what needs no
     collecting. What was still in use at that moment is collected once at the end: it would otherwise add up to
@@ -104,7 +112,7 @@ def run_seeds(seeds: list[int]) -> list[Result]:
     sys.unraisablehook = lambda found: None  # what is left of dead processes complains that there is no loop any more
     try:
         for seed in seeds:
-            result = run(draw(seed))
+            result = run_one(seed)
             if result.history is not None:
                 result.history.discard()
             result.history = None
@@ -119,15 +127,15 @@ def run_seeds(seeds: list[int]) -> list[Result]:
     return results
 
 
-def _results(seeds: range, jobs: int) -> Iterable[Result]:
+def _results(seeds: range, jobs: int, work: Callable[[list[int]], list[Result]]) -> Iterable[Result]:
     chunks = [list(seeds[at : at + CHUNK]) for at in range(0, len(seeds), CHUNK)]
     if jobs == 1:
         for chunk in chunks:
-            yield from run_seeds(chunk)
+            yield from work(chunk)
         return
     with ProcessPoolExecutor(jobs) as pool:
         try:
-            for results in pool.map(run_seeds, chunks):
+            for results in pool.map(work, chunks):
                 yield from results
         finally:
             pool.shutdown(cancel_futures=True)

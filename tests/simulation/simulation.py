@@ -21,6 +21,7 @@ from tests.harness.environment import WallClock
 from tests.harness.loop import ProcessDied, Scheduler, Stuck, new_process, run_on
 from tests.harness.network import Network, NetworkFaults
 from tests.harness.turn_work import CountingScheduler
+from tests.shared_store.model_store import ModelStore
 from tests.simulation import ending, sharing, silence
 from tests.simulation.broker_process import BrokerProcess, BugLog
 from tests.simulation.checkers import CHECKERS
@@ -41,6 +42,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.history import History
 from tests.simulation.plan_clients import COMPACTED
 from tests.simulation.shape import ClientPlan, Plan
+from tests.simulation.stored import DistantStore, Line
 from tests.simulation.world import World
 
 CLIENTS: dict[str, Callable[[World, ClientPlan], Awaitable[None]]] = {
@@ -113,9 +115,11 @@ def run(
     plan: Plan,
     life: Callable[[World, BrokerProcess], Coroutine[Any, Any, None]] = live,
     scheduler: Scheduler | None = None,
+    *,
+    line: Line | None = None,
 ) -> Result:
     """Run a plan to its end and check what happened. `life` is what is done with the broker; in a run of one seed in
-    `COUNTED_EVERY` its work is counted."""
+    `COUNTED_EVERY` its work is counted. With a `line`, logs are in a shared store at its end."""
     if scheduler is None:
         is_counted = plan.seed % COUNTED_EVERY == 0 and plan.wide is None  # many logs make a start one long turn
         scheduler = CountingScheduler() if is_counted else Scheduler()
@@ -125,6 +129,9 @@ def run(
     loop.network = network
     world = World(plan, scheduler, loop, network)
     broker = _broker(plan, scheduler, network, random)
+    if line is not None:
+        draws = Random(f"store {plan.seed}")
+        over_a_store(broker, line, draws, world.hit, memory_bytes=draws.choice((1, 3_000, 1 << 28)))
     bugs = BugLog()
     gc_was = gc.isenabled()
     gc.disable()
@@ -217,6 +224,17 @@ def _broker(plan: Plan, scheduler: Scheduler, network: Network, random: Random) 
     broker.slow_disk, broker.threads = plan.slow_disk, plan.threads
     broker.clock.drift(plan.clock_rate)
     return broker
+
+
+def over_a_store(
+    broker: BrokerProcess, line: Line, random: Random, hit: Callable[[str], None], *, memory_bytes: int
+) -> None:
+    """What the broker writes goes to a store from now on, which outlives it."""
+    model = ModelStore(lambda: int(broker.scheduler.now * 1000))
+    broker.settings |= {"tallystick.store": "model://", "tallystick.store.memory.bytes": str(memory_bytes)}
+    broker.settings["broker.heartbeat.interval.ms"] = "200"
+    broker.settings.pop("tallystick.durability", None)
+    broker.make_store = lambda: DistantStore(model, broker.scheduler, line, Random(random.random()), hit=hit)
 
 
 async def _client(world: World, plan: ClientPlan) -> None:

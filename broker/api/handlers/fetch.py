@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from broker.api.catalogue import handles
@@ -10,6 +9,7 @@ from broker.api.context import RequestContext
 from broker.api.fetch_session import Wanted
 from broker.api.fetch_sessions import FetchSessions, FetchView
 from broker.api.fetched_partitions import (
+    Reading,
     data_of,
     diverging_from,
     epoch_error,
@@ -27,6 +27,7 @@ from broker.partitions.topic import Topic
 from broker.process.logging import EventLog
 from broker.process.memory_budget import AnswerBudget
 from broker.process.steps import run_steps
+from broker.process.time_slice import TimeSlice
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -44,9 +45,12 @@ READ_COMMITTED = 1
 ISOLATION_LEVELS = (0, READ_COMMITTED)
 NO_TOPIC_ID = bytes(16)
 IDS_SINCE = 13
-LEADER_ERRORS = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 AT_ONCE = 500
 """Partitions that are looked at in one turn; a fetch of more takes turns with others."""
+BROUGHT_AT_ONCE = 32
+"""Partitions of a shared store of which something is brought for one fetch."""
+ROUNDS = 100
+"""How often a fetch has something brought before what is there will do: others may take its place in memory."""
 LEADER_HINTS_SINCE = 16
 """KIP-951: from this version on a response names the current leader. It does not help a client ahead of the leader."""
 
@@ -62,24 +66,6 @@ class FetchServices(WithAuthorizer, WithConfig, WithEndpoints, WithEnvironment, 
 
     @property
     def answer_budget(self) -> AnswerBudget: ...
-
-
-@dataclass(slots=True)
-class _Reading:
-    """What one look at all wanted partitions brought. `errors`: something that is to be answered at once;
-    `moved_leader`: one of them says that the client knows the wrong leader."""
-
-    responses: list[tuple[Wanted, PartitionData]] = field(default_factory=list)
-    watched: list[Watched] = field(default_factory=list)
-    size_bytes: int = 0
-    errors: bool = False
-    moved_leader: bool = False
-
-    def refuse(self, wanted: Wanted, response: PartitionData) -> None:
-        """An error of this partition, or the end of the epoch that its reader has read."""
-        self.errors = True
-        self.moved_leader = self.moved_leader or response.error_code in LEADER_ERRORS
-        self.responses.append((wanted, response))
 
 
 @handles(FetchRequest, FetchResponse, versions=range(4, 19), guard=FETCH)
@@ -110,8 +96,12 @@ def fetch(
         return _begin_large(services, context, request, view)
     attempt = _Attempt(services, context, request, view, may_read)
     reading = attempt.read()
+    if reading.away:
+        return _begin_large(services, context, request, view)
     if attempt.enough(reading) or request.max_wait_ms <= 0 or view.of_nothing:
         return attempt.answer(reading)
+    if services.config.store:  # What moves meanwhile may be away when it is looked at.
+        return _begin_large(services, context, request, view)
     return services.waiting.park(reading.watched, attempt.again, request.max_wait_ms)
 
 
@@ -148,7 +138,7 @@ class _Attempt:
         self._read_committed = request.isolation_level == READ_COMMITTED
         self._readable = may_read
 
-    def enough(self, reading: _Reading) -> bool:
+    def enough(self, reading: Reading) -> bool:
         return reading.size_bytes >= self._min_bytes or reading.errors
 
     def again(self, last: bool) -> FetchResponse | None:
@@ -158,8 +148,8 @@ class _Attempt:
         reading = self.read()
         return self.answer(reading) if last or self.enough(reading) else None
 
-    def read(self) -> _Reading:
-        reading, room = _Reading(), self.room()
+    def read(self) -> Reading:
+        reading, room = Reading(), self.room()
         self.begin_watching(reading.watched.append)
         for wanted in self.wanted():
             self.look_at(wanted, reading, room, reading.watched.append)
@@ -178,7 +168,7 @@ class _Attempt:
         """How much the answer may hold."""
         return self._services.answer_budget.fetch_limit(self._max_bytes)
 
-    def look_at(self, wanted: Wanted, reading: _Reading, room: int, watch: Callable[[Watched], None]) -> None:
+    def look_at(self, wanted: Wanted, reading: Reading, room: int, watch: Callable[[Watched], None]) -> None:
         """Read what is wanted of one partition, and have it watched."""
         partition, error = self._find(wanted)
         if partition is None:
@@ -214,7 +204,7 @@ class _Attempt:
         topic = self._services.topics.by_id(wanted.topic_id)
         return readable.includes(None if topic is None else topic.name)
 
-    def _read_one(self, reading: _Reading, wanted: Wanted, partition: Partition, room: int) -> None:
+    def _read_one(self, reading: Reading, wanted: Wanted, partition: Partition, room: int) -> None:
         if self._isolation_level not in ISOLATION_LEVELS:
             reading.refuse(wanted, refusal_of(wanted, ErrorCode.INVALID_REQUEST))
             return
@@ -240,6 +230,10 @@ class _Attempt:
                 at_least_one=first,
                 to_send=self._context.connection.sends_files,
             )
+            # More at once would only take its place in memory.
+            may_bring = room > 0 and len(reading.away) < BROUGHT_AT_ONCE
+            if not data.records and may_bring and (away := partition.log.away(wanted.fetch_offset)) is not None:
+                reading.away.append((wanted, away))
         except OffsetOutOfRange:
             reading.refuse(wanted, refusal_of(wanted, ErrorCode.OFFSET_OUT_OF_RANGE))
             return
@@ -256,7 +250,7 @@ class _Attempt:
     def _leader(self, partition: Partition) -> LeaderIdAndEpoch:
         return LeaderIdAndEpoch(leader_id=self._services.node_id, leader_epoch=partition.leader_epoch)
 
-    def answer(self, reading: _Reading) -> FetchResponse:
+    def answer(self, reading: Reading) -> FetchResponse:
         """Put an answer together; in a session only what its client does not know."""
         if self.is_throttled(reading):
             return self.nothing()
@@ -265,7 +259,7 @@ class _Attempt:
             self.put(wanted, response, topics)
         return self.whole(topics, reading)
 
-    def is_throttled(self, reading: _Reading) -> bool:
+    def is_throttled(self, reading: Reading) -> bool:
         """Whether the client is over its quota, and gets nothing of what was read."""
         charge = self._context.charge
         return charge is not None and charge.fetched(reading.size_bytes) > 0
@@ -291,7 +285,7 @@ class _Attempt:
             topics.append(FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[]))
         topics[-1].partitions.append(response)
 
-    def whole(self, topics: list[FetchableTopicResponse], reading: _Reading) -> FetchResponse:
+    def whole(self, topics: list[FetchableTopicResponse], reading: Reading) -> FetchResponse:
         """The answer of these topics."""
         return FetchResponse(
             session_id=self._view.session_id,
@@ -351,21 +345,7 @@ async def _large(
     if services.topics.to_open.any_left:
         await services.topics.to_open.wait_a_moment((_topic(services, one), one.index) for one in view.due())
     attempt = _Attempt(services, context, request, view, may_read)
-    while True:
-        reading = _Reading()
-        room = attempt.room()
-        with Movements() as movements:
-            attempt.begin_watching(movements.add)
-            for wanted in attempt.wanted():
-                attempt.look_at(wanted, reading, room, movements.add)
-                if slice_.spent():
-                    await slice_.wait_for_turn()
-            left_ms = deadline_ms - now_ms()
-            ready = attempt.enough(reading) or left_ms <= 0 or services.waiting.closed
-            if not ready:
-                await services.waiting.park([movements], lambda last: True, left_ms)
-        if ready:
-            break
+    reading = await _read_large(services, attempt, slice_, deadline_ms)
     if attempt.is_throttled(reading):
         return attempt.nothing()
     topics: list[FetchableTopicResponse] = []
@@ -374,6 +354,32 @@ async def _large(
         if slice_.spent():
             await slice_.wait_for_turn()
     return attempt.whole(topics, reading)
+
+
+async def _read_large(services: FetchServices, attempt: _Attempt, slice_: TimeSlice, deadline_ms: int) -> Reading:
+    """What is there when that is enough, or when the time is over. Where memory does not hold all that is wanted, what
+    was brought for one partition is gone when that of another has come: after some rounds, what is there will do."""
+    unreachable: list[Wanted] = []
+    rounds = 0
+    while True:
+        reading = Reading()
+        room = attempt.room()
+        with Movements() as movements:
+            attempt.begin_watching(movements.add)
+            for wanted in attempt.wanted():
+                attempt.look_at(wanted, reading, room, movements.add)
+                if slice_.spent():
+                    await slice_.wait_for_turn()
+            will_do = rounds >= ROUNDS and reading.size_bytes
+            if reading.away and not will_do and await reading.bring(unreachable):
+                rounds += 1
+                continue
+            left_ms = deadline_ms - services.environment.monotonic_ms()
+            ready = attempt.enough(reading) or left_ms <= 0 or services.waiting.closed
+            if not ready:
+                await services.waiting.park([movements], lambda last: True, left_ms)
+        if ready:
+            return reading
 
 
 def _topic(services: FetchServices, wanted: Wanted) -> Topic | None:

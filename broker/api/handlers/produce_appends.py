@@ -12,9 +12,9 @@ from broker.api.noted.requests import note_batch
 from broker.api.permissions.need import WithAuthorizer
 from broker.api.services import WithEnvironment
 from broker.coordination.transaction_gate import Admission, GateServices
-from broker.disk.group_commit import GroupCommit
 from broker.journal.journal import Journal
 from broker.partitions.append import CheckedBatch
+from broker.partitions.committing import Committing
 from broker.partitions.errors import AppendError, PartitionError
 from broker.partitions.opening import BatchOpener
 from broker.partitions.partition import Partition
@@ -39,7 +39,7 @@ class ProduceServices(GateServices, WithAuthorizer, WithEnvironment, Protocol):
     """What these handlers use of the node."""
 
     @property
-    def group_commit(self) -> GroupCommit: ...
+    def group_commit(self) -> Committing: ...
 
     @property
     def batch_opener(self) -> BatchOpener: ...
@@ -118,7 +118,8 @@ def append_and_publish(
         return False
     if write.partition is not None:
         services.group_commit.publish(write.partition)  # whatever acks is: no request waits for the sync of another log
-        if request.acks == -1 and write.partition.high_watermark < next_offset:
+        waits = request.acks == -1 or (request.acks == 1 and not services.group_commit.appends_stay)
+        if waits and write.partition.high_watermark < next_offset:
             commits.missing += 1
             write.partition.when_committed(next_offset, partial(commits.settle_one, write.response))
     return True

@@ -17,7 +17,7 @@ from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.promises import when_promises_are_durable
 from broker.coordination.transaction_gate import GateServices, add_to_transaction, offsets_partition
-from broker.disk.group_commit import GroupCommit
+from broker.partitions.committing import Committing
 from coordinator.transactions.answers import Identity
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.states import NO_EPOCH, NO_PRODUCER_ID, PartitionsByTopic, TopicPartitions
@@ -60,7 +60,7 @@ class TransactionServices(GateServices, Protocol):
     def producer_ids(self) -> ProducerIdSource: ...
 
     @property
-    def group_commit(self) -> GroupCommit: ...
+    def group_commit(self) -> Committing: ...
 
 
 def _known_to(error: ErrorCode, request: type, version: int) -> ErrorCode:

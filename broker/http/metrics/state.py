@@ -136,7 +136,10 @@ async def _transactions(services: Services, seen: Look) -> None:
 def families(broker: SeenBroker, seen: Look) -> Iterator[Family]:
     """See the head of this file."""
     services = broker.services
-    durability = "memory" if services.config.in_memory else "page-cache" if services.config.page_cache else "fsync"
+    config = services.config
+    durability = "memory" if config.in_memory else "page-cache" if config.page_cache else "fsync"
+    if config.store:
+        durability = "store"
     info = Family(INFO)
     info.add(1, str(services.node_id), services.cluster_id, str(services.epoch), durability)
     yield info

@@ -36,7 +36,8 @@ def _pins(broker: SeenBroker) -> PinnedMoments:
     if broker.node.failure is not None:
         raise Problem(409, f"storage failed: {broker.node.failure}")
     if broker.services.pins is None:
-        raise Problem(409, "the broker keeps everything in memory: there are no files to back up")
+        where = f"in {broker.node.config.place}" if broker.node.config.store else "in memory"
+        raise Problem(409, f"the broker keeps everything {where}: there are no files to back up")
     return broker.services.pins
 
 

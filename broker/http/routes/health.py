@@ -60,7 +60,8 @@ async def ready(broker: SeenBroker, request: Request) -> Response:
         offline.extend(partition.name for partition in topics.offline())
         unfinished = [] if broker.was_ready else _unfinished(broker.services)
         broker.was_ready = not unfinished
-        return _failures(broker) + unfinished
+        silence = broker.node.group_commit.silence()
+        return _failures(broker) + unfinished + ([] if silence is None else [silence])
 
     try:
         reasons = ["the broker is stopping"] if broker.is_stopping else await broker.on_loop(look)

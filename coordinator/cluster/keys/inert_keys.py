@@ -76,8 +76,6 @@ _FAMILIES: tuple[tuple[str, tuple[tuple[str, ConfigType, Scope, str | None], ...
     (
         "Concerns the controller quorum; this node decides alone.",
         (
-            ("broker.heartbeat.interval.ms", INT, FIXED, "2000"),
-            ("broker.session.timeout.ms", INT, FIXED, "9000"),
             ("controller.quorum.bootstrap.servers", LIST, FIXED, ""),
             ("controller.quorum.voters", LIST, FIXED, ""),
             ("controller.socket.timeout.ms", INT, FIXED, "30000"),

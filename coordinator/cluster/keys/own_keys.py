@@ -1,7 +1,7 @@
 """The table of keys that Kafka does not have. They begin with `tallystick.`."""
 
 from coordinator.cluster.keys.config_types import ConfigKey, ConfigType, at_least, one_of
-from coordinator.cluster.keys.key_tables import BOOLEAN, INT, LIST, LONG, STRING, dynamic, fixed
+from coordinator.cluster.keys.key_tables import BOOLEAN, INT, LIST, LONG, PASSWORD, STRING, dynamic, fixed
 
 OWN_KEYS = (
     fixed(
@@ -11,6 +11,27 @@ OWN_KEYS = (
         "What an acknowledgement means: `fsync`, the record is on the disk; `page-cache`, the operating system has it, "
         "as Kafka does.",
         one_of("fsync", "page-cache"),
+    ),
+    fixed(
+        "tallystick.store",
+        PASSWORD,
+        "",
+        "Where logs lie instead of the data folder: `postgresql://user@host/database`, as libpq reads it.",
+    ),
+    fixed(
+        "tallystick.store.memory.bytes",
+        LONG,
+        "268435456",
+        "How much of the logs of such a store is held in memory for readers: of what was written last, and again of "
+        "what was brought for them.",
+        at_least(1),
+    ),
+    fixed(
+        "tallystick.store.pending.bytes",
+        LONG,
+        "67108864",
+        "How much may wait to be committed to such a store; beyond that writers are answered NOT_ENOUGH_REPLICAS.",
+        at_least(1 << 20),
     ),
     fixed("tallystick.in.memory", BOOLEAN, "false", "Keep everything in memory: nothing is left after the process."),
     fixed(

@@ -23,7 +23,8 @@ from tests.scenarios.places import meddling
 from tests.scenarios.places.ageing import age_in_the_log
 from tests.scenarios.record import FAULTS
 from tests.simulation.broker_process import PORT, BrokerProcess, BugLog
-from tests.simulation.simulation import quiet_about_the_dead
+from tests.simulation.simulation import over_a_store, quiet_about_the_dead
+from tests.simulation.stored import Line
 
 LONG_S = 120.0
 LONGEST_STOP_S = 10.0
@@ -148,9 +149,14 @@ class Virtual:
             await asyncio.sleep(0.001)
 
 
-def play(scenario: Scenario, transaction_version: int, trace: Trace | None = None) -> list[list[str]]:
-    """Run the story once, in a cluster of this transaction.version; `trace` gets every request and response."""
+def play(
+    scenario: Scenario, transaction_version: int, trace: Trace | None = None, *, line: Line | None = None
+) -> list[list[str]]:
+    """Run the story once, in a cluster of this transaction.version; `trace` gets every request and response. With a
+    `line`, logs are in a shared store at its end."""
     place = Virtual(scenario.settings, scenario.segment_bytes or 1 << 20)
+    if line is not None:
+        over_a_store(place.broker, line, Random(1), lambda _: None, memory_bytes=1 << 28)
     if trace is not None:
         trace.now, place.trace = place.trace.now, trace
     if scenario.uses(*FAULTS):

@@ -32,6 +32,8 @@ class World:
         self.failures: dict[str, Exception] = {}
         self.offline: object = None
         self.published = 0
+        self.preparing: asyncio.Event | None = None
+        """Until when logs are prepared, where that takes time."""
         self._in_memory = in_memory
         environment = SimpleNamespace(run_beside=self._beside, time_slice=lambda: TimeSlice(WorkClock().now))
         self.logs = LogsToOpen(
@@ -53,6 +55,10 @@ class World:
         return {name: len(topic.partitions.opened()) for name, topic in self.topics.items()}
 
     # -- opening
+
+    async def wait_until_prepared(self, topic: Topic, index: int) -> None:
+        if self.preparing is not None:
+            await self.preparing.wait()
 
     def beside(self) -> Any:
         return None if self._in_memory else Files(self)
@@ -302,3 +308,20 @@ def test_who_is_called_back_is_so_whatever_came_of_it() -> None:
         assert told == [{"t": 1}, {"t": 1}]
 
     in_a(story, t=2)
+
+
+def test_a_log_whose_topic_goes_while_it_is_prepared_is_not_opened() -> None:
+    """Another machine is asked for what opening it needs, and takes its time."""
+
+    async def story(world: World) -> None:
+        world.preparing = asyncio.Event()
+        (t,) = world.topics.values()
+        waiting = asyncio.ensure_future(world.logs.wait_until_open([t]))
+        await turns()
+        assert world.noted == []
+        world.standing.clear()
+        world.preparing.set()
+        await waiting
+        assert world.noted == [] and world.published == 0
+
+    in_a(story, in_memory=True, t=1)

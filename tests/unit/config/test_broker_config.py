@@ -16,6 +16,10 @@ SEEN = tuple[str | None, ConfigSource]
         ({"auto.create.topics.enable": "yes"}, "auto.create.topics.enable: Expected value to be either true or false."),
         ({"tallystick.durability": "perhaps"}, "tallystick.durability: String must be one of: fsync, page-cache."),
         ({"log.dirs": "a,b"}, "log.dirs: exactly one data folder is supported."),
+        (
+            {"tallystick.store": "postgresql://h/d", "tallystick.repair": "t-0"},
+            "tallystick.repair: what lies in a store",
+        ),
         ({"listeners": "nonsense"}, "listeners: 'nonsense' is not a listener"),
         ({"listeners": "MINE://:9093"}, "listener.security.protocol.map says nothing of the listener MINE."),
         ({"advertised.listeners": "OTHER://h:1"}, "advertised.listeners: there is no listener called OTHER."),

@@ -16,4 +16,5 @@ def append_exactly(log: SegmentLog | MemoryLog, batches: Buffer) -> None:
             log._extend([piece], [placed])
         else:
             log._write([piece], [placed])
-            log._assign_epoch(header.leader_epoch, header.base_offset)
+            if log._epochs.assign(header.leader_epoch, header.base_offset):
+                log._write_epochs()

@@ -7,7 +7,8 @@ from typing import Any, cast
 import pytest
 
 from broker.config.topic_config import TopicConfig
-from broker.coordination.coordinators import PartitionShardLog, Shards
+from broker.coordination.coordinators import Shards
+from broker.partitions.shard_log import PartitionShardLog
 from broker.process.time_slice import SLICE_S, TimeSlice
 from coordinator.loading import READ_BYTES, STEP_RECORDS, Entry, replaying
 from coordinator.machine import Marker, Outcome, ProducerStamp, Record, ReplayedRecord

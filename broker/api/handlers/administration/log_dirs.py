@@ -1,6 +1,5 @@
 """AlterReplicaLogDirs (34), DescribeLogDirs (35): the data folder, and what of it each partition takes."""
 
-import os.path
 from collections.abc import AsyncIterator
 from typing import Protocol
 
@@ -52,7 +51,7 @@ async def describe_log_dirs(
 
 
 async def _space(services: LogDirServices) -> Space:
-    if services.config.in_memory:
+    if not services.config.has_files:
         return UNKNOWN_SPACE
     try:
         return await services.environment.run_blocking(services.environment.files.space)
@@ -87,7 +86,7 @@ async def _sizes(topic: Topic, indexes: set[int] | None, time_slice: TimeSlice) 
 
 
 def _path(services: LogDirServices) -> str:
-    return os.path.abspath(services.config.data_folder)
+    return services.config.place
 
 
 @handles(AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse, versions=range(1, 3), guard=ALTER_REPLICA_LOG_DIRS)

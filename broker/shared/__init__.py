@@ -1,0 +1,1 @@
+"""Logs in a store that several nodes can reach."""

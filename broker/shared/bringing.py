@@ -1,0 +1,115 @@
+"""Bringing what a log has in the store into memory, for who opens the log or wants to read it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any
+
+from broker.process.logging import EventLog
+from protocol.records.batch import CorruptRecords
+from protocol.schema import Buffer
+from storage.log import LogDamaged
+from storage.shared.replacement import Replacement
+from storage.shared.shared_log import SharedLog
+from storage.shared.store import ObjectMissing, OwnedLog, Run, SharedStore, StoredRun, StoreRefused, StoreUnreachable
+from storage.stretch import STRETCH_BYTES, Stretch, stretch_of
+
+RUNS_AT_ONCE = 500
+
+_log = EventLog("store")
+Own = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
+
+
+async def tail_of(store: SharedStore, owned: OwnedLog, offset: int, name: str) -> Stretch:
+    """All batches of a log from an offset on. Raises `StoreUnreachable`, `LogDamaged`."""
+    tail = Stretch()
+    while offset < owned.next_offset:
+        part = await _stretch_at(store, owned.log_id, offset, name)
+        for batch, placed in zip(part.batches, part.placed, strict=True):
+            if placed.last_offset >= offset:
+                tail.append(batch, placed)
+        offset = tail.placed[-1].last_offset + 1
+    return tail
+
+
+async def _stretch_at(store: SharedStore, log_id: int, offset: int, name: str) -> Stretch:
+    """What lies at an offset of a log, and some of what follows. Raises `StoreUnreachable`, `LogDamaged`,
+    `ObjectMissing`."""
+    runs = await store.runs(log_id, offset, RUNS_AT_ONCE)
+    wanted: list[StoredRun] = []
+    size_bytes, expected = 0, offset
+    for one in runs:
+        if one.run.base_offset > expected or (wanted and size_bytes + one.run.size_bytes > STRETCH_BYTES):
+            break
+        wanted.append(one)
+        size_bytes += one.run.size_bytes
+        expected = one.run.last_offset + 1
+    if not wanted:
+        raise LogDamaged(name, None, offset, "the store has no run there")
+    try:
+        stretch = stretch_of(await store.read(wanted))
+    except CorruptRecords as error:
+        raise LogDamaged(name, None, offset, str(error), expected) from error
+    if not len(stretch) or stretch.placed[-1].last_offset + 1 != expected:
+        raise LogDamaged(name, None, offset, "a run is not what was committed", expected)
+    return stretch
+
+
+class LogSource:
+    """`storage.shared.shared_log.Source` of one log."""
+
+    def __init__(self, log: SharedLog, store: SharedStore, own: Own) -> None:
+        self._log = log
+        self._store = store
+        self._own = own
+        self._under_way: dict[int, asyncio.Future[None]] = {}
+
+    def bring(self, offset: int) -> "Brought":
+        """See `Source`. A failure is that of who waits; there may be nobody."""
+        future = self._under_way.get(offset)
+        if future is None:
+            future = self._under_way[offset] = asyncio.get_running_loop().create_future()
+            self._own(self._bring(offset, future))
+        return Brought(future)
+
+    def put(
+        self,
+        first_offset: int,
+        last_offset: int,
+        runs: tuple[Run, ...],
+        batches: Sequence[Buffer],
+        take_over: Callable[[], bool],
+    ) -> "Brought":
+        """See `Source`."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        self._log.put(Replacement(first_offset, last_offset, runs, batches, take_over, done))
+        return Brought(future)
+
+    async def _bring(self, offset: int, future: "asyncio.Future[None]") -> None:
+        log = self._log
+        try:
+            log.arrived(offset, await _stretch_at(self._store, log.owned.log_id, offset, log.name))
+        except LogDamaged as damaged:
+            log.arrived(offset, damaged)
+        except (StoreUnreachable, StoreRefused, ObjectMissing) as error:
+            _log.warning("records cannot be brought from the store", log=log.name, offset=offset, reason=error)
+            future.set_exception(OSError(str(error)))
+            future.exception()  # Looked at: there may be nobody who waits.
+        finally:
+            del self._under_way[offset]
+            if not future.done():
+                future.set_result(None)
+
+
+class Brought:
+    """Who awaits it may be cancelled: the others wait on."""
+
+    def __init__(self, future: "asyncio.Future[None]") -> None:
+        self._future = future
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return asyncio.shield(self._future).__await__()

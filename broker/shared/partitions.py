@@ -1,0 +1,123 @@
+"""Where the logs of partitions live: in a store that several nodes can reach. Those that this node opens are its own.
+
+A log is claimed and its tail brought before it is opened, which then takes no time. What belongs to a deleted topic is
+forgotten in the store when nothing uses it any more; what a crash has kept from that, by the next start.
+"""
+
+from collections.abc import Iterable
+
+from broker.partitions.partition_store import PartitionStore
+from broker.process.environment import Environment
+from broker.process.logging import EventLog
+from broker.shared.bringing import LogSource, Own, tail_of
+from broker.shared.patience import Patience
+from coordinator.cluster.topic_rules import LONGEST_NAME, METADATA_TOPIC_ID
+from protocol.internal_topics import CLUSTER_METADATA
+from storage.files import FilesBeside
+from storage.log import Log, LogConfig, LogDamaged, StorageFailed
+from storage.metadata_snapshots import SnapshotFolder
+from storage.shared.beside import FOLDER, Beside
+from storage.shared.kept_files import KeptFiles, KeptUnreadable
+from storage.shared.read_memory import ReadMemory
+from storage.shared.shared_log import SharedLog
+from storage.shared.store import Fenced, Incarnation, NotOwned, SharedStore
+
+_log = EventLog("store")
+
+
+class SharedPartitions(PartitionStore):
+    """See the head of this file. `own` runs work in a task of the node's."""
+
+    def __init__(
+        self, store: SharedStore, who: Incarnation, environment: Environment, memory: ReadMemory, *, own: Own
+    ) -> None:
+        self._store = store
+        self._who = who
+        self._environment = environment
+        self._memory = memory
+        self._own = own
+        self._prepared: dict[tuple[bytes, int], SharedLog | LogDamaged] = {}
+        self._beside: dict[tuple[str, int], KeptFiles] = {}
+        """What is written down beside the log of the metadata."""
+
+    def beside(self) -> None:
+        return None
+
+    async def wait_until_prepared(self, topic: str, topic_id: bytes, index: int, epoch: int | None) -> int:
+        name = f"{topic}-{index}"
+        patience = Patience("logs wait to be opened")
+        try:
+            owned = await patience.until_reached(lambda: self._store.claim(self._who, topic_id, index, epoch))
+            log: SharedLog | LogDamaged
+            try:
+                kept = KeptFiles.from_bytes(owned.kept)
+                beside = Beside(kept, owned.first_offset, self._environment.wall_ms())
+                if topic == CLUSTER_METADATA:
+                    self._beside[topic, index] = kept
+                offset = beside.needed_from
+                tail = await patience.until_reached(lambda: tail_of(self._store, owned, offset, name))
+                now_ms = self._environment.wall_ms
+                log = SharedLog(name, owned, beside, tail, LogConfig(), memory=self._memory, now_ms=now_ms)
+                log.source = LogSource(log, self._store, self._own)
+            except (KeptUnreadable, ValueError) as error:
+                log = LogDamaged(name, None, owned.first_offset, f"what was written down beside it: {error}")
+            except LogDamaged as damaged:
+                log = damaged
+        except (Fenced, NotOwned) as error:
+            raise StorageFailed(f"{name}: {error}") from error
+        self._prepared[topic_id, index] = log
+        return owned.owner_epoch
+
+    def open(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        config: LogConfig,
+        files: FilesBeside | None = None,
+        *,
+        start_offset: int = 0,
+    ) -> Log:
+        log = self._prepared.pop((topic_id, index))
+        if isinstance(log, LogDamaged):
+            raise log
+        log.configure(config)
+        return log
+
+    def metadata_snapshots(self, topic: str, index: int) -> SnapshotFolder:
+        """They are committed with the log."""
+        return SnapshotFolder(self._beside[topic, index], FOLDER)
+
+    def epoch_before_repair(self, topic: str, index: int) -> int | None:
+        return None
+
+    def release(self, log: Log) -> bool:
+        if log.is_flushing:
+            return False
+        log.abandon()
+        return True
+
+    def remove(self, topic: str, topic_id: bytes, indexes: Iterable[int], files: FilesBeside) -> None:
+        """The name of a log is the id of its topic: nothing is in the way of another of the same name."""
+
+    def removed(self, topic: str, topic_id: bytes, partition_count: int) -> None:
+        self._own(self._forget([topic_id]))
+
+    async def wait_until_tidy(self, known: Iterable[bytes]) -> None:
+        """Forget what is of no topic: a crash came before it was."""
+        there = await Patience("a start looks for topics that are gone").until_reached(self._store.topic_ids)
+        await self._forget(sorted(set(there).difference(known, [METADATA_TOPIC_ID])))
+
+    async def _forget(self, topic_ids: list[bytes]) -> None:
+        patience = Patience("deleted topics wait to be forgotten")
+        for topic_id in topic_ids:
+            try:
+                await patience.until_reached(lambda: self._store.forget(self._who, topic_id))  # noqa: B023
+            except Fenced as fenced:
+                raise StorageFailed(str(fenced)) from fenced
+
+    def longest_topic_name(self) -> int:
+        return LONGEST_NAME
+
+    def sweep(self) -> None:
+        return None

@@ -1,0 +1,249 @@
+"""The shared store in PostgreSQL 15 or newer: `storage.shared.store.SharedStore`, whose rules the functions of
+`broker/shared/schema.py` keep.
+
+Rule 1. Commits go over a connection of their own, one behind the other in the order in which they were asked for. So do
+        heartbeats, which wait for nobody; readers have some of their own, and keep nobody else waiting.
+Rule 2. What was acknowledged last is known here, and is looked for whenever a connection is made: a server that is
+        without it was promoted too early, or is another, and is refused.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from broker.shared.connections import Address, Broken, Connection, Connections, Lost, Row, connect, translated
+from broker.shared.migration import migrate
+from protocol.schema import Buffer
+from storage.shared.store import (
+    CommitUnknown,
+    Fenced,
+    Incarnation,
+    LogChange,
+    NotOwned,
+    ObjectMissing,
+    OwnedLog,
+    Run,
+    StoredRun,
+    StoreRefused,
+    StoreUnreachable,
+)
+
+READERS = 4
+OTHERS = 2
+"""Connections, which are made when they are wanted."""
+
+_COMMIT = (
+    "SELECT * FROM commit_object($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"
+)
+_RUNS = """
+SELECT object_id, base_offset, last_offset, position, size_bytes, max_timestamp_ms FROM run
+WHERE log_id = $1 AND last_offset >= $2 ORDER BY last_offset LIMIT $3
+"""
+_READ = """
+SELECT wanted.object_id, octet_length(bytes) AS size, substr(bytes, position + 1, size_bytes) AS found
+FROM unnest($1::bigint[], $2::integer[], $3::integer[]) WITH ORDINALITY
+    AS wanted (object_id, position, size_bytes, number)
+LEFT JOIN object USING (object_id) ORDER BY number
+"""
+_TOPICS = "SELECT DISTINCT topic_id FROM log ORDER BY topic_id"
+_NAME_CLUSTER = "UPDATE cluster SET cluster_id = coalesce(cluster_id, $1) RETURNING cluster_id"
+
+
+class PostgresqlStore:
+    """See `storage.shared.store.SharedStore` for the contract of every method. `url` is one of libpq, of one server or
+    of several of which one can be written to; `schema` among its parameters names what all tables lie in."""
+
+    def __init__(self, url: str) -> None:
+        self._address = Address(url)
+        self._commits = Connections(self._address, 1, self._greet)
+        self._heartbeats = Connections(self._address, 1, self._greet)
+        self._readers = Connections(self._address, READERS, self._greet)
+        self._others = Connections(self._address, OTHERS, self._greet)
+        self._acknowledged: tuple[Incarnation, int | None, object] | None = None
+        """Who, the last object, and where it was written."""
+
+    async def open(self) -> None:
+        connection = await connect(self._address)
+        try:
+            await migrate(connection, self._address.schema)
+        except Exception as error:
+            raise translated(error, was_sent=False) from error
+        finally:
+            connection.terminate()
+
+    async def close(self) -> None:
+        every = (self._commits, self._heartbeats, self._readers, self._others)
+        await asyncio.gather(*(one.close() for one in every))
+
+    async def cluster_id(self, wanted: str | None, drawn: str) -> str:
+        row = await self._row(_NAME_CLUSTER, wanted or drawn)
+        assert row is not None, "the row is always there"
+        found = str(row["cluster_id"])
+        if wanted not in (None, found):
+            raise StoreRefused(f"the store is of cluster {found}, not of {wanted}")
+        return found
+
+    # -- nodes -----------------------------------------------------------------------------------------------
+
+    async def register(self, node_id: int, *, silent_ms: int) -> Incarnation | int:
+        row = await self._row("SELECT * FROM begin_life($1, $2)", node_id, silent_ms)
+        assert row is not None, "it always answers"
+        if row["mine"] is None:
+            return int(row["other"])
+        who = Incarnation(node_id, row["mine"])
+        self._acknowledged = (who, None, None)
+        return who
+
+    async def heartbeat(self, who: Incarnation) -> None:
+        rows = await _ask(self._heartbeats, "SELECT hear($1, $2) AS lives", who.number, who.node_id)
+        _check_lives(who, rows[0]["lives"])
+
+    async def leave(self, who: Incarnation) -> None:
+        query = "UPDATE incarnation SET fenced = true WHERE number = $1 AND node_id = $2"
+        await self._row(query, who.number, who.node_id)
+
+    # -- logs ------------------------------------------------------------------------------------------------
+
+    async def claim(self, who: Incarnation, topic_id: bytes, index: int, epoch: int | None) -> OwnedLog:
+        query = "SELECT owned, (held).* FROM claim_log($1, $2, $3, $4, $5)"
+        row = await self._row(query, who.number, who.node_id, topic_id, index, epoch)
+        _check_lives(who, row is not None)
+        assert row is not None
+        if not row["owned"]:
+            raise NotOwned(f"log {row['log_id']} has epoch {row['owner_epoch']}, not {epoch}")
+        return OwnedLog(
+            row["log_id"], row["owner_epoch"], row["first_offset"], row["start_offset"], row["next_offset"], row["kept"]
+        )
+
+    async def commit(
+        self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]
+    ) -> frozenset[int]:
+        assert object_id >> 32 == who.number, "an object is called after who makes it"
+        columns = _columns(changes)
+        try:
+            rows = await self._commits.ask(_COMMIT, who.number, who.node_id, object_id, b"".join(data), *columns)
+        except Lost as lost:
+            raise CommitUnknown(str(lost)) from lost
+        except Broken as broken:
+            raise AssertionError(f"object {object_id}: {broken}") from broken
+        _check_lives(who, bool(rows))
+        return self._acknowledge(who, object_id, rows[0])
+
+    async def settle(self, who: Incarnation, object_id: int) -> frozenset[int] | None:
+        assert object_id >> 32 == who.number, "everybody settles his own"
+        row = await self._row("SELECT * FROM settle_object($1, $2, $3)", who.number, who.node_id, object_id)
+        _check_lives(who, row is not None)
+        assert row is not None
+        return None if row["others"] is None else self._acknowledge(who, object_id, row)
+
+    def _acknowledge(self, who: Incarnation, object_id: int, row: Row) -> frozenset[int]:
+        known = None if self._acknowledged is None or self._acknowledged[0] != who else self._acknowledged[1]
+        if known is None or known < object_id:
+            self._acknowledged = (who, object_id, row["at_lsn"])
+        return frozenset(row["others"])
+
+    async def forget(self, who: Incarnation, topic_id: bytes) -> None:
+        row = await self._row("SELECT forget_topic($1, $2, $3) AS lives", who.number, who.node_id, topic_id)
+        _check_lives(who, row is not None and row["lives"])
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
+        rows = await _ask(self._readers, _RUNS, log_id, offset, limit)
+        return [
+            StoredRun(
+                row["object_id"],
+                Run(
+                    row["base_offset"],
+                    row["last_offset"],
+                    row["position"],
+                    row["size_bytes"],
+                    row["max_timestamp_ms"],
+                ),
+            )
+            for row in rows
+        ]
+
+    async def read(self, runs: Sequence[StoredRun]) -> list[bytes]:
+        rows = await _ask(
+            self._readers,
+            _READ,
+            [one.object_id for one in runs],
+            [one.run.position for one in runs],
+            [one.run.size_bytes for one in runs],
+        )
+        for one, row in zip(runs, rows, strict=True):
+            if row["size"] is None:
+                raise ObjectMissing(f"object {one.object_id}")
+            assert one.run.position + one.run.size_bytes <= row["size"], "a run lies within its object"
+        return [bytes(row["found"]) for row in rows]
+
+    async def topic_ids(self) -> list[bytes]:
+        return [bytes(row["topic_id"]) for row in await _ask(self._readers, _TOPICS)]
+
+    async def collect(self, older_ms: int, limit: int) -> int:
+        row = await self._row("SELECT collect_objects($1, $2) AS removed", older_ms, limit)
+        assert row is not None, "it always answers"
+        return int(row["removed"])
+
+    # -- asking ----------------------------------------------------------------------------------------------
+
+    async def _row(self, query: str, *arguments: object) -> Row | None:
+        rows = await _ask(self._others, query, *arguments)
+        return rows[0] if rows else None
+
+    async def _greet(self, connection: Connection) -> None:
+        """Rule 2."""
+        if self._acknowledged is None:
+            return
+        who, object_id, written_at = self._acknowledged
+        query = "SELECT is_lost($1, $2, $3, $4) AS it_is"
+        rows = await connection.fetch(query, who.number, who.node_id, object_id, written_at)
+        if rows[0]["it_is"]:
+            raise StoreRefused(
+                f"This server is without what was acknowledged to node {who.node_id} (incarnation {who.number},"
+                f" object {object_id}): a standby that was promoted too early, or another database."
+            )
+
+
+async def _ask(connections: Connections, query: str, *arguments: object) -> list[Row]:
+    """For what may be done again, whether it was done or not."""
+    try:
+        return await connections.ask(query, *arguments)
+    except Lost as lost:
+        raise StoreUnreachable(str(lost)) from lost
+    except Broken as broken:
+        raise AssertionError(str(broken)) from broken
+
+
+def _check_lives(who: Incarnation, lives: bool) -> None:
+    if not lives:
+        raise Fenced(f"incarnation {who.number} of node {who.node_id} is over")
+
+
+def _columns(changes: Sequence[LogChange]) -> list[list[object]]:
+    """What a commit is told of logs, and of the runs of all of them."""
+    nexts: list[int] = []
+    for change in changes:
+        next_offset = change.base_offset
+        for run in change.runs:
+            assert run.base_offset == next_offset, "offsets have no gaps"
+            next_offset = run.last_offset + 1
+        nexts.append(next_offset)
+    runs = [(change.log_id, run) for change in changes for run in (*change.runs, *change.replacements)]
+    return [
+        [change.log_id for change in changes],
+        [change.owner_epoch for change in changes],
+        [change.base_offset for change in changes],
+        list(nexts),
+        [change.start_offset for change in changes],
+        [change.first_offset for change in changes],
+        [change.kept for change in changes],
+        [None if change.replaced is None else change.replaced[0] for change in changes],
+        [None if change.replaced is None else change.replaced[1] for change in changes],
+        [log_id for log_id, _ in runs],
+        [run.base_offset for _, run in runs],
+        [run.last_offset for _, run in runs],
+        [run.position for _, run in runs],
+        [run.size_bytes for _, run in runs],
+        [run.max_timestamp_ms for _, run in runs],
+    ]

@@ -1,0 +1,174 @@
+"""The port to a shared store: what keeps the logs of a cluster, and who owns which.
+
+Rule 1. Each start of a node is an incarnation, with a number that was never given before. A node that starts fences its
+        earlier incarnations; whoever is fenced commits nothing any more, in this life.
+Rule 2. A log has one owner: an incarnation, under an epoch that only grows. A commit says both for each log that it
+        changes, and changes those that are its own: the others are named in the answer and are as they were.
+Rule 3. What a commit does, it does as a whole and for good before it returns; a reader that began before sees nothing
+        of it, one that begins afterwards all.
+Rule 4. Safety rests on the rules above alone. Clocks only decide when somebody takes over.
+
+`broker/shared` has the engines. Every method raises `StoreUnreachable`
+where the store cannot be asked now, and `StoreRefused`. Nothing of a commit has happened then; what else was asked for
+may have been done, and is asked for again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from protocol.schema import Buffer
+
+
+class StoreUnreachable(Exception):
+    """The store cannot be asked now. The caller tries again."""
+
+
+class CommitUnknown(Exception):
+    """Nobody knows whether the commit was made: `settle` finds out."""
+
+
+class Fenced(Exception):
+    """This incarnation is over: a later one of the same node has started, or another node has taken its place."""
+
+
+class NotOwned(Exception):
+    """A log has an owner under a later epoch."""
+
+
+class ObjectMissing(Exception):
+    """The object was removed: nothing that a log still holds is in it. Ask for the runs anew."""
+
+
+class StoreRefused(Exception):
+    """The store is of another cluster, or of a later version, or lost what it had acknowledged. For people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """One start of one node."""
+
+    node_id: int
+    number: int
+    """Grows with every start of any node of the cluster; from 1 to 2^31 - 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A stretch of one log in an object: whole batches one behind the other, `size_bytes` from `position` on."""
+
+    base_offset: int
+    last_offset: int
+    position: int
+    size_bytes: int
+    max_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run that was committed, and where."""
+
+    object_id: int
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedLog:
+    """What the store knows of a log, as its owner finds it."""
+
+    log_id: int
+    owner_epoch: int
+    first_offset: int
+    """Where the bytes begin; at most `start_offset`."""
+    start_offset: int
+    next_offset: int
+    kept: bytes
+    """What the owner had written down beside it last; empty at first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogChange:
+    """What one commit does to one log."""
+
+    log_id: int
+    owner_epoch: int
+    base_offset: int
+    """The log has to end here; its runs follow without a gap."""
+    runs: tuple[Run, ...] = ()
+    start_offset: int | None = None
+    """Where readers begin from now on; None: as it is."""
+    first_offset: int | None = None
+    """What lies before may be forgotten: no run ends before this any more. At most the start. None: as it is."""
+    kept: bytes | None = None
+    """To be written down in the place of what was; None: as it is."""
+    replaced: tuple[int, int] | None = None
+    """The first and the last offset of some runs, which lie before the base: they go."""
+    replacements: tuple[Run, ...] = ()
+    """What comes in their place, without a gap; their bytes may hold fewer records."""
+
+
+def moved(change: LogChange, by: int) -> LogChange:
+    """The same, its bytes so much further behind in the object."""
+    runs = tuple(replace(run, position=run.position + by) for run in change.runs)
+    replacements = tuple(replace(run, position=run.position + by) for run in change.replacements)
+    return replace(change, runs=runs, replacements=replacements)
+
+
+class SharedStore(Protocol):
+    """See the head of this file. One loop uses it."""
+
+    async def open(self) -> None:
+        """Connect, and make or upgrade what is to be there. Raises `StoreRefused`."""
+
+    async def close(self) -> None:
+        """Give up the connections. What is under way may be lost as by a crash."""
+
+    async def cluster_id(self, wanted: str | None, drawn: str) -> str:
+        """Who the cluster is: `wanted`, or else `drawn`, where nobody has said so yet. Raises `StoreRefused` where it
+        is another than `wanted`."""
+
+    async def register(self, node_id: int, *, silent_ms: int) -> Incarnation | int:
+        """Begin a life of this node: its earlier incarnations are fenced. Where another node lives, one that said so
+        within `silent_ms` by the store's clock, its id, and nothing has happened; one that was silent for longer is
+        fenced."""
+
+    async def heartbeat(self, who: Incarnation) -> None:
+        """Say that one lives. Raises `Fenced`."""
+
+    async def leave(self, who: Incarnation) -> None:
+        """Fence oneself: nobody has to wait until the node has been silent for long."""
+
+    async def claim(self, who: Incarnation, topic_id: bytes, index: int, epoch: int | None) -> OwnedLog:
+        """Own the log of a partition, which is made where there is none, under this epoch, or under the next one
+        (None). To claim again what one owns under the same epoch changes nothing. Raises `NotOwned` where it has a
+        later epoch, or another owner under the same; `Fenced`."""
+
+    async def commit(
+        self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]
+    ) -> frozenset[int]:
+        """Make an object of `data`, one buffer behind the other, and change logs, each named once. Returns the ids of
+        those that were not changed: they are owned by others, or gone, or do not end where the change begins. An object
+        without a run of a changed log may be left out.
+
+        `object_id` was never used before: `who.number << 32` and a number that grows. Raises `Fenced`; `CommitUnknown`.
+        """
+
+    async def settle(self, who: Incarnation, object_id: int) -> frozenset[int] | None:
+        """What a commit returned of which nobody knows; None where it was not made, and never will be. Raises
+        `Fenced`: whatever became of it, those who wait are to be told that nobody knows."""
+
+    async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
+        """The runs that end at `offset` or later, by offset, `limit` of them at most."""
+
+    async def read(self, runs: Sequence[StoredRun]) -> list[bytes]:
+        """The bytes of some runs, in their order. Raises `ObjectMissing`."""
+
+    async def topic_ids(self) -> list[bytes]:
+        """Of which topics there are logs."""
+
+    async def forget(self, who: Incarnation, topic_id: bytes) -> None:
+        """The topic is deleted: its logs are gone, for good. Raises `Fenced`."""
+
+    async def collect(self, older_ms: int, limit: int) -> int:
+        """Remove objects, `limit` at most, of which no log has held a run for `older_ms` by the store's clock; returns
+        how many. The newest that a living incarnation has made stays: it may still have to be settled."""

@@ -1,0 +1,35 @@
+"""One server of PostgreSQL for all that share one, and a schema of its own for each test."""
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from tests.shared_store.engines import ENGINES, Engine, engine_called
+from tests.shared_store.postgresql_server import PostgresqlServer, why_not
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    server = PostgresqlServer()
+    try:
+        asyncio.run(server.start())
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def schema() -> str:
+    return f"test_{next(_numbers)}"
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, schema: str) -> Engine:
+    return engine_called(request.param, request, schema)

@@ -1,0 +1,224 @@
+"""What a shared store does, in memory: the executable specification that the engines are compared with.
+
+Every method happens in one moment of the loop. It is handed between the nodes of one process, and outlives each.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from protocol.schema import Buffer
+from storage.shared.store import (
+    Fenced,
+    Incarnation,
+    LogChange,
+    NotOwned,
+    ObjectMissing,
+    OwnedLog,
+    Run,
+    StoredRun,
+    StoreRefused,
+)
+
+
+@dataclass(slots=True)
+class _Log:
+    log_id: int
+    owner: int
+    owner_epoch: int
+    first_offset: int = 0
+    start_offset: int = 0
+    next_offset: int = 0
+    kept: bytes = b""
+    runs: list[StoredRun] = field(default_factory=list[StoredRun])
+
+
+@dataclass(slots=True)
+class _Object:
+    data: bytes
+    live_runs: int
+    refused: frozenset[int]
+    dead_since_ms: int | None = None
+
+
+class ModelStore:
+    """See `storage.shared.store.SharedStore` for the contract of every method."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._cluster_id: str | None = None
+        self._last_number = 0
+        self._living: dict[int, Incarnation] = {}
+        """By node."""
+        self._heard_ms: dict[int, int] = {}
+        self._logs: dict[tuple[bytes, int], _Log] = {}
+        self._by_id: dict[int, _Log] = {}
+        self._last_log_id = 0
+        self._objects: dict[int, _Object | None] = {}
+        """None: its commit was given up, and can never be made."""
+
+    async def open(self) -> None:
+        """There is nothing to connect to."""
+
+    async def close(self) -> None:
+        """There is nothing to give up."""
+
+    async def cluster_id(self, wanted: str | None, drawn: str) -> str:
+        if self._cluster_id is None:
+            self._cluster_id = wanted or drawn
+        if wanted not in (None, self._cluster_id):
+            raise StoreRefused(f"the store is of cluster {self._cluster_id}, not of {wanted}")
+        return self._cluster_id
+
+    # -- nodes -----------------------------------------------------------------------------------------------
+
+    async def register(self, node_id: int, *, silent_ms: int) -> Incarnation | int:
+        now_ms = self._now_ms()
+        for other in self._living:
+            if other != node_id and now_ms - self._heard_ms[other] < silent_ms:
+                return other
+        self._living.clear()
+        self._last_number += 1
+        who = Incarnation(node_id, self._last_number)
+        self._living[node_id] = who
+        self._heard_ms[node_id] = now_ms
+        return who
+
+    async def heartbeat(self, who: Incarnation) -> None:
+        self._check_lives(who)
+        self._heard_ms[who.node_id] = self._now_ms()
+
+    async def leave(self, who: Incarnation) -> None:
+        if self._living.get(who.node_id) == who:
+            del self._living[who.node_id]
+
+    def _check_lives(self, who: Incarnation) -> None:
+        if self._living.get(who.node_id) != who:
+            raise Fenced(f"incarnation {who.number} of node {who.node_id} is over")
+
+    # -- logs ------------------------------------------------------------------------------------------------
+
+    async def claim(self, who: Incarnation, topic_id: bytes, index: int, epoch: int | None) -> OwnedLog:
+        self._check_lives(who)
+        log = self._logs.get((topic_id, index))
+        if log is None:
+            self._last_log_id += 1
+            log = _Log(self._last_log_id, who.number, 0 if epoch is None else epoch)
+            self._logs[topic_id, index] = self._by_id[log.log_id] = log
+        elif epoch is None:
+            log.owner, log.owner_epoch = who.number, log.owner_epoch + 1
+        elif epoch > log.owner_epoch:
+            log.owner, log.owner_epoch = who.number, epoch
+        elif (log.owner, log.owner_epoch) != (who.number, epoch):
+            raise NotOwned(f"log {log.log_id} has epoch {log.owner_epoch}, not {epoch}")
+        return OwnedLog(log.log_id, log.owner_epoch, log.first_offset, log.start_offset, log.next_offset, log.kept)
+
+    async def commit(
+        self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]
+    ) -> frozenset[int]:
+        assert object_id >> 32 == who.number, "an object is called after who makes it"
+        self._check_lives(who)
+        assert object_id not in self._objects, "an object is made once"
+        refused = frozenset(change.log_id for change in changes if not self._is_taken(who, change))
+        taken = [change for change in changes if change.log_id not in refused]
+        live_runs = sum(len(change.runs) + len(change.replacements) for change in taken)
+        self._objects[object_id] = _Object(b"".join(data), live_runs, refused, None if live_runs else self._now_ms())
+        for change in taken:
+            self._change(object_id, change)
+        return refused
+
+    def knows(self, object_id: int) -> bool:
+        """Whether it was made or given up."""
+        return object_id in self._objects
+
+    def _is_taken(self, who: Incarnation, change: LogChange) -> bool:
+        log = self._by_id.get(change.log_id)
+        if log is None:
+            return False
+        return (log.owner, log.owner_epoch, log.next_offset) == (who.number, change.owner_epoch, change.base_offset)
+
+    def _change(self, object_id: int, change: LogChange) -> None:
+        log = self._by_id[change.log_id]
+        for run in change.runs:
+            assert run.base_offset == log.next_offset, "offsets have no gaps"
+            log.runs.append(StoredRun(object_id, run))
+            log.next_offset = run.last_offset + 1
+        if change.replaced is not None:
+            self._replace(object_id, log, change.replaced, change.replacements)
+        if change.kept is not None:
+            log.kept = change.kept
+        if change.start_offset is not None:
+            log.start_offset = change.start_offset
+        if change.first_offset is not None:
+            log.first_offset = change.first_offset
+            self._drop([one for one in log.runs if one.run.last_offset < change.first_offset])
+            log.runs = [one for one in log.runs if one.run.last_offset >= change.first_offset]
+        assert 0 <= log.first_offset <= log.start_offset <= log.next_offset, "a log begins within itself"
+
+    def _replace(self, object_id: int, log: _Log, replaced: tuple[int, int], replacements: Sequence[Run]) -> None:
+        first, last = replaced
+        gone = [one for one in log.runs if first <= one.run.last_offset <= last]
+        assert gone and gone[0].run.base_offset == first and gone[-1].run.last_offset == last, "whole runs go"
+        assert replacements[0].base_offset == first and replacements[-1].last_offset == last, "nothing is left out"
+        for before, after in itertools.pairwise(replacements):
+            assert after.base_offset == before.last_offset + 1, "offsets have no gaps"
+        begin = log.runs.index(gone[0])
+        log.runs[begin : begin + len(gone)] = [StoredRun(object_id, run) for run in replacements]
+        self._drop(gone)
+
+    def _drop(self, runs: Sequence[StoredRun]) -> None:
+        for one in runs:
+            held = self._objects[one.object_id]
+            assert held is not None, "what was given up holds no runs"
+            held.live_runs -= 1
+            held.dead_since_ms = None if held.live_runs else self._now_ms()
+
+    async def settle(self, who: Incarnation, object_id: int) -> frozenset[int] | None:
+        assert object_id >> 32 == who.number, "everybody settles his own"
+        self._check_lives(who)
+        held = self._objects.setdefault(object_id, None)
+        return None if held is None else held.refused
+
+    async def forget(self, who: Incarnation, topic_id: bytes) -> None:
+        self._check_lives(who)
+        for place in [place for place in self._logs if place[0] == topic_id]:
+            log = self._logs.pop(place)
+            del self._by_id[log.log_id]
+            self._drop(log.runs)
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
+        log = self._by_id.get(log_id)
+        return [] if log is None else [one for one in log.runs if one.run.last_offset >= offset][:limit]
+
+    async def read(self, runs: Sequence[StoredRun]) -> list[bytes]:
+        found: list[bytes] = []
+        for one in runs:
+            held = self._objects.get(one.object_id)
+            if held is None:
+                raise ObjectMissing(f"object {one.object_id}")
+            end = one.run.position + one.run.size_bytes
+            assert end <= len(held.data), "a run lies within its object"
+            found.append(held.data[one.run.position : end])
+        return found
+
+    async def topic_ids(self) -> list[bytes]:
+        return sorted({topic_id for topic_id, _ in self._logs})
+
+    async def collect(self, older_ms: int, limit: int) -> int:
+        due_ms = self._now_ms() - older_ms
+        made = sorted(object_id for object_id, held in self._objects.items() if held is not None)
+        newest = {object_id >> 32: object_id for object_id in made}
+        staying = {newest.get(who.number) for who in self._living.values()}
+        dead = [
+            object_id
+            for object_id in made
+            if (held := self._objects[object_id]) is not None
+            and held.dead_since_ms is not None
+            and held.dead_since_ms <= due_ms
+            and object_id not in staying
+        ][:limit]
+        for object_id in dead:
+            del self._objects[object_id]
+        return len(dead)

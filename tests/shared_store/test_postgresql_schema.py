@@ -1,0 +1,242 @@
+"""PostgreSQL: the tables and who may find which, what is said where it cannot work, connections that no setting of the
+database makes unsafe.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from broker.shared import connections
+from broker.shared.postgresql import PostgresqlStore
+from broker.shared.schema import MIGRATIONS
+from storage.shared.store import Incarnation, StoreRefused, StoreUnreachable
+from tests.shared_store.engines import TOPIC, appended, born, object_of
+from tests.shared_store.postgresql_server import PostgresqlServer
+
+Story = Callable[[PostgresqlStore], Awaitable[None]]
+
+
+def tell(url: str, story: Story) -> None:
+    async def told() -> None:
+        store = PostgresqlStore(url)
+        try:
+            await story(store)
+        finally:
+            await store.close()
+
+    asyncio.run(told())
+
+
+def test_two_clusters_lie_in_two_schemas_of_one_database(postgresql: PostgresqlServer, schema: str) -> None:
+    async def story(store: PostgresqlStore) -> None:
+        other = PostgresqlStore(postgresql.url(f"{schema}_other"))
+        try:
+            for one in (store, other):
+                await one.open()
+            assert await store.cluster_id("first", "drawn") == "first"
+            assert await other.cluster_id("second", "drawn") == "second"
+            assert await store.cluster_id(None, "drawn") == "first"
+        finally:
+            await other.close()
+
+    tell(postgresql.url(schema), story)
+
+
+def test_without_a_name_it_is_the_schema_tallystick(postgresql: PostgresqlServer) -> None:
+    async def story(store: PostgresqlStore) -> None:
+        await store.open()
+        found = await postgresql.sql("SELECT to_regclass('tallystick.run')::text AS it")
+        assert [row["it"] for row in found] == ["tallystick.run"]
+
+    tell(f"postgresql://postgres@{postgresql.host}/postgres?application_name=tallystick", story)
+
+
+@pytest.mark.parametrize("name", ["", "Upper", "a-b", "a;b", "ä", "1a"])
+def test_a_schema_has_a_plain_name(name: str) -> None:
+    with pytest.raises(StoreRefused, match="is no name for a schema"):
+        PostgresqlStore(f"postgresql://127.0.0.1/postgres?schema={name}")
+
+
+def test_nodes_that_start_together_make_the_tables_once(postgresql: PostgresqlServer, schema: str) -> None:
+    async def story(store: PostgresqlStore) -> None:
+        others = [PostgresqlStore(postgresql.url(schema)) for _ in range(5)]
+        try:
+            await asyncio.gather(*(one.open() for one in (store, *others)))
+        finally:
+            for one in others:
+                await one.close()
+        version = await postgresql.sql("SELECT version FROM schema_version", schema=schema)
+        assert [row["version"] for row in version] == [len(MIGRATIONS)]
+
+    tell(postgresql.url(schema), story)
+
+
+def test_a_later_version_is_refused_and_left_as_it_is(postgresql: PostgresqlServer, schema: str) -> None:
+    async def story(store: PostgresqlStore) -> None:
+        await store.open()
+        await postgresql.sql("UPDATE schema_version SET version = 99", schema=schema)
+        with pytest.raises(StoreRefused, match=f"schema {schema} has version 99, of a later Tallystick"):
+            await store.open()
+        version = await postgresql.sql("SELECT version FROM schema_version", schema=schema)
+        assert [row["version"] for row in version] == [99]
+
+    tell(postgresql.url(schema), story)
+
+
+def test_tables_of_others_are_left_alone(postgresql: PostgresqlServer, schema: str) -> None:
+    async def story(store: PostgresqlStore) -> None:
+        await postgresql.sql(f"CREATE SCHEMA {schema}")
+        await postgresql.sql("CREATE TABLE run (of_somebody_else integer)", schema=schema)
+        with pytest.raises(StoreRefused, match="already exists"):
+            await store.open()
+        tables = await postgresql.sql("SELECT relname FROM pg_class WHERE relnamespace = $1::regnamespace", schema)
+        assert [row["relname"] for row in tables] == ["run"]
+
+    tell(postgresql.url(schema), story)
+
+
+def test_who_may_not_make_tables_may_use_those_that_are_there(postgresql: PostgresqlServer, schema: str) -> None:
+    async def story(store: PostgresqlStore) -> None:
+        await store.open()
+        await postgresql.sql(f"CREATE ROLE {schema}_user LOGIN")
+        await postgresql.sql(f"GRANT USAGE ON SCHEMA {schema} TO {schema}_user")
+        for kind in ("TABLES", "SEQUENCES"):
+            await postgresql.sql(f"GRANT ALL ON ALL {kind} IN SCHEMA {schema} TO {schema}_user")
+        user = PostgresqlStore(postgresql.url(schema).replace("postgres@", f"{schema}_user@"))
+        refused = PostgresqlStore(postgresql.url(f"{schema}_b").replace("postgres@", f"{schema}_user@"))
+        try:
+            await user.open()
+            who = await born(user)
+            log = await user.claim(who, TOPIC, 0, None)
+            assert await user.commit(who, object_of(who, 1), [b"0123456789"], [appended(log, 1)]) == frozenset()
+            with pytest.raises(StoreRefused, match="permission denied"):
+                await refused.open()
+        finally:
+            await user.close()
+            await refused.close()
+
+    tell(postgresql.url(schema), story)
+
+
+def test_what_a_role_was_given_makes_no_commit_unsafe(postgresql: PostgresqlServer, schema: str) -> None:
+    """A commit that is cut off by a time limit, or does not wait for the disk, breaks a promise."""
+
+    async def story(store: PostgresqlStore) -> None:
+        await postgresql.sql(f"CREATE ROLE {schema}_user LOGIN SUPERUSER")
+        for setting in (
+            "statement_timeout = '1s'",
+            "lock_timeout = '1s'",
+            "idle_session_timeout = '1s'",
+            "synchronous_commit = off",
+            "client_min_messages = 'error'",
+            "default_transaction_isolation = 'serializable'",
+        ):
+            await postgresql.sql(f"ALTER ROLE {schema}_user SET {setting}")
+        user = PostgresqlStore(postgresql.url(schema).replace("postgres@", f"{schema}_user@"))
+        try:
+            await user.open()
+            wanted = {
+                "statement_timeout": "0",
+                "lock_timeout": "0",
+                "idle_session_timeout": "0",
+                "synchronous_commit": "on",
+                "client_min_messages": "notice",
+                "transaction_isolation": "read committed",
+            }
+            asked = ", ".join(f"current_setting('{name}') AS {name}" for name in wanted)
+            for pool in (user._commits, user._others):
+                row = (await pool.ask(f"SELECT {asked}"))[0]
+                assert {name: row[name] for name in wanted} == wanted
+        finally:
+            await user.close()
+
+    tell(postgresql.url(schema), story)
+
+
+def test_without_asyncpg_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(store: PostgresqlStore) -> None:
+        with pytest.raises(StoreRefused, match=r"needs asyncpg: pip install 'tallystick\[postgresql\]'\."):
+            await store.open()
+
+    monkeypatch.setattr(connections, "asyncpg", None)
+    tell("postgresql://127.0.0.1/postgres", story)
+
+
+def test_a_server_that_is_not_there_is_unreachable_and_wrong_names_are_refused(
+    postgresql: PostgresqlServer, schema: str
+) -> None:
+    async def nobody_there(store: PostgresqlStore) -> None:
+        for asked in (store.open(), store.cluster_id(None, "drawn"), store.register(1, silent_ms=0)):
+            with pytest.raises(StoreUnreachable):
+                await asked
+
+    async def no_database(store: PostgresqlStore) -> None:
+        with pytest.raises(StoreRefused, match="does not exist"):
+            await store.open()
+
+    async def no_tables(store: PostgresqlStore) -> None:
+        with pytest.raises(StoreRefused, match="does not exist"):
+            await store.register(1, silent_ms=0)
+
+    tell("postgresql://postgres@127.0.0.1:1/postgres", nobody_there)
+    tell(f"postgresql://postgres@{postgresql.host}/nowhere", no_database)
+    tell(postgresql.url(schema), no_tables)
+
+
+@pytest.mark.parametrize("loss", ["DELETE FROM object", "UPDATE object SET written_at = '0/1'"])
+def test_a_database_without_what_it_had_acknowledged_is_refused(
+    postgresql: PostgresqlServer, schema: str, loss: str
+) -> None:
+    """Another history may have an object of the same id."""
+
+    async def story(store: PostgresqlStore) -> None:
+        await store.open()
+        who = await born(store)
+        for number in range(3):
+            assert await store.commit(who, object_of(who, number), [], []) == frozenset()
+        end_all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tallystick'"
+        await postgresql.sql(end_all)
+        while True:
+            try:
+                await store.heartbeat(who)
+                break
+            except StoreUnreachable:
+                continue
+        await postgresql.sql(f"{loss} WHERE object_id = $1", object_of(who, 2), schema=schema)
+        await postgresql.sql(end_all)
+        for _ in range(3):
+            while True:
+                try:
+                    await store.heartbeat(who)
+                    pytest.fail("it was answered")
+                except StoreUnreachable:
+                    continue
+                except StoreRefused as refused:
+                    assert f"is without what was acknowledged to node 1 (incarnation {who.number}" in str(refused)
+                    break
+
+    tell(postgresql.url(schema), story)
+
+
+def test_who_was_fenced_meanwhile_is_told_so_though_its_objects_are_gone(
+    postgresql: PostgresqlServer, schema: str
+) -> None:
+    async def story(store: PostgresqlStore) -> None:
+        await store.open()
+        who = await born(store)
+        assert await store.commit(who, object_of(who, 1), [], []) == frozenset()
+        other = PostgresqlStore(postgresql.url(schema))
+        try:
+            await other.leave(await born(other, 2))
+            assert await other.collect(0, 10) == 1
+        finally:
+            await other.close()
+        fresh = PostgresqlStore(postgresql.url(schema))
+        fresh._acknowledged = store._acknowledged
+        try:
+            assert await fresh.register(1, silent_ms=0) == Incarnation(1, who.number + 2)
+        finally:
+            await fresh.close()
+
+    tell(postgresql.url(schema), story)

@@ -1,0 +1,199 @@
+"""Runs over a shared store: the same clients and the same checkers, and a store that is asked over a bad line.
+
+What is asked arrives late or never, what is answered may be lost, and a commit may be made after nobody waits for it
+any more. A process that dies leaves behind what it had under way. The store itself forgets nothing.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TypeVar
+
+from protocol.schema import Buffer
+from storage.shared.store import (
+    CommitUnknown,
+    Fenced,
+    Incarnation,
+    LogChange,
+    OwnedLog,
+    StoredRun,
+    StoreUnreachable,
+)
+from tests.harness.loop import Entry, Scheduler
+from tests.shared_store.model_store import ModelStore
+from tests.simulation.plan import draw
+from tests.simulation.shape import FaultPlan, Plan
+
+T = TypeVar("T")
+
+KEPT_FAULTS = ("kill", "power", "stop", "cut", "clock", "drift")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """How the store is reached."""
+
+    delay_s: float
+    lost_request: float = 0.0
+    """How often something does not arrive, and its sender is told that the line is down."""
+    lost_answer: float = 0.0
+    late: float = 0.0
+    """How often a commit arrives after its sender was told that nobody knows what became of it."""
+    late_s: float = 0.0
+
+
+def draw_stored(seed: int) -> Plan:
+    """The plan of a seed without what happens to disks."""
+    plan = draw(seed)
+    faults = tuple(_without_disk(one) for one in plan.faults if one.kind in KEPT_FAULTS)
+    silence = plan.silence
+    if silence is not None:
+        ends = tuple(_without_disk(one) for one in silence.ends if one.kind in KEPT_FAULTS)
+        silence = replace(silence, ends=ends, first="power" if silence.first == "kill" else silence.first)
+    final = "power" if plan.final == "kill" else plan.final
+    return replace(
+        plan, page_cache=False, faults=faults, silence=silence, final=final, wide=None, threads=0, slow_disk=0.0
+    )
+
+
+def _without_disk(fault: FaultPlan) -> FaultPlan:
+    """Whatever was not committed is gone with the process: no page cache outlives it."""
+    return replace(fault, kind="power", operation="") if fault.kind in ("kill", "power") else fault
+
+
+def draw_line(seed: int) -> Line:
+    """That of a seed."""
+    random = Random(f"line {seed}")
+    if random.random() < 0.25:
+        return Line(random.choice((0.0005, 0.003)))
+    return Line(
+        random.choice((0.0005, 0.003, 0.02)),
+        lost_request=random.choice((0.0, 0.02, 0.1)),
+        lost_answer=random.choice((0.0, 0.02, 0.1)),
+        late=random.choice((0.0, 0.02, 0.1)),
+        late_s=random.choice((0.005, 0.05, 1.0)),
+    )
+
+
+class DistantStore:
+    """`storage.shared.store.SharedStore` as one process reaches it."""
+
+    def __init__(
+        self,
+        model: ModelStore,
+        scheduler: Scheduler,
+        line: Line,
+        random: Random,
+        *,
+        hit: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        self._model = model
+        self._scheduler = scheduler
+        self._line = line
+        self._random = random
+        self._hit = hit
+
+    async def open(self) -> None:
+        await self._asked(self._model.open)
+
+    async def close(self) -> None:
+        await self._model.close()
+
+    async def cluster_id(self, wanted: str | None, drawn: str) -> str:
+        return await self._asked(lambda: self._model.cluster_id(wanted, drawn))
+
+    async def register(self, node_id: int, *, silent_ms: int) -> Incarnation | int:
+        return await self._asked(lambda: self._model.register(node_id, silent_ms=silent_ms))
+
+    async def heartbeat(self, who: Incarnation) -> None:
+        await self._asked(lambda: self._model.heartbeat(who))
+
+    async def leave(self, who: Incarnation) -> None:
+        await self._asked(lambda: self._model.leave(who))
+
+    async def claim(self, who: Incarnation, topic_id: bytes, index: int, epoch: int | None) -> OwnedLog:
+        return await self._asked(lambda: self._model.claim(who, topic_id, index, epoch))
+
+    async def commit(
+        self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]
+    ) -> frozenset[int]:
+        copied = [bytes(piece) for piece in data]
+        if any(change.replaced is not None for change in changes):
+            self._hit("store.replaced")
+
+        async def commit() -> frozenset[int]:
+            return await self._model.commit(who, object_id, copied, changes)
+
+        line, random = self._line, self._random
+        if random.random() < line.late:
+            self._hit("store.late")
+            self._arrives_late(object_id, commit, random.random() * line.late_s)
+            await asyncio.sleep(self._delay_s())
+            raise CommitUnknown("the line was cut")
+        try:
+            return await self._asked(commit)
+        except _AnswerLost as lost:
+            raise CommitUnknown("the answer was lost") from lost
+        except StoreUnreachable as lost:
+            if random.random() < 0.5:
+                raise CommitUnknown(str(lost)) from lost
+            raise
+
+    async def settle(self, who: Incarnation, object_id: int) -> frozenset[int] | None:
+        found = await self._asked(lambda: self._model.settle(who, object_id))
+        self._hit("store.given-up" if found is None else "store.found-made")
+        return found
+
+    async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
+        return await self._asked(lambda: self._model.runs(log_id, offset, limit))
+
+    async def read(self, runs: Sequence[StoredRun]) -> list[bytes]:
+        self._hit("store.brought")
+        return await self._asked(lambda: self._model.read(runs))
+
+    async def topic_ids(self) -> list[bytes]:
+        return await self._asked(self._model.topic_ids)
+
+    async def forget(self, who: Incarnation, topic_id: bytes) -> None:
+        self._hit("store.forgotten")
+        await self._asked(lambda: self._model.forget(who, topic_id))
+
+    async def collect(self, older_ms: int, limit: int) -> int:
+        return await self._asked(lambda: self._model.collect(older_ms, limit))
+
+    def _delay_s(self) -> float:
+        return self._line.delay_s * (0.5 + self._random.random())
+
+    async def _asked(self, work: Callable[[], Awaitable[T]]) -> T:
+        line, random = self._line, self._random
+        await asyncio.sleep(self._delay_s())
+        if random.random() < line.lost_request:
+            self._hit("store.unreachable")
+            raise StoreUnreachable("the line is down")
+        found = await work()
+        await asyncio.sleep(self._delay_s())
+        if random.random() < line.lost_answer:
+            self._hit("store.answer-lost")
+            raise _AnswerLost("the line is down")
+        return found
+
+    def _arrives_late(self, object_id: int, commit: Callable[[], Awaitable[frozenset[int]]], after_s: float) -> None:
+        """Whatever becomes of its sender."""
+
+        def arrive() -> None:
+            if self._model.knows(object_id):  # It was given up meanwhile.
+                return
+            try:
+                commit().__await__().send(None)  # type: ignore[attr-defined]
+            except StopIteration:
+                pass
+            except Fenced:
+                self._hit("store.fenced-commit")  # Who sent it does not hear of it.
+
+        scheduler = self._scheduler
+        scheduler.at(scheduler.now + after_s, Entry(arrive, (), scheduler.machine, None))
+
+
+class _AnswerLost(StoreUnreachable):
+    """What was asked was done. Who asks for anything but a commit asks again."""

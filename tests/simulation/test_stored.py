@@ -1,0 +1,95 @@
+"""A fixed range of seeds over a shared store, and defects of the way there that do not go unnoticed."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from broker.partitions.partition import Partition
+from storage.shared.resident import Resident
+from storage.shared.store import LogChange
+from tests.shared_store.model_store import ModelStore
+from tests.simulation.run import run_stored
+from tests.simulation.simulation import run
+from tests.simulation.stored import Line, draw_line, draw_stored
+
+SEEDS = 100
+AT_ONCE = 25
+DEFECT_SEEDS = 60
+
+Planted = AbstractContextManager[Any]
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
+def test_nothing_is_wrong_with(first: int) -> None:
+    for seed in range(first, first + AT_ONCE):
+        (result,) = run_stored([seed])
+        assert result.violations == [], f"seed {seed}"
+
+
+def _given_up_passes_for_made() -> Planted:
+    async def settle(self: ModelStore, who: Any, object_id: int) -> frozenset[int]:
+        return await true(self, who, object_id) or frozenset()
+
+    true = ModelStore.settle
+    return mock.patch.object(ModelStore, "settle", settle)
+
+
+def _made_passes_for_given_up() -> Planted:
+    async def settle(self: ModelStore, who: Any, object_id: int) -> None:
+        await true(self, who, object_id)
+
+    true = ModelStore.settle
+    return mock.patch.object(ModelStore, "settle", settle)
+
+
+def _visible_before_it_is_committed() -> Planted:
+    return mock.patch.object(Partition, "_committed_end", lambda self: self.log.end_offset)
+
+
+def _uncommitted_is_forgotten() -> Planted:
+    def shrink(self: Resident, end_offset: int) -> None:
+        self.window.drop_first(max(0, len(self.window) - 1))
+
+    return mock.patch.object(Resident, "shrink", shrink)
+
+
+def _bounds_without_what_is_beside() -> Planted:
+    def change(self: ModelStore, object_id: int, one: LogChange) -> None:
+        true(self, object_id, one if one.first_offset is None else replace(one, kept=None))
+
+    true = ModelStore._change
+    return mock.patch.object(ModelStore, "_change", change)
+
+
+def _anybody_commits() -> Planted:
+    def is_taken(self: ModelStore, who: Any, change: LogChange) -> bool:
+        log = self._by_id.get(change.log_id)
+        return log is not None and log.next_offset == change.base_offset
+
+    return mock.patch.multiple(ModelStore, _is_taken=is_taken, _check_lives=lambda self, who: None)
+
+
+DEFECTS: dict[str, Callable[[], Planted]] = {
+    "what was given up passes for made": _given_up_passes_for_made,
+    "what was made passes for given up": _made_passes_for_given_up,
+    "records are visible before they are committed": _visible_before_it_is_committed,
+    "what waits for its commit is forgotten": _uncommitted_is_forgotten,
+    "a start moves without what makes it possible": _bounds_without_what_is_beside,
+    "a dead process commits what it had under way": _anybody_commits,
+}
+
+
+BAD_LINE = Line(0.003, late=0.3, late_s=1.0)
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_planted_defect_is_noticed(name: str) -> None:
+    with DEFECTS[name]():
+        seeds = range(DEFECT_SEEDS)
+        assert any(
+            run(draw_stored(seed), line=line).violations for seed in seeds for line in (draw_line(seed), BAD_LINE)
+        ), "nobody noticed"
