@@ -40,6 +40,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Operate": {
         "Running it": "operations.md",
         "Backups": "backup.md",
+        "Over PostgreSQL": "store.md",
         "Security": "security.md",
         "The console": "console.md",
         "Metrics": "metrics.md",
