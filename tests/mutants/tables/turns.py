@@ -78,7 +78,7 @@ MUTANTS = (
         "a Fetch reads all partitions in one turn",
         WIDE,
         Change(
-            "broker.api.handlers.fetch:_large",
+            "broker.api.handlers.fetch:_read_large",
             "room, movements.add)\n                if slice_.spent():",
             "room, movements.add)\n                if False:",
         ),
@@ -120,7 +120,7 @@ MUTANTS = (
         OFFSETS,
         Change(
             "broker.coordination.coordinators:Shards._load",
-            "shard.load_slice(self._read_bytes(), time_slice.spent)",
+            "shard.load_slice(self._read_bytes(), self._spent(shard, time_slice))",
             "shard.load_slice(self._read_bytes(), lambda: False)",
         ),
     ),
