@@ -40,7 +40,7 @@ def find_in_parts(timestamp_ms: int, log: Parts, *, end_offset: int, spent: Spen
     """The first record in the log below `end_offset` that is not older than `timestamp_ms`. Raises `LogClosed`,
     `LogDamaged`, and `OSError` where the store cannot be asked."""
     offset = log.start_offset
-    while offset < end_offset:
+    while offset < min(end_offset, log.end_offset):
         offset = max(offset, log.start_offset)
         part, ends = _part_of(log, offset)
         if part.newest_ms < timestamp_ms:
