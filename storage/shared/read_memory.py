@@ -8,6 +8,8 @@ from typing import Protocol
 from storage.stretch import Stretch
 
 UNREAD_BYTES = 64 << 20
+FEWEST = 64
+"""Stretches that stay whatever the limit is: readers of the same partitions would take them from one another."""
 
 
 class Holder(Protocol):
@@ -62,7 +64,7 @@ class ReadMemory:
         self._brought[stretch] = log
         self._unread[stretch] = None
         self._brought_bytes += stretch.size_bytes
-        while self._brought_bytes > self._limit_bytes:
+        while self._brought_bytes > self._limit_bytes and len(self._brought) > FEWEST:
             much = self._brought_bytes > self._limit_bytes + UNREAD_BYTES
             oldest = next((one for one in self._brought if much or one not in self._unread), stretch)
             if oldest is stretch:
