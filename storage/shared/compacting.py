@@ -194,7 +194,8 @@ class SharedCompactor(Compactor):
                 log.beside.write_number(CHECKPOINT, self.first_dirty_offset)
             return True
 
-        assert log.source is not None, "a log that is open has one"
+        if log.source is None:
+            raise LogClosed
         return log.source.put(first.base_offset, end_offset - 1, runs, stretch.batches, take_over)
 
 
