@@ -4,6 +4,7 @@ They sync as they would in earnest. As root they run as another user, for Postgr
 """
 
 import asyncio
+import contextlib
 import os
 import pwd
 import random
@@ -193,7 +194,7 @@ class PostgresqlServer:
         self._process.send_signal(how)
         if how is not signal.SIGINT:
             for child in children:
-                if _runs(child):
+                with contextlib.suppress(psutil.NoSuchProcess):  # It may end by itself in this very moment.
                     child.kill()
         self._process.wait(timeout=PATIENCE_S)
         deadline = time.monotonic() + PATIENCE_S
@@ -204,7 +205,8 @@ class PostgresqlServer:
     async def stop_sending(self) -> None:
         """What serves the standby stands still: it gets nothing any more."""
         for row in await self.sql("SELECT pid FROM pg_stat_replication"):
-            psutil.Process(int(row["pid"])).suspend()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                psutil.Process(int(row["pid"])).suspend()
 
     def pause(self) -> None:
         """Every process of it stands still."""
@@ -217,7 +219,7 @@ class PostgresqlServer:
         assert self._process is not None
         leader = psutil.Process(self._process.pid)
         for process in (leader, *leader.children(recursive=True)):
-            if _runs(process):
+            with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
 
     def close(self) -> None:
