@@ -75,7 +75,7 @@ class LeavingTopics:
         for first in range(0, count, RENAMED_AT_ONCE):
             files = self._store.beside()
             if files is None:
-                return
+                break
             indexes = range(first, min(first + RENAMED_AT_ONCE, count))
             with vital(f"the logs of {name} could not be put out of the way"):
                 await self._environment.run_blocking(partial(self._store.remove, name, topic_id, indexes, files))

@@ -1,16 +1,15 @@
 """Bringing what a log has in the store into memory, for who opens the log or wants to read it."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 from broker.process.logging import EventLog
 from protocol.records.batch import CorruptRecords
-from protocol.schema import Buffer
 from storage.log import LogDamaged
 from storage.shared.replacement import Replacement
 from storage.shared.shared_log import SharedLog
-from storage.shared.store import ObjectMissing, OwnedLog, Run, SharedStore, StoredRun, StoreRefused, StoreUnreachable
+from storage.shared.store import ObjectMissing, OwnedLog, SharedStore, StoredRun, StoreRefused, StoreUnreachable
 from storage.stretch import STRETCH_BYTES, Stretch, stretch_of
 
 RUNS_AT_ONCE = 500
@@ -23,7 +22,10 @@ async def tail_of(store: SharedStore, owned: OwnedLog, offset: int, name: str) -
     """All batches of a log from an offset on. Raises `StoreUnreachable`, `LogDamaged`."""
     tail = Stretch()
     while offset < owned.next_offset:
-        part = await _stretch_at(store, owned.log_id, offset, name)
+        try:
+            part = await _stretch_at(store, owned.log_id, offset, name)
+        except ObjectMissing as missing:  # Nobody but the owner takes anything away, and that is who asks.
+            raise LogDamaged(name, None, offset, f"{missing} is not in the store") from missing
         for batch, placed in zip(part.batches, part.placed, strict=True):
             if placed.last_offset >= offset:
                 tail.append(batch, placed)
@@ -71,14 +73,7 @@ class LogSource:
             self._own(self._bring(offset, future))
         return Brought(future)
 
-    def put(
-        self,
-        first_offset: int,
-        last_offset: int,
-        runs: tuple[Run, ...],
-        batches: Sequence[Buffer],
-        take_over: Callable[[], bool],
-    ) -> "Brought":
+    def put(self, replacement: Replacement) -> "Brought":
         """See `Source`."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -86,7 +81,8 @@ class LogSource:
             if not future.done():
                 future.set_result(None)
 
-        self._log.put(Replacement(first_offset, last_offset, runs, batches, take_over, done))
+        replacement.done = done
+        self._log.put(replacement)
         return Brought(future)
 
     async def _bring(self, offset: int, future: "asyncio.Future[None]") -> None:

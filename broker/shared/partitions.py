@@ -20,7 +20,7 @@ from storage.shared.beside import FOLDER, Beside
 from storage.shared.kept_files import KeptFiles, KeptUnreadable
 from storage.shared.read_memory import ReadMemory
 from storage.shared.shared_log import SharedLog
-from storage.shared.store import Fenced, Incarnation, NotOwned, SharedStore
+from storage.shared.store import Fenced, Incarnation, NotOwned, SharedStore, StoreRefused
 
 _log = EventLog("store")
 
@@ -63,7 +63,7 @@ class SharedPartitions(PartitionStore):
                 log = LogDamaged(name, None, owned.first_offset, f"what was written down beside it: {error}")
             except LogDamaged as damaged:
                 log = damaged
-        except (Fenced, NotOwned) as error:
+        except (Fenced, NotOwned, StoreRefused) as error:
             raise StorageFailed(f"{name}: {error}") from error
         self._prepared[topic_id, index] = log
         return owned.owner_epoch
@@ -101,11 +101,17 @@ class SharedPartitions(PartitionStore):
         """The name of a log is the id of its topic: nothing is in the way of another of the same name."""
 
     def removed(self, topic: str, topic_id: bytes, partition_count: int) -> None:
+        for index in range(partition_count):
+            self._prepared.pop((topic_id, index), None)  # It was deleted before it was opened.
         self._own(self._forget([topic_id]))
 
     async def wait_until_tidy(self, known: Iterable[bytes]) -> None:
         """Forget what is of no topic: a crash came before it was."""
-        there = await Patience("a start looks for topics that are gone").until_reached(self._store.topic_ids)
+        patience = Patience("a start looks for topics that are gone")
+        try:
+            there = await patience.until_reached(self._store.topic_ids)
+        except StoreRefused as refused:
+            raise StorageFailed(str(refused)) from refused
         await self._forget(sorted(set(there).difference(known, [METADATA_TOPIC_ID])))
 
     async def _forget(self, topic_ids: list[bytes]) -> None:
@@ -113,8 +119,8 @@ class SharedPartitions(PartitionStore):
         for topic_id in topic_ids:
             try:
                 await patience.until_reached(lambda: self._store.forget(self._who, topic_id))  # noqa: B023
-            except Fenced as fenced:
-                raise StorageFailed(str(fenced)) from fenced
+            except (Fenced, StoreRefused) as over:
+                raise StorageFailed(str(over)) from over
 
     def longest_topic_name(self) -> int:
         return LONGEST_NAME

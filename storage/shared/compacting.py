@@ -20,7 +20,7 @@ from storage.segments.segment_format import LOG, file_name
 from storage.shared.kept_files import KeptFiles
 from storage.shared.lookup import brought
 from storage.shared.parts import PART_BYTES, Part
-from storage.shared.replacement import runs_of
+from storage.shared.replacement import Replacement, runs_of
 from storage.steps import NoLongerTrue, Spent, Steps, finish, never
 from storage.stretch import Stretch, stretch_of
 
@@ -196,7 +196,7 @@ class SharedCompactor(Compactor):
 
         if log.source is None:
             raise LogClosed
-        return log.source.put(first.base_offset, end_offset - 1, runs, stretch.batches, take_over)
+        return log.source.put(Replacement(first.base_offset, end_offset - 1, runs, stretch.batches, take_over))
 
 
 def _scratch_log(files: KeptFiles, config: LogConfig, now_ms: int) -> Steps[SegmentLog]:

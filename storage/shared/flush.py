@@ -1,15 +1,11 @@
 """What one commit takes of one log in a shared store."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from protocol.schema import Buffer
 from storage.shared.replacement import Replacement
 from storage.shared.store import LogChange
-
-
-def _nothing() -> None:
-    """Nobody waits for it."""
 
 
 @dataclass(slots=True)
@@ -24,14 +20,14 @@ class SharedFlush:
     """Of what was appended."""
     is_checkpoint: bool
     replaced_bytes: int = 0
-    done: Callable[[], None] = field(default=_nothing)
+    replacement: Replacement | None = None
 
     def replace(self, one: Replacement) -> None:
         """Take this along."""
         runs = tuple(replace(run, position=run.position + self.size_bytes) for run in one.runs)
         self.change = replace(self.change, replaced=(one.first_offset, one.last_offset), replacements=runs)
         self.batches = [*self.batches, *one.batches]
-        self.replaced_bytes, self.done = one.size_bytes, one.done
+        self.replaced_bytes, self.replacement = one.size_bytes, one
 
     def run(self) -> None:
         """Whoever commits many logs together does what is to be done."""

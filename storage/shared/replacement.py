@@ -11,6 +11,10 @@ RUN_BYTES = 1 << 20
 """A run has as much, or one batch that is larger."""
 
 
+def _nothing() -> None:
+    """Nobody waits for it."""
+
+
 @dataclass(slots=True)
 class Replacement:
     """From its first offset up to its last: `runs`, whose bytes are `batches`, one behind the other. `take_over` is
@@ -22,7 +26,7 @@ class Replacement:
     runs: tuple[Run, ...]
     batches: Sequence[Buffer]
     take_over: Callable[[], bool]
-    done: Callable[[], None]
+    done: Callable[[], None] = _nothing
 
     @property
     def size_bytes(self) -> int:

@@ -8,7 +8,7 @@ Rule 2. A commit takes all that was appended since the last one, and with it the
 Rule 3. A log that another node owns takes no more writes: what waited for its commit was never acknowledged.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from protocol.records.batch import BatchHeader
@@ -35,7 +35,7 @@ from storage.shared.parts import Part, due_parts
 from storage.shared.read_memory import ReadMemory
 from storage.shared.replacement import Replacement, runs_of
 from storage.shared.resident import Resident
-from storage.shared.store import LogChange, OwnedLog, Run
+from storage.shared.store import LogChange, OwnedLog
 from storage.steps import Spent, Steps, never
 from storage.stretch import Stretch
 
@@ -51,15 +51,8 @@ def _nothing() -> None:
 class Source(Protocol):
     """Where the log's bytes are brought from."""
 
-    def put(
-        self,
-        first_offset: int,
-        last_offset: int,
-        runs: tuple[Run, ...],
-        batches: Sequence[Buffer],
-        take_over: Callable[[], bool],
-    ) -> Awaitable[None]:
-        """Have a `Replacement` committed; over when it was, or cannot be any more."""
+    def put(self, replacement: Replacement) -> Awaitable[None]:
+        """Have it committed; over when it was, or cannot be any more."""
 
     def bring(self, offset: int) -> Awaitable[None]:
         """Bring what can be read at an offset: `SharedLog.arrived` is called with it before this is over. The same wait
@@ -216,7 +209,8 @@ class SharedLog:
     def finish_flush(self, flush: Flush) -> None:
         assert isinstance(flush, SharedFlush) and self._flush is flush, "this flush is not the one under way"
         self._flush = None
-        flush.done()
+        if flush.replacement is not None:
+            flush.replacement.done()
         if self.closed:
             self._memory.pending_bytes -= flush.size_bytes
             return

@@ -286,3 +286,20 @@ def test_a_node_that_was_not_heard_of_for_long_is_read_no_more(nodes: Nodes, pos
             continue
     consumer.close()
     assert node.stop() == 0
+
+
+def test_what_was_in_a_deleted_topic_leaves_the_database(
+    nodes: Nodes, postgresql: PostgresqlServer, schema: str
+) -> None:
+    """While the node goes on, and not with its next start."""
+    node = nodes.node(1).start()
+    make_topic(node.bootstrap, "t")
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    producer.produce("t", b"a")
+    assert producer.flush(PATIENCE_S) == 0
+    topics = "SELECT 1 FROM (SELECT count(DISTINCT topic_id) AS topics FROM log) AS there WHERE topics = {}"
+    asyncio.run(postgresql.wait_until(topics.format(2), schema=f"broker_{schema}"))
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.delete_topics(["t"])["t"].result(PATIENCE_S)
+    asyncio.run(postgresql.wait_until(topics.format(1), schema=f"broker_{schema}"))
+    assert node.stop() == 0

@@ -115,7 +115,7 @@ def test_in_memory_there_are_no_folders() -> None:
     world = World(1, in_memory=True)
     gone(world)
     assert world.noted[-1] == ("before reuse", set())
-    assert not any(one[0] == "t" for one in world.noted if isinstance(one, tuple))
+    assert [one for one in world.noted if isinstance(one, tuple) and one[0] == "t"] == [("t", ID, "removed", 1)]
 
 
 def test_a_folder_that_cannot_be_moved_is_told_to_who_waits() -> None:

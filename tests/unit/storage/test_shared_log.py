@@ -2,7 +2,7 @@
 is no longer in memory.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Coroutine, Generator, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -87,15 +87,8 @@ class Owner:
         self.log.arrived(offset, stretch_of(at_once(self.store.read(runs))))
         return Arrived()
 
-    def put(
-        self,
-        first_offset: int,
-        last_offset: int,
-        runs: tuple[Run, ...],
-        batches: Sequence[Buffer],
-        take_over: Callable[[], bool],
-    ) -> Awaitable[None]:
-        self.log.put(Replacement(first_offset, last_offset, runs, batches, take_over, lambda: None))
+    def put(self, replacement: Replacement) -> Awaitable[None]:
+        self.log.put(replacement)
         self.commit()
         return Arrived()
 
