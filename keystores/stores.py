@@ -72,7 +72,7 @@ def certificates_of_pem(text: str) -> list[x509.Certificate]:
         raise BadStore("it holds no certificate")
     try:
         return [x509.load_pem_x509_certificate(one) for one in found]
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise BadStore("one of its certificates cannot be read") from None
 
 
@@ -120,7 +120,7 @@ def _open_pkcs12(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertif
         raise BadStore("it is PEM, and its type (ssl.keystore.type, ssl.truststore.type) says otherwise")
     try:
         return pkcs12.load_pkcs12(data, None if password is None else password.encode())
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
         raise BadStore("it is neither a JKS nor a PKCS12 that opens with the password") from None
 
 
@@ -134,7 +134,7 @@ def _read_jks(data: bytes, password: str | None) -> jks.JavaKeyStore:
 def _certificates(encoded: Iterable[bytes]) -> list[x509.Certificate]:
     try:
         return [x509.load_der_x509_certificate(one) for one in encoded]
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise BadStore("one of its certificates cannot be read") from None
 
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 from cryptography.x509.oid import NameOID
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from keystores import jks, key_files
@@ -190,6 +190,7 @@ def test_a_java_key_store_that_was_changed_is_refused() -> None:
 
 
 @given(st.integers(0, len(OF_KEYTOOL) - 21), st.integers(0, 255), st.integers(0, 60))
+@example(190, 1, 0)  # a certificate of a version that there is not
 def test_whatever_is_wrong_within_a_java_key_store_is_told_in_a_sentence(at: int, byte: int, cut: int) -> None:
     changed = bytearray(OF_KEYTOOL)
     changed[at] = byte
