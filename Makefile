@@ -17,8 +17,8 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-ex
 SERVED = --extra security --extra postgresql --extra telemetry --extra http --extra traces --extra console
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-watched bench-spark chaos simulate pipelines
-.PHONY: conformance audit power-cuts fresh mutants-at-random jars jars-kafka jars-delta jars-tested spark-where-java wheel-spark docs lock clean man
+.PHONY: oracle oracle-spark oracle-attack oracle-chaos attack help install demo serve test test-console test-spark mutants lint format bench bench-cluster bench-watched bench-spark chaos simulate pipelines
+.PHONY: conformance audit nodes power-cuts fresh mutants-at-random jars jars-kafka jars-delta jars-tested spark-where-java wheel-spark docs lock clean man
 .PHONY: dist dist-compiled test-compiled sbom image docs-site test-containers image-spark
 
 help: ## Show this list
@@ -77,6 +77,9 @@ format: install ## Put the code into form
 
 bench: install jars-kafka ## Measure beside Apache Kafka, write docs/benchmarks.md (ARGS="--rows produce,txn --rounds 3")
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+bench-cluster: install ## One broker, and one to three nodes over PostgreSQL; how long a partition of a node that ends takes no writes (ARGS="--rounds 5")
+	@$(BIN)/python -m tests.benchmarks.several_nodes $(ARGS)
 
 bench-watched: install ## What it costs a broker to be watched: processor time of a request with and without (ARGS="--rounds 15")
 	@$(BIN)/python -m tests.benchmarks.watched $(ARGS)
@@ -154,6 +157,9 @@ oracle-attack: install jars-kafka ## The same attacks on Apache Kafka, into its 
 chaos: install jars-kafka ## Real processes killed, frozen and out of disk under real clients (MINUTES=10 ARGS="--seed 7")
 	@TALLYSTICK_CHAOS_THOROUGH=1 $(BIN)/python -m pytest -n 2 tests/chaos/test_fault_points.py tests/chaos/test_other_points.py
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) $(ARGS)
+
+nodes: install ## Several nodes over one PostgreSQL under clients of theirs, every one of which dies, leaves or stands still (ARGS="-k kills")
+	@TALLYSTICK_NODES_THOROUGH=1 $(BIN)/python -m pytest tests/shared_store/several_nodes $(ARGS)
 
 power-cuts: install ## A file system shut down under load, mounted again, looked at (root; ROUNDS=20 ARGS="--seed 7 --on xfs")
 	@TALLYSTICK_POWER_CUTS=whole $(BIN)/python -m pytest -n 2 tests/simulation/test_replaying.py

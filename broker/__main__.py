@@ -28,16 +28,17 @@ from broker.process.logging import LEVELS, EventLog, set_up_logging
 from broker.process.stall_monitor import StallMonitor
 from broker.security.tls.errors import BadTls
 from broker.shared.engines import store_of
-from broker.starting import started, stood_by, stop_unless_hurried
+from broker.starting import started, stop_unless_hurried, tls_of
+from broker.together.serving import serve_together
 from broker.upkeep.long_lived import LongLived
 from storage.checkpoints import UnreadableDataFolder
 from storage.log import StorageFailed
 
 if TYPE_CHECKING:
+    from broker.console_process import ConsoleProcess
     from broker.control.channel import Control
     from broker.faults.control import Faults
     from broker.http.serving import HttpSide
-    from broker.security.tls.tls_listeners import TlsListeners
     from broker.tracing.exporting import Exporting
 
 OK, FAILED, NOT_STARTED = 0, 1, 2
@@ -99,6 +100,7 @@ def parser() -> argparse.ArgumentParser:
     add("--durability", choices=("fsync", "page-cache"), help="what an acknowledgement means (default fsync)")
     add("--store", metavar="URL", help="a database to keep everything in, instead of a folder: postgresql://…")
     add("--in-memory", action="store_true", help="keep everything in memory; nothing is left afterwards")
+    add("--nodes", metavar="N", type=int, help="so many nodes in this process, in memory, for tests of clients")
     add("--repair", metavar="LOG", action="append", help="go on without what is damaged in a log, as topic-partition")
     add("--add-scram", metavar="USER", action="append", help="a first user: SCRAM-SHA-256=[name=NAME,password=SECRET]")
     add("--ready-file", metavar="PATH", help="written when requests are served; holds the bootstrap address")
@@ -134,6 +136,7 @@ def _configuration(options: argparse.Namespace) -> BrokerConfig:
         "tallystick.durability": options.durability,
         "tallystick.store": options.store,
         "tallystick.in.memory": "true" if options.in_memory else None,
+        "tallystick.nodes": None if options.nodes is None else str(options.nodes),
         "tallystick.repair": ",".join(options.repair) if options.repair else None,
         "tallystick.add.scram": " ".join(options.add_scram) if options.add_scram else None,
         "tallystick.http": options.http,
@@ -186,11 +189,21 @@ async def _serve(
     _catch_signals(stop, hurry)
     faults = _faults(always=control is not None)
     traces = _traces(config)
+    if config.node_count > 1:
+        return await serve_together(
+            config,
+            environment,
+            control=control,
+            faults=faults,
+            traces=traces,
+            signals=(stop, hurry),
+            monitor=_watch_the_loop(config),
+            announce=lambda bound: _announce(config, bound, ready_file, None),
+        )
     traced = None if traces is None else traces.waiting.take
     store = store_of(config)
     node = Node(config, environment, on_failure=lambda _: stop.set(), faults=faults, traced=traced, store=store)
-    if await stood_by(node, stop):
-        await _serve_as(node, environment, ready_file, control, (stop, hurry), traces)
+    await _serve_as(node, environment, ready_file, control, (stop, hurry), traces)
     return node.failure
 
 
@@ -209,8 +222,10 @@ async def _serve_as(
     http = _http(config)
     endpoints = advertised([bound.endpoint for bound in listening], config.advertised_listeners)
     services = await started(node.start(endpoints), node, stop)
+    if services is None:
+        return
     try:
-        tls = await _tls(config, environment)
+        tls = await tls_of(config, environment)
     except (ConfigError, BadTls):
         await node.stop()
         raise
@@ -221,7 +236,7 @@ async def _serve_as(
     beside = [asyncio.create_task(LongLived(services.topics).keep_out_of_sight())]
     if tls is not None:
         beside.append(asyncio.create_task(tls.keep_current()))
-    controlled = None if control is None or faults is None else control.of(faults, services)
+    controlled = None if control is None or faults is None else control.of(faults, lambda: [services])
     if control is not None and controlled is not None:
         beside.append(asyncio.create_task(control.obey(controlled, stop)))
     monitor = _watch_the_loop(config)
@@ -236,6 +251,17 @@ async def _serve_as(
         task.cancel()
     if monitor is not None:
         monitor.stop()
+    await _end_around(node, server, hurry, traces, console, http)
+
+
+async def _end_around(
+    node: Node,
+    server: Server,
+    hurry: asyncio.Event,
+    traces: "Exporting | None",
+    console: "ConsoleProcess | None",
+    http: "HttpSide | None",
+) -> None:
     if console is not None:
         await console.stop()
     if http is not None:
@@ -285,21 +311,6 @@ def _traces(config: BrokerConfig) -> "Exporting | None":
         refuse(config, f"traces need {missing.name}: pip install 'tallystick[traces]'.")
         return None
     return Exporting.to(address, config.node_id)
-
-
-async def _tls(config: BrokerConfig, environment: RealEnvironment) -> "TlsListeners | None":
-    """Keys and certificates of the listeners that speak TLS, with what was set of them while an earlier broker ran.
-    Raises `BadTls`, or `ConfigError` where what is needed for them is not installed."""
-    encrypting = [one.listener for one in config.listeners if config.security_protocol(one.listener).encrypts]
-    if not encrypting:
-        return None
-    try:
-        from broker.security.tls.tls_listeners import TlsListeners
-    except ModuleNotFoundError as missing:
-        raise ConfigError(f"TLS needs {missing.name}: pip install 'tallystick[security]'.") from None
-    listeners = TlsListeners(config, environment, encrypting)
-    await listeners.load()
-    return listeners
 
 
 def _watch_the_loop(config: BrokerConfig) -> StallMonitor | None:

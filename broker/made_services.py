@@ -1,7 +1,7 @@
 """What a node offers to its handlers, made once when it starts: the shards of coordinators, and what is around them."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from broker.api.catalogue import Entry
@@ -10,16 +10,16 @@ from broker.api.fetch_sessions import FetchSessions
 from broker.api.otlp import Decode
 from broker.api.services import Services
 from broker.api.share_sessions import ShareSession, ShareSessions
+from broker.beside_others import BesideOthers
 from broker.config.broker_config import BrokerConfig
-from broker.config.listeners import Endpoint
-from broker.coordination.acls import followed_acls
+from broker.coordination.access.acls import followed_acls
+from broker.coordination.access.followed_quotas import follow_quotas
+from broker.coordination.across_nodes.nodes import Nodes
 from broker.coordination.cluster import Cluster
 from broker.coordination.consumer_groups.expressions import ExpressionResolver
 from broker.coordination.coordinators import Shards
-from broker.coordination.followed_quotas import follow_quotas
 from broker.coordination.groups import make_group_shards
 from broker.coordination.marker_writer import LocalMarkerWriter
-from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.share_groups.errands import ShareErrands
 from broker.coordination.share_groups.record_settings import ConfiguredShareRecords
 from broker.coordination.share_groups.state import ShareStateKeeper, make_share_shards
@@ -40,6 +40,7 @@ from broker.upkeep.checkpoints import Checkpoints
 from broker.upkeep.pinned_moments import PinnedMoments
 from coordinator.cluster.features import TRANSACTION_VERSION
 from coordinator.groups.coordinator import GroupCoordinator
+from coordinator.ports import MarkerWriter, ProducerIds
 from storage.checkpoints import MetaProperties
 from storage.data_folder import DataFolder
 
@@ -73,30 +74,30 @@ def make_services(
     node: Offering,
     identity: MetaProperties,
     cluster: Cluster,
+    nodes: Nodes,
     topics: TopicDirectory,
-    producer_ids: ProducerIdSource,
-    endpoints: Mapping[str, Endpoint],
+    producer_ids: ProducerIds,
+    others: BesideOthers | None = None,
 ) -> Services:
     """Complete from the start; the coordinators load later."""
     config, environment = node.config, node.environment
-    groups, share_state, pins = _groups(node, cluster, topics), _share_state(node, topics), _pins(node, topics)
-    coordinator_markers, operator_markers = _marker_writers(node, topics, groups)
+    groups, share_state = _groups(node, cluster, topics), _share_state(node, topics, others)
+    own_markers, operator_markers = _marker_writers(node, topics, groups, nodes)
+    markers = own_markers if others is None else others.markers(own_markers, topics)
     share_partitions = _share_partitions(node, cluster, share_state)
     acls, quotas = followed_acls(cluster, config, environment), follow_quotas(cluster, config, environment)
     return Services(
-        node_id=config.node_id,
         cluster_id=identity.cluster_id,
-        epoch=cluster.epoch,
         config=config,
         environment=environment,
         versions={key: entry.advertised for key, entry in node.catalogue.items()},
-        endpoints=endpoints,
         cluster=cluster,
+        nodes=nodes,
         topics=topics,
-        transactions=_transactions(node, cluster, topics, coordinator_markers, producer_ids),
+        transactions=_transactions(node, cluster, topics, markers, producer_ids),
         groups=groups,
         producer_ids=producer_ids,
-        coordinator_markers=coordinator_markers,
+        coordinator_markers=own_markers,
         operator_markers=operator_markers,
         group_commit=node.group_commit,
         share_state=share_state,
@@ -107,7 +108,7 @@ def make_services(
         internal_topics=InternalTopicMaker(topics, environment, node.own),
         batch_opener=BatchOpener(environment),
         checkpoints=_checkpoints(node, topics),
-        pins=pins,
+        pins=_pins(node, topics),
         fetch_sessions=_fetch_sessions(node),
         answer_budget=AnswerBudget(config.get_int("tallystick.request.memory.bytes")),
         client_metrics=_client_metrics(node, cluster),
@@ -116,13 +117,13 @@ def make_services(
         sasl=node.sasl,
         fail=node.fail,
         journal=node.journal,
-        authorizer=None if acls is None else acls.authorizer,
         acls=acls,
+        others=others,
     )
 
 
 def _marker_writers(
-    node: Offering, topics: TopicDirectory, groups: Shards[GroupCoordinator]
+    node: Offering, topics: TopicDirectory, groups: Shards[GroupCoordinator], nodes: Nodes
 ) -> tuple[LocalMarkerWriter, LocalMarkerWriter]:
     """That of the coordinator in this node, and that of others."""
     of_coordinator, of_others = (
@@ -132,6 +133,7 @@ def _marker_writers(
             environment=node.environment,
             publish=node.group_commit.publish,
             of_coordinator=own,
+            lifts=own and nodes.is_alone,
             journal=node.journal,
         )
         for own in (True, False)
@@ -143,15 +145,14 @@ def _transactions(
     node: Offering,
     cluster: Cluster,
     topics: TopicDirectory,
-    writer: LocalMarkerWriter,
-    producer_ids: ProducerIdSource,
+    writer: MarkerWriter,
+    producer_ids: ProducerIds,
 ) -> TransactionShards:
     return make_transaction_shards(
         config=node.config,
         environment=node.environment,
         topics=topics,
         writer=writer,
-        epoch=cluster.epoch,
         publish=node.group_commit.publish,
         producer_ids=producer_ids,
         transaction_version=lambda: cluster.finalized_features.get(TRANSACTION_VERSION, 0),
@@ -169,9 +170,10 @@ def _groups(node: Offering, cluster: Cluster, topics: TopicDirectory) -> Shards[
     )
 
 
-def _share_state(node: Offering, topics: TopicDirectory) -> ShareStateKeeper:
+def _share_state(node: Offering, topics: TopicDirectory, others: BesideOthers | None) -> ShareStateKeeper:
     config, environment, publish = node.config, node.environment, node.group_commit.publish
-    return ShareStateKeeper(make_share_shards(config=config, environment=environment, topics=topics, publish=publish))
+    shards = make_share_shards(config=config, environment=environment, topics=topics, publish=publish)
+    return ShareStateKeeper(shards, None if others is None else others.share_state(topics))
 
 
 def _share_partitions(node: Offering, cluster: Cluster, state: ShareStateKeeper) -> SharePartitions:

@@ -12,39 +12,42 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from broker.api.api_families import served
+from broker.api.forwarded import with_forwarding
 from broker.api.handlers.administration.telemetry import RECEIVE
 from broker.api.noted.requests import around_handlers
 from broker.api.otlp import decoder
 from broker.api.services import Services
+from broker.beside_others import BesideOthers, MakePeers, give_up
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
+from broker.coordination.access.first_users import FirstUsers
+from broker.coordination.across_nodes.nodes import Nodes, OneNode
 from broker.coordination.cluster import Cluster
 from broker.coordination.cluster_opening import open_cluster
 from broker.coordination.coordinators import Shards
-from broker.coordination.first_users import FirstUsers
 from broker.coordination.forgotten_offsets import ForgottenOffsets
 from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.share_groups.upkeep import ForgottenShares, prune
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import reconcile
 from broker.disk.closing import close_partitions
-from broker.disk.data_identity import directory_of, draw_id, open_data_folder
+from broker.disk.data_identity import directory_of
 from broker.disk.group_commit import GroupCommit
 from broker.journal.journal import Journal, OfId
 from broker.made_services import make_services
+from broker.own_store import own_store
 from broker.partitions.committing import Committing
 from broker.partitions.errors import vital
 from broker.partitions.measured_partition import MeasuredPartition
 from broker.partitions.partition import Partition
-from broker.partitions.partition_store import FolderStore, MemoryStore, PartitionStore
+from broker.partitions.partition_store import PartitionStore
 from broker.partitions.topic import Topic
 from broker.process.eager import Finished, begin
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.security.sasl.listener import sasl_listeners
-from broker.shared.life import SharedLife
 from broker.upkeep.housekeeping import Housekeeping
-from protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from coordinator.ports import ProducerIds
 from protocol.sasl.scram import ScramCredential, ScramMechanism
 from storage.checkpoints import MetaProperties
 from storage.data_folder import DataFolder
@@ -69,7 +72,8 @@ class Node:
     """See the head of this file. `on_failure` is called once when storage has failed: the process is to end.
 
     A node that is given `faults` has fault points in it, for tests; any other has none. `traced` is told of each
-    transaction that is over (`Journal.on_ended`). With a `store` its logs are there, and not in a data folder.
+    transaction that is over (`Journal.on_ended`). With a `store` its logs are there, and not in a data folder. A
+    `journal` is given to nodes that share one.
     """
 
     def __init__(
@@ -81,25 +85,30 @@ class Node:
         faults: "Faults | None" = None,
         traced: Callable[[str, OfId], None] | None = None,
         store: SharedStore | None = None,
+        make_peers: MakePeers | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.config = config
         self.environment = environment
         self.faults = faults
         budget_bytes = config.get_int("tallystick.journal.bytes")
         is_read = faults is not None or traced is not None or bool(config.get_str("tallystick.http").strip())
-        # Else it would be for nobody.
-        self.journal = Journal(environment.wall_ms, budget_bytes) if budget_bytes and is_read else None
-        if self.journal is not None:
-            self.journal.on_ended = traced
-        handlers = served(config) if self.journal is None else around_handlers(self.journal, served(config))
+        if journal is None and budget_bytes and is_read:  # Else it would be for nobody.
+            journal = Journal(environment.wall_ms, budget_bytes)
+        self.journal = journal
+        if journal is not None:
+            journal.on_ended = traced
+        catalogue = served(config) if store is None else with_forwarding(served(config))
+        handlers = catalogue if self.journal is None else around_handlers(self.journal, catalogue)
         self.catalogue = handlers if faults is None else faults.around_handlers(handlers)
         self.decode_metrics = decoder() if config.get_bool(RECEIVE) else None
         self.failure: BaseException | None = None
         self.data_folder: DataFolder | None = None
-        self._shared = None if store is None else SharedLife(store, config, environment, own=self.own, fail=self.fail)
+        self._others: BesideOthers | None = None
         self.group_commit: Committing = GroupCommit(environment, on_failure=self.fail)
-        if self._shared is not None:
-            self.group_commit = self._shared.commits
+        if store is not None:
+            self._others = BesideOthers(store, config, environment, own=self.own, fail=self.fail, make_peers=make_peers)
+            self.group_commit = self._others.life.commits
         self.sasl = sasl_listeners(config, environment, self._credential_of)
         self._first_users = FirstUsers(config, environment)
         self._on_failure = on_failure
@@ -110,17 +119,12 @@ class Node:
 
     # ------------------------------------------------------------------ life
 
-    async def wait_until_it_may_serve(self) -> None:
-        """A standby waits here, before it listens. Every other node may serve at once."""
-        if self._shared is not None:
-            await self._shared.wait_until_begun()
-
     async def start(self, endpoints: Mapping[str, Endpoint] | None = None) -> Services:
         """Everything a client may ask for is there when this returns; coordinators may still be loading.
 
         `endpoints` holds the advertised address of each listener.
         """
-        asyncio.get_running_loop().set_exception_handler(self._loop_exception)
+        asyncio.get_running_loop().set_exception_handler(self.loop_exception)
         try:
             return await self._start(endpoints or {})
         except (StorageFailed, OSError) as error:
@@ -128,21 +132,24 @@ class Node:
             raise
 
     async def _start(self, endpoints: Mapping[str, Endpoint]) -> Services:
-        store, identity = await self._open_store()
+        store, identity = await self._open_store(endpoints)
         cluster = await self._open_cluster(store, identity, endpoints)
-        await self._first_users.add(cluster)
+        others = self._others
+        alone = OneNode(self.config.node_id, cluster.epoch, endpoints, self.config.rack)
+        nodes: Nodes = alone if others is None else others.nodes(cluster, endpoints)
         topics = TopicDirectory(
             cluster=cluster,
             config=self.config,
             environment=self.environment,
             store=store,
+            nodes=nodes,
+            controller=None if others is None else others.controller,
+            own=self.own,
             directory=directory_of(identity.directory_id),
             on_written=self.group_commit.wrote,
             make_partition=self._make_partition,
         )
-        producer_ids = ProducerIdSource(cluster, self.config.node_id)
-        producer_ids.prefetch()
-        services = make_services(self, identity, cluster, topics, producer_ids, endpoints)
+        services = make_services(self, identity, cluster, nodes, topics, self._producer_ids(cluster), others)
         if services.acls is not None:
             await services.acls.begin()
         housekeeping = Housekeeping(
@@ -158,14 +165,14 @@ class Node:
         self._running = _Running(services, housekeeping)
         self._partition_sources.append(topics.opened)
         topics.on_created(lambda topic: self._topic_created(services, topic))
+        if others is not None:
+            others.follow_leaders(services)
         topics.on_deleted(ForgottenOffsets(services.groups, self.own).forget)
         topics.on_deleted(ForgottenShares(services.share_state.shards, self.own).forget)
-        topics.before_reuse(lambda topic: self._forget_checkpoints(services, topic))
+        topics.before_reuse(services.checkpoints.forget)
         topics.load()
         if self.data_folder is not None and self.data_folder.forget_others(topics.partition_names()):
             await services.checkpoints.write()
-        if self._shared is not None:
-            await self._shared.partitions.wait_until_tidy(cluster.image.by_id)
         self._opening.append(self.own(self._open_the_rest(services)))
         housekeeping.start()
         _log.info("started", node=services.node_id, cluster=services.cluster_id, epoch=services.epoch)
@@ -179,8 +186,14 @@ class Node:
     async def _open_cluster(
         self, store: PartitionStore, identity: MetaProperties, endpoints: Mapping[str, Endpoint]
     ) -> Cluster:
-        """The metadata log, loaded, with the epoch of this start in it."""
-        return await open_cluster(
+        """The metadata, loaded, with the epoch of this start in it."""
+        if self._others is not None:
+            cluster = await self._others.join(
+                on_written=self.group_commit.wrote, make_partition=self._make_partition, on_lead=self._first_users.add
+            )
+            self._partition_sources.append(lambda: [cluster.partition] if cluster.leads else [])
+            return cluster
+        cluster = await open_cluster(
             store,
             self.environment,
             self.config,
@@ -188,12 +201,18 @@ class Node:
             make_partition=self._make_partition,
             made=lambda partition: self._partition_sources.append(lambda: [partition]),
             data_folder=self.data_folder,
-            endpoints=tuple(
-                (name, endpoint.host, endpoint.port, self.config.security_protocol(name).number)
-                for name, endpoint in endpoints.items()
-            ),
+            endpoints=endpoints,
             directory=directory_of(identity.directory_id),
         )
+        await self._first_users.add(cluster)
+        return cluster
+
+    def _producer_ids(self, cluster: Cluster) -> ProducerIds:
+        if self._others is not None:
+            return self._others.producer_ids()
+        producer_ids = ProducerIdSource(cluster, self.config.node_id)
+        producer_ids.prefetch()
+        return producer_ids
 
     @property
     def _make_partition(self) -> Callable[..., Partition]:
@@ -202,53 +221,25 @@ class Node:
             make = self.faults.partition_class()
         elif self.config.get_str("tallystick.http"):
             make = MeasuredPartition
-        return make if self._shared is None else self._shared.made_with(make)
+        return make if self._others is None else self._others.life.made_with(make)
 
-    async def _open_store(self) -> tuple[PartitionStore, MetaProperties]:
-        random_bytes = self.environment.random_bytes
-        if self._shared is not None:
-            await self._shared.wait_until_begun()
-            cluster_id = await self._shared.cluster_id()
-            return self._shared.partitions, MetaProperties(cluster_id, self.config.node_id, draw_id(random_bytes))
-        if self.config.in_memory:
-            drawn = self.config.cluster_id or draw_id(random_bytes)
-            return MemoryStore(), MetaProperties(drawn, self.config.node_id, draw_id(random_bytes))
-        files = self.environment.files if self.faults is None else self.faults.around_files(self.environment.files)
-        folder, identity = open_data_folder(
-            files, self.config, boot_id=self.environment.boot_id(), random_bytes=random_bytes
-        )
-        self.data_folder = folder
-        store = FolderStore(
-            files,
-            now_ms=self.environment.wall_ms,
-            recovery=folder.recovery_of,
-            delete_delay_ms=lambda: self.config.get_int("log.segment.delete.delay.ms"),
-            on_sync_failed=folder.distrust,
-        )
+    async def _open_store(self, endpoints: Mapping[str, Endpoint]) -> tuple[PartitionStore, MetaProperties]:
+        if self._others is not None:
+            identity = await self._others.life.begin(endpoints)
+            return self._others.life.partitions, identity
+        around = (lambda files: files) if self.faults is None else self.faults.around_files
+        store, identity, self.data_folder = own_store(self.config, self.environment, around)
         return store, identity
 
     def _topic_created(self, services: Services, topic: Topic) -> None:
-        if topic.name == TRANSACTION_STATE:
-            self._opening.append(self.own(self._open_shards(services, services.transactions, topic)))
-        elif topic.name == CONSUMER_OFFSETS:
-            self._opening.append(self.own(self._open_shards(services, services.groups, topic)))
-        elif topic.name == SHARE_GROUP_STATE:
-            self._opening.append(self.own(self._open_shards(services, services.share_state.shards, topic)))
+        shards = services.shards_by_topic().get(topic.name)
+        if shards is not None:
+            self._opening.append(self.own(self._open_shards(services, shards, topic)))
 
     async def _open_shards(self, services: Services, shards: Shards[Any], topic: Topic) -> None:
         await services.topics.wait_until_open([topic])
         if topic.partitions.first_closed() is None:  # else it was deleted
-            shards.open(topic.partitions)
-
-    async def _forget_checkpoints(self, services: Services, topic: Topic) -> None:
-        """What was written down of a deleted topic is not to be believed of one with the same name after a crash: its
-        log would begin where that of the deleted one did, and what was acknowledged below would be gone."""
-        if self.data_folder is None:
-            return
-        written = [self.data_folder.forget(topic.name, index) for index in range(len(topic.partitions))]
-        logs = [partition.log for partition in topic.partitions.opened()]
-        if any(written) or any(log.start_offset or log.recovery_point for log in logs):
-            await services.checkpoints.write()
+            shards.open(topic.partitions.present())
 
     async def _open_the_rest(self, services: Services) -> None:
         """In the background of a start: open every log, load every coordinator, then end transactions that nobody
@@ -262,9 +253,7 @@ class Node:
         _log.info("logs are open", offline=len(services.topics.offline()))
         if services.pins is not None:
             await services.pins.take_up()
-        await services.transactions.wait_until_loaded()
-        await services.groups.wait_until_loaded()
-        await services.share_state.shards.wait_until_loaded()
+        await asyncio.gather(*(shards.wait_until_loaded() for shards in services.shards_by_topic().values()))
         if orphans := await reconcile(services):
             _log.error("orphaned transactions were aborted", count=orphans)
 
@@ -272,6 +261,8 @@ class Node:
         """An orderly end. Nothing is to be recovered at the next start."""
         assert self._running is not None, "never started"
         services = self._running.services
+        if self._others is not None:
+            self._others.life.rest()
         await self._running.housekeeping.stop()
         services.waiting.close()
         services.client_metrics.close()
@@ -280,9 +271,8 @@ class Node:
         services.topics.to_open.stop()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=FINISH_WORK_S)
-        services.transactions.close()
-        services.groups.close()
-        services.share_state.shards.close()
+        for shards in services.shards_by_topic().values():
+            shards.close()
         await self._give_up_what_is_left()
         try:
             await services.topics.to_open.wait_until_stopped()  # a log that was opened last is still to be synced
@@ -306,8 +296,8 @@ class Node:
             await asyncio.wait(left, timeout=FINISH_WORK_S)
 
     async def _close_logs(self, services: Services) -> None:
-        if self._shared is not None:
-            await self._shared.close(self.open_partitions())
+        if self._others is not None:
+            await self._others.leave(self.open_partitions())
         await close_partitions(self.environment, services.topics.opened())
         services.cluster.close()
         if self.data_folder is not None:
@@ -318,12 +308,22 @@ class Node:
 
     def abandon(self) -> None:
         """After a failure: touch nothing any more. The next start recovers."""
-        if self._shared is not None:
-            self._shared.abandon()
+        if self._others is not None:
+            self._others.life.abandon()
         if self._running is not None:
             self._running.services.topics.to_open.give_up()
         for task in list(self._tasks):
             task.cancel()
+
+    async def die(self) -> None:
+        """Of one that shares its process with others: as a process does that is killed. What is under way is given up,
+        nothing is committed any more."""
+        self.abandon()
+        if self._others is not None:
+            await self._others.die()
+        if self._running is not None:
+            await self._running.housekeeping.stop()
+            give_up(self._running.services)
 
     # ------------------------------------------------------------------ what others ask for
 
@@ -382,7 +382,7 @@ class Node:
         if self.failure is None and not task.cancelled() and (error := task.exception()) is not None:
             _log.bug("work of the node failed", error)
 
-    def _loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """What no task and no caller caught: a failed disk in a timer, or a bug."""
         error = context.get("exception")
         if isinstance(error, StorageFailed):

@@ -1,17 +1,22 @@
-"""What the process of a broker waits for: that it may serve, that it has started, and that it has stopped."""
+"""What the process of a broker waits for: keys and certificates, that it has started, and that it has stopped."""
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker.api.services import Services
+from broker.config.broker_config import BrokerConfig, ConfigError
 from broker.node import Node
+from broker.process.environment import Environment
 from storage.log import StorageFailed
 
+if TYPE_CHECKING:
+    from broker.security.tls.tls_listeners import TlsListeners
 
-async def started(start: Coroutine[Any, Any, Services], node: Node, stop: asyncio.Event) -> Services:
-    """What a start comes to. One whose storage fails meanwhile may wait for ever for what will not be written. Raises
-    `StorageFailed`."""
+
+async def started(start: Coroutine[Any, Any, Services], node: Node, stop: asyncio.Event) -> Services | None:
+    """What a start comes to. One whose storage fails meanwhile may wait for ever for what will not be written, and one
+    over a store for a server that is down: None where it is to stop before that. Raises `StorageFailed`."""
     starting = asyncio.create_task(start)
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -19,20 +24,12 @@ async def started(start: Coroutine[Any, Any, Services], node: Node, stop: asynci
     if node.failure is not None and not starting.done():
         starting.cancel()
         raise StorageFailed(str(node.failure)) from node.failure
+    if node.config.store and not starting.done():
+        starting.cancel()
+        await asyncio.wait([starting])
+        node.abandon()
+        return None
     return await starting
-
-
-async def stood_by(node: Node, stop: asyncio.Event) -> bool:
-    """Wait until this node is the one that serves; false where it is stopped before."""
-    waiting = asyncio.create_task(node.wait_until_it_may_serve())
-    stopped = asyncio.create_task(stop.wait())
-    await asyncio.wait((waiting, stopped), return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
-    if not waiting.done():
-        waiting.cancel()
-        return False
-    waiting.result()
-    return True
 
 
 async def stop_unless_hurried(node: Node, hurry: asyncio.Event) -> None:
@@ -43,3 +40,18 @@ async def stop_unless_hurried(node: Node, hurry: asyncio.Event) -> None:
         await stopping
     else:
         node.abandon()
+
+
+async def tls_of(config: BrokerConfig, environment: Environment) -> "TlsListeners | None":
+    """Keys and certificates of the listeners that speak TLS, with what was set of them while an earlier broker ran.
+    Raises `BadTls`, or `ConfigError` where what is needed for them is not installed."""
+    encrypting = [one.listener for one in config.listeners if config.security_protocol(one.listener).encrypts]
+    if not encrypting:
+        return None
+    try:
+        from broker.security.tls.tls_listeners import TlsListeners
+    except ModuleNotFoundError as missing:
+        raise ConfigError(f"TLS needs {missing.name}: pip install 'tallystick[security]'.") from None
+    listeners = TlsListeners(config, environment, encrypting)
+    await listeners.load()
+    return listeners

@@ -79,8 +79,10 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(kind, value) for kind, value in name])
         builder = _builder(subject, self.issued.certificate.subject, key, begins, lasts)
-        purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
-        builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        # A server is a client of other servers: nodes show one another the one certificate that they have.
+        purposes = [ExtendedKeyUsageOID.SERVER_AUTH] if hosts else []
+        purposes.append(ExtendedKeyUsageOID.CLIENT_AUTH)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
         vouched = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.issued.key.public_key())

@@ -26,6 +26,7 @@ from typing import Any
 from tallystick.control import NotDone
 from tallystick.copied_folder import copy_folder
 from tallystick.durations import in_milliseconds
+from tallystick.node_control import NodeControl
 from tallystick.process import BrokerFailed, BrokerProcess
 from tallystick.secured import Secured
 
@@ -43,7 +44,7 @@ class Mark:
     data: Path
 
 
-class Broker:
+class Broker(NodeControl):
     """One broker process. Without `folder` its data lives in a temporary folder and goes with it."""
 
     def __init__(
@@ -58,12 +59,15 @@ class Broker:
         control: bool = False,
         http: bool = False,
         tls: bool = False,
+        nodes: int = 1,
     ) -> None:
         """`http` lets it tell health and metrics on a free port (`http_url`); it needs the extra `http`. `control` lets
         `fault` and `advance_time` be used: for tests, and somewhat slower. Such a broker ends with the program that
         started it, however that ends. `tls` gives it certificates of its own, which `client_settings` trust, and no
-        listener without; it needs the extra `security`."""
+        listener without; it needs the extra `security`. With `nodes` it is so many, in one process, on neighbouring
+        ports, and in memory: what there is to be broken in them is in `NodeControl`."""
         options = ["--durability", durability, *(["--in-memory"] if in_memory else [])]
+        options += ["--nodes", str(nodes)] if nodes > 1 else []
         options += [part for key, value in (config or {}).items() for part in ("--set", f"{key}={value}")]
         self._temporary = tempfile.mkdtemp(prefix="tallystick-") if folder is None else None
         self._secured = self._with_certificates(Path(folder or self._temporary or "")) if tls else None
@@ -78,7 +82,9 @@ class Broker:
         self.process.is_controlled = control
         self.process.has_http = http
         self.process.has_tls = tls
-        self._in_memory = in_memory
+        self.process.has_data = nodes == 1
+        self._in_memory = in_memory or nodes > 1
+        self.nodes = nodes
         self._ahead_since = -1
         self._forks: list[Broker] = []
         self._marks: list[Mark] = []
@@ -88,7 +94,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """The address for `bootstrap.servers`."""
+        """The address for `bootstrap.servers`; of several nodes those of all."""
         return self.process.bootstrap
 
     @property

@@ -43,6 +43,8 @@ class BrokerProcess:
         self.has_http = False
         """Whether the next start has an HTTP side; its port is kept, too."""
         self.http_url = ""
+        self.has_data = True
+        """Whether it is told where its data is to be."""
         self.has_tls = False
         """Whether its one listener speaks TLS; its keys are among the `options` then."""
         self.environment: dict[str, str] = {}
@@ -162,7 +164,7 @@ class BrokerProcess:
         at = ["--host", "127.0.0.1", "--port", str(self.port)]
         if self.has_tls:
             at = ["--listeners", f"SSL://127.0.0.1:{self.port}"]
-        where = ["--data-dir", str(self.data), *at]
+        where = [*(["--data-dir", str(self.data)] if self.has_data else []), *at]
         if self.has_http:
             where += ["--http", f"127.0.0.1:{self.http_url.rpartition(':')[2] or 0}"]
             where += ["--http-control"] if self.is_controlled else []

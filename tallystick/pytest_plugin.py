@@ -29,10 +29,11 @@ _LOG_BYTES = 8000
 _SECONDS = 15
 _SILENT = "the broker does not answer"
 _MOST_TIMELINES = 3
-_MARK = "tallystick(durability='page-cache', set={}, tls=False): the broker that the fixture `tallystick` is"
-_WISHES = ("durability", "set", "tls", "in_memory", "http", "start_seconds")
+_MARK = "tallystick(durability='page-cache', set={}, tls=False, nodes=1): the broker that the fixture `tallystick` is"
+_WISHES = ("durability", "set", "tls", "nodes", "in_memory", "http", "start_seconds")
 """What a marker may ask for. A folder and a port are one broker's; brokers of markers are shared."""
 _DURABILITIES = ("page-cache", "fsync")
+_MOST_NODES = 16
 _BROKERS = pytest.StashKey["_Brokers"]()
 _USED = pytest.StashKey[Broker]()
 
@@ -73,8 +74,8 @@ def _wanted(mark: pytest.Mark | None) -> Options:
     wrong = ""
     if mark is not None and mark.args:
         wrong = f"takes its options by name, as in durability='fsync', and not {mark.args[0]!r}"
-    elif asked.pop("nodes", 1) != 1:
-        wrong = "has no nodes=: a broker is one node here, there are no clusters of several yet"
+    elif asked.get("nodes", 1) not in range(1, _MOST_NODES + 1):
+        wrong = f"has no {asked['nodes']!r} nodes; there are 1 to {_MOST_NODES}"
     elif unknown := sorted(asked.keys() - {*_WISHES}):
         wrong = f"has no option {unknown[0]!r}; there are {', '.join(_WISHES)}"
     elif asked["durability"] not in _DURABILITIES:
@@ -83,6 +84,8 @@ def _wanted(mark: pytest.Mark | None) -> Options:
         wrong = f"takes settings as set={{'num.partitions': 3}}, and not {settings!r}"
     if wrong:
         pytest.fail(f"@pytest.mark.tallystick {wrong}", pytrace=False)
+    if asked.get("nodes") == 1:
+        del asked["nodes"]
     return {**asked, "set": {key: str(value) for key, value in sorted(settings.items())}}
 
 
@@ -147,6 +150,8 @@ def _put_right(broker: Broker) -> None:
     try:
         broker.thaw()
         broker.clear_faults()
+        if broker.nodes > 1:
+            broker.start_nodes()
         broker.wipe()
         if broker.is_ahead:
             broker.stop()

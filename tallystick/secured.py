@@ -27,14 +27,17 @@ class Secured:
         """Settings of a client, as Kafka's tools and ours take them."""
         if not self.command_config.exists():
             make_for_development(folder, hosts=HOSTS, clients=(), days=_DAYS)
-            trusted = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority)}
-            lines = {"security.protocol": "SSL", **trusted}
+            lines = {"security.protocol": "SSL", **self._trusted}
             self.command_config.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """Of the broker."""
-        return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._server)}
+        """Of the broker, whose nodes, where it is several, are clients of one another."""
+        return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._server), **self._trusted}
+
+    @property
+    def _trusted(self) -> dict[str, str]:
+        return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority)}
 
     @property
     def client_settings(self) -> Mapping[str, str]:

@@ -8,8 +8,11 @@ written once for each version: of ten thousand partitions a response takes what 
 
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from broker.coordination.across_nodes.nodes import Nodes
 from broker.partitions.topic import Topic
 from broker.process.time_slice import TimeSlice
+from coordinator.cluster.leaders import NOBODY
+from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from protocol.schema import WrittenOnce
 
@@ -18,7 +21,8 @@ AT_ONCE = 50
 
 
 class DescribedTopics:
-    """Those of one node, in one start: it leads all partitions, in one epoch."""
+    """Those of one node, in one start. Where it is alone it leads all partitions, in one epoch; else what is kept is
+    that of one revision of the leaders."""
 
     def __init__(self) -> None:
         self._partitions: list[MetadataResponsePartition] = []
@@ -27,39 +31,63 @@ class DescribedTopics:
         """The first so many of them, as long as a topic has as many."""
         self._topics: dict[int, WeakKeyDictionary[Topic, MetadataResponseTopic]] = {}
         """By the operations that are allowed on a topic, as far as they were asked for."""
+        self._revision = 0
 
-    async def of(
-        self, topic: Topic, *, node_id: int, epoch: int, operations: int, time_slice: TimeSlice
-    ) -> MetadataResponseTopic:
+    async def of(self, topic: Topic, *, nodes: Nodes, operations: int, time_slice: TimeSlice) -> MetadataResponseTopic:
         """A topic with the partitions it has now."""
+        if nodes.revision != self._revision:
+            self._revision = nodes.revision
+            self._topics.clear()
         known = self._topics.get(operations)
         if known is None:
             known = self._topics[operations] = WeakKeyDictionary()
         found, count = known.get(topic), len(topic.partitions)
         if found is None or len(found.partitions) != count:
-            nodes, offline = [node_id], list[int]()  # of all: three lists each would be most of what is kept
-            while len(self._partitions) < count:
-                begin = len(self._partitions)
-                self._partitions += [
-                    MetadataResponsePartition(
-                        partition_index=index,
-                        leader_id=node_id,
-                        leader_epoch=epoch,
-                        replica_nodes=nodes,
-                        isr_nodes=nodes,
-                        offline_replicas=offline,
-                    )
-                    for index in range(begin, min(begin + AT_ONCE, count))
-                ]
-                await time_slice.give_way()
-            known[topic] = found = MetadataResponseTopic(
+            if nodes.is_alone:
+                await self._describe(self._partitions, topic, count, nodes, time_slice)
+                partitions = self._first(count)
+            else:
+                own: list[MetadataResponsePartition] = []
+                await self._describe(own, topic, count, nodes, time_slice)
+                partitions = WrittenOnce(own)
+            found = MetadataResponseTopic(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 is_internal=topic.internal,
-                partitions=self._first(count),
+                partitions=partitions,
                 topic_authorized_operations=operations,
             )
+            if nodes.revision == self._revision:
+                self._topics.setdefault(operations, known)[topic] = found
         return found
+
+    async def _describe(
+        self,
+        described: list[MetadataResponsePartition],
+        topic: Topic,
+        count: int,
+        nodes: Nodes,
+        time_slice: TimeSlice,
+    ) -> None:
+        """Those that are missing up to `count`."""
+        lists: dict[int, list[int]] = {NOBODY: []}  # of all: three lists each would be most of what is kept
+        while len(described) < count:
+            begin = len(described)
+            for index in range(begin, min(begin + AT_ONCE, count)):
+                leader, epoch = nodes.leader(topic.topic_id, index)
+                replicas = lists.setdefault(leader, [leader])
+                described.append(
+                    MetadataResponsePartition(
+                        error_code=ErrorCode.NONE if leader != NOBODY else ErrorCode.LEADER_NOT_AVAILABLE,
+                        partition_index=index,
+                        leader_id=leader,
+                        leader_epoch=epoch,
+                        replica_nodes=replicas,
+                        isr_nodes=replicas,
+                        offline_replicas=lists[NOBODY],
+                    )
+                )
+            await time_slice.give_way()
 
     def _first(self, count: int) -> WrittenOnce[MetadataResponsePartition]:
         found = self._arrays.get(count)

@@ -7,7 +7,8 @@ from broker.api.context import RequestContext
 from broker.api.services import WithCluster, WithEnvironment, WithTopics
 from coordinator.cluster.image import ClusterImage
 from coordinator.cluster.mutations import partitions_added, partitions_deleted, partitions_made
-from coordinator.cluster.topics import Planned, Rules, plan_creation, plan_deletion, plan_growth
+from coordinator.cluster.topic_deletion import plan_deletion
+from coordinator.cluster.topics import Planned, Rules, plan_creation, plan_growth
 from protocol.errors import ErrorCode
 from protocol.messages.topics import (
     CreatableTopic,

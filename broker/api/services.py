@@ -7,7 +7,7 @@ than that.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from broker.api.client_metrics import ClientMetrics
 from broker.api.described_topics import DescribedTopics
@@ -16,12 +16,14 @@ from broker.api.share_sessions import ShareSessions
 from broker.api.waiting import WaitingRoom
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Endpoint
-from broker.coordination.acls import FollowedAcls
+from broker.coordination.access.acls import FollowedAcls
+from broker.coordination.across_nodes.forwarding import Controller
+from broker.coordination.across_nodes.nodes import Nodes
+from broker.coordination.across_nodes.peer_gate import PeerGate
 from broker.coordination.cluster import Cluster
 from broker.coordination.consumer_groups.expressions import ExpressionResolver
 from broker.coordination.coordinators import Shards
 from broker.coordination.marker_writer import LocalMarkerWriter
-from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.share_groups.errands import ShareErrands
 from broker.coordination.share_groups.state import ShareStateKeeper
 from broker.coordination.streams_groups.internal_topics import InternalTopicMaker
@@ -40,29 +42,37 @@ from broker.security.sasl.listener import SaslListener
 from broker.upkeep.checkpoints import Checkpoints
 from broker.upkeep.pinned_moments import PinnedMoments
 from coordinator.groups.coordinator import GroupCoordinator
+from coordinator.ports import ProducerIds
+from protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+
+
+class Others(Protocol):
+    """What other nodes are asked for."""
+
+    @property
+    def controller(self) -> Controller: ...
+
+    @property
+    def gate(self) -> PeerGate: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
     """See the head of this file."""
 
-    node_id: int
     cluster_id: str
-    epoch: int
-    """This start's epoch: leader epoch of all partitions, coordinator epoch of all shards."""
     config: BrokerConfig
     environment: Environment
     versions: Mapping[int, range]
     """api key → the versions that ApiVersions lists."""
-    endpoints: Mapping[str, Endpoint]
-    """Where a client of a listener is to come back to."""
     cluster: Cluster
+    nodes: Nodes
     topics: TopicDirectory
     transactions: TransactionShards
     groups: Shards[GroupCoordinator]
-    producer_ids: ProducerIdSource
+    producer_ids: ProducerIds
     coordinator_markers: LocalMarkerWriter
-    """Markers of the coordinator in this node."""
+    """Markers of the coordinator in this node, for what this node leads."""
     operator_markers: LocalMarkerWriter
     """Markers of decisions made elsewhere."""
     group_commit: Committing
@@ -89,14 +99,52 @@ class Services:
     """Storage has failed: the process is to end."""
     journal: Journal | None = None
     """None where `tallystick.journal.bytes` is 0, or nobody can ask it."""
-    authorizer: Authorizer | None = None
-    """None where everybody may do everything."""
     pins: PinnedMoments | None = None
     """None where all is kept in memory."""
+    others: Others | None = None
+    """The way to other nodes; None where this one is alone."""
     acls: FollowedAcls | None = None
     """Those that the authorizer goes by."""
     waiting: WaitingRoom = field(default_factory=WaitingRoom)
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
+
+    @property
+    def node_id(self) -> int:
+        return self.nodes.node_id
+
+    @property
+    def epoch(self) -> int:
+        """This start's. Of a node that is alone it is the leader epoch of all partitions, and the coordinator epoch of
+        all shards."""
+        return self.nodes.own_epoch
+
+    @property
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """Where a client of a listener is to come back to."""
+        return self.nodes.endpoints
+
+    @property
+    def controller(self) -> Controller | None:
+        """Who is asked for changes of the metadata where it may be another node."""
+        return None if self.others is None else self.others.controller
+
+    @property
+    def peer_gate(self) -> PeerGate | None:
+        """The way to coordinators in other nodes."""
+        return None if self.others is None else self.others.gate
+
+    @property
+    def authorizer(self) -> Authorizer | None:
+        """None where everybody may do everything."""
+        return None if self.acls is None else self.acls.authorizer
+
+    def shards_by_topic(self) -> dict[str, Shards[Any]]:
+        """Those of all coordinators, by the topics that they keep what they know in."""
+        return {
+            TRANSACTION_STATE: self.transactions,
+            CONSUMER_OFFSETS: self.groups,
+            SHARE_GROUP_STATE: self.share_state.shards,
+        }
 
 
 class WithNodeId(Protocol):
@@ -124,7 +172,12 @@ class WithSasl(Protocol):
     def sasl(self) -> Mapping[str, SaslListener]: ...
 
 
-class WithEndpoints(WithNodeId, Protocol):
+class WithNodes(Protocol):
+    @property
+    def nodes(self) -> Nodes: ...
+
+
+class WithEndpoints(WithNodeId, WithNodes, Protocol):
     @property
     def endpoints(self) -> Mapping[str, Endpoint]: ...
 
@@ -132,6 +185,11 @@ class WithEndpoints(WithNodeId, Protocol):
 class WithCluster(Protocol):
     @property
     def cluster(self) -> Cluster: ...
+
+
+class WithController(Protocol):
+    @property
+    def controller(self) -> Controller | None: ...
 
 
 class WithTopics(Protocol):

@@ -7,6 +7,7 @@ takes effect; a parsed value is remembered until the next change.
 
 import os.path
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from broker.config.listeners import Endpoint
@@ -20,12 +21,15 @@ from broker.config.security_protocols import (
 )
 from broker.config.sources import ConfigError, read_environment, read_file, read_login_file, read_settings
 from broker.config.topic_config import RecordChecks, TopicConfig
+from coordinator.cluster.keys.broker_keys import INT_MAX
 from coordinator.cluster.keys.config_keys import BROKER_KEYS, TOPIC_KEYS, Layers, Resolved, broker_key, is_ignored
 from coordinator.cluster.keys.config_types import ConfigKey, ConfigSource, ConfigValue, InvalidConfig, Scope
 from coordinator.cluster.keys.listener_keys import name_of
 from protocol.records.compression import Bounds
 
 __all__ = ["BrokerConfig", "ConfigError"]
+
+NODE_SILENCE = "broker.session.timeout.ms"
 
 Listener = Callable[[frozenset[str]], None]
 """Called with the names of the keys that changed."""
@@ -153,7 +157,12 @@ class BrokerConfig:
 
     @property
     def in_memory(self) -> bool:
-        return self.get_bool("tallystick.in.memory")
+        return self.get_bool("tallystick.in.memory") or self.node_count > 1
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes this process is."""
+        return self.get_int("tallystick.nodes")
 
     @property
     def store(self) -> str:
@@ -218,6 +227,15 @@ class BrokerConfig:
         assert text is not None, key.name
         return key.parse(text)
 
+    def of_node(self, number: int) -> "BrokerConfig":
+        """Those of one of the nodes that this process is, from 0: the next id, the next ports. They share their clock
+        and stand still together: none has to find out by a silence that another is gone."""
+        own = {"node.id": str(self.node_id + number), NODE_SILENCE: str(INT_MAX)}
+        own["listeners"] = _further(self.listeners, number)
+        if self.advertised_listeners:
+            own["advertised.listeners"] = _further(self.advertised_listeners, number)
+        return BrokerConfig(self._static | own)
+
     # -- changing --------------------------------------------------------------------------------------------
 
     def subscribe(self, listener: Listener) -> None:
@@ -280,12 +298,33 @@ class BrokerConfig:
             raise ConfigError("log.dirs: exactly one data folder is supported.")
         if not self.listeners:
             raise ConfigError("listeners: there is none for clients.")
+        self._check_nodes()
         if self.store and (self.in_memory or self.page_cache):
             raise ConfigError("tallystick.store: what lies in a store is neither in memory only, nor in a page cache.")
         if self.store and self.get_list("tallystick.repair"):
             raise ConfigError("tallystick.repair: what lies in a store is repaired in its database, by a backup of it.")
         check_protocols(self.listeners, self._protocols())
         check_advertised(self.listeners, self.advertised_listeners)
+
+    def _check_nodes(self) -> None:
+        """Several of them in one process have what they have in common in memory."""
+        if self.node_count == 1:
+            return
+        wrong = ""
+        if self.store:
+            wrong = "nodes over a store are processes of their own, each with a node.id"
+        elif not self._static.keys().isdisjoint(("log.dirs", "log.dir")):
+            wrong = "several nodes in one process keep everything in memory, and have no data folder"
+        elif self.get_str("tallystick.http").strip() or self.get_str("tallystick.console").strip():
+            wrong = "several nodes in one process have neither an HTTP side nor a console beside them"
+        if wrong:
+            raise ConfigError(f"tallystick.nodes: {wrong}.")
+
+
+def _further(endpoints: Iterable[Endpoint], by: int) -> str:
+    """The same on ports that are so much higher; 0 is a free one all the same."""
+    moved = (replace(one, port=one.port and one.port + by) for one in endpoints)
+    return ",".join(f"{one.listener}://{one}" for one in moved)
 
 
 def _dynamic(values: Mapping[str, str]) -> dict[str, str]:

@@ -7,14 +7,16 @@ ends, and the broker with it, in order: no test leaves a broker behind.
 import asyncio
 import json
 import socket
+from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import Any
 
 from broker.api.noted.answers import JournalOff
 from broker.api.services import Services
 from broker.config.sources import ConfigError
-from broker.control.commands import COMMANDS, Controlled, Refused
+from broker.control.commands import COMMANDS, Controlled
 from broker.control.moved_clock import MovedClock, MovedEnvironment, MovedLoop
+from broker.control.several import Refused, Several
 from broker.coordination.coordinators import CoordinatorError
 from broker.faults.control import Faults
 from broker.process.logging import EventLog
@@ -34,9 +36,11 @@ class Control:
             raise ConfigError(f"--control-fd {descriptor} is no socket: {problem}") from None
         self._clock = MovedClock()
 
-    def of(self, faults: Faults, services: Services) -> Controlled:
+    def of(
+        self, faults: Faults, living: Callable[[], Sequence[Services]], several: Several | None = None
+    ) -> Controlled:
         """A broker that may be controlled."""
-        return Controlled(faults, self._clock, services)
+        return Controlled(faults, self._clock, living, several)
 
     def environment(self, files: Files | None) -> MovedEnvironment:
         return MovedEnvironment(files, self._clock)
@@ -94,4 +98,16 @@ async def _done(broker: Controlled, request: dict[str, Any]) -> dict[str, Any]:
     if command is None:
         return {"refused": f"there is no such command; there are {', '.join(sorted(COMMANDS))}"}
     answer = command(broker, **request)
-    return {"is": await answer if isawaitable(answer) else answer}
+    return {"is": await _waited_for(answer) if isawaitable(answer) else answer}
+
+
+async def _waited_for(answer: Awaitable[Any]) -> Any:
+    """What a fault gives up is the command alone."""
+    doing = asyncio.ensure_future(answer)
+    try:
+        await asyncio.wait([doing])
+    finally:
+        doing.cancel()
+    if doing.cancelled():
+        raise Refused("it was given up: a fault has ended the node that was to do it")
+    return doing.result()

@@ -23,6 +23,7 @@ from coordinator.loading import STEP_RECORDS, entries_of
 from coordinator.machine import A, Outcome, ReplayedRecord, Ticket
 from coordinator.runtime import NotReady, Shard
 from protocol.codec import read_metadata_frame
+from protocol.errors import ErrorCode
 from protocol.internal_topics import CLUSTER_METADATA
 from protocol.schema import Buffer, schema_of
 from storage.log import Log, LogConfig
@@ -100,11 +101,20 @@ class _BehindSnapshot(PartitionShardLog):
 
 
 class Cluster:
-    """The cluster's metadata. `epoch` is this start's: above that of every start the log knows."""
+    """The cluster's metadata. `epoch` is this start's: above that of every start the log knows.
+
+    Over a store that several nodes reach it may begin without a log: it follows what another node writes, and takes no
+    questions, until it leads.
+    """
+
+    partition: Partition
+    """That of the metadata log, where this node leads it."""
+    shard: Shard[ClusterCoordinator]
+    """Takes the questions, where this node leads."""
 
     def __init__(
         self,
-        log: Log,
+        log: Log | None,
         environment: Environment,
         *,
         on_written: Callable[[Partition], None],
@@ -115,9 +125,27 @@ class Cluster:
         """`known_epoch` is one that is known from elsewhere, where a part of the log was lost. `begins` is the snapshot
         to begin with."""
         self._environment = environment
-        self._begins = begins or Beginning(log.start_offset)
-        self.epoch = max(log.latest_epoch(), known_epoch, self._begins.epoch) + 1
-        self.partition = make_partition(
+        self._on_written = on_written
+        self._make_partition = make_partition
+        self._listeners: list[Callable[[], None]] = []
+        self._incarnation = environment.random_bytes(16)
+        self._machine = ClusterCoordinator()
+        """What was followed so far; of one that leads its shard has it."""
+        self._followed_offset = 0
+        self.leads = False
+        self.epoch = -1
+        self.finalized_features: dict[str, int] = {}
+        """As far as that is durable: a crash must not take back what a response contained."""
+        self.finalized_features_epoch = -1
+        """Grows with the metadata; clients take the features of the highest epoch they have heard of (KIP-584)."""
+        if log is not None:
+            begin = begins or Beginning(log.start_offset)
+            self._lead(log, max(log.latest_epoch(), known_epoch, begin.epoch) + 1, begin, ClusterCoordinator)
+
+    def _lead(self, log: Log, epoch: int, begins: Beginning, make: Callable[[], ClusterCoordinator]) -> None:
+        self.leads, self.epoch, self._begins = True, epoch, begins
+        environment = self._environment
+        self.partition = self._make_partition(
             topic=CLUSTER_METADATA,
             topic_id=METADATA_TOPIC_ID,
             index=0,
@@ -126,25 +154,23 @@ class Cluster:
             config=METADATA_CONFIG,
             now_ms=environment.wall_ms,
             producer_expiration_ms=lambda: 86_400_000,
-            on_written=on_written,
+            on_written=self._on_written,
             durable_appends=True,
         )
         clock = SteadyClock(environment)
-        self._shard_log = _BehindSnapshot(self.partition, self._begins.end_offset)
-        self.shard: Shard[ClusterCoordinator] = Shard(
-            ClusterCoordinator,
-            self._shard_log,
-            clock,
-            LoopTimer(clock),
-            name=f"{CLUSTER_METADATA}-0",
-        )
+        self._shard_log = _BehindSnapshot(self.partition, begins.end_offset)
+        self.shard = Shard(make, self._shard_log, clock, LoopTimer(clock), name=f"{CLUSTER_METADATA}-0")
         self.shard.on_bug = lambda error: _log.bug("an operation failed", error, shard=self.shard.name)
-        self._incarnation = environment.random_bytes(16)
-        self.finalized_features: dict[str, int] = {}
-        """As far as that is durable: a crash must not take back what a response contained."""
-        self.finalized_features_epoch = -1
-        """Grows with the metadata; clients take the features of the highest epoch they have heard of (KIP-584)."""
-        self.shard.on_durable(self._follow_features)
+        self.shard.on_durable(self._durable_moved)
+
+    def on_durable(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever more of the metadata is durable, before answers that wait for it are released."""
+        self._listeners.append(listener)
+
+    def _durable_moved(self) -> None:
+        self._follow_features()
+        for listener in self._listeners:
+            listener()
 
     def _follow_features(self) -> None:
         durable, changes = self.durable_offset, self.image.feature_changes
@@ -155,21 +181,62 @@ class Cluster:
     @property
     def image(self) -> ClusterImage:
         """What the log says, up to its very end; use `durable_offset` where it matters what is committed."""
-        return self.shard.machine.image
+        return self.shard.machine.image if self.leads else self._machine.image
 
     @property
     def durable_offset(self) -> int:
-        return self.partition.high_watermark
+        return self.partition.high_watermark if self.leads else self._followed_offset
+
+    # -- following -------------------------------------------------------------------------------------------
+
+    def keep_leader_changes(self) -> None:
+        """Several nodes lead partitions: what the log says of that is kept for who follows it."""
+        self._machine.image.leader_changes = deque()
+
+    async def begin_to_follow(self, begins: Beginning) -> None:
+        """Take over a snapshot, where there is one. Nothing was followed yet."""
+        await self._take_over(begins, self._machine)
+        self._followed_offset = begins.end_offset
+        self._durable_moved()
+
+    async def follow(self, batches: Sequence[Buffer], end_offset: int) -> None:
+        """Take in what another node has written, all of it up to `end_offset`, and durable. What lies behind may be
+        gone with the next failover of the store; what was taken in before a wait that was given up is not taken again.
+        """
+        time_slice, image = self._environment.time_slice(), self._machine.image
+        for batch in batches:
+            for number, (entry, _) in enumerate(entries_of(batch), 1):
+                if entry is not None and image.last_offset < entry.offset < end_offset:
+                    self._machine.replay(entry)
+                if number % STEP_RECORDS == 0 and time_slice.spent():
+                    await time_slice.wait_for_turn()
+        self._followed_offset = end_offset
+        self._durable_moved()
+
+    async def lead(self, log: Log, epoch: int, on_lost: Callable[[], None]) -> None:
+        """Write from now on, under an epoch of this log's owner; all that the log says was followed. `on_lost` is
+        called where what is in memory cannot be trusted any more."""
+        assert self._followed_offset == log.end_offset, "who leads has followed to the end"
+        self._lead(log, epoch, Beginning(log.end_offset), lambda: self._machine)
+        self.shard.on_reload = on_lost
+        await self.wait_until_loaded()
+
+    async def _take_over(self, begins: Beginning, machine: ClusterCoordinator) -> None:
+        time_slice = self._environment.time_slice()
+        for number, entry in enumerate(begins.entries(), 1):
+            machine.replay(entry)
+            if number % STEP_RECORDS == 0 and time_slice.spent():
+                await time_slice.wait_for_turn()
+        begins.batches.clear()
+        machine.image.record_bytes = 0
+
+    # -- leading ---------------------------------------------------------------------------------------------
 
     async def wait_until_loaded(self) -> None:
         """Take over the snapshot and replay the log behind it, in slices."""
+        if self._begins.batches:
+            await self._take_over(self._begins, self.shard.machine)
         time_slice = self._environment.time_slice()
-        for number, entry in enumerate(self._begins.entries(), 1):
-            self.shard.machine.replay(entry)
-            if number % STEP_RECORDS == 0 and time_slice.spent():
-                await time_slice.wait_for_turn()
-        self._begins.batches.clear()
-        self.image.record_bytes = 0
         log = self._shard_log
         while not self.shard.load_slice(LOAD_READ_BYTES, lambda: time_slice.spent() or log.is_waiting):
             await log.wait_until_here()
@@ -192,6 +259,8 @@ class Cluster:
 
     async def ask(self, operation: Callable[[ClusterCoordinator, Ticket[A]], Outcome[A]]) -> A:
         """Run an operation; returns its answer once durable. Raises `CoordinatorError`."""
+        if not self.leads:
+            raise CoordinatorError(ErrorCode.NOT_CONTROLLER)
         ticket: FutureTicket[A] = FutureTicket()
         try:
             self.shard.submit(lambda machine, _now_ms: operation(machine, ticket), ticket)
@@ -232,7 +301,13 @@ class Cluster:
     async def _ask_for(self, entries: Sequence[E], operation: SlicedOperation[R, E], spent: Spent) -> list[R]:
         return await self.ask(lambda machine, ticket: operation(machine, ticket, entries, spent))
 
+    def take_no_more(self) -> None:
+        """Whoever waits for an answer is told that this node is not the controller."""
+        if self.leads:
+            self.shard.close()
+
     def close(self) -> None:
         """Take no more questions; close the log."""
-        self.shard.close()
-        self.partition.close()
+        self.take_no_more()
+        if self.leads:
+            self.partition.close()

@@ -5,10 +5,11 @@ beginning; otherwise the metadata is damaged. A repair takes what stands before 
 writes that down at once as a new one: what the log says behind a damage means nothing without what stood before it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from broker.config.broker_config import BrokerConfig
+from broker.config.listeners import Endpoint
 from broker.coordination.cluster import METADATA_CONFIG, Beginning, Cluster
 from broker.coordination.metadata_snapshots import MetadataSnapshots
 from broker.partitions.partition import Partition
@@ -41,7 +42,7 @@ async def open_cluster(
     make_partition: Callable[..., Partition],
     made: Callable[[Partition], None],
     data_folder: DataFolder | None,
-    endpoints: tuple[tuple[str, str, int, int], ...],
+    endpoints: Mapping[str, Endpoint],
     directory: bytes,
 ) -> Cluster:
     """The metadata, loaded, with the epoch of this start in it. `made` gets its partition before anything is written.
@@ -50,7 +51,7 @@ async def open_cluster(
     known_epoch = store.epoch_before_repair(CLUSTER_METADATA, 0)
     folder = store.metadata_snapshots(CLUSTER_METADATA, 0)
     try:
-        found = await _read_snapshots(folder, environment)
+        found = await read_snapshots(folder, environment)
         log = _open_log(store, folder, found)
         cluster = Cluster(
             log,
@@ -67,7 +68,8 @@ async def open_cluster(
             data_folder.close_cleanly()
         what = damaged if isinstance(damaged, LogDamaged) else f"{CLUSTER_METADATA}-0 cannot be opened: {damaged}"
         raise UnreadableDataFolder(DAMAGED.format(damaged=what, folder=f"{CLUSTER_METADATA}-0")) from damaged
-    await cluster.register(config.node_id, config.rack, endpoints, directory)
+    told = tuple((name, one.host, one.port, config.security_protocol(name).number) for name, one in endpoints.items())
+    await cluster.register(config.node_id, config.rack, told, directory)
     is_copy = data_folder is not None and data_folder.is_copy
     if known_epoch is not None or is_copy:
         await cluster.pass_over_producer_ids(config.node_id)
@@ -75,14 +77,14 @@ async def open_cluster(
         data_folder.goes_its_own_way()
     if folder is not None:
         if folder.repair:
-            await MetadataSnapshots(cluster, folder, config, environment, lambda: cluster.image.removed).take()
+            await MetadataSnapshots(cluster, lambda: folder, config, environment, lambda: cluster.image.removed).take()
             folder.set_aside(found.damaged)
         folder.tidy()
     return cluster
 
 
 @dataclass(slots=True)
-class _Found:
+class FoundSnapshots:
     """The snapshots of a folder, newest first, as far as they had to be read."""
 
     whole: SnapshotId | None = None
@@ -91,8 +93,9 @@ class _Found:
     damaged: list[SnapshotId] = field(default_factory=list[SnapshotId])
 
 
-async def _read_snapshots(folder: SnapshotFolder | None, environment: Environment) -> _Found:
-    found = _Found()
+async def read_snapshots(folder: SnapshotFolder | None, environment: Environment) -> FoundSnapshots:
+    """The newest whole one, and what is wrong with those after it."""
+    found = FoundSnapshots()
     for one in reversed(folder.ids() if folder is not None else []):
         assert folder is not None
         read = folder.read
@@ -107,14 +110,14 @@ async def _read_snapshots(folder: SnapshotFolder | None, environment: Environmen
     return found
 
 
-def _open_log(store: PartitionStore, folder: SnapshotFolder | None, found: _Found) -> Log:
+def _open_log(store: PartitionStore, folder: SnapshotFolder | None, found: FoundSnapshots) -> Log:
     repair, whole = folder is not None and folder.repair, found.whole
     # What a repair cuts off may have stood before the snapshot, which holds it: the log then begins behind that.
     start_offset = whole.end_offset if repair and whole is not None else 0
     return store.open(CLUSTER_METADATA, METADATA_TOPIC_ID, 0, METADATA_CONFIG.log, start_offset=start_offset)
 
 
-def _beginning(folder: SnapshotFolder | None, found: _Found, log: Log) -> Beginning:
+def _beginning(folder: SnapshotFolder | None, found: FoundSnapshots, log: Log) -> Beginning:
     """Raises `LogDamaged` where snapshot and log together do not tell all."""
     one = found.whole
     if one is not None and log.start_offset <= one.end_offset <= log.end_offset:

@@ -70,8 +70,9 @@ class Shards(Generic[M]):
 
     `make(index)` makes an empty machine for one partition. `partition_count` is what the topic has, or will have
     when it is made. `publish(partition)` commits what needs no sync. `opened(index, shard)` is called for each new
-    shard before it loads. Until `open` was called there is no shard; a question then waits a moment for one if the
-    topic `exists`, and is answered NOT_COORDINATOR if not. `compacted`: see `Shard`.
+    shard before it loads, `given_up(index)` for one that is another node's from now on. Until `open` was called there
+    is no shard; a question then waits a moment for one if the topic `exists`, and is answered NOT_COORDINATOR if not,
+    or if another node leads the partition (`led`). `compacted`: see `Shard`.
     """
 
     def __init__(
@@ -85,9 +86,13 @@ class Shards(Generic[M]):
         opened: Callable[[int, Shard[M]], None] | None = None,
         exists: Callable[[], bool] = lambda: False,
         publish: Callable[[Partition], None] = lambda partition: None,
+        led: Callable[[int], bool] = lambda index: True,
+        given_up: Callable[[int], None] = lambda index: None,
         compacted: bool = True,
     ) -> None:
         self.topic = topic
+        self.led = led
+        self._given_up = given_up
         self._compacted = compacted
         self._partition_count = partition_count
         self._make = make
@@ -113,9 +118,10 @@ class Shards(Generic[M]):
         """Every shard, in partition order."""
         return [self._shards[index] for index in sorted(self._shards)]
 
-    def indexes(self) -> range:
-        """All partitions of the topic, with a shard or (yet) without; none while there is no topic."""
-        return range(self._partition_count() if self._exists() else 0)
+    def indexes(self) -> list[int]:
+        """All partitions of the topic that this node leads, with a shard or (yet) without; none while there is no
+        topic."""
+        return [index for index in range(self._partition_count()) if self.led(index)] if self._exists() else []
 
     def indexed(self) -> list[tuple[int, Shard[M]]]:
         """Every shard with its partition, in order."""
@@ -153,6 +159,7 @@ class Shards(Generic[M]):
         shard = self._shards.get(index)
         if shard is None or shard.state is ShardState.LOADING:
             shard = await self.wait_until_ready(index)
+        self._check_is_ours(index)
         ticket: FutureTicket[A] = FutureTicket(self._releases[index])
         try:
             shard.submit(lambda machine, now_ms: operation(machine, ticket, now_ms), ticket)
@@ -174,8 +181,9 @@ class Shards(Generic[M]):
         while True:
             shard = self._shards.get(index)
             if shard is not None and shard.state is ShardState.ACTIVE:
+                self._check_is_ours(index)
                 return shard
-            if shard is None and not self._exists():
+            if shard is None and not (self._exists() and self.led(index)):
                 raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
             if shard is not None and shard.state is ShardState.CLOSED:
                 raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
@@ -183,6 +191,13 @@ class Shards(Generic[M]):
             if left <= 0:
                 raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             await self._wait_for_change(left)
+
+    def _check_is_ours(self, index: int) -> None:
+        """What is answered without a commit may be old where somebody else has this node's place by now: offsets would
+        be behind, and a producer would be told that it is fenced. Raises `CoordinatorError`."""
+        partition = self._partitions.get(index)
+        if partition is not None and partition.refusal is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
 
     async def _wait_for_change(self, timeout: float | None) -> None:
         if self._changed is None:
@@ -198,9 +213,10 @@ class Shards(Generic[M]):
     # -- life ------------------------------------------------------------------------------------------------
 
     def open(self, partitions: Sequence[Partition]) -> None:
-        """Start a shard over each partition. An empty log is loaded at once, the rest in the background."""
+        """Start a shard over each partition that this node leads. An empty log is loaded at once, the rest in the
+        background."""
         for partition in partitions:
-            if partition.index not in self._shards:
+            if partition.index not in self._shards and self.led(partition.index):
                 self._partitions[partition.index] = partition
                 self._open_one(partition.index, PartitionShardLog(partition), offline=partition.offline is not None)
 
@@ -291,9 +307,14 @@ class Shards(Generic[M]):
         self._shards_changed()
 
     @property
+    def are_all_here(self) -> bool:
+        """Whether this node leads all partitions of the topic."""
+        return not self._exists() or len(self.indexes()) == self._partition_count()
+
+    @property
     def all_loaded(self) -> bool:
         """Whether every partition of the topic has its shard, and each is active. True while there is no topic."""
-        expected = self._partition_count() if self._exists() else 0
+        expected = len(self.indexes())
         active = sum(1 for shard in self._shards.values() if shard.state is ShardState.ACTIVE)
         return active >= max(expected, len(self._shards))
 
@@ -304,6 +325,16 @@ class Shards(Generic[M]):
             if self._failure is not None:
                 raise self._failure
             await self._wait_for_change(None)
+
+    def give_up(self, index: int) -> None:
+        """Another node leads the partition from now on. Waiting requests are answered NOT_COORDINATOR."""
+        shard = self._shards.pop(index, None)
+        if shard is not None:
+            shard.close()
+            self._releases.pop(index).flush()
+            del self._partitions[index]
+            self._given_up(index)
+        self._shards_changed()
 
     def hold_no_requests(self) -> None:
         """For a stop: no request waits for others any more, only for the disk."""

@@ -117,6 +117,8 @@ def make_group_shards(
         load_bytes=lambda: config.get_int("offsets.load.buffer.size"),
         exists=lambda: topics.by_name(CONSUMER_OFFSETS) is not None,
         publish=publish,
+        led=lambda index: topics.leads(CONSUMER_OFFSETS, index),
+        given_up=lambda index: held.pop(index).let_go(),
     )
 
     total.when_scarce = SoonRounds(shards).begin

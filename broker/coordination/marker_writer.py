@@ -39,6 +39,7 @@ class LocalMarkerWriter:
         environment: Environment,
         publish: Callable[[Partition], None],
         of_coordinator: bool = False,
+        lifts: bool = False,
         journal: Journal | None = None,
     ) -> None:
         self._topics = topics
@@ -47,7 +48,9 @@ class LocalMarkerWriter:
         self._publish = publish
         self._journal = journal
         self._of_coordinator = of_coordinator
-        """Whether the markers are those of the coordinator in this node, and there is none beside it."""
+        """Whether the markers are those of the coordinator in this node."""
+        self._lifts = lifts
+        """Whether there is no other coordinator: what fences ours cannot be one."""
         self._releases = Releases(environment.time_slice())
         """One sync may be that of thousands of markers, each of which calls for a COMPLETE: some in each turn."""
         self._uncommitted = UncommittedMarkers(self._releases)
@@ -66,7 +69,7 @@ class LocalMarkerWriter:
     def _write(self, topic: str, partition: int, topic_id: bytes | None, marker: Marker, done: Done) -> None:
         topics = self._topics
         found = topics.by_name(topic) if topic_id is None else topics.by_id(topic_id)
-        if found is not None and self._of_coordinator:
+        if found is not None and self._lifts:
             marker = _not_fenced(topics.partition_by_id(found.topic_id, partition), marker)
         if found is None:
             done(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -162,11 +165,17 @@ class UncommittedMarkers:
             self._forget(partition)
         for end_offset, done in ready:
             committed = end_offset <= partition.high_watermark
-            self._releases.put(done, ErrorCode.NONE if committed else ErrorCode.UNKNOWN_TOPIC_ID)
+            self._releases.put(done, ErrorCode.NONE if committed else _of_gone(partition))
 
     def _forget(self, partition: Partition) -> None:
         del self._waiting[partition]
         partition.unwatch(self._watchers.pop(partition))
+
+
+def _of_gone(partition: Partition) -> ErrorCode:
+    """There is nobody left to tell, or another node is to be told."""
+    deleted = partition.gone is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.UNKNOWN_TOPIC_ID if deleted else partition.gone
 
 
 class _MarkerTicket:

@@ -7,6 +7,8 @@ Rule 2. The log begins a new segment with each snapshot: what leaves is whole se
 Rule 3. Of the snapshots, the latest always stays, the others for as long as Kafka keeps them: with each of them goes
         the log behind it, so that a start can do with an older one where the latest is damaged.
 Rule 4. In memory there is nothing to write: what is in the image need not be in the log.
+Rule 5. Where other nodes follow the log, what leaves it has been there for twice as long as a node may be silent: who
+        lives has taken it in.
 """
 
 import asyncio
@@ -24,30 +26,41 @@ _log = EventLog("metadata")
 
 
 class MetadataSnapshots:
-    """Those of one node. `folder` is None where nothing outlives the process; `leaving` gives the ids of removed topics
-    whose folders may still be there."""
+    """Those of one node. `folder` gives None where nothing outlives the process; `leaving` gives the ids of
+    removed topics whose folders may still be there. `single`: the node leads everything, whatever the image says."""
 
     def __init__(
         self,
         cluster: Cluster,
-        folder: SnapshotFolder | None,
+        folder: Callable[[], SnapshotFolder | None],
         config: BrokerConfig,
         environment: Environment,
         leaving: Callable[[], Collection[bytes]],
+        *,
+        single: bool = True,
     ) -> None:
         self._cluster = cluster
-        self._folder = folder
+        self._folder_of_log = folder
+        self._single = single
         self._config = config
         self._environment = environment
         self._leaving = leaving
         self._latest_ms = environment.monotonic_ms()
+        self._seen_ms: dict[SnapshotId, int] = {}
+        """Since when this node knows of each, by the monotonic clock."""
         self._known: dict[SnapshotId, tuple[int, int]] = {}
         """(bytes, time of its last record) of those that have been looked at."""
+
+    @property
+    def _folder(self) -> SnapshotFolder | None:
+        return self._folder_of_log()
 
     def is_due(self) -> bool:
         """Whether enough was written since the latest one, or long enough ago. Never where the log holds what this
         version does not know: the snapshot would be without it."""
         cluster, config = self._cluster, self._config
+        if not cluster.leads:
+            return False
         record_bytes, interval_ms = cluster.image.record_bytes, config.get_int("metadata.log.max.snapshot.interval.ms")
         if cluster.shard.state is not ShardState.ACTIVE or not cluster.image.is_complete or record_bytes == 0:
             return False
@@ -63,7 +76,7 @@ class MetadataSnapshots:
     async def take(self) -> None:
         """Make one now, then give up what is too old. Raises `OSError` and `StorageFailed`."""
         image, partition = self._cluster.image, self._cluster.partition
-        frozen, taken = freeze(image, self._leaving()), False
+        frozen, taken = freeze(image, self._leaving(), single=self._single), False
         assert frozen.end_offset == partition.end_offset, "the image is what the log says"
         self._latest_ms = self._environment.monotonic_ms()
         try:
@@ -85,6 +98,7 @@ class MetadataSnapshots:
             return
         await self._environment.run_blocking(lambda: folder.write(one, batches))
         self._known[one] = (sum(map(len, batches)), frozen.timestamp_ms)
+        self._seen_ms[one] = self._environment.monotonic_ms()
         _log.info("a snapshot of the metadata was written", file=folder.path(one))
 
     async def _encoded(self, frozen: FrozenImage, epoch: int) -> list[bytes]:
@@ -103,13 +117,21 @@ class MetadataSnapshots:
         if folder is None:
             return
         ids = folder.ids()
-        while len(ids) > 1 and self._has_had_its_time(folder, ids):
+        while len(ids) > 1 and self._is_followed(ids[1]) and self._has_had_its_time(folder, ids):
             await self._cut(ids[1].end_offset)
             try:
                 await self._environment.run_blocking(lambda: folder.delete(ids[:1]))
             except OSError as error:  # there is no harm in it, and perhaps it is no file
                 _log.warning("an old metadata snapshot cannot be deleted", file=folder.path(ids[0]), reason=error)
+            self._seen_ms.pop(ids[0], None)
             self._known.pop(ids.pop(0), None)
+
+    def _is_followed(self, one: SnapshotId) -> bool:
+        """Rule 5, of what stands before a snapshot."""
+        if self._single:
+            return True
+        now_ms, session_ms = self._environment.monotonic_ms(), self._config.get_int("broker.session.timeout.ms")
+        return now_ms - self._seen_ms.setdefault(one, now_ms) >= 2 * session_ms
 
     def _has_had_its_time(self, folder: SnapshotFolder, ids: list[SnapshotId]) -> bool:
         """That of the oldest one."""

@@ -19,6 +19,7 @@ from broker.partitions.topic import Topic
 from broker.process.environment import Environment
 from storage.files import FilesBeside, GivenUp
 from storage.log import StorageFailed
+from storage.shared.store import NotOwned
 
 AT_A_TIME = 2
 MOMENT_S = 1.0
@@ -44,8 +45,10 @@ class LogsToOpen:
         self._stopping = False
         self.half_done = False
         """Whether a log was given up while it was being opened."""
-        self.on_opened: Callable[[], None] = lambda: None
-        """Called for each log that is open now."""
+        self.on_opened: list[Callable[[Topic, Partition], None]] = []
+        """Each is called for each log that is open now, or turned out to be damaged."""
+        self.on_lost: Callable[[Topic, int], None] = lambda topic, index: None
+        """Called where one that was to be opened is another node's."""
 
     @property
     def any_left(self) -> bool:
@@ -53,9 +56,11 @@ class LogsToOpen:
         return bool(self._topics)
 
     def add(self, topic: Topic) -> None:
-        """A topic is new here, or has more partitions now."""
+        """A topic is new here, or other partitions of it are open here, or to be opened, than before."""
         if topic.partitions.first_closed() is not None:
             self._topics[topic.topic_id] = topic
+        else:
+            self._topics.pop(topic.topic_id, None)
 
     async def wait_until_open(self, topics: Sequence[Topic]) -> None:
         """Until all their logs are open, or they are deleted, or the node stops. Raises `StorageFailed`."""
@@ -131,16 +136,25 @@ class LogsToOpen:
         The first to wait for it ends the process."""
         place = (topic.topic_id, index)
         async with self._few:
-            if self._goes_on(topic):
-                await self._open_one.wait_until_prepared(topic, index)
-            if self._goes_on(topic):
-                files = self._files_for(place)
-                if files is None:
-                    self._publish(topic, index, self._open_one(topic, index, topic.config, None))
+            if self._goes_on(topic) and topic.partitions.is_closed(index):
+                try:
+                    epoch = await self._open_one.wait_until_prepared(topic, index)
+                except NotOwned:
+                    self.on_lost(topic, index)
                 else:
-                    await self._open_beside(topic, index, files)
+                    await self._open_prepared(topic, index, epoch)
         self._files.pop(place, None)
         del self._under_way[place]
+
+    async def _open_prepared(self, topic: Topic, index: int, epoch: int) -> None:
+        if not self._goes_on(topic) or not self._open_one.is_led(topic, index, epoch):
+            self._open_one.let_go(topic, index)
+            return
+        files = self._files_for((topic.topic_id, index))
+        if files is None:
+            self._publish(topic, index, self._open_one(topic, index, epoch, topic.config, None))
+        else:
+            await self._open_beside(topic, index, epoch, files)
 
     def _files_for(self, place: tuple[bytes, int]) -> FilesBeside | None:
         files = self._open_one.beside()
@@ -148,11 +162,13 @@ class LogsToOpen:
             self._files[place] = files
         return files
 
-    async def _open_beside(self, topic: Topic, index: int, files: FilesBeside) -> None:
+    async def _open_beside(self, topic: Topic, index: int, epoch: int, files: FilesBeside) -> None:
         config: TopicConfig = topic.config
         try:
             with vital(f"{topic.name}-{index} could not be opened"):
-                partition = await self._environment.run_beside(lambda: self._open_one(topic, index, config, files))
+                partition = await self._environment.run_beside(
+                    lambda: self._open_one(topic, index, epoch, config, files)
+                )
         except GivenUp:
             files.close()
             self.half_done = self.half_done or self._stands(topic)
@@ -174,6 +190,6 @@ class LogsToOpen:
 
     def _publish(self, topic: Topic, index: int, partition: Partition) -> None:
         topic.partitions.put(index, partition)
-        if topic.partitions.first_closed() is None:
-            self._topics.pop(topic.topic_id, None)
-        self.on_opened()
+        self.add(topic)
+        for follower in self.on_opened:
+            follower(topic, partition)

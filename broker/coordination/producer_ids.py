@@ -13,6 +13,25 @@ from protocol.errors import ErrorCode
 _log = EventLog("producer ids")
 
 
+INCARNATION_SHIFT = 32
+
+
+class IncarnationIds:
+    """The `ProducerIds` port of a node beside others: ids that begin with the number of its life, which no other has.
+    None is written down, and nobody is asked: what a node that dies had left is lost, which is fine."""
+
+    def __init__(self, number: int) -> None:
+        self._first = number << INCARNATION_SHIFT
+        self._used = 0
+
+    def take(self) -> int | None:
+        """The next id; None when this life has had all of its four billion."""
+        if self._used == 1 << INCARNATION_SHIFT:
+            return None
+        self._used += 1
+        return self._first + self._used - 1
+
+
 class ProducerIdSource:
     """The `ProducerIds` port over the cluster's metadata."""
 

@@ -1,37 +1,21 @@
-"""The topics of this node: what the metadata log says, as logs and partitions one can use.
+"""The topics of this node, and asking for changes of them: topics that are made, grown and deleted.
 
-Rule 1. The directory follows the log, and only what of it is durable: a topic is made when its record is, and its
-        logs are there before the request is answered.
-Rule 2. A deleted topic is gone at once for readers and writers; its folders follow when no sync uses them any more,
-        and a new topic of that name appears only after that.
-Rule 3. Partitions open in the background (`opening_logs`); what is wanted of one before is refused, and repeated.
+A change is decided by the cluster machine where this node leads the metadata, and else asked of the node that does
+(`across_nodes.forwarding`). It is answered when what it made can be used here.
 """
 
-import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
-from broker.config.broker_config import BrokerConfig
-from broker.coordination.cluster import Cluster
 from broker.coordination.coordinators import CoordinatorError
-from broker.coordination.leaving_topics import LeavingTopics
-from broker.coordination.metadata_snapshots import MetadataSnapshots
-from broker.coordination.opening_logs import LogsToOpen
+from broker.coordination.known_topics import KnownTopics
 from broker.coordination.wide_requests import WideCreations, WideGrowths
 from broker.partitions.internal_topics import PARTITION_COUNTS, internal_configs
-from broker.partitions.log_opening import PartitionOpener
-from broker.partitions.partition import Partition
-from broker.partitions.partition_store import FolderStore, PartitionStore
 from broker.partitions.topic import Topic
-from broker.process.environment import Environment
-from broker.process.logging import EventLog
-from broker.process.time_slice import TimeSlice
-from coordinator.cluster.image import Change, TopicImage
+from coordinator.cluster.topic_deletion import plan_deletion
 from coordinator.cluster.topic_rules import MOST_RECORDS_PER_REQUEST
-from coordinator.cluster.topics import Rules, plan_creation, plan_deletion, plan_growth
+from coordinator.cluster.topics import Rules, plan_creation, plan_growth
 from protocol.errors import ErrorCode
-from protocol.internal_topics import CLUSTER_METADATA, INTERNAL_TOPICS
+from protocol.internal_topics import INTERNAL_TOPICS
 from protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicResult,
@@ -40,234 +24,10 @@ from protocol.messages.topics import (
     DeletableTopicResult,
     DeleteTopicState,
 )
-from storage.steps import Blocking
-
-_log = EventLog("topics")
-
-Follower = Callable[[Topic], None]
 
 
-class TopicDirectory:
+class TopicDirectory(KnownTopics):
     """See the head of this file."""
-
-    def __init__(
-        self,
-        *,
-        cluster: Cluster,
-        config: BrokerConfig,
-        environment: Environment,
-        store: PartitionStore,
-        directory: bytes = bytes(16),
-        on_written: Callable[[Partition], None],
-        make_partition: Callable[..., Partition] = Partition,
-    ) -> None:
-        self._cluster = cluster
-        self._config = config
-        self._environment = environment
-        self._store = store
-        self._directory = directory
-        opener = PartitionOpener(
-            cluster.epoch, config, environment, store, on_written=on_written, make_partition=make_partition
-        )
-        self._closed_one = opener.without_log
-        self.to_open = LogsToOpen(opener, environment, stands=self._stands)
-        folder = store.metadata_snapshots(CLUSTER_METADATA, 0)
-        self.snapshots = MetadataSnapshots(cluster, folder, config, environment, self._with_folders_left)
-        self._by_name: dict[str, Topic] = {}
-        self._by_id: dict[bytes, Topic] = {}
-        self._leaving = LeavingTopics(store, environment, self.to_open.wait_until_left)
-        self._to_configure: deque[Topic] = deque()
-        self._configured: asyncio.Future[None] | None = None
-        """While topics take over a change of the broker's settings."""
-        self.revision = self.offset = 0
-        """Counts what has changed of topics; and where the metadata log ended with the last of it."""
-        self._created: list[Follower] = []
-        self._deleted: list[Follower] = []
-
-    # -- looking ---------------------------------------------------------------------------------------------
-
-    def by_name(self, name: str) -> Topic | None:
-        return self._by_name.get(name)
-
-    def by_id(self, topic_id: bytes) -> Topic | None:
-        return self._by_id.get(topic_id)
-
-    def all(self) -> list[Topic]:
-        """Every topic, by name."""
-        return [self._by_name[name] for name in sorted(self._by_name)]
-
-    def partition_names(self) -> set[tuple[str, int]]:
-        """Those of all partitions, open or not, that of the metadata log included."""
-        known = {(topic.name, index) for topic in self._by_id.values() for index in range(len(topic.partitions))}
-        return {(CLUSTER_METADATA, 0), *known}
-
-    def partition(self, name: str, index: int) -> Partition | None:
-        return _partition(self._by_name.get(name), index)
-
-    def partition_by_id(self, topic_id: bytes, index: int) -> Partition | None:
-        return _partition(self._by_id.get(topic_id), index)
-
-    def opened(self) -> list[Partition]:
-        """Every partition that is open: what housekeeping, checkpoints and shutdown are about."""
-        return [partition for topic in self._by_id.values() for partition in topic.partitions.opened()]
-
-    def offline(self) -> list[Partition]:
-        """Every partition whose log is damaged."""
-        return [partition for topic in self._by_id.values() for partition in topic.partitions.offline()]
-
-    def exists(self, topic_id: bytes) -> bool:
-        """Whether the metadata log knows a topic of this id, though its logs may not be open yet."""
-        return topic_id in self._cluster.image.by_id
-
-    # -- following -------------------------------------------------------------------------------------------
-
-    def on_created(self, follower: Follower) -> None:
-        """Call `follower` for each topic that is new here, those found at start included."""
-        self._created.append(follower)
-
-    def on_deleted(self, follower: Follower) -> None:
-        """Call `follower` for each topic that is gone; its partitions are no longer written."""
-        self._deleted.append(follower)
-
-    def before_reuse(self, follower: Callable[[Topic], Awaitable[None]]) -> None:
-        """Await `follower` for each deleted topic when its folders are out of the way, before its name is free."""
-        self._leaving.before_reuse.append(follower)
-
-    def load(self) -> None:
-        """Take over what the metadata log says at start, then follow it. Opens no log yet."""
-        image = self._cluster.image
-        self._apply_broker_configs()
-        image.changes.clear()
-        if isinstance(self._store, FolderStore):
-            for folder in self._store.tidy(self._owner):
-                _log.warning("a folder of no known topic was set aside", folder=folder)
-        for topic in list(image.topics.values()):
-            self._publish(topic, topic.partition_count)
-        self._config.subscribe(lambda _changed: self._reconfigure())
-        self._cluster.shard.on_durable(self._follow)
-
-    async def wait_until_open(self, topics: Sequence[Topic] | None = None) -> None:
-        """Until the logs of some topics are open, or of all there are now. Raises `StorageFailed`."""
-        await self.to_open.wait_until_open(list(self._by_id.values()) if topics is None else topics)
-
-    def _stands(self, topic: Topic) -> bool:
-        return self._by_id.get(topic.topic_id) is topic
-
-    def _follow(self) -> None:
-        """Called when the metadata log got durable further, before requests that wait for that are answered."""
-        image = self._cluster.image
-        durable = self._cluster.durable_offset
-        due = [change for change in image.changes if change.offset < durable]
-        image.changes = [change for change in image.changes if change.offset >= durable]
-        # A topic is made by many records; what its last one says is enough.
-        for change in {change.topic.topic_id if change.topic else b"": change for change in due}.values():
-            self._take(change)
-
-    def _take(self, change: Change) -> None:
-        image, self.offset = change.topic, change.offset
-        if image is None:
-            self._apply_broker_configs()
-        elif change.removed:
-            self._remove(image)
-        else:
-            self._show(image, change.partition_count)
-
-    def _show(self, image: TopicImage, partition_count: int) -> None:
-        """A topic with its settings and, by now, so many partitions; one that was deleted meanwhile is passed over."""
-        topic = self._by_id.get(image.topic_id)
-        if topic is not None:
-            topic.partitions.grow(partition_count)
-            self.revision += 1
-            self.to_open.add(topic)
-            topic.configure(self._config.topic_config(image.configs))
-        elif image.topic_id in self._cluster.image.by_id:
-            self._publish(image, partition_count)
-
-    def _publish(self, image: TopicImage, partition_count: int) -> None:
-        leaving = self._leaving.find(image.name)
-        if leaving is not None:
-            leaving.add_done_callback(lambda _: self._show(image, partition_count))
-            return
-        # Nothing is held to the settings of a closed partition. The topic itself would keep itself alive.
-        config = self._config.topic_config(image.configs)
-        topic = Topic(image.name, image.topic_id, config, partial(self._closed_one, image.name, image.topic_id, config))
-        topic.partitions.grow(partition_count)
-        self._by_name[image.name] = topic
-        self._by_id[image.topic_id] = topic
-        self.revision += 1
-        self.to_open.add(topic)
-        for follower in self._created:
-            follower(topic)
-
-    def _apply_broker_configs(self) -> None:
-        configs = self._cluster.image.broker_configs
-        own = configs.get(str(self._config.node_id), {})
-        self._config.apply_dynamic(cluster_wide=configs.get("", {}), own=own)
-
-    def _reconfigure(self) -> None:
-        """Broker settings are what topic settings fall back to. Thousands of topics take them over in slices."""
-        self._to_configure = deque(self._by_id.values())
-        if self._configured is None:
-            self._configured = asyncio.get_running_loop().create_future()
-            self._configure_on(self._configured, self._environment.time_slice())
-
-    def _configure_on(self, configured: "asyncio.Future[None]", turns: TimeSlice) -> None:
-        while self._to_configure:
-            topic = self._to_configure.popleft()
-            image = self._cluster.image.by_id.get(topic.topic_id)
-            if image is not None:
-                topic.configure(self._config.topic_config(image.configs))
-            if turns.spent():
-                turns.call_in_turn(lambda: self._configure_on(configured, turns))
-                return
-        self._configured = None
-        configured.set_result(None)
-
-    async def wait_until_configured(self) -> None:
-        """Until every topic has taken over the last change of the broker's settings."""
-        if self._configured is not None:
-            await asyncio.wait([self._configured])
-
-    def _owner(self, name: str, index: int, topic_id: bytes | None) -> bool | None:
-        """Whose folder this is. One whose metadata file was torn, or has an id that nobody ever had here, is that of
-        the topic of its name; opening it says what is wrong."""
-        image = self._cluster.image
-        if name == CLUSTER_METADATA:
-            return True
-        if topic_id in image.removed:
-            return False
-        known = image.topics.get(name)
-        if known is None or (index >= known.partition_count and topic_id not in (None, known.topic_id)):
-            return None
-        # A partition beyond the last: it was made for a CreatePartitions that never became durable.
-        return index < known.partition_count
-
-    # -- deleting --------------------------------------------------------------------------------------------
-
-    def _remove(self, image: TopicImage) -> None:
-        topic = self._by_id.pop(image.topic_id, None)
-        if topic is None:
-            return
-        del self._by_name[topic.name]
-        self.revision += 1
-        opened = topic.partitions.opened()
-        for partition in opened:
-            partition.discarded = True
-        for follower in self._deleted:
-            follower(topic)
-        self._leaving.add(topic, opened)
-
-    def _with_folders_left(self) -> set[bytes]:
-        """Ids of deleted topics whose folders may still have their names."""
-        changes = self._cluster.image.changes
-        under_way = (one.topic.topic_id for one in changes if one.removed and one.topic is not None)
-        return self._leaving.with_folders.union(under_way)
-
-    def sweep(self) -> Blocking | None:
-        """What frees the space of one deleted log, on another thread; None where none is due. For housekeeping."""
-        return self._store.sweep()
-
-    # -- asking for changes ----------------------------------------------------------------------------------
 
     def rules(self) -> Rules:
         """What the cluster machine has to know of this broker's configuration, now."""
@@ -275,6 +35,7 @@ class TopicDirectory:
         return Rules(
             node_id=config.node_id,
             leader_epoch=self._cluster.epoch,
+            living=self._nodes.living,
             layers=config.layers,
             num_partitions=config.get_int("num.partitions"),
             longest_name=self._store.longest_topic_name(),
@@ -289,6 +50,8 @@ class TopicDirectory:
     ) -> list[CreatableTopicResult]:
         """Make topics; returns one result for each name, when what was made can be used. Raises `CoordinatorError`."""
         _check_size(topics)
+        if self._controller is not None and not self._cluster.leads:
+            return await self._controller.create(topics, validate_only=validate_only)
         names = [topic.name for topic in topics]
         await self._leaving.wait_until_removed(names)
         rules = self.rules()
@@ -311,6 +74,8 @@ class TopicDirectory:
     async def delete(self, topics: Sequence[DeleteTopicState]) -> list[DeletableTopicResult]:
         """Delete topics; returns one result for each entry, when the names are free. Raises `CoordinatorError`."""
         _check_size(topics)
+        if self._controller is not None and not self._cluster.leads:
+            return await self._controller.delete(topics)
         rules = self.rules()
         results = await self._cluster.ask_in_slices(
             plan_deletion(self._cluster.image, topics),
@@ -324,6 +89,8 @@ class TopicDirectory:
     ) -> list[CreatePartitionsTopicResult]:
         """Add partitions; returns one result for each name, when they can be used. Raises `CoordinatorError`."""
         _check_size(topics)
+        if self._controller is not None and not self._cluster.leads:
+            return await self._controller.grow(topics, validate_only=validate_only)
         rules = self.rules()
         results = await self._cluster.ask_in_slices(
             plan_growth(topics),
@@ -382,19 +149,7 @@ class TopicDirectory:
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return topic
 
-    # -- ending ----------------------------------------------------------------------------------------------
-
-    async def stop(self) -> None:
-        """Let deletions that are under way finish."""
-        await self._leaving.wait_until_idle()
-
 
 def _check_size(entries: Sequence[object]) -> None:
     if len(entries) > MOST_RECORDS_PER_REQUEST:
         raise CoordinatorError(ErrorCode.POLICY_VIOLATION)
-
-
-def _partition(topic: Topic | None, index: int) -> Partition | None:
-    if topic is None or not 0 <= index < len(topic.partitions):
-        return None
-    return topic.partitions[index]

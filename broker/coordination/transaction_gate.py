@@ -18,6 +18,7 @@ TxnOffsetCommit calls, before it asks the group shard (authorisation first, the 
 
 Both verify (Produce below 12, TxnOffsetCommit below 5) or add (KIP-890 part 2) and hold the request for at most
 `broker.coordination.transactions.HOLD_MS` while the previous transaction of the same id completes in this node.
+Where another node has the coordinator, it is asked (`across_nodes.peer_gate`), and holds the request there.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker.config.broker_config import BrokerConfig
+from broker.coordination.across_nodes.peer_gate import PeerGate
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.coordination.topics import TopicDirectory
 from broker.coordination.transactions import TransactionShards
@@ -43,7 +45,7 @@ from coordinator.transactions.states import (
     contains,
 )
 from protocol.errors import ErrorCode
-from protocol.internal_topics import CONSUMER_OFFSETS
+from protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from protocol.records.batch import BatchHeader, read_header
 
 PRODUCE_ADDS_FROM = 12
@@ -81,6 +83,10 @@ class GateServices(Protocol):
 
     @property
     def groups(self) -> Shards[GroupCoordinator]: ...
+
+    @property
+    def peer_gate(self) -> PeerGate | None:
+        """None where all coordinators are in this node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +184,10 @@ async def _ask(
 ) -> list[ErrorCode]:
     wanted = await _by_topic(services, partitions)
     try:
+        if (leader := _elsewhere(services, transactional_id)) is not None:
+            assert services.peer_gate is not None
+            answers = await services.peer_gate.ask(leader, transactional_id, producer, wanted, adds=adds)
+            return [answers.get((one.topic, one.index), ErrorCode.UNKNOWN_SERVER_ERROR) for one in partitions]
         if adds:
             added = await add_to_transaction(services, transactional_id, producer, wanted, client_version=2)
             return [added] * len(partitions)
@@ -190,6 +200,14 @@ async def _ask(
     except CoordinatorError as refused:
         return [refused.error] * len(partitions)
     return [verified[partition.topic, partition.topic_id, partition.index] for partition in partitions]
+
+
+def _elsewhere(services: GateServices, transactional_id: str) -> int | None:
+    """The node that has the coordinator of this id, -1 where none has it now; None where it is this one."""
+    index = services.transactions.partition_for(transactional_id)
+    if services.peer_gate is None or services.transactions.led(index):
+        return None
+    return services.topics.leader(TRANSACTION_STATE, index)[0]
 
 
 async def _by_topic(services: GateServices, partitions: Sequence[Partition]) -> list[TopicPartitions]:
@@ -253,6 +271,9 @@ async def admit_offset_commit(
         await services.groups.wait_until_ready(index)  # so that asking the group will not wait for it later
         if _is_fenced(services, producer, index):
             return ErrorCode.INVALID_PRODUCER_EPOCH
+        if (leader := _elsewhere(services, transactional_id)) is not None:
+            error = await _admit_elsewhere(services, leader, transactional_id, producer, index, adds=adds)
+            return _for_offset_commit(error, version)
         if adds:
             error = await add_to_transaction(services, transactional_id, producer, wanted, client_version=2)
         else:
@@ -268,6 +289,32 @@ async def admit_offset_commit(
     if error is ErrorCode.NONE and not _still_open(services, transactional_id, producer, index):
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     return _for_offset_commit(error, version)
+
+
+async def _admit_elsewhere(
+    services: GateServices, leader: int, transactional_id: str, producer: Producer, index: int, *, adds: bool
+) -> ErrorCode:
+    """As a Produce asks: a guard is left, and what takes it away meanwhile has ended the transaction, or begun it here.
+    Raises `CoordinatorError`."""
+    partition = services.topics.partition(CONSUMER_OFFSETS, index)
+    if services.peer_gate is None or partition is None:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    producer_id, epoch = producer.producer_id, producer.producer_epoch
+    try:
+        guard = partition.begin_verification(producer_id, epoch, 0, adds)
+    except AppendError as refused:
+        return refused.code
+    if guard is ALREADY_VERIFIED:
+        return ErrorCode.NONE
+    wanted = offsets_partition(services, index)
+    answers = await services.peer_gate.ask(leader, transactional_id, producer, wanted, adds=adds)
+    error = answers.get((CONSUMER_OFFSETS, index), ErrorCode.UNKNOWN_SERVER_ERROR)
+    if error is ErrorCode.NONE and not (
+        partition.verifications.is_current(producer_id, guard)
+        or partition.derived.producers.has_open_transaction(producer_id, epoch)
+    ):
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return error
 
 
 def offsets_partition(services: GateServices, index: int) -> list[TopicPartitions]:

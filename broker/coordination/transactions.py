@@ -19,7 +19,7 @@ from broker.partitions.partition import Partition
 from broker.partitions.topic import largest_batch
 from broker.process.environment import Environment
 from coordinator.machine import A, Marker, Outcome, Ticket
-from coordinator.ports import ProducerIds
+from coordinator.ports import MarkerWriter, ProducerIds
 from coordinator.runtime import Shard, ShardState
 from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.transactions.markers import MarkerDriver
@@ -77,6 +77,7 @@ class TransactionShards(Shards[TransactionCoordinator]):
         opened: Callable[[int, Shard[TransactionCoordinator]], None],
         exists: Callable[[], bool],
         publish: Callable[[Partition], None],
+        led: Callable[[int], bool],
     ) -> None:
         super().__init__(
             topic=TRANSACTION_STATE,
@@ -87,6 +88,7 @@ class TransactionShards(Shards[TransactionCoordinator]):
             opened=opened,
             exists=exists,
             publish=publish,
+            led=led,
         )
         self._held: dict[str, list[asyncio.Future[None]]] = {}
 
@@ -156,8 +158,7 @@ def make_transaction_shards(
     config: BrokerConfig,
     environment: Environment,
     topics: TopicDirectory,
-    writer: LocalMarkerWriter,
-    epoch: int,
+    writer: MarkerWriter,
     publish: Callable[[Partition], None],
     producer_ids: ProducerIds,
     transaction_version: Callable[[], int],
@@ -169,7 +170,7 @@ def make_transaction_shards(
     )
 
     def make(index: int) -> TransactionCoordinator:
-        return TransactionCoordinator(producer_ids, settings, lambda: epoch)
+        return TransactionCoordinator(producer_ids, settings, lambda: topics.leader(TRANSACTION_STATE, index)[1])
 
     def opened(index: int, shard: Shard[TransactionCoordinator]) -> None:
         if journal is not None:
@@ -196,6 +197,7 @@ def make_transaction_shards(
         opened=opened,
         exists=lambda: topics.by_name(TRANSACTION_STATE) is not None,
         publish=publish,
+        led=lambda index: topics.leads(TRANSACTION_STATE, index),
     )
     return shards
 
@@ -227,10 +229,12 @@ async def reconcile(services: ReconcileServices) -> int:
     none after any crash (I50), so each is logged loudly. Clients may be at work meanwhile:
     an id answers for a partition before anything is written to it, so what looks like an orphan is looked up afresh;
     and a topic that is deleted meanwhile has none. Where the record of an id cannot be read, nobody knows whose it is
-    nor how it was decided: it is left.
+    nor how it was decided: it is left. Nothing is done as soon as other nodes have coordinators, too.
     """
     # Without all shards, transactions that are decided would pass for orphans.
     await services.transactions.wait_until_loaded()
+    if not services.transactions.are_all_here:
+        return 0
     time_slice = services.environment.time_slice()
     owners: dict[int, Transaction] = {}
     for shard in services.transactions.all():
@@ -250,7 +254,7 @@ async def reconcile(services: ReconcileServices) -> int:
                     continue
                 await services.transactions.wait_until_loaded()
                 found = services.transactions.owner_of(producer_id)
-                if partition.discarded:
+                if partition.discarded or not services.transactions.are_all_here:
                     break
                 if producers.entry(producer_id) == entry and not _is_answered_for(found and found[1], entry, partition):
                     if unreadable:

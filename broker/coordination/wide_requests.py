@@ -12,9 +12,12 @@ from coordinator.cluster.topic_rules import Refused
 from coordinator.cluster.topics import (
     Planned,
     Rules,
+    creation_leaders,
     decide_creation,
     decide_growth,
+    growth_leaders,
     partition_records,
+    spread_of,
     topic_records,
 )
 from coordinator.cluster.wide_topics import WIDE, WideBatch, building
@@ -63,7 +66,8 @@ class WideCreations(_Wide):
         except Refused:
             return []
         topic_id, indexes = self._environment.random_bytes(16), range(count)
-        partitions = partition_records(topic_id, indexes, rules)
+        spread = spread_of(self._cluster.image, rules)
+        partitions = partition_records(topic_id, indexes, creation_leaders(topic, spread), spread.epoch, rules)
         wide = await self._built(topic_records(topic.name, topic_id, configs), topic_id, partitions, indexes)
         return await self._cluster.ask(lambda machine, ticket: machine.create_wide(ticket, topic, rules, wide)) or []
 
@@ -80,6 +84,8 @@ class WideGrowths(_Wide):
             found = decide_growth(self._cluster.image, topic, rules)
         except Refused:
             return []
-        indexes = range(found.partition_count, topic.count)
-        wide = await self._built((), found.topic_id, partition_records(found.topic_id, indexes, rules), indexes)
+        indexes, spread = range(found.partition_count, topic.count), spread_of(self._cluster.image, rules)
+        leaders = growth_leaders(found, topic, spread)
+        partitions = partition_records(found.topic_id, indexes, leaders, spread.epoch, rules)
+        wide = await self._built((), found.topic_id, partitions, indexes)
         return await self._cluster.ask(lambda machine, ticket: machine.grow_wide(ticket, topic, rules, wide)) or []

@@ -21,6 +21,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -101,6 +102,12 @@ class Faults:
         self._armed: dict[str, list[Fault]] = {}
         self._lock = threading.Lock()
         self.arm(text)
+
+    def striking(self, victim: Victim) -> "Faults":
+        """The same, armed and counted together, for one of several nodes of a process."""
+        of_node = copy(self)
+        of_node._victim = victim
+        return of_node
 
     # -- arming ----------------------------------------------------------------------------------------------
 

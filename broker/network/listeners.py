@@ -6,12 +6,14 @@ What is set of a listening socket, its connections have from the start.
 import contextlib
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import BadListener, Endpoint, is_loopback
 
 SYSTEMS_OWN = -1
+ROW_ATTEMPTS = 100
+"""How often neighbouring free ports are looked for."""
 LOOPBACK_CONGESTION = b"reno"
 """Nothing is lost on the way to a client on this machine. BBR, which many systems have as default, paces all the same:
 it sends at the rate that it measured, by timers, and takes half again of the processor (docs/decisions/0038)."""
@@ -58,6 +60,11 @@ class Bound:
     endpoint: Endpoint
     sockets: list[socket.socket]
 
+    def close(self) -> None:
+        """Let go of it; nobody serves there yet."""
+        for one in self.sockets:
+            one.close()
+
 
 def bind_all(listeners: Iterable[Endpoint], settings: SocketSettings) -> list[Bound]:
     """Take the ports of all listeners. Raises `BadListener`."""
@@ -67,6 +74,29 @@ def bind_all(listeners: Iterable[Endpoint], settings: SocketSettings) -> list[Bo
         port = sockets[0].getsockname()[1]
         bound.append(Bound(Endpoint(listener.listener, listener.host, port), sockets))
     return bound
+
+
+def bind_in_a_row(listeners: Iterable[Endpoint], settings: SocketSettings, count: int) -> list[list[Bound]]:
+    """Take the ports of the listeners of so many nodes: each has those behind the one before. Raises `BadListener`."""
+    rows = [_row(listener, settings, count) for listener in listeners]
+    return [list(of_one) for of_one in zip(*rows, strict=True)]
+
+
+def _row(listener: Endpoint, settings: SocketSettings, count: int) -> list[Bound]:
+    for attempt in range(1, ROW_ATTEMPTS + 1):
+        row: list[Bound] = []
+        try:
+            for _ in range(count):
+                port = row[-1].endpoint.port + 1 if row else listener.port
+                row += bind_all([replace(listener, port=port)], settings)
+        except (BadListener, OverflowError) as problem:
+            for bound in row:
+                bound.close()
+            if listener.port or attempt == ROW_ATTEMPTS:
+                raise BadListener(str(problem)) from problem
+        else:
+            break
+    return row
 
 
 def _listen(

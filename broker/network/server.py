@@ -131,12 +131,22 @@ class Server:
         for server in self._servers:
             server.close()
 
-    async def stop(self, drain_s: float = DRAIN_S, hurry: asyncio.Event | None = None) -> None:
-        """Take no more connections, let what is under way finish (unless in a hurry), close the rest."""
+    def abort(self) -> None:
+        """As a process does that is killed: nobody is answered any more."""
         self.stop_accepting()
+        self._stop_sweeping()
+        for connection in list(self._connections):
+            connection.abort()
+
+    def _stop_sweeping(self) -> None:
         if self._sweeping is not None:
             self._sweeping.cancel()
             self._sweeping = None
+
+    async def stop(self, drain_s: float = DRAIN_S, hurry: asyncio.Event | None = None) -> None:
+        """Take no more connections, let what is under way finish (unless in a hurry), close the rest."""
+        self.stop_accepting()
+        self._stop_sweeping()
         for connection in list(self._connections):
             connection.stop_reading()
         self._services.waiting.close()

@@ -21,11 +21,11 @@ _log = EventLog("partitions")
 
 
 class PartitionOpener:
-    """Opens partitions of topics, with the epoch of this start."""
+    """Opens partitions of topics. `epoch_of` gives the leader epoch of one by its topic's id."""
 
     def __init__(
         self,
-        epoch: int,
+        epoch_of: Callable[[bytes, int], int],
         config: BrokerConfig,
         environment: Environment,
         store: PartitionStore,
@@ -33,7 +33,7 @@ class PartitionOpener:
         on_written: Callable[[Partition], None],
         make_partition: Callable[..., Partition],
     ) -> None:
-        self._epoch = epoch
+        self._epoch_of = epoch_of
         self._config = config
         self._environment = environment
         self._store = store
@@ -46,9 +46,20 @@ class PartitionOpener:
         """What to open a log with on another thread; None where that takes no time, and is done on the loop."""
         return self._store.beside()
 
-    async def wait_until_prepared(self, topic: Topic, index: int) -> None:
-        """Until nothing but the call is needed to open it. Raises `StorageFailed`."""
-        await self._store.wait_until_prepared(topic.name, topic.topic_id, index, self._epoch)
+    async def wait_until_prepared(self, topic: Topic, index: int) -> int:
+        """Until nothing but the call is needed to open it; returns the leader epoch to open it with. Raises
+        `StorageFailed`; `NotOwned` where a later epoch is another node's."""
+        epoch = self._epoch_of(topic.topic_id, index)
+        await self._store.wait_until_prepared(topic.name, topic.topic_id, index, epoch)
+        return epoch
+
+    def is_led(self, topic: Topic, index: int, epoch: int) -> bool:
+        """Whether it is still this node's, under the same epoch."""
+        return topic.partitions.is_closed(index) and self._epoch_of(topic.topic_id, index) == epoch
+
+    def let_go(self, topic: Topic, index: int) -> None:
+        """It was prepared, and is not to be opened."""
+        self._store.let_go(topic.topic_id, index)
 
     def without_log(
         self, topic: str, topic_id: bytes, config: TopicConfig, index: int, damaged: LogDamaged | None = None
@@ -58,18 +69,20 @@ class PartitionOpener:
             topic=topic,
             topic_id=topic_id,
             index=index,
-            leader_epoch=self._epoch,
+            leader_epoch=self._epoch_of(topic_id, index),
             config=config,
             now_ms=self._environment.wall_ms,
             damaged=damaged,
         )
 
-    def __call__(self, topic: Topic, index: int, config: TopicConfig, files: FilesBeside | None) -> Partition:
+    def __call__(
+        self, topic: Topic, index: int, epoch: int, config: TopicConfig, files: FilesBeside | None
+    ) -> Partition:
         """The partition, with a configuration that its topic had. Raises `StorageFailed`, and `GivenUp`."""
         log: Log | None = None
         try:
             log = self._store.open(topic.name, topic.topic_id, index, config.log, files)
-            return self._with_log(topic, index, config, log)
+            return self._with_log(topic, index, epoch, config, log)
         except LogDamaged as damaged:
             storage_error(damaged)
             return self._offline(topic, index, config, log, damaged)
@@ -86,13 +99,13 @@ class PartitionOpener:
             self._store.release(log)
         return self.without_log(topic.name, topic.topic_id, config, index, damaged)
 
-    def _with_log(self, topic: Topic, index: int, config: TopicConfig, log: Log) -> Partition:
+    def _with_log(self, topic: Topic, index: int, epoch: int, config: TopicConfig, log: Log) -> Partition:
         return self._make_partition(
             topic=topic.name,
             topic_id=topic.topic_id,
             index=index,
             log=log,
-            leader_epoch=self._epoch,
+            leader_epoch=epoch,
             config=config,
             now_ms=self._environment.wall_ms,
             producer_expiration_ms=self._producer_expiration_ms,

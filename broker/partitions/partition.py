@@ -35,6 +35,7 @@ class Partition:
     """See the head of this file. `on_written` is called once per append, when everything is published."""
 
     refusal = ErrorCode.NONE  # The error of reads while the log is damaged, or not open yet.
+    gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # What who still holds one that was discarded is told.
 
     def __init__(
         self,
@@ -238,7 +239,7 @@ class Partition:
     def _check_stands(self) -> None:
         """A caller that waited (for the transaction gate, for a sync) may hold a partition deleted meanwhile."""
         if self.discarded:
-            raise AppendError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} was deleted")
+            raise AppendError(self.gone, f"{self.name} is gone")
         if not self.log.takes_writes:
             raise self._append_error(ErrorCode.NOT_ENOUGH_REPLICAS, "too much waits to be committed, also")
 
@@ -390,8 +391,8 @@ class Partition:
             self.log.close()
 
     def discard(self) -> None:
-        """The topic was deleted or the log has failed: close the files as they are, write nothing."""
+        """The topic was deleted, or the log has failed or is another node's: close it as it is, write nothing."""
         self.discarded = True
         self.derived.discard()
-        self._visibility.fail(PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} is gone"))
+        self._visibility.fail(PartitionError(self.gone, f"{self.name} is gone"))
         self._visibility.wake()

@@ -48,7 +48,11 @@ class PartitionStore(Protocol):
 
     async def wait_until_prepared(self, topic: str, topic_id: bytes, index: int, epoch: int | None) -> int:
         """Bring what opening the log needs from another machine, where it is this node's from now on, under this epoch
-        or the next one (None). Returns the epoch; -1 where nobody else can reach it. Raises `StorageFailed`."""
+        or the next one (None). Returns the epoch; -1 where nobody else can reach it. Raises `StorageFailed`; `NotOwned`
+        where a later epoch is another node's."""
+
+    def let_go(self, topic_id: bytes, index: int) -> None:
+        """A log was prepared, and is not to be opened."""
 
     def open(
         self,
@@ -92,6 +96,9 @@ class _OwnMachine:
 
     async def wait_until_prepared(self, topic: str, topic_id: bytes, index: int, epoch: int | None) -> int:
         return -1
+
+    def let_go(self, topic_id: bytes, index: int) -> None:
+        return
 
 
 class MemoryStore(_OwnMachine):

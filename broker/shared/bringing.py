@@ -19,7 +19,8 @@ Own = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
 async def tail_of(store: SharedStore, owned: OwnedLog, offset: int, name: str) -> Stretch:
-    """All batches of a log from an offset on. Raises `StoreUnreachable`, `LogDamaged`."""
+    """All batches of a log from an offset on, up to where it ended when it was looked at: what another node has
+    committed since is not known to outlive a failover of the store. Raises `StoreUnreachable`, `LogDamaged`."""
     tail = Stretch()
     while offset < owned.next_offset:
         try:
@@ -27,9 +28,9 @@ async def tail_of(store: SharedStore, owned: OwnedLog, offset: int, name: str) -
         except ObjectMissing as missing:  # Nobody but the owner takes anything away, and that is who asks.
             raise LogDamaged(name, None, offset, f"{missing} is not in the store") from missing
         for batch, placed in zip(part.batches, part.placed, strict=True):
-            if placed.last_offset >= offset:
+            if offset <= placed.last_offset < owned.next_offset:
                 tail.append(batch, placed)
-        offset = tail.placed[-1].last_offset + 1
+        offset = part.placed[-1].last_offset + 1
     return tail
 
 
@@ -46,7 +47,7 @@ async def _stretch_at(store: SharedStore, log_id: int, offset: int, name: str) -
         size_bytes += one.run.size_bytes
         expected = one.run.last_offset + 1
     if not wanted:
-        raise LogDamaged(name, None, offset, "the store has no run there")
+        raise LogDamaged(name, None, offset, "the store has no run there") from ObjectMissing(f"a run at {offset}")
     try:
         stretch = stretch_of(await store.read(wanted))
     except CorruptRecords as error:

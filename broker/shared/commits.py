@@ -5,8 +5,9 @@ Rule 1. Commits of a node happen one after the other, in the order of the append
 Rule 2. A commit of which nobody knows whether it was made is settled before anything else happens. One that was not
         made is tried again, with the same records at the same offsets: nobody was told anything of them.
 Rule 3. While the store cannot be reached, writers wait; nothing is acknowledged.
-Rule 4. A node that is fenced, or that does not own what it writes, ends: nothing that waited is acknowledged. So does
-        one with a bug in a commit.
+Rule 4. A node that is fenced ends: nothing that waited is acknowledged. So does one with a bug in a commit. A log that
+        is another node's by now is given up alone, but for that of the metadata: who does not own that any more was
+        fenced.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from broker.partitions.partition import Partition
 from broker.process.environment import Environment
 from broker.process.logging import EventLog
 from broker.shared.patience import Patience
+from protocol.internal_topics import CLUSTER_METADATA
 from protocol.schema import Buffer
 from storage.log import StorageFailed
 from storage.shared.flush import SharedFlush
@@ -50,6 +52,8 @@ class SharedCommits:
         self._cycle: asyncio.Task[None] | None = None
         self._idle: list[asyncio.Future[None]] = []
         self.failed = False
+        self.on_lost: Callable[[Partition], None] | None = None
+        """Called for a partition whose log is another node's; without it nobody else can have one."""
         self.meter: SyncMeter | None = None
 
     def begin(self, who: Incarnation, asked_ms: int, silent_ms: int) -> None:
@@ -91,6 +95,12 @@ class SharedCommits:
     async def _close(self, rest: Iterator[Partition]) -> None:
         while begun := self._begin(rest, closing=True):
             await self._commit(begun)
+
+    def abandon(self) -> None:
+        """Commit nothing more: what waits was acknowledged to nobody."""
+        self.failed = True
+        if self._cycle is not None:
+            self._cycle.cancel()
 
     async def _or_give_up(self, last: "asyncio.Future[None]") -> None:
         """An orderly end waits only so long for a store that cannot be reached: what it cannot be told was acknowledged
@@ -142,9 +152,12 @@ class SharedCommits:
             partition.log.finish_flush(flush)
             if partition.discarded:
                 continue
-            if flush.change.log_id in refused:
+            if flush.change.log_id not in refused:
+                partition.committed_moved()
+            elif self.on_lost is None or partition.topic == CLUSTER_METADATA:
                 raise StorageFailed(f"{partition.name} is another node's")
-            partition.committed_moved()
+            else:
+                self.on_lost(partition)
             if turns.spent():
                 await turns.wait_for_turn()
 

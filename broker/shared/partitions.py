@@ -20,7 +20,7 @@ from storage.shared.beside import FOLDER, Beside
 from storage.shared.kept_files import KeptFiles, KeptUnreadable
 from storage.shared.read_memory import ReadMemory
 from storage.shared.shared_log import SharedLog
-from storage.shared.store import Fenced, Incarnation, NotOwned, SharedStore, StoreRefused
+from storage.shared.store import Fenced, Incarnation, SharedStore, StoreRefused
 
 _log = EventLog("store")
 
@@ -63,10 +63,15 @@ class SharedPartitions(PartitionStore):
                 log = LogDamaged(name, None, owned.first_offset, f"what was written down beside it: {error}")
             except LogDamaged as damaged:
                 log = damaged
-        except (Fenced, NotOwned, StoreRefused) as error:
+        except (Fenced, StoreRefused) as error:
             raise StorageFailed(f"{name}: {error}") from error
         self._prepared[topic_id, index] = log
         return owned.owner_epoch
+
+    def let_go(self, topic_id: bytes, index: int) -> None:
+        prepared = self._prepared.pop((topic_id, index), None)
+        if isinstance(prepared, SharedLog):
+            prepared.abandon()
 
     def open(
         self,
@@ -102,7 +107,7 @@ class SharedPartitions(PartitionStore):
 
     def removed(self, topic: str, topic_id: bytes, partition_count: int) -> None:
         for index in range(partition_count):
-            self._prepared.pop((topic_id, index), None)  # It was deleted before it was opened.
+            self.let_go(topic_id, index)  # It was deleted before it was opened.
         self._own(self._forget([topic_id]))
 
     async def wait_until_tidy(self, known: Iterable[bytes]) -> None:

@@ -2,7 +2,8 @@
 `broker/shared/schema.py` keep.
 
 Rule 1. Commits go over a connection of their own, one behind the other in the order in which they were asked for. So do
-        heartbeats, which wait for nobody; readers have some of their own, and keep nobody else waiting.
+        heartbeats, and the question who lives, which wait for nobody; readers have some of their own, and keep nobody
+        else waiting.
 Rule 2. What was acknowledged last is known here, and is looked for whenever a connection is made: a server that is
         without it was promoted too early, or is another, and is refused.
 """
@@ -12,12 +13,15 @@ from collections.abc import Sequence
 
 from broker.shared.connections import Address, Broken, Connection, Connections, Lost, Row, connect, translated
 from broker.shared.migration import migrate
+from broker.shared.notices import Notices
 from protocol.schema import Buffer
 from storage.shared.store import (
     CommitUnknown,
     Fenced,
+    FoundLog,
     Incarnation,
     LogChange,
+    Member,
     NotOwned,
     ObjectMissing,
     OwnedLog,
@@ -44,6 +48,10 @@ FROM unnest($1::bigint[], $2::integer[], $3::integer[]) WITH ORDINALITY
     AS wanted (object_id, position, size_bytes, number)
 LEFT JOIN object USING (object_id) ORDER BY number
 """
+_MEMBERS = """
+SELECT node_id, number, about, greatest(0, extract(epoch FROM clock_timestamp() - at) * 1000)::bigint AS silent_ms
+FROM incarnation JOIN heard USING (number) WHERE NOT fenced ORDER BY node_id, number
+"""
 _TOPICS = "SELECT DISTINCT topic_id FROM log ORDER BY topic_id"
 _NAME_CLUSTER = "UPDATE cluster SET cluster_id = coalesce(cluster_id, $1) RETURNING cluster_id"
 
@@ -58,6 +66,7 @@ class PostgresqlStore:
         self._heartbeats = Connections(self._address, 1, self._greet)
         self._readers = Connections(self._address, READERS, self._greet)
         self._others = Connections(self._address, OTHERS, self._greet)
+        self._notices = Notices(self._address)
         self._acknowledged: tuple[Incarnation, int | None, object] | None = None
         """Who, the last object, and where it was written."""
 
@@ -72,7 +81,7 @@ class PostgresqlStore:
 
     async def close(self) -> None:
         every = (self._commits, self._heartbeats, self._readers, self._others)
-        await asyncio.gather(*(one.close() for one in every))
+        await asyncio.gather(self._notices.close(), *(one.close() for one in every))
 
     async def cluster_id(self, wanted: str | None, drawn: str) -> str:
         row = await self._row(_NAME_CLUSTER, wanted or drawn)
@@ -84,18 +93,37 @@ class PostgresqlStore:
 
     # -- nodes -----------------------------------------------------------------------------------------------
 
-    async def register(self, node_id: int, *, silent_ms: int) -> Incarnation | int:
-        row = await self._row("SELECT * FROM begin_life($1, $2)", node_id, silent_ms)
+    async def join(self, node_id: int, about: bytes) -> Incarnation:
+        row = await self._row("SELECT join_others($1, $2) AS mine", node_id, about)
         assert row is not None, "it always answers"
-        if row["mine"] is None:
-            return int(row["other"])
         who = Incarnation(node_id, row["mine"])
         self._acknowledged = (who, None, None)
         return who
 
+    async def members(self) -> list[Member]:
+        rows = await _ask(self._heartbeats, _MEMBERS)
+        return [
+            Member(Incarnation(row["node_id"], row["number"]), row["silent_ms"], bytes(row["about"])) for row in rows
+        ]
+
+    async def fence(self, who: Incarnation, other: Incarnation, silent_ms: int) -> bool:
+        assert who != other, "who ends its own life leaves"
+        query = "SELECT fence($1, $2, $3, $4, $5) AS over"
+        row = await self._row(query, who.number, who.node_id, other.number, other.node_id, silent_ms)
+        assert row is not None, "it always answers"
+        _check_lives(who, row["over"] is not None)
+        return bool(row["over"])
+
     async def heartbeat(self, who: Incarnation) -> None:
         rows = await _ask(self._heartbeats, "SELECT hear($1, $2) AS lives", who.number, who.node_id)
         _check_lives(who, rows[0]["lives"])
+
+    async def tell(self) -> None:
+        # Nothing is written by it, so it waits for no standby.
+        await self._row("SELECT pg_notify($1, '')", self._notices.channel)
+
+    async def wait_until_told(self, wait_s: float) -> None:
+        await self._notices.wait(wait_s)
 
     async def leave(self, who: Incarnation) -> None:
         query = "UPDATE incarnation SET fenced = true WHERE number = $1 AND node_id = $2"
@@ -110,9 +138,16 @@ class PostgresqlStore:
         assert row is not None
         if not row["owned"]:
             raise NotOwned(f"log {row['log_id']} has epoch {row['owner_epoch']}, not {epoch}")
-        return OwnedLog(
-            row["log_id"], row["owner_epoch"], row["first_offset"], row["start_offset"], row["next_offset"], row["kept"]
-        )
+        return _owned_log(row)
+
+    async def look(self, who: Incarnation, topic_id: bytes, index: int) -> FoundLog | None:
+        query = "SELECT owner_node, (held).* FROM look_at_log($1, $2, $3, $4)"
+        row = await self._row(query, who.number, who.node_id, topic_id, index)
+        _check_lives(who, row is not None)
+        assert row is not None
+        if row["log_id"] is None:
+            return None
+        return FoundLog(Incarnation(row["owner_node"], row["owner"]), _owned_log(row))
 
     async def commit(
         self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]
@@ -218,6 +253,12 @@ async def _ask(connections: Connections, query: str, *arguments: object) -> list
 def _check_lives(who: Incarnation, lives: bool) -> None:
     if not lives:
         raise Fenced(f"incarnation {who.number} of node {who.node_id} is over")
+
+
+def _owned_log(row: Row) -> OwnedLog:
+    return OwnedLog(
+        row["log_id"], row["owner_epoch"], row["first_offset"], row["start_offset"], row["next_offset"], row["kept"]
+    )
 
 
 def _columns(changes: Sequence[LogChange]) -> list[list[object]]:

@@ -1,13 +1,17 @@
 """What lies in PostgreSQL: tables, and a function for each method that changes them.
 
-Rule 1. Locks are taken in one order: incarnation (shared), logs by id, objects by id. So nobody waits in a circle.
+Rule 1. Locks are taken in one order: incarnation (shared), logs by id, objects by id. So nobody waits in a circle. Who
+        locks an incarnation to end it, or more than one, has locked the cluster before: one does at a time. Who leaves
+        locks its own and nothing else. What is heard of an incarnation is locked last.
 Rule 2. Rows are locked in a statement of their own before they are changed from arrays: joined in one, it is quadratic.
 Rule 3. Each function is one statement of its caller, READ COMMITTED: every statement inside sees what was committed
         before it began, so what was locked is read as it is now.
 Rule 4. Whoever answers from what it found has written something in the same transaction, were it the lock of its
         incarnation: so its commit waits for the synchronous standby, and for all that it found. What is only read may
-        be committed on the primary alone.
+        be committed on the primary alone; WAL has an order, so whatever is committed afterwards is not without it.
 """
+
+from broker.shared.schema_members import MEMBERS
 
 _TABLES = """
 CREATE TABLE cluster (
@@ -275,5 +279,5 @@ END $$;
 CREATE INDEX given_up ON object (object_id) WHERE refused IS NULL;
 """
 
-MIGRATIONS = (_TABLES + _NODES + _LOGS + _COMMITS,)
+MIGRATIONS = (_TABLES + _NODES + _LOGS + _COMMITS, MEMBERS)
 """Each makes the next version of what the one before it left; the first, of nothing. None is ever changed."""

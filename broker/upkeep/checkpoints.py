@@ -13,6 +13,7 @@ from typing import Any
 from broker.coordination.topics import TopicDirectory
 from broker.partitions.errors import vital
 from broker.partitions.partition import Partition
+from broker.partitions.topic import Topic
 from broker.process.environment import Environment
 from storage.data_folder import DataFolder
 
@@ -49,6 +50,16 @@ class Checkpoints:
         if self._next is None:
             self._next = self._own(self._write())
         await asyncio.shield(self._next)
+
+    async def forget(self, topic: Topic) -> None:
+        """What was written down of a deleted topic is not to be believed of one with the same name after a crash: its
+        log would begin where that of the deleted one did, and what was acknowledged below would be gone."""
+        if self._data_folder is None:
+            return
+        written = [self._data_folder.forget(topic.name, index) for index in range(len(topic.partitions))]
+        logs = [partition.log for partition in topic.partitions.opened()]
+        if any(written) or any(log.start_offset or log.recovery_point for log in logs):
+            await self.write()
 
     async def _write(self) -> None:
         folder = self._data_folder

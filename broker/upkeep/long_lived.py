@@ -23,7 +23,7 @@ class LongLived:
         self._new = 0
         """Logs opened since the last time."""
         self._many = asyncio.Event()
-        topics.to_open.on_opened = self._opened
+        topics.to_open.on_opened.append(lambda *_: self._opened())
 
     async def keep_out_of_sight(self) -> None:
         """For as long as the node lives."""

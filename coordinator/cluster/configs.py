@@ -106,7 +106,7 @@ def _alter_one(image: ClusterImage, resource: AlteredResource, rules: Rules) -> 
     if resource.resource_type == TOPIC_RESOURCE:
         before = _topic_configs(image, resource.name)
     elif resource.resource_type == BROKER_RESOURCE:
-        before = _broker_configs(image, resource.name, rules.node_id)
+        before = _broker_configs(image, resource.name, rules)
     elif resource.resource_type == CLIENT_METRICS_RESOURCE:
         before = _subscription_configs(image, resource.name)
     elif resource.resource_type == GROUP_RESOURCE:
@@ -164,8 +164,10 @@ def _topic_configs(image: ClusterImage, name: str) -> Mapping[str, str]:
     return topic.configs
 
 
-def _broker_configs(image: ClusterImage, name: str, node_id: int) -> Mapping[str, str]:
-    check_broker_name(name, node_id)
+def _broker_configs(image: ClusterImage, name: str, rules: Rules) -> Mapping[str, str]:
+    # Of several nodes the one that a client has asked has sent it on to the controller.
+    if not (rules.living and name in map(str, image.brokers)):
+        check_broker_name(name, rules.node_id)
     return image.broker_configs.get(name, {})
 
 

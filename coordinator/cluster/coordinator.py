@@ -7,23 +7,28 @@ it (`broker.coordination.topics`, the broker's configuration) takes `image.chang
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from coordinator.cluster.acls import create_acls, remove_acls
 from coordinator.cluster.configs import AlterationResult, AlteredResource, alter
 from coordinator.cluster.features import FINALIZED_FEATURES, SUPPORTED_FEATURES, update
 from coordinator.cluster.framing import framed
 from coordinator.cluster.image import ClusterImage
+from coordinator.cluster.leaders import leader_change
 from coordinator.cluster.quota_alterations import AlteredQuotas, QuotaAlteration, alter_quotas
 from coordinator.cluster.quotas import Entity
 from coordinator.cluster.records import (
     BrokerEndpoint,
     BrokerFeature,
+    BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
 )
 from coordinator.cluster.scram import AlteredUser, FirstUser, first_users
 from coordinator.cluster.scram import alter as alter_users
+from coordinator.cluster.spread import moves
+from coordinator.cluster.topic_deletion import delete
 from coordinator.cluster.topic_rules import Refused
 from coordinator.cluster.topics import (
     Decided,
@@ -33,9 +38,9 @@ from coordinator.cluster.topics import (
     created,
     decide_creation,
     decide_growth,
-    delete,
     grow,
     never_spent,
+    spread_of,
 )
 from coordinator.cluster.wide_topics import WideBatch
 from coordinator.machine import A, AnyOutcome, Block, Outcome, ReplayedMarker, ReplayedRecord, Ticket
@@ -107,7 +112,7 @@ class ClusterCoordinator:
 
     def register(self, ticket: Ticket[int], registration: Registration) -> Outcome[int]:
         """Write down a start of the node with its epoch, and the features of a new cluster. Answers the epoch."""
-        assert registration.epoch > self.image.broker_epoch, "an epoch is used once"
+        assert registration.epoch > self.image.epoch, "an epoch is used once"
         messages: list[object] = [
             FeatureLevelRecord(name=name, feature_level=level)
             for name, level in FINALIZED_FEATURES.items()
@@ -133,6 +138,35 @@ class ClusterCoordinator:
         )
         return _decided(ticket, messages, registration.epoch, f"node {registration.node_id} starts")
 
+    def end_life(self, ticket: Ticket[None], node_id: int) -> Outcome[None]:
+        """Write down that a node lives no more, unless that is known."""
+        found = self.image.brokers.get(node_id)
+        records: list[object] = []
+        if found is not None and not found.fenced:
+            epoch = found.registration.broker_epoch
+            records.append(BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=epoch, fenced=1))
+        return _decided(ticket, records, None, f"the life of node {node_id} is over")
+
+    def move_leaders(self, ticket: Ticket[int], living: Sequence[int], limit: int) -> Outcome[int]:
+        """Give partitions to other nodes, so that living ones lead all of them and lead as many each. Answers how many,
+        `limit` at most; 0 where all is as it should be."""
+        some = islice(moves(self.image, living), limit)
+        return self.elect(ticket, [(topic.topic_id, index, node) for topic, index, node in some])
+
+    def elect(self, ticket: Ticket[int], named: Sequence[tuple[bytes, int, int]]) -> Outcome[int]:
+        """Give some partitions (topic id, index) to nodes, all under one epoch, above those that they have: that of the
+        latest start, or the next one. Answers how many: those that are gone are passed over."""
+        by_id = self.image.by_id
+        moved = {
+            (topic_id, index): node
+            for topic_id, index, node in named
+            if topic_id in by_id and index < by_id[topic_id].partition_count
+        }
+        highest = max((by_id[topic_id].leaders.epoch(index) for topic_id, index in moved), default=-1)
+        epoch = max(self.image.epoch, highest + 1)
+        records = [leader_change(topic_id, index, node, epoch) for (topic_id, index), node in moved.items()]
+        return _decided(ticket, records, len(records), "partitions are led by other nodes")
+
     def create_topics(
         self,
         ticket: Ticket[list[CreatableTopicResult]],
@@ -155,6 +189,7 @@ class ClusterCoordinator:
         decided anew."""
         try:
             same = decide_creation(self.image, topic, rules)[0] == len(wide.indexes)
+            same = same and self._is_next(wide, rules)
         except Refused:
             same = False
         if not same or wide.topic_id in self.image.by_id:
@@ -174,12 +209,17 @@ class ClusterCoordinator:
         try:
             found = decide_growth(self.image, topic, rules)
             same = found.topic_id == wide.topic_id and found.partition_count == wide.indexes.start
+            same = same and self._is_next(wide, rules)
         except Refused:
             same = False
         if not same:
             return Outcome(answers=[(ticket, None)], reason="what was built does not hold")
         result = [CreatePartitionsTopicResult(name=topic.name)]
         return Outcome(block=self._block(wide), answers=[(ticket, result)], reason="grow a topic widely")
+
+    def _is_next(self, wide: WideBatch, rules: Rules) -> bool:
+        """Whether the epoch of its leaders is still the one that new partitions have."""
+        return wide.leaders.highest_epoch() == spread_of(self.image, rules).epoch
 
     def _block(self, wide: WideBatch) -> Block:
         return Block(wide.batch, lambda offset: self.image.replay_wide(offset, wide))

@@ -2,11 +2,21 @@
 
 from collections.abc import Iterable
 
-from coordinator.cluster.records import PartitionRecord, RegisterBrokerRecord
+from coordinator.cluster.records import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+)
 from coordinator.machine import Record
 from protocol.codec import metadata_frame
 
-_RECORD_VERSIONS: dict[type, int] = {RegisterBrokerRecord: 3, PartitionRecord: 1}
+_RECORD_VERSIONS: dict[type, int] = {
+    RegisterBrokerRecord: 3,
+    BrokerRegistrationChangeRecord: 2,
+    PartitionRecord: 1,
+    PartitionChangeRecord: 1,
+}
 """The version a record is written in, where it is not 0: what a Kafka of our `metadata.version` writes. Earlier ones
 are read."""
 

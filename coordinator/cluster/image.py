@@ -1,18 +1,21 @@
-"""What the metadata log says, as tables: topics, settings, features, users, ACLs, the next producer id, the last start.
+"""What the metadata log says, as tables: brokers, topics and who leads them, settings, features, users, ACLs, the next
+producer id.
 
 `ClusterImage.replay` is the only thing that writes them. Records of a kind that is not known are passed over (KIP-915).
 What only a snapshot of the image needs (`coordinator.cluster.snapshot`) is kept beside them.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from coordinator.cluster.acls import AclTable
+from coordinator.cluster.leaders import NO_LEADER_CHANGE, NOBODY, Leaders
 from coordinator.cluster.quotas import QuotaTable
 from coordinator.cluster.records import (
     AccessControlEntryRecord,
+    BrokerRegistrationChangeRecord,
     ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
@@ -25,6 +28,7 @@ from coordinator.cluster.records import (
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
 from coordinator.cluster.scram import ScramUsers
@@ -47,8 +51,23 @@ class TopicImage:
 
     name: str
     topic_id: bytes
-    partition_count: int = 0
     configs: dict[str, str] = field(default_factory=dict[str, str])
+    leaders: Leaders = field(default_factory=Leaders)
+    """As the log says. Of a node that is alone, those of the time when the partitions were made: it leads all of them,
+    with the epoch of its latest start."""
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.leaders)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """A broker as it last registered."""
+
+    registration: RegisterBrokerRecord
+    fenced: bool
+    """Whether its life is over as far as the cluster is concerned: it leads nothing until it registers again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +76,24 @@ class Change:
 
     offset: int
     topic: TopicImage | None = None
-    """Created, grown or configured anew; None where broker settings changed."""
+    """Created, grown, configured or led anew; None where broker settings changed, or brokers."""
     partition_count: int = 0
     """How many partitions the topic has as of this record; the image may be ahead of what is durable."""
     removed: bool = False
+    brokers: bool = False
+    """Whether a broker registered or ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChange:
+    """A partition is led by this node, under this epoch, since a record at this offset."""
+
+    offset: int
+    topic_id: bytes
+    index: int
+    """-1: the topic is gone."""
+    leader: int = NOBODY
+    epoch: int = NOBODY
 
 
 class ClusterImage:
@@ -90,8 +123,17 @@ class ClusterImage:
         """(offset of the record, all levels since then): what followers have not seen yet."""
         self.scram_users = ScramUsers()
         self.next_producer_id = 0
+        self.brokers: dict[int, BrokerImage] = {}
+        """By id, those that have registered and were not taken away."""
         self.broker_epoch = -1
         self.registration: RegisterBrokerRecord | None = None
+        """The latest of all."""
+        self.epoch = -1
+        """The highest of all epochs of starts and leaders so far: the next one is above it."""
+        self.led: Counter[int] = Counter()
+        """How many partitions each node leads."""
+        self.leader_changes: deque[LeaderChange] | None = None
+        """What followers have not seen yet of who leads; None where nobody asks for it."""
         self.producer_ids: ProducerIdsRecord | None = None
         self.is_complete = True
         """Whether it holds all that the log says: not where records were passed over."""
@@ -99,8 +141,8 @@ class ClusterImage:
         self.last_timestamp_ms = 0
         self.record_bytes = 0
         """Of records behind the latest snapshot."""
-        self.before: dict[bytes, tuple[int, dict[str, str]]] | None = None
-        """While a snapshot is being made: partition counts and settings of topics that have changed since it began."""
+        self.before: dict[bytes, tuple[Leaders, dict[str, str]]] | None = None
+        """While a snapshot is being made: leaders and settings of topics that have changed since it began."""
         self.changes: list[Change] = []
         """What followers have not seen yet; they take it away."""
         self._canonical: dict[str, dict[str, None]] = {}
@@ -118,7 +160,7 @@ class ClusterImage:
             cls, take = known
             record: object = decode(cls, version, frame, position)[0]
             take(self, record, offset)
-        elif api_key != _NO_OP:
+        else:
             self.is_complete = False
         self.last_offset = offset
         self.last_timestamp_ms = max(self.last_timestamp_ms, timestamp_ms)
@@ -131,7 +173,13 @@ class ClusterImage:
         topic = self.by_id[wide.topic_id]
         assert wide.indexes.start == topic.partition_count, "partitions come in order"
         self._changes(topic)
-        topic.partition_count += len(wide.indexes)
+        if self.leader_changes is not None:
+            last = offset + len(wide.head) + len(wide.indexes) - 1
+            for index, (leader, epoch) in zip(wide.indexes, wide.leaders, strict=True):
+                self.leader_changes.append(LeaderChange(last, wide.topic_id, index, leader, epoch))
+        topic.leaders.extend_with(wide.leaders)
+        self.led.update(wide.leaders.nodes())
+        self.epoch = max(self.epoch, wide.leaders.highest_epoch())
         self.last_offset = offset + len(wide.head) + len(wide.indexes) - 1
         self.last_timestamp_ms = max(self.last_timestamp_ms, wide.timestamp_ms)
         self.record_bytes += wide.partition_bytes
@@ -140,7 +188,7 @@ class ClusterImage:
     def _changes(self, topic: TopicImage) -> None:
         """Called before it does: a snapshot under way is of what was."""
         if self.before is not None and topic.topic_id not in self.before:
-            self.before[topic.topic_id] = (topic.partition_count, dict(topic.configs))
+            self.before[topic.topic_id] = (topic.leaders.copy(), dict(topic.configs))
 
     def _topic(self, record: TopicRecord, offset: int) -> None:
         assert record.name not in self.topics, "a topic was created twice"
@@ -154,16 +202,40 @@ class ClusterImage:
         topic = self.by_id[record.topic_id]
         assert record.partition_id == topic.partition_count, "partitions come in order"
         self._changes(topic)
-        topic.partition_count += 1
+        topic.leaders.append(record.leader, record.leader_epoch)
+        self._led(offset, topic, record.partition_id)
+        self.led[record.leader] += 1
+        self.epoch = max(self.epoch, record.leader_epoch)
         self._tell(offset, topic)
 
     def _partition_change(self, record: PartitionChangeRecord, offset: int) -> None:
-        assert record.topic_id in self.by_id, "a partition of no topic changed"
+        topic, index = self.by_id[record.topic_id], record.partition_id
+        assert index < topic.partition_count, "a partition that is not there changed"
+        if record.leader == NO_LEADER_CHANGE:
+            return
+        before = topic.leaders.epoch(index)
+        epoch = before + 1 if record.leader_epoch == -1 else record.leader_epoch
+        assert epoch > before, "epochs only grow"
+        self._changes(topic)
+        self.led[topic.leaders.leader(index)] -= 1
+        self.led[record.leader] += 1
+        topic.leaders.put(index, record.leader, epoch)
+        self._led(offset, topic, index)
+        self.epoch = max(self.epoch, epoch)
+        self._tell(offset, topic)
+
+    def _led(self, offset: int, topic: TopicImage, index: int) -> None:
+        if self.leader_changes is not None:
+            leader, epoch = topic.leaders.leader(index), topic.leaders.epoch(index)
+            self.leader_changes.append(LeaderChange(offset, topic.topic_id, index, leader, epoch))
 
     def _remove_topic(self, record: RemoveTopicRecord, offset: int) -> None:
         topic = self.by_id.pop(record.topic_id)
         del self.topics[topic.name]
         self.removed[topic.topic_id] = topic.name
+        self.led.subtract(topic.leaders.nodes())
+        if self.leader_changes is not None:
+            self.leader_changes.append(LeaderChange(offset, topic.topic_id, -1))
         same = self._canonical[topic.name.replace(".", "_")]
         del same[topic.name]
         if not same:
@@ -222,6 +294,24 @@ class ClusterImage:
         assert record.broker_epoch > self.broker_epoch, "epochs only grow"
         self.broker_epoch = record.broker_epoch
         self.registration = record
+        self.epoch = max(self.epoch, record.broker_epoch)
+        self.brokers[record.broker_id] = BrokerImage(record, record.fenced)
+        self.changes.append(Change(offset, brokers=True))
+
+    def _registration_change(self, record: BrokerRegistrationChangeRecord, offset: int) -> None:
+        found = self.brokers[record.broker_id]
+        assert found.registration.broker_epoch == record.broker_epoch, "another start of the broker is registered"
+        if record.fenced:
+            self.brokers[record.broker_id] = replace(found, fenced=record.fenced > 0)
+        self.changes.append(Change(offset, brokers=True))
+
+    def _unregister(self, record: UnregisterBrokerRecord, offset: int) -> None:
+        found = self.brokers.pop(record.broker_id)
+        assert found.registration.broker_epoch == record.broker_epoch, "another start of the broker is registered"
+        self.changes.append(Change(offset, brokers=True))
+
+    def _no_op(self, record: NoOpRecord, offset: int) -> None:
+        self.epoch = max(self.epoch, record.epoch)
 
     def _tell(self, offset: int, topic: TopicImage) -> None:
         self.changes.append(Change(offset, topic, topic.partition_count))
@@ -250,6 +340,8 @@ _KNOWN: dict[int, tuple[type, Callable[[ClusterImage, Any, int], None]]] = {
         (RemoveUserScramCredentialRecord, ClusterImage._scram_user_leaves),
         (ProducerIdsRecord, ClusterImage._producer_ids),
         (RegisterBrokerRecord, ClusterImage._register),
+        (BrokerRegistrationChangeRecord, ClusterImage._registration_change),
+        (UnregisterBrokerRecord, ClusterImage._unregister),
+        (NoOpRecord, ClusterImage._no_op),
     )
 }
-_NO_OP = schema_of(NoOpRecord).api_key

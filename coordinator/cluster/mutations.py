@@ -2,8 +2,9 @@
 refused for itself counts nothing."""
 
 from coordinator.cluster.image import ClusterImage
+from coordinator.cluster.topic_deletion import delete
 from coordinator.cluster.topic_rules import Refused
-from coordinator.cluster.topics import Decided, Planned, Rules, decide_creation, decide_growth, delete
+from coordinator.cluster.topics import Decided, Planned, Rules, decide_creation, decide_growth
 from protocol.messages.topics import CreatableTopic, CreatePartitionsTopic, DeleteTopicState
 
 

@@ -1,4 +1,8 @@
-"""What the cluster coordinator writes to `__cluster_metadata`."""
+"""What the cluster coordinator writes to `__cluster_metadata`.
+
+Two records carry a field that Kafka's do not have, tagged (KIP-482) with a number far above Kafka's, which counts its
+own up from 0: Kafka's readers and tools pass over tags that they do not know.
+"""
 
 from protocol.schema import (
     Bool,
@@ -16,6 +20,8 @@ from protocol.schema import (
     message,
     struct,
 )
+
+OWN_TAG = 10_000
 
 
 @message(kind=Kind.DATA, api_key=2, versions=range(0, 1), flexible=0)
@@ -64,6 +70,9 @@ class PartitionChangeRecord:
     removing_replicas: list[Int32] | None = field(nullable_since=0, tag=3, default=None)
     adding_replicas: list[Int32] | None = field(nullable_since=0, tag=4, default=None)
     leader_recovery_state: Int8 = field(tag=5, default=-1)
+    # Of the new leader. Kafka adds one to the epoch of the partition; ours are those of the whole cluster, so that a
+    # node can tell from any two of them which came later, and no sum over the log is needed to know one.
+    leader_epoch: Int32 = field(tag=OWN_TAG, default=-1)
     directories: list[Uuid] | None = field(since=1, nullable_since=1, tag=8, default=None)
     eligible_leader_replicas: list[Int32] | None = field(since=2, nullable_since=2, tag=6, default=None)
     last_known_elr: list[Int32] | None = field(since=2, nullable_since=2, tag=7, default=None)
@@ -131,7 +140,9 @@ class RemoveAccessControlEntryRecord:
 
 @message(kind=Kind.DATA, api_key=20, versions=range(0, 1), flexible=0)
 class NoOpRecord:
-    """No fields."""
+    """In a snapshot: the highest epoch so far, which may have been that of a topic or a node that is gone."""
+
+    epoch: Int64 = field(tag=OWN_TAG, default=-1)
 
 
 @struct

@@ -2,12 +2,17 @@
 
     control batch: SnapshotHeaderRecord | data batches: framed metadata records | control batch: SnapshotFooterRecord
 
+A node that is alone leads all partitions with the epoch of its latest start, whatever the log says of those before it.
+Where there are several, the snapshot holds each of them, and each partition with its leader.
+
 Offsets count from 0, the leader epoch is that of the last record which the snapshot contains. A topic that is gone is
 in it, made and removed, as long as its folders may still be there: a start that finds them has to know their topic.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
+from operator import attrgetter
 
 from coordinator.cluster.acls import acl_records
 from coordinator.cluster.features import METADATA_VERSION
@@ -20,10 +25,12 @@ from coordinator.cluster.image import (
     ClusterImage,
     TopicImage,
 )
+from coordinator.cluster.leaders import Leaders, led_partition
 from coordinator.cluster.quotas import Entity, record_of
 from coordinator.cluster.records import (
     ConfigRecord,
     FeatureLevelRecord,
+    NoOpRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
@@ -54,6 +61,10 @@ class FrozenImage:
     record_bytes: int
     """What stands in the log between the snapshot before and this one."""
     registration: RegisterBrokerRecord
+    brokers: list[RegisterBrokerRecord]
+    """All of them as they are now, in the order of their epochs; none where the node is `single`."""
+    epoch: int
+    single: bool
     producer_ids: ProducerIdsRecord | None
     features: dict[str, int]
     broker_configs: dict[str, dict[str, str]]
@@ -64,13 +75,14 @@ class FrozenImage:
     acls: dict[bytes, Acl]
     removed: dict[bytes, str]
     topics: list[TopicImage]
-    before: dict[bytes, tuple[int, dict[str, str]]]
+    before: dict[bytes, tuple[Leaders, dict[str, str]]]
     """What those that have changed since were like."""
 
 
-def freeze(image: ClusterImage, leaving: Collection[bytes]) -> FrozenImage:
+def freeze(image: ClusterImage, leaving: Collection[bytes], *, single: bool = True) -> FrozenImage:
     """Hold on to what a snapshot needs, however many topics there are: those that change from now on are copied first.
-    `leaving` are ids of removed topics whose folders may still be there; the image forgets all others."""
+    `leaving` are ids of removed topics whose folders may still be there; the image forgets all others.
+    `single` where this node is alone."""
     assert image.registration is not None, "a node that serves has registered"
     assert image.before is None, "one snapshot at a time"
     image.before = {}
@@ -80,6 +92,9 @@ def freeze(image: ClusterImage, leaving: Collection[bytes]) -> FrozenImage:
         timestamp_ms=image.last_timestamp_ms,
         record_bytes=image.record_bytes,
         registration=image.registration,
+        brokers=[] if single else _brokers(image),
+        epoch=image.epoch,
+        single=single,
         producer_ids=image.producer_ids,
         features={name: image.features.get(name, 0) for name in image.decided_features},
         broker_configs={name: dict(configs) for name, configs in image.broker_configs.items()},
@@ -138,7 +153,11 @@ def _messages(frozen: FrozenImage) -> Iterator[object]:
     damage is cut off, so an ACL that denies something stands before what only clients care for."""
     for name in sorted(frozen.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name=name, feature_level=frozen.features[name])
-    yield frozen.registration
+    if frozen.single:
+        yield frozen.registration
+    else:
+        yield NoOpRecord(epoch=frozen.epoch)
+        yield from frozen.brokers
     if frozen.producer_ids is not None:
         yield frozen.producer_ids
     for name, configs in frozen.broker_configs.items():
@@ -151,10 +170,11 @@ def _messages(frozen: FrozenImage) -> Iterator[object]:
         yield TopicRecord(name=name, topic_id=topic_id)
         yield RemoveTopicRecord(topic_id=topic_id)
     for topic in frozen.topics:
-        partition_count, configs = frozen.before.get(topic.topic_id) or (topic.partition_count, dict(topic.configs))
+        # A copy: the topic may change while its partitions are written.
+        leaders, configs = frozen.before.get(topic.topic_id) or (topic.leaders.copy(), dict(topic.configs))
         yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
         yield from _configs(TOPIC_RESOURCE, topic.name, configs)
-        yield from _partitions(topic.topic_id, partition_count, frozen.registration)
+        yield from _partitions(frozen, topic.topic_id, leaders)
     for name, configs in frozen.client_metrics.items():
         yield from _configs(CLIENT_METRICS_RESOURCE, name, configs)
     for entity, quotas in frozen.quotas.items():
@@ -167,18 +187,19 @@ def _configs(resource_type: int, resource: str, configs: Mapping[str, str]) -> I
         yield ConfigRecord(resource_type=resource_type, resource_name=resource, name=name, value=value)
 
 
-def _partitions(topic_id: bytes, count: int, led_by: RegisterBrokerRecord) -> Iterator[PartitionRecord]:
-    """All partitions are this node's, with the epoch of its start."""
-    for index in range(count):
-        yield PartitionRecord(
-            partition_id=index,
-            topic_id=topic_id,
-            replicas=[led_by.broker_id],
-            isr=[led_by.broker_id],
-            removing_replicas=[],
-            adding_replicas=[],
-            leader=led_by.broker_id,
-            leader_epoch=led_by.broker_epoch,
-            partition_epoch=0,
-            directories=led_by.log_dirs[:1],
-        )
+def _partitions(frozen: FrozenImage, topic_id: bytes, leaders: Leaders) -> Iterator[PartitionRecord]:
+    latest = frozen.registration
+    directories = {one.broker_id: one.log_dirs[:1] for one in [*frozen.brokers, latest]}
+    for index, (leader, epoch) in enumerate(leaders):
+        if frozen.single:
+            leader, epoch = latest.broker_id, latest.broker_epoch
+        yield led_partition(topic_id, index, leader, epoch, directories.get(leader, []))
+
+
+def _brokers(image: ClusterImage) -> list[RegisterBrokerRecord]:
+    records = []
+    for one in image.brokers.values():
+        record = copy(one.registration)
+        record.fenced = one.fenced
+        records.append(record)
+    return sorted(records, key=attrgetter("broker_epoch"))

@@ -1,7 +1,7 @@
 """What a topic may be called, and what is wrong with a request to make or grow one. Sentences as Kafka's."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from protocol.errors import ErrorCode
 
@@ -54,13 +54,13 @@ def check_replication(replication_factor: int, *, strict: bool) -> None:
         )
 
 
-def check_replicas(assignments: Sequence[Sequence[int]], node_id: int, *, strict: bool) -> None:
-    """Check a manual assignment, one replica list per partition. Raises `Refused`.
+def check_replicas(assignments: Sequence[Sequence[int]], known: Collection[int], *, strict: bool) -> None:
+    """Check a manual assignment, one replica list per partition, against the ids of all brokers. Raises `Refused`.
 
-    Where not `strict`, other brokers may be named beside this one: they are left out.
+    Where not `strict`, others may be named beside one of these: they are left out.
     """
     for replicas in assignments:
-        problem = _wrong_with(replicas, node_id, strict=strict)
+        problem = _wrong_with(replicas, known, strict=strict)
         if problem is None and len(replicas) != len(assignments[0]):
             problem = (
                 f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
@@ -70,12 +70,12 @@ def check_replicas(assignments: Sequence[Sequence[int]], node_id: int, *, strict
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
 
 
-def _wrong_with(replicas: Sequence[int], node_id: int, *, strict: bool) -> str | None:
+def _wrong_with(replicas: Sequence[int], known: Collection[int], *, strict: bool) -> str | None:
     if not replicas:
         return "The manual partition assignment includes an empty replica list."
     for position, broker in enumerate(replicas):
         if broker in replicas[:position]:
             return f"The manual partition assignment includes the broker {broker} more than once."
-        if broker != node_id and (strict or node_id not in replicas):
+        if broker not in known and (strict or not any(one in known for one in replicas)):
             return f"The manual partition assignment includes broker {broker}, but no such broker is registered."
     return None

@@ -1,4 +1,4 @@
-"""Creating, deleting and growing topics: each entry of a request is decided on its own, and every entry is answered.
+"""Creating and growing topics: each entry of a request is decided on its own, and every entry is answered.
 
 Pure: reads an image, returns answers and the records that make them true. A request is planned as a whole (what is
 named twice, what is too much), and then decided entry by entry, as far as there is time: the caller goes on behind the
@@ -13,7 +13,9 @@ from typing import Generic, TypeVar
 from coordinator.cluster.image import TOPIC_RESOURCE, ClusterImage, TopicImage
 from coordinator.cluster.keys.config_keys import TOPIC_KEYS, Layers, check_topic_values
 from coordinator.cluster.keys.config_types import InvalidConfig
-from coordinator.cluster.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from coordinator.cluster.leaders import Leaders, led_partition
+from coordinator.cluster.records import ConfigRecord, PartitionRecord, TopicRecord
+from coordinator.cluster.spread import Spread
 from coordinator.cluster.topic_rules import (
     LONGEST_NAME,
     MOST_PARTITIONS_PER_REQUEST,
@@ -32,7 +34,6 @@ from protocol.messages.topics import (
     CreatableTopicResult,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
-    DeletableTopicResult,
     DeleteTopicState,
 )
 
@@ -59,12 +60,15 @@ class Rules:
 
     node_id: int
     leader_epoch: int
+    """Of new partitions of a node that is alone."""
     layers: Layers
     directory: bytes = bytes(16)
     """The id of the data folder in which new partitions are put."""
     num_partitions: int = 1
     longest_name: int = LONGEST_NAME
     strict: bool = False
+    living: tuple[int, ...] = ()
+    """The nodes that new partitions are spread over; none where this node is alone and leads all of them."""
     deletion_enabled: bool = True
     internal_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     """What internal topics are made with, by name; a request may add to it, but cannot change it."""
@@ -80,7 +84,7 @@ class Decided:
     records: list[object] = field(default_factory=list[object])
 
 
-_TWICE = Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+TWICE = Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
 # -- creating ------------------------------------------------------------------------------------------------------
@@ -101,7 +105,7 @@ def plan_creation(image: ClusterImage, topics: Sequence[CreatableTopic], rules: 
     elif records > MOST_RECORDS_PER_REQUEST:
         too_much = Refused(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
     return [
-        Planned(topic, _TWICE if counts[topic.name] > 1 else too_much)
+        Planned(topic, TWICE if counts[topic.name] > 1 else too_much)
         for topic in {topic.name: topic for topic in topics}.values()
     ]
 
@@ -118,12 +122,13 @@ def create(
 ) -> list[CreatableTopicResult]:
     """Decide a CreateTopics, one entry at least."""
     results: list[CreatableTopicResult] = []
+    spread = spread_of(image, rules)
     for planned in topics:
         topic = planned.entry
         try:
             if planned.refused is not None:
                 raise planned.refused
-            results.append(_create_one(image, topic, rules, fresh_id, None if validate_only else decided))
+            results.append(_create_one(image, topic, rules, fresh_id, spread, None if validate_only else decided))
         except Refused as refused:
             code = refused.error
             results.append(
@@ -137,7 +142,7 @@ def create(
 def decide_creation(image: ClusterImage, topic: CreatableTopic, rules: Rules) -> tuple[int, dict[str, str]]:
     """(number of partitions, settings) of a topic that may be made. Raises `Refused`."""
     _check_new_name(image, topic.name, rules.longest_name)
-    return _partition_count(topic, rules), _configs(topic, rules)
+    return _partition_count(image, topic, rules), _configs(topic, rules)
 
 
 def created(image: ClusterImage, topic: CreatableTopic, rules: Rules, topic_id: bytes) -> CreatableTopicResult:
@@ -165,7 +170,12 @@ def topic_records(name: str, topic_id: bytes, configs: Mapping[str, str]) -> lis
 
 
 def _create_one(
-    image: ClusterImage, topic: CreatableTopic, rules: Rules, fresh_id: Callable[[], bytes], decided: Decided | None
+    image: ClusterImage,
+    topic: CreatableTopic,
+    rules: Rules,
+    fresh_id: Callable[[], bytes],
+    spread: Spread,
+    decided: Decided | None,
 ) -> CreatableTopicResult:
     count, configs = decide_creation(image, topic, rules)
     if decided is None:
@@ -174,7 +184,8 @@ def _create_one(
     while topic_id == NO_ID or topic_id in image.by_id:
         topic_id = fresh_id()
     decided.records.extend(topic_records(topic.name, topic_id, configs))
-    decided.records.extend(partition_records(topic_id, range(count), rules))
+    leaders = creation_leaders(topic, spread)
+    decided.records.extend(partition_records(topic_id, range(count), leaders, spread.epoch, rules))
     return created(image, topic, rules, topic_id)
 
 
@@ -188,7 +199,7 @@ def _check_new_name(image: ClusterImage, name: str, longest: int) -> None:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
 
 
-def _partition_count(topic: CreatableTopic, rules: Rules) -> int:
+def _partition_count(image: ClusterImage, topic: CreatableTopic, rules: Rules) -> int:
     if not topic.assignments:
         check_replication(topic.replication_factor, strict=rules.strict)
         if topic.num_partitions == 0 or topic.num_partitions < -1:
@@ -205,7 +216,7 @@ def _partition_count(topic: CreatableTopic, rules: Rules) -> int:
             message = f"Found multiple manual partition assignments for partition {assignment.partition_index}"
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         by_index[assignment.partition_index] = assignment.broker_ids
-    check_replicas(list(by_index.values()), rules.node_id, strict=rules.strict)
+    _check_assigned(image, by_index, rules)
     if sorted(by_index) != list(range(len(by_index))):
         message = "partitions should be a consecutive 0-based integer sequence"
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
@@ -237,100 +248,51 @@ def _described(configs: Mapping[str, str], layers: Layers) -> list[CreatableTopi
     ]
 
 
-def partition_records(topic_id: bytes, indexes: range, rules: Rules) -> Iterable[PartitionRecord]:
-    """Those of new partitions, all on this node."""
-    for index in indexes:
-        yield PartitionRecord(
-            partition_id=index,
-            topic_id=topic_id,
-            replicas=[rules.node_id],
-            isr=[rules.node_id],
-            removing_replicas=[],
-            adding_replicas=[],
-            leader=rules.node_id,
-            leader_epoch=rules.leader_epoch,
-            partition_epoch=0,
-            directories=[rules.directory],
-        )
+# -- who leads new partitions --------------------------------------------------------------------------------------
 
 
-# -- deleting ------------------------------------------------------------------------------------------------------
+def spread_of(image: ClusterImage, rules: Rules) -> Spread:
+    """How the new partitions of one batch are spread, and under which epoch."""
+    if rules.living:
+        return Spread(rules.living, image.led, max(image.epoch, 0))
+    return Spread((rules.node_id,), {}, rules.leader_epoch)
 
 
-def plan_deletion(image: ClusterImage, topics: Sequence[DeleteTopicState]) -> list[Planned[DeleteTopicState]]:
-    """The entries of a DeleteTopics, by name or by id. A topic that is named twice is refused, and answered once, with
-    its name and its id if it was named by both."""
-    names = [_name_of(image, state) for state in topics]
-    ids = {name: state.topic_id for state, name in zip(topics, names, strict=True) if state.name is None}
-    by_name = {state.name for state in topics}
-    counts = Counter(names)
-    planned: list[Planned[DeleteTopicState]] = []
-    answered: set[str] = set()
-    for state, name in zip(topics, names, strict=True):
-        if name is None or counts[name] == 1:
-            planned.append(Planned(state))
-        elif name not in answered:
-            answered.add(name)
-            both = name in ids and name in by_name
-            named = DeleteTopicState(name=name, topic_id=ids[name]) if both else state
-            planned.append(Planned(named, _TWICE))
-    return planned
+def creation_leaders(topic: CreatableTopic, spread: Spread) -> Iterable[int]:
+    """Of a topic that may be made."""
+    if topic.assignments:
+        in_order = sorted(topic.assignments, key=lambda one: one.partition_index)
+        return spread.assigned(one.broker_ids for one in in_order)
+    return spread.choose(Leaders())
 
 
-def delete(
-    image: ClusterImage,
-    topics: Iterable[Planned[DeleteTopicState]],
-    rules: Rules,
-    decided: Decided,
-    spent: Callable[[], bool] = never_spent,
-) -> list[DeletableTopicResult]:
-    """Decide a DeleteTopics, one entry at least."""
-    results: list[DeletableTopicResult] = []
-    for planned in topics:
-        state = planned.entry
-        try:
-            if planned.refused is not None:
-                raise planned.refused
-            results.append(_delete_one(image, state, rules, decided))
-        except Refused as refused:
-            results.append(
-                DeletableTopicResult(
-                    name=state.name, topic_id=state.topic_id, error_code=refused.error, error_message=refused.message
-                )
+def growth_leaders(topic: TopicImage, wanted: CreatePartitionsTopic, spread: Spread) -> Iterable[int]:
+    """Of what is new of a topic that may grow."""
+    if wanted.assignments is not None:
+        return spread.assigned(one.broker_ids for one in wanted.assignments)
+    return spread.choose(topic.leaders)
+
+
+def partition_records(
+    topic_id: bytes, indexes: range, leaders: Iterable[int], epoch: int, rules: Rules
+) -> Iterable[PartitionRecord]:
+    """Those of new partitions; `leaders` may go on behind them."""
+    for index, leader in zip(indexes, leaders, strict=False):
+        yield led_partition(topic_id, index, leader, epoch, [rules.directory])
+
+
+def _check_assigned(image: ClusterImage, by_index: Mapping[int, Sequence[int]], rules: Rules) -> None:
+    if not rules.living:
+        check_replicas(list(by_index.values()), {rules.node_id}, strict=rules.strict)
+        return
+    check_replicas(list(by_index.values()), image.brokers.keys(), strict=True)
+    for index, replicas in by_index.items():
+        if not set(replicas).intersection(rules.living):
+            message = (
+                f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+                "controlled shutdown."
             )
-        if spent():
-            break
-    return results
-
-
-def _name_of(image: ClusterImage, state: DeleteTopicState) -> str | None:
-    if state.name is not None:
-        return state.name if state.topic_id == NO_ID else None
-    found = image.by_id.get(state.topic_id)
-    return None if found is None else found.name
-
-
-def _delete_one(image: ClusterImage, state: DeleteTopicState, rules: Rules, decided: Decided) -> DeletableTopicResult:
-    if state.name is not None and state.topic_id != NO_ID:
-        raise Refused(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-    if state.name is None and state.topic_id == NO_ID:
-        raise Refused(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-    if not rules.deletion_enabled:
-        raise Refused(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-    if state.name is None:
-        topic = image.by_id.get(state.topic_id)
-        if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-    else:
-        topic = image.topics.get(state.name)
-        if topic is None:
-            message = "This server does not host this topic-partition."
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-    if topic.name in INTERNAL_TOPICS:
-        message = f"{topic.name} is internal: its coordinators are running on it."
-        raise Refused(ErrorCode.INVALID_REQUEST, message)
-    decided.records.append(RemoveTopicRecord(topic_id=topic.topic_id))
-    return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
 # -- growing -------------------------------------------------------------------------------------------------------
@@ -340,7 +302,7 @@ def plan_growth(topics: Sequence[CreatePartitionsTopic]) -> list[Planned[CreateP
     """The topics of a CreatePartitions, each name once; one that is there twice is refused."""
     counts = Counter(topic.name for topic in topics)
     distinct = {topic.name: topic for topic in topics}.values()
-    return [Planned(topic, _TWICE if counts[topic.name] > 1 else None) for topic in distinct]
+    return [Planned(topic, TWICE if counts[topic.name] > 1 else None) for topic in distinct]
 
 
 def grow(
@@ -352,12 +314,13 @@ def grow(
 ) -> list[CreatePartitionsTopicResult]:
     """Decide a CreatePartitions, one entry at least."""
     results: list[CreatePartitionsTopicResult] = []
+    spread = spread_of(image, rules)
     for planned in topics:
         topic = planned.entry
         try:
             if planned.refused is not None:
                 raise planned.refused
-            _grow_one(image, topic, rules, decided)
+            _grow_one(image, topic, rules, spread, decided)
             results.append(CreatePartitionsTopicResult(name=topic.name))
         except Refused as refused:
             code = refused.error
@@ -367,9 +330,12 @@ def grow(
     return results
 
 
-def _grow_one(image: ClusterImage, wanted: CreatePartitionsTopic, rules: Rules, decided: Decided) -> None:
+def _grow_one(
+    image: ClusterImage, wanted: CreatePartitionsTopic, rules: Rules, spread: Spread, decided: Decided
+) -> None:
     topic = decide_growth(image, wanted, rules)
-    decided.records.extend(partition_records(topic.topic_id, range(topic.partition_count, wanted.count), rules))
+    indexes, leaders = range(topic.partition_count, wanted.count), growth_leaders(topic, wanted, spread)
+    decided.records.extend(partition_records(topic.topic_id, indexes, leaders, spread.epoch, rules))
 
 
 def decide_growth(image: ClusterImage, wanted: CreatePartitionsTopic, rules: Rules) -> TopicImage:
@@ -396,5 +362,6 @@ def decide_growth(image: ClusterImage, wanted: CreatePartitionsTopic, rules: Rul
                 "assignment(s) were specified."
             )
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        check_replicas([one.broker_ids for one in wanted.assignments], rules.node_id, strict=rules.strict)
+        by_index = {have + number: one.broker_ids for number, one in enumerate(wanted.assignments)}
+        _check_assigned(image, by_index, rules)
     return topic

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 
 from coordinator.cluster.framing import framed
+from coordinator.cluster.leaders import Leaders
 from coordinator.cluster.records import PartitionRecord
 from coordinator.machine import Record
 from protocol.records.record import GrowingBatch, NewRecord
@@ -26,6 +27,8 @@ class WideBatch:
     """The records before the partitions."""
     topic_id: bytes
     indexes: range
+    leaders: Leaders
+    """Those of the partitions, in their order."""
     partition_bytes: int
     """What the records of the partitions come to."""
     timestamp_ms: int
@@ -39,11 +42,12 @@ def building(
     frames = [record.value or b"" for record in framed(head)]
     for frame in frames:
         growing.add(NewRecord(value=frame, timestamp_ms=timestamp_ms))
-    partition_bytes = 0
+    leaders, partition_bytes = Leaders(), 0
     for number, message in enumerate(partitions, 1):
         record: Record = framed([message])[0]
         growing.add(NewRecord(value=record.value, timestamp_ms=timestamp_ms))
         partition_bytes += len(record.value or b"")
+        leaders.append(message.leader, message.leader_epoch)
         if number % STEP_RECORDS == 0:
             yield
-    return WideBatch(growing.whole(), frames, topic_id, indexes, partition_bytes, timestamp_ms)
+    return WideBatch(growing.whole(), frames, topic_id, indexes, leaders, partition_bytes, timestamp_ms)

@@ -41,6 +41,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "Running it": "operations.md",
         "Backups": "backup.md",
         "Over PostgreSQL": "store.md",
+        "Several nodes": "cluster.md",
         "Security": "security.md",
         "The console": "console.md",
         "Metrics": "metrics.md",

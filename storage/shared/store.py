@@ -1,7 +1,8 @@
 """The port to a shared store: what keeps the logs of a cluster, and who owns which.
 
-Rule 1. Each start of a node is an incarnation, with a number that was never given before. A node that starts fences its
-        earlier incarnations; whoever is fenced commits nothing any more, in this life.
+Rule 1. Each start of a node is an incarnation, with a number that was never given before. Nodes live beside each other,
+        a node once: its start fences its earlier incarnations, and any other may fence who is silent. Whoever is fenced
+        commits nothing any more, in this life.
 Rule 2. A log has one owner: an incarnation, under an epoch that only grows. A commit says both for each log that it
         changes, and changes those that are its own: the others are named in the answer and are as they were.
 Rule 3. What a commit does, it does as a whole and for good before it returns; a reader that began before sees nothing
@@ -29,7 +30,7 @@ class CommitUnknown(Exception):
 
 
 class Fenced(Exception):
-    """This incarnation is over: a later one of the same node has started, or another node has taken its place."""
+    """This incarnation is over: a later one of the same node has started, or another node has ended it."""
 
 
 class NotOwned(Exception):
@@ -51,6 +52,17 @@ class Incarnation:
     node_id: int
     number: int
     """Grows with every start of any node of the cluster; from 1 to 2^31 - 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An incarnation that is not fenced."""
+
+    who: Incarnation
+    silent_ms: int
+    """How long ago it said that it lives, by the store's clock."""
+    about: bytes
+    """What it says of itself to the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +96,15 @@ class OwnedLog:
     next_offset: int
     kept: bytes
     """What the owner had written down beside it last; empty at first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLog:
+    """What the store knows of a log, as somebody else finds it."""
+
+    owner: Incarnation
+    """It may be over."""
+    log: OwnedLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +148,27 @@ class SharedStore(Protocol):
         """Who the cluster is: `wanted`, or else `drawn`, where nobody has said so yet. Raises `StoreRefused` where it
         is another than `wanted`."""
 
-    async def register(self, node_id: int, *, silent_ms: int) -> Incarnation | int:
-        """Begin a life of this node: its earlier incarnations are fenced. Where another node lives, one that said so
-        within `silent_ms` by the store's clock, its id, and nothing has happened; one that was silent for longer is
-        fenced."""
+    async def join(self, node_id: int, about: bytes) -> Incarnation:
+        """Begin a life of this node beside those of others: only earlier incarnations of this node are fenced."""
+
+    async def members(self) -> list[Member]:
+        """Who lives, by node id. It may be that a failover of the store loses what is found; not where something that
+        was committed afterwards is there."""
+
+    async def fence(self, who: Incarnation, other: Incarnation, silent_ms: int) -> bool:
+        """End the life of another that was silent for so long by the store's clock; 0: at once. Returns whether it is
+        over now: of its commits all that are ever made were made before, and no heartbeat within `silent_ms` was
+        answered. One that never began is not over. Raises `Fenced`, where `who` is."""
 
     async def heartbeat(self, who: Incarnation) -> None:
         """Say that one lives. Raises `Fenced`."""
+
+    async def tell(self) -> None:
+        """Have those look at once who wait in `wait_until_told`. A hint, which may be lost."""
+
+    async def wait_until_told(self, wait_s: float) -> None:
+        """Until somebody tells, or so long at most, whether the store can be reached or not. Raises nothing: who waited
+        looks in any case."""
 
     async def leave(self, who: Incarnation) -> None:
         """Fence oneself: nobody has to wait until the node has been silent for long."""
@@ -142,6 +177,10 @@ class SharedStore(Protocol):
         """Own the log of a partition, which is made where there is none, under this epoch, or under the next one
         (None). To claim again what one owns under the same epoch changes nothing. Raises `NotOwned` where it has a
         later epoch, or another owner under the same; `Fenced`."""
+
+    async def look(self, who: Incarnation, topic_id: bytes, index: int) -> FoundLog | None:
+        """A log as it is, whoever owns it; None where there is none. It waits for no commit under way. What is found
+        outlives a failover of the store. Raises `Fenced`."""
 
     async def commit(
         self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from tallystick.demo.nodes import Killable
 from tallystick.demo.parts import CLIENT, FENCED_STATUS
 from tallystick.demo.plan import GROUP, LEDGER_TOPIC, PARTITIONS, TRANSFERS_TOPIC, WORKERS, Settings
-from tallystick.process import PACKAGES, BrokerProcess
+from tallystick.process import PACKAGES
 
 FREEZE_AT, KILL_WORKER_AT, KILL_BROKER_AT = 0.15, 0.3, 0.45
 PATIENCE_SECONDS = 150.0
@@ -86,7 +87,7 @@ class Progress:
 class Director:
     """One run of the pipeline over a broker that serves. `broker` is None where it is not ours to kill."""
 
-    def __init__(self, settings: Settings, broker: BrokerProcess | None, show: Callable[[Progress], None]) -> None:
+    def __init__(self, settings: Settings, broker: Killable | None, show: Callable[[Progress], None]) -> None:
         self._settings = settings
         self._broker = broker
         self._show = show
@@ -197,13 +198,13 @@ class Director:
         self._event(f"SIGKILL {name} (pid {worker.process.pid}), and a new one in its place")
         self._start_worker(name)
 
-    def _kill_broker(self, broker: BrokerProcess) -> None:
-        pid = broker.pid
+    def _kill_broker(self, broker: Killable) -> None:
+        what = broker.what
         broker.kill()
         began = time.monotonic()
         broker.start()
         self.faults["brokers_killed"] += 1
-        self._event(f"SIGKILL the broker (pid {pid}); it serves again after {1000 * (time.monotonic() - began):.0f} ms")
+        self._event(f"SIGKILL {what}; it serves again after {1000 * (time.monotonic() - began):.0f} ms")
 
     def _wake_the_zombie(self) -> None:
         """Past its session, with a successor under the same transactional id: it must be fenced."""

@@ -268,13 +268,13 @@ def test_one(tallystick, number):
 def test_the_page_about_it_is_right(tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "pytest.md").read_text()
     examples = [block.partition("```")[0] for block in page.split("```py\n")[1:]]
-    assert "4 passed" in passes(tmp_path, "\n".join(examples))
+    assert "5 passed" in passes(tmp_path, "\n".join(examples))
 
 
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
-        ("nodes=3", "a broker is one node here"),
+        ("nodes=0", "has no 0 nodes; there are 1 to 16"),
         ("durabilty='fsync'", "has no option 'durabilty'; there are durability, set, tls"),
         ("durability='disk'", "has no durability 'disk'; there are page-cache and fsync"),
         ("'fsync'", "takes its options by name"),
@@ -291,6 +291,24 @@ def test_what_a_marker_cannot_have_is_refused_in_a_sentence(tmp_path: Path, wish
 
 def test_one_node_is_what_there_is(tmp_path: Path) -> None:
     passes(tmp_path, "\n@pytest.mark.tallystick(nodes=1)\ndef test_one(tallystick):\n    pass\n")
+
+
+def test_several_nodes_that_run_again_for_the_next_test(tmp_path: Path) -> None:
+    passes(
+        tmp_path,
+        """
+@pytest.mark.tallystick(nodes=3)
+@pytest.mark.parametrize("number", range(2))
+def test_one(tallystick, number):
+    assert sorted(tallystick.node_addresses()) == [1, 2, 3]
+    assert "orders" not in topics(tallystick)
+    write(tallystick, "orders")
+    tallystick.kill_node(2)
+    tallystick.kill_node(tallystick.controller())
+    write(tallystick, "orders")
+    assert len(tallystick.node_addresses()) == 1
+""",
+    )
 
 
 def test_a_broker_with_tls(tmp_path: Path) -> None:

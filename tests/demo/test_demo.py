@@ -38,6 +38,13 @@ def test_the_main_job_is_exactly_once_through_kills(seed: int, durability: str) 
     assert figures["uncommitted_transfers_besides"], "something was really aborted"
 
 
+def test_it_is_exactly_once_over_several_nodes_of_which_one_is_killed() -> None:
+    status, figures = run_demo("--seed", "5", "--nodes", "3")
+    assert (status, figures["ok"], figures["nodes"]) == (0, True, 3)
+    faults = figures["faults"]
+    assert isinstance(faults, dict) and faults["brokers_killed"] == 1
+
+
 @pytest.mark.parametrize(
     ("plant", "line"), [("skip", "missing"), ("double", "doubled"), ("offsets-outside", "missing")]
 )

@@ -147,6 +147,8 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     def __init__(self, scheduler: Scheduler, name: str) -> None:
         self.scheduler = scheduler
         self.name = name
+        self.machine = ""
+        """What the network calls the machine that it runs on."""
         self.alive = True
         self.awake = True
         """Alive, and not standing still."""

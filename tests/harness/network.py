@@ -42,6 +42,12 @@ class Network:
         self._listeners: dict[int, tuple[ProcessLoop, Callable[[], asyncio.BaseProtocol]]] = {}
         self._ends: dict[End, None] = {}
         self._connections = 0
+        self.severed: dict[tuple[str, str], float] = {}
+        """Until when nothing gets from one machine to another, by their names; what is sent meanwhile arrives then."""
+
+    def open_at(self, sender: ProcessLoop, receiver: ProcessLoop) -> float:
+        """When something gets through from one to the other, at the earliest."""
+        return self.severed.get((sender.machine, receiver.machine), 0.0) if self.severed else 0.0
 
     def count(self, what: str) -> None:
         self.hits[what] = self.hits.get(what, 0) + 1
@@ -64,6 +70,10 @@ class Network:
         found = self._listeners.get(port)
         if found is None or not found[0].alive:
             raise ConnectionRefusedError(f"nobody listens on port {port}")
+        opens_at = max(self.open_at(loop, found[0]), self.open_at(found[0], loop))
+        if opens_at > self.scheduler.now:
+            await asyncio.sleep(opens_at - self.scheduler.now)
+            return await self.connect(loop, factory, port)
         self._connections += 1
         here, there = End(self, loop, ("client", self._connections)), End(self, found[0], ("10.0.0.1", 9092))
         here.peer, there.peer = there, here
@@ -173,15 +183,20 @@ class End(asyncio.Transport):
         if network.faults.joined and self._joins(data):
             return
         pieces = [data]
+        sent_at = self._sent_at()
         if network.faults.split and network.random.random() < network.faults.split and len(data) > 1:
             at = network.random.randrange(1, len(data))
             pieces = [data[:at], data[at:]]
             network.count("network.split")
         for piece in pieces:
             peer._unread_bytes += len(piece)
-            sent_at = max(network.scheduler.now, self.loop.wakes_at_s)  # what stands still sends when it wakes
             self._last_arrival = max(self._last_arrival, sent_at + network.delay())
             peer.loop.call_at(self._last_arrival, peer._arrived, piece)
+
+    def _sent_at(self) -> float:
+        """What stands still sends when it wakes, and nothing gets over a line that is severed."""
+        network = self.network
+        return max(network.scheduler.now, self.loop.wakes_at_s, network.open_at(self.loop, self.peer.loop))
 
     def _joins(self, data: bytes) -> bool:
         """Whether it arrives with what is on the way, or with what will be written in this turn."""
@@ -190,8 +205,7 @@ class End(asyncio.Transport):
             self._joined.append(data)
         elif network.random.random() < network.faults.joined:
             self._joined.append(data)
-            sent_at = max(network.scheduler.now, self.loop.wakes_at_s)
-            self._last_arrival = max(self._last_arrival, sent_at + network.delay())
+            self._last_arrival = max(self._last_arrival, self._sent_at() + network.delay())
             peer.loop.call_at(self._last_arrival, self._joined_arrived)
         else:
             return False
@@ -269,13 +283,17 @@ class End(asyncio.Transport):
             return
         self._closing = True
         self.loop.call_soon(self._lose_now, None)
-        self.peer.lose_at(max(self._last_arrival, self.network.scheduler.now + self.network.delay()), None)
+        network = self.network
+        opens_at = network.open_at(self.loop, self.peer.loop)
+        self.peer.lose_at(max(self._last_arrival, network.scheduler.now + network.delay(), opens_at), None)
 
     def abort(self) -> None:
         self.close()
 
     def lose_soon(self, reason: BaseException | None) -> None:
-        self.lose_at(self.network.scheduler.now + 2 * self.network.delay(), reason)
+        network = self.network
+        opens_at = network.open_at(self.peer.loop, self.loop)
+        self.lose_at(max(network.scheduler.now + 2 * network.delay(), opens_at), reason)
 
     def lose_at(self, when: float, reason: BaseException | None) -> None:
         self.loop.call_at(when, self._end_arrived, reason)

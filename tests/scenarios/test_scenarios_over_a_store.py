@@ -46,6 +46,9 @@ NOT_OVER_A_STORE = {
         "order-of-syncs: A sync that failed acknowledges nothing",
         "what-is-remembered: An index that takes no entry ends the broker, not the transaction",
     ),
+    "an operator's epoch of a coordinator fences the one that there is for good, where there may be others": (
+        "operators: A coordinator epoch of the future",
+    ),
     "it looks while markers are on their way, which takes another time here": (
         "decided-and-not-complete: Some markers are written",
         "refused-appends: The end",

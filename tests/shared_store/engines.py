@@ -8,8 +8,8 @@ from typing import Protocol
 import pytest
 
 from broker.shared.postgresql import PostgresqlStore
+from storage.shared.memory_store import StoreInMemory
 from storage.shared.store import Incarnation, LogChange, OwnedLog, Run, SharedStore, StoredRun
-from tests.shared_store.model_store import ModelStore
 from tests.shared_store.postgresql_server import PostgresqlServer, why_not
 
 ENGINES = ("model", "postgresql")
@@ -42,7 +42,7 @@ class SharedModel:
 
     def __init__(self) -> None:
         self._now_ms = 0
-        self.store: ModelStore = ModelStore(lambda: self._now_ms)
+        self.store: StoreInMemory = StoreInMemory(lambda: self._now_ms)
 
     async def another_node(self) -> SharedStore:
         return self.store
@@ -132,9 +132,11 @@ def object_of(who: Incarnation, number: int) -> int:
 
 
 async def born(store: SharedStore, node_id: int = 1) -> Incarnation:
-    """A new life, whoever lives."""
-    who = await store.register(node_id, silent_ms=0)
-    assert isinstance(who, Incarnation)
+    """A new life, and the only one: those of others are over."""
+    who = await store.join(node_id, b"")
+    for other in await store.members():
+        if other.who != who:
+            assert await store.fence(who, other.who, 0), "it lived a moment ago"
     return who
 
 

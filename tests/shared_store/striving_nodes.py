@@ -1,4 +1,4 @@
-"""Nodes that take a store from one another and write all the time, and the books of what they were told."""
+"""Nodes that take a store from one another, or logs, and write all the time, and the books of what they were told."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ from storage.shared.store import (
     StoredRun,
     StoreUnreachable,
 )
-from tests.shared_store.engines import TOPIC, object_of
+from tests.shared_store.engines import TOPIC, born, object_of
 
 LOGS = 5
 BACK_OFF_S = 0.01
@@ -24,9 +24,10 @@ BACK_OFF_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A run, and the bytes of its object."""
+    """A run, and its bytes in its object."""
 
     log_id: int
+    owner_epoch: int
     stored: StoredRun
     data: bytes
 
@@ -40,6 +41,8 @@ class Books:
     """Object, and the logs that refused it."""
     given_up: set[int] = field(default_factory=set[int])
     claims: list[tuple[Incarnation, OwnedLog]] = field(default_factory=list[tuple[Incarnation, OwnedLog]])
+    alone: set[Incarnation] = field(default_factory=set[Incarnation])
+    """Who has claimed nothing before all that had begun earlier were over."""
     happened: Counter[str] = field(default_factory=Counter[str])
 
 
@@ -69,9 +72,15 @@ class Node:
             await store.close()
 
     async def _live(self, store: PostgresqlStore, stopped: asyncio.Event) -> None:
-        # Mostly it waits for its turn; now and then it takes over from who lives, which becomes a zombie.
-        who = await store.register(self._node_id, silent_ms=0 if self._random.random() < 0.4 else 10_000)
-        if not isinstance(who, Incarnation):
+        # Mostly it waits for its turn; now and then it takes over from all who live, which become zombies, or takes
+        # their logs from them only.
+        chosen = self._random.random()
+        if chosen < 0.4:
+            who = await born(store, self._node_id)
+            self._books.alone.add(who)
+        elif chosen < 0.5 or not await store.members():
+            who = await store.join(self._node_id, b"")
+        else:
             await asyncio.sleep(BACK_OFF_S)
             return
         self._numbers = 0
@@ -120,7 +129,7 @@ class Node:
             text = f"{object_id} {log.log_id} {base} {count}".encode()
             run = Run(base, base + count - 1, len(data), len(text), self._numbers)
             changes.append(LogChange(log.log_id, log.owner_epoch, base, (run,), kept=text))
-            written.append(Written(log.log_id, StoredRun(object_id, run), text))
+            written.append(Written(log.log_id, log.owner_epoch, StoredRun(object_id, run), text))
             data += text
         self._books.sent[object_id] = written
         return object_id, data, changes
@@ -164,8 +173,7 @@ async def check(books: Books, url: str) -> int:
     store = PostgresqlStore(url)
     found = 0
     try:
-        who = await store.register(99, silent_ms=0)
-        assert isinstance(who, Incarnation)
+        who = await born(store, 99)
         for index in range(LOGS):
             log = await store.claim(who, TOPIC, index, None)
             runs = await store.runs(log.log_id, 0, 1_000_000)
@@ -190,16 +198,22 @@ async def _check_log(books: Books, store: PostgresqlStore, log: OwnedLog, runs: 
         else:
             assert mine <= there, f"object {object_id} was acknowledged, and is not in log {log.log_id}"
     assert not {one.object_id for one in runs} & books.given_up, "a commit was given up, and is there"
+    made: list[Written] = []
     for one in runs:
         (written,) = [written for written in books.sent[one.object_id] if written.log_id == log.log_id]
         assert written.stored == one, f"log {log.log_id} has {one}, {written.stored} was written"
         assert await store.read([one]) == [written.data]
+        made.append(written)
     for claimer, claimed in books.claims:
-        if claimed.log_id != log.log_id:
-            continue
-        for one in runs:
-            number = one.object_id >> 32
-            if one.run.base_offset < claimed.next_offset:
-                assert number <= claimer.number, f"{one} lies before the claim of {claimer}"
-            else:
-                assert number >= claimer.number, f"{one} was written after the claim of {claimer} by one before it"
+        if claimed.log_id == log.log_id:
+            _check_claim(made, claimer, claimed, alone=claimer in books.alone)
+
+
+def _check_claim(made: list[Written], claimer: Incarnation, claimed: OwnedLog, *, alone: bool) -> None:
+    for one in made:
+        number = one.stored.object_id >> 32
+        if one.stored.run.base_offset < claimed.next_offset:
+            assert one.owner_epoch < claimed.owner_epoch, f"{one} lies before {claimed} of {claimer}"
+        else:
+            assert one.owner_epoch >= claimed.owner_epoch, f"{one} was written by an earlier owner after {claimed}"
+            assert number >= claimer.number or not alone, f"{one} was written by who was over when {claimer} claimed"

@@ -7,14 +7,14 @@ from broker.config.broker_config import BrokerConfig
 from broker.node import Node
 from protocol.errors import ErrorCode
 from protocol.schema import Buffer
+from storage.shared.memory_store import StoreInMemory
 from storage.shared.store import Incarnation, LogChange
 from tests.harness.simulated_files import SimulatedFiles
-from tests.shared_store.model_store import ModelStore
 from tests.unit.broker.test_produce import batch, errors_of, produce
 from tests.unit.broker.test_restarts import SimulatedDisk, opened
 
 
-class HeldCommits(ModelStore):
+class HeldCommits(StoreInMemory):
     """Commits wait until they may happen."""
 
     def __init__(self) -> None:
@@ -35,7 +35,6 @@ def test_acks_1_waits_for_the_commit() -> None:
     async def told() -> None:
         store, environment = HeldCommits(), SimulatedDisk(SimulatedFiles(), "b")
         node = Node(BrokerConfig({"tallystick.store": "model://"}), environment, store=store)
-        await node.wait_until_it_may_serve()
         await node.start()
         partition = await opened(node)
         await node.group_commit.wait_until_idle()

@@ -18,7 +18,7 @@ from storage.shared.store import (
     OwnedLog,
     StoreUnreachable,
 )
-from tests.shared_store.engines import TOPIC, SharedPostgresql, appended, born, object_of, stretch
+from tests.shared_store.engines import LONG_MS, TOPIC, SharedPostgresql, appended, born, object_of, stretch
 from tests.shared_store.postgresql_server import PostgresqlServer
 
 DATA = [b"0123456789"]
@@ -107,19 +107,45 @@ def test_settle_wins_where_the_commit_is_lost(postgresql: PostgresqlServer, sche
     asyncio.run(story())
 
 
-def test_a_life_begins_when_the_commits_of_the_one_before_are_over(postgresql: PostgresqlServer, schema: str) -> None:
+@pytest.mark.parametrize("who_ends_it", ["fence", "join_others"])
+def test_a_life_is_over_when_its_commits_are(postgresql: PostgresqlServer, schema: str, who_ends_it: str) -> None:
+    """Another fences it, or its node begins anew beside the other."""
+
     async def story() -> None:
         async with a_commit_under_way(postgresql, schema) as held:
             other = await held.shared.another_node()
-            beginning = asyncio.create_task(other.register(2, silent_ms=0))
-            await held.wait_until_waiting("begin_life")
+            heir = await other.join(2, b"")
+            ending = asyncio.create_task(
+                other.fence(heir, held.who, 0) if who_ends_it == "fence" else other.join(held.who.node_id, b"")
+            )
+            await held.wait_until_waiting(who_ends_it)
+            looked = await other.look(heir, TOPIC, 0)
+            assert looked is not None and looked.log.next_offset == 1, "it waits for no commit"
             await held.go_on()
-            heir = await beginning
+            assert await ending in (True, Incarnation(held.who.node_id, heir.number + 1))
             assert await held.commit == frozenset()
-            assert isinstance(heir, Incarnation)
+            looked = await other.look(heir, TOPIC, 0)
+            assert looked is not None and looked.log.next_offset == 3
             assert (await other.claim(heir, TOPIC, 0, None)).next_offset == 3
             with pytest.raises(Fenced):
                 await held.shared.store.commit(held.who, object_of(held.who, 3), DATA, [appended(held.log, 1, at=3)])
+
+    asyncio.run(story())
+
+
+def test_a_heartbeat_saves_a_life_while_its_commits_are_waited_for(postgresql: PostgresqlServer, schema: str) -> None:
+    async def story() -> None:
+        async with a_commit_under_way(postgresql, schema) as held:
+            other = await held.shared.another_node()
+            await held.shared.forward(LONG_MS)
+            fencing = asyncio.create_task(other.fence(await other.join(2, b""), held.who, LONG_MS))
+            await held.wait_until_waiting("fence")
+            await held.shared.store.heartbeat(held.who)
+            await held.go_on()
+            assert await fencing is False
+            assert await held.commit == frozenset()
+            again = [appended(held.log, 1, at=3)]
+            assert await held.shared.store.commit(held.who, object_of(held.who, 3), DATA, again) == frozenset()
 
     asyncio.run(story())
 

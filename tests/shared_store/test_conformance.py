@@ -1,14 +1,18 @@
-"""Every sentence of the port to a shared store, told to the model and to each engine: nodes, claims, commits."""
+"""Every sentence of the port to a shared store, told to the model and to each engine: nodes, hints, claims, commits."""
+
+import asyncio
 
 import pytest
 
 from storage.shared.store import (
     Fenced,
+    FoundLog,
     Incarnation,
     LogChange,
     NotOwned,
     ObjectMissing,
     OwnedLog,
+    SharedStore,
     StoredRun,
     StoreRefused,
 )
@@ -24,6 +28,9 @@ from tests.shared_store.engines import (
     stretch,
     told,
 )
+
+MANY = 2_000
+LONG_S = 10_000.0
 
 
 @told
@@ -47,8 +54,7 @@ async def test_a_cluster_may_be_given_its_name(shared: Shared) -> None:
 async def test_each_start_has_a_greater_number_and_fences_the_one_before(shared: Shared) -> None:
     first = await born(shared.store)
     log = await shared.store.claim(first, TOPIC, 0, None)
-    second = await shared.store.register(1, silent_ms=LONG_MS)
-    assert isinstance(second, Incarnation)
+    second = await shared.store.join(1, b"")
     assert (first, second) == (Incarnation(1, 1), Incarnation(1, 2))
     message = "incarnation 1 of node 1 is over"
     with pytest.raises(Fenced, match=message):
@@ -82,32 +88,7 @@ async def test_a_number_belongs_to_its_node(shared: Shared) -> None:
 
 
 @told
-async def test_where_another_lives_nothing_happens(shared: Shared) -> None:
-    who = await born(shared.store, 1)
-    log = await shared.store.claim(who, TOPIC, 0, None)
-    other = await shared.another_node()
-    assert await other.register(2, silent_ms=LONG_MS) == 1
-    assert await shared.store.commit(who, object_of(who, 1), [b"0123456789"], [appended(log, 1)]) == frozenset()
-    await shared.store.leave(who)
-    assert await other.register(2, silent_ms=LONG_MS) == Incarnation(2, 2)
-
-
-@told
-async def test_who_was_silent_for_long_is_fenced(shared: Shared) -> None:
-    who = await born(shared.store, 1)
-    await shared.forward(LONG_MS)
-    await shared.store.heartbeat(who)
-    await shared.forward(LONG_MS)
-    assert await shared.store.register(2, silent_ms=LONG_MS + LONG_MS // 2) == 1
-    await shared.store.heartbeat(who)
-    await shared.forward(2 * LONG_MS)
-    assert await shared.store.register(2, silent_ms=LONG_MS + LONG_MS // 2) == Incarnation(2, 2)
-    with pytest.raises(Fenced):
-        await shared.store.heartbeat(who)
-
-
-@told
-async def test_who_has_left_is_not_waited_for_and_does_nothing_any_more(shared: Shared) -> None:
+async def test_who_has_left_is_over_and_does_nothing_any_more(shared: Shared) -> None:
     first = await born(shared.store, 1)
     await shared.store.leave(first)
     await shared.store.leave(first)
@@ -115,11 +96,142 @@ async def test_who_has_left_is_not_waited_for_and_does_nothing_any_more(shared: 
         await shared.store.heartbeat(first)
     with pytest.raises(Fenced):
         await shared.store.commit(first, object_of(first, 1), [], [])
-    second = await shared.store.register(2, silent_ms=LONG_MS)
-    assert second == Incarnation(2, 2)
+    second = await shared.store.join(2, b"")
+    assert await living(shared) == [(second, b"")]
+    assert await shared.store.fence(second, first, LONG_MS) is True
     await shared.store.leave(first)
     await shared.store.leave(Incarnation(2, 1))
     await shared.store.heartbeat(Incarnation(2, 2))
+
+
+async def living(shared: Shared) -> list[tuple[Incarnation, bytes]]:
+    return [(one.who, one.about) for one in await shared.store.members()]
+
+
+@told
+async def test_nodes_live_beside_each_other_and_a_node_lives_once(shared: Shared) -> None:
+    assert await shared.store.members() == []
+    second = await shared.store.join(2, b"of 2")
+    first = await (await shared.another_node()).join(1, b"")
+    assert (second, first) == (Incarnation(2, 1), Incarnation(1, 2))
+    assert await living(shared) == [(first, b""), (second, b"of 2")]
+    again = await shared.store.join(2, b"of 2, again")
+    assert again == Incarnation(2, 3)
+    assert await living(shared) == [(first, b""), (again, b"of 2, again")]
+    with pytest.raises(Fenced, match="incarnation 1 of node 2 is over"):
+        await shared.store.heartbeat(second)
+    await shared.store.heartbeat(first)
+    await shared.store.leave(first)
+    assert await living(shared) == [(again, b"of 2, again")]
+
+
+@told
+async def test_each_commits_to_its_own_logs_while_others_live(shared: Shared) -> None:
+    first, second = await shared.store.join(1, b""), await shared.store.join(2, b"")
+    mine = await shared.store.claim(first, TOPIC, 0, 1)
+    other = await shared.store.claim(second, TOPIC, 1, 1)
+    changes = [appended(mine, 1), appended(other, 1)]
+    assert await shared.store.commit(first, object_of(first, 1), [b"0123456789"], changes) == {other.log_id}
+    assert await shared.store.commit(second, object_of(second, 1), [b"0123456789"], changes) == {mine.log_id}
+    taken = await shared.store.claim(second, TOPIC, 0, 2)
+    assert taken.next_offset == 1
+    late = [appended(mine, 1, at=1)]
+    assert await shared.store.commit(first, object_of(first, 2), [b"0123456789"], late) == {mine.log_id}
+    with pytest.raises(NotOwned):
+        await shared.store.claim(first, TOPIC, 0, 1)
+    await shared.store.heartbeat(first)
+
+
+@told
+async def test_members_say_how_long_they_were_silent(shared: Shared) -> None:
+    first, second = await shared.store.join(1, b""), await shared.store.join(2, b"")
+    await shared.forward(LONG_MS)
+    await shared.store.heartbeat(second)
+    await shared.forward(LONG_MS)
+    found = await shared.store.members()
+    assert [(one.who, one.silent_ms // LONG_MS) for one in found] == [(first, 2), (second, 1)]
+    assert await shared.store.join(3, b"") == Incarnation(3, 3)
+    assert [one.silent_ms // LONG_MS for one in await shared.store.members()] == [2, 1, 0]
+
+
+@told
+async def test_who_was_silent_is_fenced_by_another_and_nobody_else_is(shared: Shared) -> None:
+    first, second, third = [await shared.store.join(node_id, b"") for node_id in (1, 2, 3)]
+    log = await shared.store.claim(first, TOPIC, 0, 1)
+    await shared.forward(LONG_MS)
+    await shared.store.heartbeat(third)
+    assert await shared.store.fence(third, first, 2 * LONG_MS) is False
+    await shared.store.heartbeat(first)
+    assert await shared.store.fence(third, first, LONG_MS) is False
+    assert await shared.store.commit(first, object_of(first, 1), [b"0123456789"], [appended(log, 1)]) == frozenset()
+    await shared.forward(LONG_MS)
+    assert await shared.store.fence(third, first, LONG_MS) is True
+    with pytest.raises(Fenced, match="incarnation 1 of node 1 is over"):
+        await shared.store.commit(first, object_of(first, 2), [b"late"], [appended(log, 1, at=1)])
+    with pytest.raises(Fenced):
+        await shared.store.heartbeat(first)
+    assert await living(shared) == [(second, b""), (third, b"")]
+    assert await shared.store.fence(third, first, 10 * LONG_MS) is True, "it is over, however long it was silent"
+    assert (await shared.store.claim(second, TOPIC, 0, 2)).next_offset == 1
+
+
+@told
+async def test_a_life_may_be_ended_at_once(shared: Shared) -> None:
+    first, second = await shared.store.join(1, b""), await shared.store.join(2, b"")
+    await shared.store.heartbeat(second)
+    assert await shared.store.fence(first, second, 0) is True
+    with pytest.raises(Fenced):
+        await shared.store.heartbeat(second)
+    again = await shared.store.join(2, b"again")
+    assert await shared.store.fence(first, second, 0) is True
+    assert await living(shared) == [(first, b""), (again, b"again")], "what is over is another incarnation"
+
+
+@told
+async def test_who_is_over_fences_nobody_and_looks_at_nothing(shared: Shared) -> None:
+    first, second = await shared.store.join(1, b""), await shared.store.join(2, b"")
+    await shared.store.claim(second, TOPIC, 0, 1)
+    assert await shared.store.fence(second, first, 0) is True
+    for other in (second, Incarnation(7, 77)):
+        with pytest.raises(Fenced, match="incarnation 1 of node 1 is over"):
+            await shared.store.fence(first, other, 0)
+    for index in (0, 1):
+        with pytest.raises(Fenced, match="incarnation 1 of node 1 is over"):
+            await shared.store.look(first, TOPIC, index)
+    await shared.store.heartbeat(second)
+
+
+@told
+async def test_who_never_began_is_not_over(shared: Shared) -> None:
+    """It may begin yet."""
+    first, second = await shared.store.join(1, b""), await shared.store.join(2, b"")
+    for stranger in (Incarnation(2, 3), Incarnation(3, second.number), Incarnation(1, second.number)):
+        assert await shared.store.fence(first, stranger, 0) is False
+    assert await shared.store.join(2, b"") == Incarnation(2, 3)
+    await shared.store.heartbeat(Incarnation(2, 3))
+    with pytest.raises(AssertionError):
+        await shared.store.fence(first, first, 0)
+    await shared.store.heartbeat(first)
+
+
+@told
+async def test_whoever_lives_looks_at_any_log(shared: Shared) -> None:
+    first, second = await shared.store.join(1, b""), await shared.store.join(2, b"")
+    assert await shared.store.look(second, TOPIC, 0) is None
+    log = await shared.store.claim(first, TOPIC, 0, 3)
+    assert await shared.store.look(second, TOPIC, 0) == FoundLog(first, log)
+    change = LogChange(log.log_id, 3, 0, (stretch(0, 5),), start_offset=3, first_offset=2, kept=b"kept")
+    assert await shared.store.commit(first, object_of(first, 1), [b"0123456789"], [change]) == frozenset()
+    found = FoundLog(first, OwnedLog(log.log_id, 3, 2, 3, 5, b"kept"))
+    assert await shared.store.look(second, TOPIC, 0) == found
+    assert await shared.store.look(first, TOPIC, 0) == found
+    assert await shared.store.look(first, TOPIC, 1) is None
+    await shared.store.fence(second, first, 0)
+    assert await shared.store.look(second, TOPIC, 0) == found, "its owner is over, and owns it until another claims it"
+    taken = await shared.store.claim(second, TOPIC, 0, None)
+    assert await shared.store.look(second, TOPIC, 0) == FoundLog(second, taken)
+    await shared.store.forget(second, TOPIC)
+    assert await shared.store.look(second, TOPIC, 0) is None
 
 
 @told
@@ -221,3 +333,41 @@ async def test_a_commit_of_nothing_is_a_commit(shared: Shared) -> None:
     assert await shared.store.commit(who, object_of(who, 1), [], []) == frozenset()
     assert await shared.store.settle(who, object_of(who, 1)) == frozenset()
     assert await read_of(shared.store, object_of(who, 1), 0, 0) == b""
+
+
+@told
+async def test_whoever_waits_is_told_by_another_node_and_by_its_own(shared: Shared) -> None:
+    stores = [await shared.another_node(), shared.store, shared.store]
+    for teller in stores:
+        waiting = {asyncio.create_task(store.wait_until_told(LONG_S)) for store in stores}
+        for _ in range(MANY):  # A hint may be lost, as one that came before anybody listened.
+            await teller.tell()
+            _, waiting = await asyncio.wait(waiting, timeout=0.01)
+            if not waiting:
+                break
+        assert not waiting
+    for _ in range(MANY):  # What was told once too often is heard, and then nothing any more.
+        if await waits(shared.store):
+            break
+    else:
+        pytest.fail("it is told for ever")
+
+
+async def waits(store: SharedStore) -> bool:
+    """Whether nothing was heard for a moment."""
+    shorter = asyncio.create_task(asyncio.sleep(0.05))
+    await asyncio.sleep(0)
+    await store.wait_until_told(0.1)
+    return shorter.done()
+
+
+@told
+async def test_who_is_not_told_waits_for_so_long(shared: Shared) -> None:
+    for _ in range(2):
+        waiting = [asyncio.create_task(shared.store.wait_until_told(LONG_S)) for _ in range(2)]
+        assert await waits(shared.store)
+        assert [one.done() for one in waiting] == [False, False]
+        for one in waiting:
+            one.cancel()
+        await asyncio.wait(waiting)
+        await shared.store.wait_until_told(0)

@@ -159,6 +159,25 @@ async def test_few_objects_are_removed_at_a_time_the_oldest_first(shared: Shared
 
 
 @told
+async def test_the_newest_object_of_each_that_lives_stays_and_what_it_gave_up(shared: Shared) -> None:
+    nodes = [await shared.store.join(node_id, b"") for node_id in (1, 2, 3)]
+    for who in nodes:
+        for number in (1, 2):
+            assert await shared.store.commit(who, object_of(who, number), DATA, []) == frozenset()
+        assert await shared.store.settle(who, object_of(who, 3)) is None
+    await shared.store.fence(nodes[0], nodes[1], 0)
+    await shared.forward(2 * LONG_MS)
+    assert await shared.store.collect(LONG_MS, 10) == 4
+    for who in (nodes[0], nodes[2]):
+        assert await shared.store.settle(who, object_of(who, 2)) == frozenset()
+        with pytest.raises(AssertionError):
+            await shared.store.commit(who, object_of(who, 3), DATA, [])
+    await shared.store.leave(nodes[0])
+    assert await shared.store.collect(LONG_MS, 10) == 1
+    assert await shared.store.settle(nodes[2], object_of(nodes[2], 2)) == frozenset()
+
+
+@told
 async def test_a_stretch_lies_within_its_object(shared: Shared) -> None:
     who = await born(shared.store)
     await shared.store.commit(who, object_of(who, 1), [b"01234", b"56789"], [])

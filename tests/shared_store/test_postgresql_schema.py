@@ -3,15 +3,18 @@ database makes unsafe.
 """
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
+import asyncpg
 import pytest
 
-from broker.shared import connections
+from broker.shared import connections, migration
 from broker.shared.postgresql import PostgresqlStore
 from broker.shared.schema import MIGRATIONS
-from storage.shared.store import Incarnation, StoreRefused, StoreUnreachable
-from tests.shared_store.engines import TOPIC, appended, born, object_of
+from storage.shared.store import FoundLog, Incarnation, LogChange, StoreRefused, StoreUnreachable
+from tests.shared_store.engines import TOPIC, appended, born, object_of, stretch
 from tests.shared_store.postgresql_server import PostgresqlServer
 
 Story = Callable[[PostgresqlStore], Awaitable[None]]
@@ -80,6 +83,50 @@ def test_a_later_version_is_refused_and_left_as_it_is(postgresql: PostgresqlServ
             await store.open()
         version = await postgresql.sql("SELECT version FROM schema_version", schema=schema)
         assert [row["version"] for row in version] == [99]
+
+    tell(postgresql.url(schema), story)
+
+
+def test_an_older_version_is_upgraded_while_a_node_serves(
+    postgresql: PostgresqlServer, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that was there is lost, and who lives goes on, over the connections that it has."""
+
+    async def story(store: PostgresqlStore) -> None:
+        with monkeypatch.context() as older:
+            older.setattr(migration, "MIGRATIONS", MIGRATIONS[:1])
+            await store.open()
+        version = await postgresql.sql("SELECT version FROM schema_version", schema=schema)
+        assert [row["version"] for row in version] == [1]
+        assert await store.cluster_id("first", "drawn") == "first"
+        begin = "SELECT mine FROM begin_life($1, 0)"
+        await postgresql.sql(begin, 2, schema=schema)
+        who = Incarnation(1, (await postgresql.sql(begin, 1, schema=schema))[0]["mine"])
+        log = await store.claim(who, TOPIC, 0, None)
+        assert await store.commit(who, object_of(who, 1), [b"0123456789"], [appended(log, 2)]) == frozenset()
+        await store.heartbeat(who)
+
+        upgraded = PostgresqlStore(postgresql.url(schema))
+        try:
+            await upgraded.open()
+            version = await postgresql.sql("SELECT version FROM schema_version", schema=schema)
+            assert [row["version"] for row in version] == [len(MIGRATIONS)]
+            assert await upgraded.cluster_id(None, "drawn") == "first"
+            await store.heartbeat(who)
+            assert (
+                await store.commit(
+                    who, object_of(who, 2), [b"01234"], [LogChange(log.log_id, 0, 2, (stretch(2, size=5),))]
+                )
+                == frozenset()
+            )
+            with pytest.raises(asyncpg.UndefinedFunctionError):  # It would end the lives of all who live by now.
+                await postgresql.sql(begin, 3, schema=schema)
+            beside = await upgraded.join(2, b"beside")
+            assert [(one.who, one.about) for one in await upgraded.members()] == [(who, b""), (beside, b"beside")]
+            assert await upgraded.look(beside, TOPIC, 0) == FoundLog(who, replace(log, next_offset=3))
+            assert await upgraded.read(await upgraded.runs(log.log_id, 0, 10)) == [b"0123456789", b"01234"]
+        finally:
+            await upgraded.close()
 
     tell(postgresql.url(schema), story)
 
@@ -167,17 +214,31 @@ def test_a_server_that_is_not_there_is_unreachable_and_wrong_names_are_refused(
     postgresql: PostgresqlServer, schema: str
 ) -> None:
     async def nobody_there(store: PostgresqlStore) -> None:
-        for asked in (store.open(), store.cluster_id(None, "drawn"), store.register(1, silent_ms=0)):
+        for asked in (store.open(), store.cluster_id(None, "drawn"), store.join(1, b""), store.tell()):
             with pytest.raises(StoreUnreachable):
                 await asked
+        await waits(store)
 
     async def no_database(store: PostgresqlStore) -> None:
         with pytest.raises(StoreRefused, match="does not exist"):
             await store.open()
+        await waits(store)
+
+    async def waits(store: PostgresqlStore) -> None:
+        """For as long as it was asked to, though there is nobody to tell it anything; and nothing is said of it."""
+        said: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+        for _ in range(2):
+            shorter = asyncio.create_task(asyncio.sleep(0.05))
+            await asyncio.sleep(0)
+            await store.wait_until_told(0.1)
+            assert shorter.done()
+        gc.collect()
+        assert said == []
 
     async def no_tables(store: PostgresqlStore) -> None:
         with pytest.raises(StoreRefused, match="does not exist"):
-            await store.register(1, silent_ms=0)
+            await store.join(1, b"")
 
     tell("postgresql://postgres@127.0.0.1:1/postgres", nobody_there)
     tell(f"postgresql://postgres@{postgresql.host}/nowhere", no_database)
@@ -235,7 +296,7 @@ def test_who_was_fenced_meanwhile_is_told_so_though_its_objects_are_gone(
         fresh = PostgresqlStore(postgresql.url(schema))
         fresh._acknowledged = store._acknowledged
         try:
-            assert await fresh.register(1, silent_ms=0) == Incarnation(1, who.number + 2)
+            assert await fresh.join(1, b"") == Incarnation(1, who.number + 2)
         finally:
             await fresh.close()
 

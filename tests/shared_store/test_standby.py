@@ -5,11 +5,12 @@ was promoted without what was acknowledged is refused.
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
 from broker.shared.postgresql import PostgresqlStore
-from storage.shared.store import CommitUnknown, StoreRefused, StoreUnreachable
+from storage.shared.store import CommitUnknown, FoundLog, OwnedLog, StoreRefused, StoreUnreachable
 from tests.shared_store.engines import TOPIC, appended, born, object_of
 from tests.shared_store.postgresql_server import PostgresqlServer, why_not
 
@@ -71,7 +72,8 @@ def test_a_commit_that_did_not_wait_for_the_standby_is_unknown_until_it_has_it(h
     tell(story)
 
 
-def test_who_claims_again_waits_until_the_standby_has_what_it_is_told() -> None:
+@pytest.mark.parametrize("function", ["claim_log", "look_at_log"])
+def test_who_asks_for_a_log_waits_until_the_standby_has_what_it_is_told(function: str) -> None:
     async def story(primary: PostgresqlServer, standby: PostgresqlServer, store: PostgresqlStore) -> None:
         who = await born(store)
         log = await store.claim(who, TOPIC, 0, 0)
@@ -82,12 +84,16 @@ def test_who_claims_again_waits_until_the_standby_has_what_it_is_told() -> None:
         await primary.sql("SELECT pg_terminate_backend($1)", pid)
         with pytest.raises(CommitUnknown):
             await commit
-        claiming = asyncio.create_task(store.claim(who, TOPIC, 0, 0))
-        await primary.wait_until(SYNC_WAIT, "%claim_log(%")
-        assert not claiming.done()
+        asked = store.claim(who, TOPIC, 0, 0) if function == "claim_log" else store.look(who, TOPIC, 0)
+        asking: asyncio.Task[OwnedLog | FoundLog | None] = asyncio.ensure_future(asked)
+        await primary.wait_until(SYNC_WAIT, f"%{function}(%")
+        assert not asking.done()
         await store.heartbeat(who)
+        await store.tell()
+        assert [one.who for one in await store.members()] == [who]
         standby.resume()
-        assert (await claiming).next_offset == 1
+        found = await asking
+        assert (found.log if isinstance(found, FoundLog) else found) == replace(log, next_offset=1)
 
     tell(story)
 

@@ -1,6 +1,6 @@
-"""Nodes that take over from one another, and commit, while connections are ended, the server loses its power, or a
-standby takes its place: no gap, nothing acknowledged is lost, nobody writes after another's claim, and whatever nobody
-knew is found out.
+"""Nodes that take over from one another, or take logs from one another, and commit, while connections are ended, the
+server loses its power, or a standby takes its place: no gap, nothing acknowledged is lost, nobody writes after
+another's claim, and whatever nobody knew is found out.
 """
 
 import asyncio

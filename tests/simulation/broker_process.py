@@ -92,6 +92,8 @@ class BrokerProcess:
         """Of each process; see `SimulatedEnvironment`."""
         self.gate = SyncGate()
         self.any_subset = any_subset
+        self.name = "broker"
+        self.listening = LISTENING
         self.boots = 0
         self.starts = 0
         self.loop: ProcessLoop | None = None
@@ -106,6 +108,10 @@ class BrokerProcess:
         """Gives each process a way to the shared store, where logs are in one."""
         self.make_faults: Callable[[], Faults] | None = None
         """Gives each process fault points (`broker.faults`)."""
+
+    def each(self) -> "list[BrokerProcess]":
+        """All brokers of a run, where this is the only one."""
+        return [self]
 
     @property
     def alive(self) -> bool:
@@ -123,7 +129,8 @@ class BrokerProcess:
         """Start a process; the future is done when it serves."""
         assert not self.alive
         self.starts += 1
-        loop = self.loop = new_process(self.scheduler, f"broker-{self.starts}")
+        loop = self.loop = new_process(self.scheduler, f"{self.name}-{self.starts}")
+        loop.machine = self.name
         loop.network = self.network
         loop.watch_tasks = self._task_done
         config = SmallLogs(self.settings)
@@ -154,7 +161,7 @@ class BrokerProcess:
             config, environment, on_failure=lambda error: self._storage_failed(loop, error), faults=faults, store=store
         )
         try:
-            services = await node.start({LISTENING[0].endpoint.listener: LISTENING[0].endpoint})
+            services = await node.start({one.endpoint.listener: one.endpoint for one in self.listening})
         except (StorageFailed, OSError, AppendError, CoordinatorError, ThreadFailed) as error:
             self._storage_failed(loop, error)
             return
@@ -163,7 +170,7 @@ class BrokerProcess:
                 raise
             self._storage_failed(loop, refused)  # the disk failed while the metadata was read: it is started again
             return
-        server = self.server = Server(services, node.catalogue, LISTENING, node)
+        server = self.server = Server(services, node.catalogue, self.listening, node)
         await server.start()
         if not serving.done():
             serving.set_result(None)
@@ -219,12 +226,16 @@ class BrokerProcess:
 
 
 class _Socket:
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
 
     def getsockname(self) -> tuple[str, int]:
-        return "10.0.0.1", self._port
+        return self._address
 
 
-LISTENING = [Bound(Endpoint("PLAINTEXT", "10.0.0.1", PORT), [cast(socket.socket, _Socket(PORT))])]
-"""The simulated network needs no sockets, only the port."""
+def listening_at(host: str, port: int) -> list[Bound]:
+    """The simulated network needs no sockets, only the port."""
+    return [Bound(Endpoint("PLAINTEXT", host, port), [cast(socket.socket, _Socket((host, port)))])]
+
+
+LISTENING = listening_at("10.0.0.1", PORT)

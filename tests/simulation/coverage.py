@@ -22,6 +22,21 @@ MET_OVER_A_STORE = (
     "broker.restarted",
 )
 """What a run over a shared store must have met."""
+MET_BY_NODES = (
+    *MET_OVER_A_STORE,
+    *(f"fault.{kind}" for kind in ("freeze", "no store", "no nodes", "clock", "drift")),
+    *(f"nodes.{what}" for what in ("ousted", "stood-still")),
+    *(f"router.{what}" for what in ("elsewhere", "joined")),
+    "worker.processed",
+    "worker.fenced",
+    "group.joined",
+    "consumers.took",
+    "streams.took",
+    "transaction.committed",
+    "transaction.aborted",
+    "produce.retried",
+)
+"""What a run of several nodes must have met."""
 EXPECTED = (
     *(f"fault.{operation}" for operation in OPERATIONS if operation not in RARE),
     "fault.kill",

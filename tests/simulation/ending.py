@@ -161,9 +161,10 @@ async def _read_offsets(world: World, session: Session, group: str) -> None:
 
 async def _check_memory(world: World, broker: BrokerProcess) -> None:
     """What requests and waits held is given back, soon."""
-    check_books(world, broker)
+    for one in broker.each():
+        check_books(world, one)
     deadline = world.scheduler.now + SETTLE_S
-    while found := list(left_over(world, broker)):
+    while found := [sentence for one in broker.each() for sentence in left_over(world, one)]:
         if world.scheduler.now > deadline:
             world.history.violations += [f"memory: {sentence}" for sentence in found]
             return

@@ -28,6 +28,10 @@ LATER_S = 0.05
 """What finds nothing to damage tries again then."""
 
 
+MOST_STARTS = 100
+"""More than any plan has."""
+
+
 class Faults:
     """See the head of this file."""
 
@@ -356,6 +360,7 @@ class Faults:
                 self._world.hit(f"rot.{self._rot.operation}")
                 self._rot = None
             self._spoil_or_heal()
+            assert self._broker.starts < MOST_STARTS, "the broker does not come up any more"
             serving = self._broker.start()
             ended = self._world.loop.create_task(self._ended.wait())
             await asyncio.wait((serving, ended), return_when=asyncio.FIRST_COMPLETED)

@@ -235,6 +235,9 @@ class Forgetting:
 class History:
     """See the head of this file."""
 
+    ids_grow = True
+    """Producer ids do. Where several nodes hand them out, each has its own."""
+
     def __init__(self) -> None:
         self.time = 0
         self.events: list[tuple[object, ...]] = []

@@ -13,6 +13,7 @@ from broker.node import Node
 from broker.shared.commits import SharedCommits
 from coordinator.groups.coordinator import GroupCoordinator
 from coordinator.runtime import Shard
+from tests.harness.loop import ProcessLoop
 from tests.simulation.broker_process import BrokerProcess
 from tests.simulation.world import World
 
@@ -26,7 +27,7 @@ def left_over(world: World, broker: BrokerProcess) -> Iterator[str]:
     assert node is not None and server is not None
     if len(node.services.waiting):
         yield f"{len(node.services.waiting)} fetches wait though nobody asks any more"
-    yield from _of_connections(world, node, server)
+    yield from _of_connections(world, broker.loop, node, server)
     yield from _of_work(world, broker, node)
     yield from _of_transactions(node)
     for shard in node.services.groups.all():
@@ -34,14 +35,14 @@ def left_over(world: World, broker: BrokerProcess) -> Iterator[str]:
     yield from _of_partitions(node)
 
 
-def _of_connections(world: World, node: Node, server: Server) -> Iterator[str]:
+def _of_connections(world: World, loop: ProcessLoop | None, node: Node, server: Server) -> Iterator[str]:
     answers = server.answers
     for requests in (server.requests, server.strangers):
         if requests.used_bytes or answers.held_bytes:
             yield f"{requests.used_bytes} + {answers.held_bytes} bytes were not given back"
         if requests._held or requests._waiting or requests._overdraft or answers._held:
             yield "connections hold memory, or wait for it"
-    open_ones = sum(not end.is_client for end in world.network.ends)
+    open_ones = sum(end.loop is loop for end in world.network.ends)
     if len(server._connections) > open_ones:
         yield f"{len(server._connections)} connections are remembered, and {open_ones} are open"
     if server.turns._waiting:
@@ -77,8 +78,8 @@ def _of_work(world: World, broker: BrokerProcess, node: Node) -> Iterator[str]:
     """Tasks and timers: those of housekeeping, one look a second at the connections, one alarm of each coordinator."""
     assert broker.loop is not None and broker.environment is not None and node._running is not None
     upkeep = list(node._running.housekeeping._tasks)
-    if node._shared is not None and node._shared._beating is not None:
-        upkeep.append(node._shared._beating)
+    if node._others is not None:
+        upkeep += node._others.life._tasks
     tasks = sorted(str(task.get_coro()) for task in asyncio.all_tasks(broker.loop).difference(upkeep))
     if tasks:
         yield f"work of nobody goes on: {tasks}"

@@ -12,9 +12,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
-from tests.simulation.coverage import MET_OVER_A_STORE, missing
+from tests.simulation.coverage import MET_BY_NODES, MET_OVER_A_STORE, missing
 from tests.simulation.defects import DEFECTS, planted
+from tests.simulation.nodes.run import run_several
 from tests.simulation.plan import Plan, draw
 from tests.simulation.shrink import shrink
 from tests.simulation.simulation import Result, run
@@ -37,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     done, operations, records = 0, 0, 0
     hits: Counter[str] = Counter()
     failed: list[Result] = []
-    work = run_stored if options.stored else run_seeds
+    work = _work(options)
     for result in _results(range(options.start, options.start + options.seeds), options.jobs, work):
         done += 1
         operations += result.operations
@@ -52,9 +54,12 @@ def main(arguments: list[str] | None = None) -> int:
             print(_progress(done, options.seeds, began, operations, len(failed)), flush=True)
     print(_progress(done, options.seeds, began, operations, len(failed)))
     print(f"{operations / max(1, done):.0f} requests and {records / max(1, done):.0f} records a seed")
-    for result in () if options.stored else failed[: options.shrink]:
+    over_a_store = options.stored or options.nodes > 1
+    for result in () if over_a_store else failed[: options.shrink]:
         report(result)
-    unmet = [name for name in MET_OVER_A_STORE if name not in hits] if options.stored else missing(hits, done)
+    unmet = missing(hits, done)
+    if over_a_store:
+        unmet = [name for name in (MET_BY_NODES if options.nodes > 1 else MET_OVER_A_STORE) if name not in hits]
     if options.coverage:
         print("\n".join(f"{count:8d} {name}" for name, count in sorted(hits.items())))
     print(f"not met: {', '.join(unmet) or 'nothing'}")
@@ -70,6 +75,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--failures", type=int, default=5, help="stop after so many")
     parser.add_argument("--shrink", type=int, default=1, help="how many failures to shrink")
     parser.add_argument("--stored", action="store_true", help="over a shared store, which is asked over a bad line")
+    parser.add_argument("--nodes", type=int, default=1, help="several over one shared store, with faults of their own")
     parser.add_argument("--coverage", action="store_true", help="print what was met, and how often")
     parser.add_argument("--defect", choices=(*DEFECTS, "all"), help="plant it, and see how many seeds it takes")
     return parser.parse_args(arguments)
@@ -98,6 +104,17 @@ def first_failure(seeds: int, tells: str = "") -> tuple[int | None, str]:
 def run_stored(seeds: list[int]) -> list[Result]:
     """The same over a shared store."""
     return run_seeds(seeds, lambda seed: run(draw_stored(seed), line=draw_line(seed)))
+
+
+def run_nodes(nodes: int, seeds: list[int]) -> list[Result]:
+    """The same with several nodes over it."""
+    return run_seeds(seeds, partial(run_several, nodes=nodes))
+
+
+def _work(options: argparse.Namespace) -> Callable[[list[int]], list[Result]]:
+    if options.nodes > 1:
+        return partial(run_nodes, options.nodes)
+    return run_stored if options.stored else run_seeds
 
 
 def run_seeds(seeds: list[int], run_one: Callable[[int], Result] = lambda seed: run(draw(seed))) -> list[Result]:

@@ -126,7 +126,7 @@ class Plan:
             return 0
         if "producer.id.expiration.ms" not in settings:
             return None
-        moved = self.clock_rate != 1 or any(fault.kind in ("clock", "drift", "point") for fault in self.faults)
+        moved = self.clock_rate != 1 or any(fault.kind in MOVED for fault in self.faults)
         return 0 if moved else int(settings["producer.id.expiration.ms"])
 
     @property
@@ -137,7 +137,7 @@ class Plan:
     @property
     def circumstances(self) -> Circumstances:
         """For the second opinion."""
-        moved = self.clock_rate != 1 or any(fault.kind in ("clock", "drift", "point") for fault in self.faults)
+        moved = self.clock_rate != 1 or any(fault.kind in MOVED for fault in self.faults)
         silent = self.silence is not None
         return Circumstances(
             restarts=True,
@@ -177,6 +177,8 @@ class Plan:
         return any(fault.kind == "point" for fault in self.faults)
 
 
+MOVED = ("clock", "drift", "point", "freeze")
+"""Faults after which time is not the same for the broker as for its clients."""
 SURE = 0.95
 """The part of a session that rounding to milliseconds takes nothing of."""
 LONG_MS = 86_400_000

@@ -17,11 +17,11 @@ from typing import Any
 
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from storage.shared.memory_store import StoreInMemory
 from tests.harness.environment import WallClock
 from tests.harness.loop import ProcessDied, Scheduler, Stuck, new_process, run_on
 from tests.harness.network import Network, NetworkFaults
 from tests.harness.turn_work import CountingScheduler
-from tests.shared_store.model_store import ModelStore
 from tests.simulation import ending, sharing, silence
 from tests.simulation.broker_process import BrokerProcess, BugLog
 from tests.simulation.checkers import CHECKERS
@@ -144,8 +144,9 @@ def run(
     except Exception as error:  # whatever it is, it is what this seed found
         violations.append(f"stuck: a client failed: {''.join(traceback.format_exception(error))}")
     finally:
-        if broker.loop is not None:
-            broker.loop.die()
+        for one in (broker, *world.beside):
+            if one.loop is not None:
+                one.loop.die()
         loop.die()
         if gc_was:
             gc.enable()
@@ -230,7 +231,7 @@ def over_a_store(
     broker: BrokerProcess, line: Line, random: Random, hit: Callable[[str], None], *, memory_bytes: int
 ) -> None:
     """What the broker writes goes to a store from now on, which outlives it."""
-    model = ModelStore(lambda: int(broker.scheduler.now * 1000))
+    model = StoreInMemory(lambda: int(broker.scheduler.now * 1000))
     broker.settings |= {"tallystick.store": "model://", "tallystick.store.memory.bytes": str(memory_bytes)}
     broker.settings["broker.heartbeat.interval.ms"] = "200"
     broker.settings.pop("tallystick.durability", None)
@@ -275,6 +276,11 @@ async def make_topics(world: World) -> None:
     answer = await session.insist(
         MetadataRequest(topics=[MetadataRequestTopic(name=topic.name) for topic in topics]), 12
     )
+    while world.ports and any(topic.error_code for topic in answer.topics):  # another node was asked
+        await asyncio.sleep(0.05)
+        answer = await session.insist(
+            MetadataRequest(topics=[MetadataRequestTopic(name=topic.name) for topic in topics]), 12
+        )
     for topic in answer.topics:
         assert not topic.error_code
         world.topic_ids[topic.name] = topic.topic_id

@@ -11,17 +11,19 @@ from random import Random
 from typing import TypeVar
 
 from protocol.schema import Buffer
+from storage.shared.memory_store import StoreInMemory
 from storage.shared.store import (
     CommitUnknown,
     Fenced,
+    FoundLog,
     Incarnation,
     LogChange,
+    Member,
     OwnedLog,
     StoredRun,
     StoreUnreachable,
 )
 from tests.harness.loop import Entry, Scheduler
-from tests.shared_store.model_store import ModelStore
 from tests.simulation.plan import draw
 from tests.simulation.shape import FaultPlan, Plan
 
@@ -81,18 +83,21 @@ class DistantStore:
 
     def __init__(
         self,
-        model: ModelStore,
+        model: StoreInMemory,
         scheduler: Scheduler,
         line: Line,
         random: Random,
         *,
         hit: Callable[[str], None] = lambda name: None,
+        is_cut: Callable[[], bool] = lambda: False,
     ) -> None:
         self._model = model
         self._scheduler = scheduler
         self._line = line
         self._random = random
         self._hit = hit
+        self._is_cut = is_cut
+        """Whether nothing of it gets through either way now."""
 
     async def open(self) -> None:
         await self._asked(self._model.open)
@@ -103,17 +108,32 @@ class DistantStore:
     async def cluster_id(self, wanted: str | None, drawn: str) -> str:
         return await self._asked(lambda: self._model.cluster_id(wanted, drawn))
 
-    async def register(self, node_id: int, *, silent_ms: int) -> Incarnation | int:
-        return await self._asked(lambda: self._model.register(node_id, silent_ms=silent_ms))
+    async def join(self, node_id: int, about: bytes) -> Incarnation:
+        return await self._asked(lambda: self._model.join(node_id, about))
+
+    async def members(self) -> list[Member]:
+        return await self._asked(self._model.members)
+
+    async def fence(self, who: Incarnation, other: Incarnation, silent_ms: int) -> bool:
+        return await self._asked(lambda: self._model.fence(who, other, silent_ms))
 
     async def heartbeat(self, who: Incarnation) -> None:
         await self._asked(lambda: self._model.heartbeat(who))
+
+    async def tell(self) -> None:
+        """Hints are lost here."""
+
+    async def wait_until_told(self, wait_s: float) -> None:
+        await asyncio.sleep(wait_s)
 
     async def leave(self, who: Incarnation) -> None:
         await self._asked(lambda: self._model.leave(who))
 
     async def claim(self, who: Incarnation, topic_id: bytes, index: int, epoch: int | None) -> OwnedLog:
         return await self._asked(lambda: self._model.claim(who, topic_id, index, epoch))
+
+    async def look(self, who: Incarnation, topic_id: bytes, index: int) -> FoundLog | None:
+        return await self._asked(lambda: self._model.look(who, topic_id, index))
 
     async def commit(
         self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]
@@ -126,7 +146,7 @@ class DistantStore:
             return await self._model.commit(who, object_id, copied, changes)
 
         line, random = self._line, self._random
-        if random.random() < line.late:
+        if random.random() < line.late and not self._is_cut():
             self._hit("store.late")
             self._arrives_late(object_id, commit, random.random() * line.late_s)
             await asyncio.sleep(self._delay_s())
@@ -168,12 +188,12 @@ class DistantStore:
     async def _asked(self, work: Callable[[], Awaitable[T]]) -> T:
         line, random = self._line, self._random
         await asyncio.sleep(self._delay_s())
-        if random.random() < line.lost_request:
+        if random.random() < line.lost_request or self._is_cut():
             self._hit("store.unreachable")
             raise StoreUnreachable("the line is down")
         found = await work()
         await asyncio.sleep(self._delay_s())
-        if random.random() < line.lost_answer:
+        if random.random() < line.lost_answer or self._is_cut():
             self._hit("store.answer-lost")
             raise _AnswerLost("the line is down")
         return found

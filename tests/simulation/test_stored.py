@@ -9,9 +9,9 @@ from unittest import mock
 import pytest
 
 from broker.partitions.partition import Partition
+from storage.shared.memory_store import StoreInMemory
 from storage.shared.resident import Resident
 from storage.shared.store import LogChange
-from tests.shared_store.model_store import ModelStore
 from tests.simulation.run import run_stored
 from tests.simulation.simulation import run
 from tests.simulation.stored import Line, draw_line, draw_stored
@@ -31,19 +31,19 @@ def test_nothing_is_wrong_with(first: int) -> None:
 
 
 def _given_up_passes_for_made() -> Planted:
-    async def settle(self: ModelStore, who: Any, object_id: int) -> frozenset[int]:
+    async def settle(self: StoreInMemory, who: Any, object_id: int) -> frozenset[int]:
         return await true(self, who, object_id) or frozenset()
 
-    true = ModelStore.settle
-    return mock.patch.object(ModelStore, "settle", settle)
+    true = StoreInMemory.settle
+    return mock.patch.object(StoreInMemory, "settle", settle)
 
 
 def _made_passes_for_given_up() -> Planted:
-    async def settle(self: ModelStore, who: Any, object_id: int) -> None:
+    async def settle(self: StoreInMemory, who: Any, object_id: int) -> None:
         await true(self, who, object_id)
 
-    true = ModelStore.settle
-    return mock.patch.object(ModelStore, "settle", settle)
+    true = StoreInMemory.settle
+    return mock.patch.object(StoreInMemory, "settle", settle)
 
 
 def _visible_before_it_is_committed() -> Planted:
@@ -58,19 +58,19 @@ def _uncommitted_is_forgotten() -> Planted:
 
 
 def _bounds_without_what_is_beside() -> Planted:
-    def change(self: ModelStore, object_id: int, one: LogChange) -> None:
+    def change(self: StoreInMemory, object_id: int, one: LogChange) -> None:
         true(self, object_id, one if one.first_offset is None else replace(one, kept=None))
 
-    true = ModelStore._change
-    return mock.patch.object(ModelStore, "_change", change)
+    true = StoreInMemory._change
+    return mock.patch.object(StoreInMemory, "_change", change)
 
 
 def _anybody_commits() -> Planted:
-    def is_taken(self: ModelStore, who: Any, change: LogChange) -> bool:
+    def is_taken(self: StoreInMemory, who: Any, change: LogChange) -> bool:
         log = self._by_id.get(change.log_id)
         return log is not None and log.next_offset == change.base_offset
 
-    return mock.patch.multiple(ModelStore, _is_taken=is_taken, _check_lives=lambda self, who: None)
+    return mock.patch.multiple(StoreInMemory, _is_taken=is_taken, _check_lives=lambda self, who: None)
 
 
 DEFECTS: dict[str, Callable[[], Planted]] = {

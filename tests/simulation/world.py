@@ -1,12 +1,16 @@
 """What the clients of a run share: the loop they live on, the network, the history, and whether to finish."""
 
 from random import Random
+from typing import TYPE_CHECKING
 
 from broker.faults.control import Faults
 from tests.harness.loop import ProcessLoop, Scheduler
 from tests.harness.network import Network
 from tests.simulation.history import History
 from tests.simulation.shape import Plan
+
+if TYPE_CHECKING:
+    from tests.simulation.broker_process import BrokerProcess
 
 
 class World:
@@ -35,6 +39,10 @@ class World:
         self.twin_random = Random(f"twins of {plan.seed}")
         self.topic_ids: dict[str, bytes] = {}
         self.topic_names: dict[bytes, str] = {}
+        self.ports: dict[int, int] = {}
+        """Where each node is reached, where there are several."""
+        self.beside: list[BrokerProcess] = []
+        """The nodes beside the first one."""
         self.points: list[Faults] = []
         """The fault points of each process of the broker, where it has any."""
 

@@ -10,7 +10,7 @@ from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.permissions.of_cluster import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from broker.api.services import WithCluster, WithEnvironment
-from broker.coordination.acls import FollowedAcls
+from broker.coordination.access.acls import FollowedAcls
 from broker.coordination.coordinators import CoordinatorError
 from broker.process.time_slice import TimeSlice
 from coordinator.cluster.acls import AclFilter, unknown_in
@@ -61,7 +61,8 @@ async def describe_acls(
         return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=DISABLED, resources=[])
     time_slice = services.environment.time_slice()
     try:
-        await services.cluster.ask(lambda machine, ticket: machine.look(ticket))
+        if services.cluster.leads:  # Else nothing is known here that is not durable.
+            await services.cluster.ask(lambda machine, ticket: machine.look(ticket))
         found = await _found(services, _filter(request), time_slice)
     except CoordinatorError as refused:
         return DescribeAclsResponse(error_code=refused.error, resources=[])

@@ -5,11 +5,12 @@ settings of topics and brokers.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from broker.api.broker_loggers import alter_loggers, logger_levels
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
+from broker.api.forwarded import altered_by_controller
 from broker.api.guarded_configs import put_in_force, refused_by_guards
 from broker.api.linear_pattern import understands
 from broker.api.permissions.of_cluster import (
@@ -18,7 +19,7 @@ from broker.api.permissions.of_cluster import (
     INCREMENTAL_ALTER_CONFIGS,
     LIST_CONFIG_RESOURCES,
 )
-from broker.api.services import WithCluster, WithConfig, WithEnvironment, WithNodeId, WithTopics
+from broker.api.services import WithCluster, WithConfig, WithController, WithEnvironment, WithNodeId, WithTopics
 from broker.coordination.coordinators import CoordinatorError
 from coordinator.cluster.configs import Alteration, AlterationResult, AlteredResource, broker_number
 from coordinator.cluster.image import (
@@ -78,11 +79,10 @@ class _WithConfigs(Protocol):
     def configs(self) -> Sized: ...
 
 
-R = TypeVar("R", bound=_WithConfigs)
 A = TypeVar("A")
 
 
-class ConfigServices(WithCluster, WithConfig, WithEnvironment, WithNodeId, WithTopics, Protocol):
+class ConfigServices(WithCluster, WithConfig, WithController, WithEnvironment, WithNodeId, WithTopics, Protocol):
     """What these handlers use of the node."""
 
 
@@ -234,7 +234,7 @@ async def alter_configs(
         alterations = tuple(Alteration(config.name, config.value) for config in one.configs)
         return AlteredResource(one.resource_type, one.resource_name, alterations, replace=True)
 
-    results = await _alter(services, context, request.resources, altered, validate_only=request.validate_only)
+    results = await _alter(services, context, request, AlterConfigsResponse, altered)
     return AlterConfigsResponse(
         responses=await _responses(services, AlterConfigsResponseAlterConfigsResourceResponse, results)
     )
@@ -259,7 +259,7 @@ async def incremental_alter_configs(
         alterations = tuple(Alteration(config.name, config.value, config.config_operation) for config in one.configs)
         return AlteredResource(one.resource_type, one.resource_name, alterations)
 
-    results = await _alter(services, context, request.resources, altered, validate_only=request.validate_only)
+    results = await _alter(services, context, request, IncrementalAlterConfigsResponse, altered)
     return IncrementalAlterConfigsResponse(
         responses=await _responses(services, IncrementalAlterConfigsResponseAlterConfigsResourceResponse, results)
     )
@@ -282,16 +282,16 @@ async def _responses(services: ConfigServices, kind: Callable[..., A], results: 
 async def _alter(
     services: ConfigServices,
     context: RequestContext,
-    requested: Sequence[R],
-    altered: Callable[[R], AlteredResource],
-    *,
-    validate_only: bool,
+    request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
+    response: type[AlterConfigsResponse] | type[IncrementalAlterConfigsResponse],
+    altered: Callable[[Any], AlteredResource],
 ) -> list[AlterationResult]:
     """`altered` makes of a resource of the request what is asked of the coordinator."""
     time_slice = services.environment.time_slice()
+    requested: Sequence[_WithConfigs] = request.resources
     if sum(1 + len(one.configs) for one in requested) > MOST_RECORDS_PER_REQUEST:
 
-        def too_large(one: R) -> AlterationResult:
+        def too_large(one: _WithConfigs) -> AlterationResult:
             resource = AlteredResource(one.resource_type, one.resource_name, ())
             return AlterationResult(resource, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
 
@@ -303,18 +303,23 @@ async def _alter(
     for one in resources:
         place = (one.resource_type, one.name)
         if one.resource_type == BROKER_LOGGER_RESOURCE and not one.replace and times_named[place] == 1:
-            refused[place] = alter_loggers(one, services.node_id, validate_only=validate_only)
+            refused[place] = alter_loggers(one, services.node_id, validate_only=request.validate_only)
+    left = [one for one in resources if (one.resource_type, one.name) not in refused]
     try:
-        results = await services.cluster.ask_in_slices(
-            [one for one in resources if (one.resource_type, one.name) not in refused],
-            lambda machine, ticket, rest, spent: machine.alter_configs(
-                ticket, rest, rules, times_named, validate_only=validate_only, spent=spent
-            ),
-        )
+        if services.controller is None or services.cluster.leads:
+            results = await services.cluster.ask_in_slices(
+                left,
+                lambda machine, ticket, rest, spent: machine.alter_configs(
+                    ticket, rest, rules, times_named, validate_only=request.validate_only, spent=spent
+                ),
+            )
+        else:
+            asks = [one for one in requested if (one.resource_type, one.resource_name) not in refused]
+            results = await altered_by_controller(services.controller, request, asks, left, response)
         await services.topics.wait_until_configured()
     except CoordinatorError as problem:
         return [AlterationResult(resource, problem.error) for resource in resources]
-    if not validate_only:
+    if not request.validate_only:
         await put_in_force(services, results)
     if not refused:
         return results

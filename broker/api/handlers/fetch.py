@@ -174,6 +174,10 @@ class _Attempt:
         if partition is None:
             response = refusal_of(wanted, error)
             response.aborted_transactions = []  # null says that a log was looked into, as in Kafka
+            if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and self._context.api_version >= LEADER_HINTS_SINCE:
+                leader = self._leader(wanted.topic_id, wanted.index)
+                if leader.leader_id != self._services.node_id:  # else there is nobody else to go to
+                    response.current_leader = leader
             reading.refuse(wanted, response)
             return
         if self._going_on is not None:
@@ -212,7 +216,7 @@ class _Attempt:
         if error:
             response = refusal_of(wanted, error)
             if error is ErrorCode.FENCED_LEADER_EPOCH and self._context.api_version >= LEADER_HINTS_SINCE:
-                response.current_leader = self._leader(partition)
+                response.current_leader = self._leader(partition.topic_id, partition.index)
             reading.refuse(wanted, response)
             return
         if (diverging := diverging_from(wanted, partition)) is not None:
@@ -247,8 +251,9 @@ class _Attempt:
         reading.size_bytes += data.size_bytes
         reading.responses.append((wanted, data_of(wanted, data)))
 
-    def _leader(self, partition: Partition) -> LeaderIdAndEpoch:
-        return LeaderIdAndEpoch(leader_id=self._services.node_id, leader_epoch=partition.leader_epoch)
+    def _leader(self, topic_id: bytes, index: int) -> LeaderIdAndEpoch:
+        leader, epoch = self._services.nodes.leader(topic_id, index)
+        return LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
 
     def answer(self, reading: Reading) -> FetchResponse:
         """Put an answer together; in a session only what its client does not know."""
@@ -290,12 +295,17 @@ class _Attempt:
         return FetchResponse(
             session_id=self._view.session_id,
             responses=topics,
-            node_endpoints=self._endpoints() if reading.moved_leader else [],
+            node_endpoints=self._endpoints(topics) if reading.moved_leader else [],
         )
 
-    def _endpoints(self) -> list[NodeEndpoint]:
-        endpoint = self._services.endpoints[self._context.connection.listener]
-        return [NodeEndpoint(node_id=self._services.node_id, host=endpoint.host, port=endpoint.port)]
+    def _endpoints(self, topics: list[FetchableTopicResponse]) -> list[NodeEndpoint]:
+        """Those of the leaders that are named."""
+        named = {one.current_leader.leader_id for topic in topics for one in topic.partitions}
+        return [
+            NodeEndpoint(node_id=node.node_id, host=node.endpoint.host, port=node.endpoint.port, rack=node.rack)
+            for node in self._services.nodes.reached(self._context.connection.listener)
+            if node.node_id in named
+        ]
 
 
 def _begin_large(

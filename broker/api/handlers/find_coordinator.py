@@ -37,8 +37,8 @@ class CoordinatorServices(
 async def find_coordinator(
     services: CoordinatorServices, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """This node, as this listener's clients reach it. The first such question makes the internal topic, and is held
-    until that is there; Kafka answers 15 and the client retries.
+    """The node that leads the partition of the key, as this listener's clients reach it. The first such question makes
+    the internal topic, and is held until that is there; Kafka answers 15 and the client retries.
 
     v1 transactional ids; v4 several keys at once, each with its own error (KIP-699); v5 TRANSACTION_ABORTABLE is
     understood; v6 share partitions, named `group:topicId:partition` (KIP-932).
@@ -66,20 +66,30 @@ async def _coordinator(services: CoordinatorServices, context: RequestContext, k
     if error is not ErrorCode.NONE:
         message = "" if key_type in (GROUP, TRANSACTION, SHARE) else MESSAGES[error]
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)
-    endpoint = services.endpoints[context.connection.listener]
-    return Coordinator(key=key, node_id=services.node_id, host=endpoint.host, port=endpoint.port)
+    shards = _shards_of(services, context.api_version, key_type, key)
+    assert shards is not None, "it was looked for before"
+    node_id, _ = services.topics.leader(shards.topic, shards.partition_for(key))
+    endpoint = services.nodes.reach(node_id, context.connection.listener)
+    if endpoint is None:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message="")
+    return Coordinator(key=key, node_id=node_id, host=endpoint.host, port=endpoint.port)
+
+
+def _shards_of(services: CoordinatorServices, version: int, key_type: int, key: str) -> Shards[Any] | None:
+    if key_type == GROUP:
+        return services.groups
+    if key_type == TRANSACTION:
+        return services.transactions
+    if key_type == SHARE and version >= SHARES_SINCE and names_share_partition(key):
+        return services.share_state.shards
+    return None
 
 
 async def _ready(services: CoordinatorServices, version: int, key_type: int, key: str) -> ErrorCode:
     """NONE once the coordinator exists; it may still be loading, which its own answers tell."""
-    shards: Shards[Any]
-    if key_type == GROUP:
-        shards = services.groups
-    elif key_type == TRANSACTION:
-        shards = services.transactions
-    elif key_type == SHARE and version >= SHARES_SINCE and names_share_partition(key):
-        shards = services.share_state.shards
-    else:
+    shards = _shards_of(services, version, key_type, key)
+    if shards is None:
         return ErrorCode.INVALID_REQUEST
     shard = shards.shard_of(key)
     if shard is not None:
@@ -91,5 +101,5 @@ async def _ready(services: CoordinatorServices, version: int, key_type: int, key
         _log.warning("an internal topic could not be made", topic=shards.topic, error=refused.error.name)
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     # The node opens the shards of a topic by itself; opening them here spares this client a retry.
-    shards.open(found.partitions)
+    shards.open(found.partitions.present())
     return ErrorCode.NONE

@@ -217,8 +217,7 @@ async def _described(
 ) -> MetadataResponseTopic:
     return await services.described_topics.of(
         topic,
-        node_id=services.node_id,
-        epoch=services.epoch,
+        nodes=services.nodes,
         operations=_topic_operations(request),
         time_slice=time_slice,
     )
@@ -231,15 +230,15 @@ def _topic_operations(request: MetadataRequest) -> int:
 def _answer(
     services: MetadataServices, context: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
-    endpoint = services.endpoints[context.connection.listener]
-    broker = MetadataResponseBroker(
-        node_id=services.node_id, host=endpoint.host, port=endpoint.port, rack=services.config.rack
-    )
+    brokers = [
+        MetadataResponseBroker(node_id=node.node_id, host=node.endpoint.host, port=node.endpoint.port, rack=node.rack)
+        for node in services.nodes.reached(context.connection.listener)
+    ]
     with_operations = request.include_cluster_authorized_operations
     return MetadataResponse(
-        brokers=[broker],
+        brokers=brokers,
         cluster_id=services.cluster_id,
-        controller_id=services.node_id,
+        controller_id=services.nodes.controller_id,
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS if with_operations else NOT_REQUESTED,
     )
@@ -262,15 +261,15 @@ def describe_cluster(
             error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
             message = f"Unsupported endpoint type {request.endpoint_type}"
         return DescribeClusterResponse(error_code=error, error_message=message, cluster_id="", brokers=[])
-    endpoint = services.endpoints[context.connection.listener]
     with_operations = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=services.cluster_id,
-        controller_id=services.node_id,
+        controller_id=services.nodes.controller_id,
         brokers=[
             DescribeClusterBroker(
-                broker_id=services.node_id, host=endpoint.host, port=endpoint.port, rack=services.config.rack
+                broker_id=node.node_id, host=node.endpoint.host, port=node.endpoint.port, rack=node.rack
             )
+            for node in services.nodes.reached(context.connection.listener)
         ],
         cluster_authorized_operations=CLUSTER_OPERATIONS if with_operations else NOT_REQUESTED,
     )

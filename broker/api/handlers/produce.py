@@ -55,7 +55,7 @@ def produce(
     acks=all is answered when everything is committed (fsynced, in durable mode), acks=1 after the append (in a shared
     store when it is committed: until then it is in memory alone), acks=0 not at all; if an acks=0 request fails, the
     connection closes. Transactional batches go through the transaction gate first. v5 log start offset; v7 zstd; v8
-    record errors; v9 flexible; v10 leader hints (there is one leader: never sent); v12 partitions are added to the
+    record errors; v9 flexible; v10 leader hints (KIP-951); v12 partitions are added to the
     transaction here (KIP-890); v13 topic ids. v0 to v2 are listed for librdkafka (KAFKA-18659), and refused as Kafka 4
     refuses them.
 
@@ -242,7 +242,7 @@ async def _produce_in_slices(
         failed = not append_and_publish(services, write, context, request, now_ms, commits) or failed
         if time_slice.spent():
             await time_slice.wait_for_turn()
-    return answered(request, writes, commits, answer, failed=failed)
+    return answered(services, context, request, writes, commits, answer, failed=failed)
 
 
 async def _resolve_in_slices(
@@ -313,6 +313,8 @@ def _refuse_those_of_another(
     """
     if services.authorizer is None or transactional_id is None:
         return
+    if not services.transactions.led(services.transactions.partition_for(transactional_id)):
+        return  # Its coordinator is in another node, and asked with the first batch in a partition, as in Kafka.
     own = services.transactions.whose(transactional_id)
     if own is not None and _producer_of(transactional[0])[0] in own:
         return
@@ -383,7 +385,7 @@ def _append_and_answer(
     failed = False
     for write in writes:
         failed = not append_and_publish(services, write, context, request, now_ms, commits) or failed
-    return answered(request, writes, commits, answer, failed=failed)
+    return answered(services, context, request, writes, commits, answer, failed=failed)
 
 
 def _remember(batch: ProduceBatch) -> None:

@@ -10,7 +10,7 @@ from broker.api.catalogue import NO_ANSWER, CloseConnection, Deferred, NoAnswer
 from broker.api.context import RequestContext
 from broker.api.noted.requests import note_batch
 from broker.api.permissions.need import WithAuthorizer
-from broker.api.services import WithEnvironment
+from broker.api.services import WithEnvironment, WithNodes
 from broker.coordination.transaction_gate import Admission, GateServices
 from broker.journal.journal import Journal
 from broker.partitions.append import CheckedBatch
@@ -18,9 +18,12 @@ from broker.partitions.committing import Committing
 from broker.partitions.errors import AppendError, PartitionError
 from broker.partitions.opening import BatchOpener
 from broker.partitions.partition import Partition
+from coordinator.cluster.leaders import NOBODY
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -35,7 +38,7 @@ NOT_IN_TRANSACTION = "The partition is not in the producer's open transaction."
 MANY_PRODUCERS = "The request holds transactional batches of more than one producer."
 
 
-class ProduceServices(GateServices, WithAuthorizer, WithEnvironment, Protocol):
+class ProduceServices(GateServices, WithAuthorizer, WithEnvironment, WithNodes, Protocol):
     """What these handlers use of the node."""
 
     @property
@@ -115,6 +118,10 @@ def append_and_publish(
             now_ms,
         )
     if next_offset < 0:
+        if partition is not None and write.response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            leader, epoch = services.nodes.leader(partition.topic_id, partition.index)
+            if leader != services.nodes.node_id:  # else there is nobody else to go to
+                write.response.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
         return False
     if write.partition is not None:
         services.group_commit.publish(write.partition)  # whatever acks is: no request waits for the sync of another log
@@ -126,6 +133,8 @@ def append_and_publish(
 
 
 def answered(
+    services: ProduceServices,
+    context: RequestContext,
     request: ProduceRequest,
     writes: list[Write],
     commits: Commits,
@@ -137,7 +146,21 @@ def answered(
         if failed:
             raise CloseConnection(f"a Produce with acks=0 failed: {_codes(writes)}")
         return NO_ANSWER
+    if failed:
+        answer.node_endpoints = _endpoints(services, context, writes)
     return Deferred(commits.when_none_is_missing(answer)) if commits.missing else answer
+
+
+def _endpoints(services: ProduceServices, context: RequestContext, writes: list[Write]) -> list[NodeEndpoint]:
+    """KIP-951: those of leaders that clients are pointed to."""
+    named = {write.response.current_leader.leader_id for write in writes}
+    if named == {NOBODY}:
+        return []
+    return [
+        NodeEndpoint(node_id=node.node_id, host=node.endpoint.host, port=node.endpoint.port, rack=node.rack)
+        for node in services.nodes.reached(context.connection.listener)
+        if node.node_id in named
+    ]
 
 
 def _append(

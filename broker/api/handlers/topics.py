@@ -12,6 +12,7 @@ from broker.api.handlers.metadata import TOPIC_OPERATIONS, MetadataServices
 from broker.api.mutation_quota import creations_within_quota, deletions_within_quota, growths_within_quota
 from broker.api.permissions.of_topics import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_TOPIC_PARTITIONS
 from broker.coordination.coordinators import CoordinatorError
+from broker.partitions.topic import Topic
 from broker.process.time_slice import TimeSlice
 from coordinator.cluster.topic_rules import Refused, check_name
 from protocol.errors import ErrorCode
@@ -166,7 +167,7 @@ async def _page(
         room -= len(indexes)
         described = _undescribed(name, ErrorCode.NONE)
         described.topic_id = topic.topic_id
-        described.partitions = [_partition(services, index) for index in indexes]
+        described.partitions = [_partition(services, topic, index) for index in indexes]
         answer.topics.append(described)
         if indexes and indexes[-1] + 1 < count:
             answer.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=indexes[-1] + 1)
@@ -174,13 +175,15 @@ async def _page(
     return answer
 
 
-def _partition(services: MetadataServices, index: int) -> DescribeTopicPartitionsResponsePartition:
+def _partition(services: MetadataServices, topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
+    leader, epoch = services.nodes.leader(topic.topic_id, index)
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
-        leader_id=services.node_id,
-        leader_epoch=services.epoch,
-        replica_nodes=[services.node_id],
-        isr_nodes=[services.node_id],
+        error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        leader_id=leader,
+        leader_epoch=epoch,
+        replica_nodes=[leader] if leader >= 0 else [],
+        isr_nodes=[leader] if leader >= 0 else [],
         eligible_leader_replicas=[],
         last_known_elr=[],
         offline_replicas=[],

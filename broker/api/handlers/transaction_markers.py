@@ -5,7 +5,7 @@ from typing import Protocol
 from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.permissions.of_transactions import WRITE_TXN_MARKERS
-from broker.api.services import WithEnvironment, WithTopics, WithTransactions
+from broker.api.services import WithEnvironment, WithNodes, WithTopics, WithTransactions
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.marker_writer import LocalMarkerWriter, write_marker
 from broker.coordination.transactions import HOLD_MS
@@ -27,7 +27,7 @@ Results = dict[str, dict[int, ErrorCode]]
 """Topic → partition → what became of its marker."""
 
 
-class MarkerServices(WithEnvironment, WithTopics, WithTransactions, Protocol):
+class MarkerServices(WithEnvironment, WithNodes, WithTopics, WithTransactions, Protocol):
     """What these handlers use of the node."""
 
     @property
@@ -43,7 +43,8 @@ async def write_txn_markers(
     Where the transaction is open at the coordinator of this node, an abort (`kafka-transactions --abort`) ends it
     there, in all its partitions; Kafka writes just the marker, and the client may go on and commit half a
     transaction. A commit of such a transaction is refused. While coordinators load, nobody knows whose transaction it
-    is: NOT_LEADER_OR_FOLLOWER, which operators' tools repeat. One result for each producer, however many its markers.
+    is: NOT_LEADER_OR_FOLLOWER, which operators' tools repeat; of several nodes none knows all, and this one looks at
+    its own. One result for each producer, however many its markers.
     """
     time_slice = services.environment.time_slice()
     results: dict[int, Results] = {}
@@ -54,7 +55,7 @@ async def write_txn_markers(
             for index in topic.partition_indexes:
                 if through_owner is None:
                     owner = services.transactions.owner_of(marker.producer_id)
-                if not services.transactions.all_loaded:
+                if services.nodes.is_alone and not services.transactions.all_loaded:
                     error = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 elif owner is not None and contains(owner[1].partitions, topic.name, NO_TOPIC_ID, index):
                     if through_owner is None:

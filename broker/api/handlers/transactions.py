@@ -14,10 +14,10 @@ from broker.api.catalogue import handles
 from broker.api.context import RequestContext
 from broker.api.permissions.of_transactions import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID
 from broker.coordination.coordinators import CoordinatorError
-from broker.coordination.producer_ids import ProducerIdSource
 from broker.coordination.promises import when_promises_are_durable
 from broker.coordination.transaction_gate import GateServices, add_to_transaction, offsets_partition
 from broker.partitions.committing import Committing
+from coordinator.ports import ProducerIds
 from coordinator.transactions.answers import Identity
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.states import NO_EPOCH, NO_PRODUCER_ID, PartitionsByTopic, TopicPartitions
@@ -57,7 +57,7 @@ class TransactionServices(GateServices, Protocol):
     """What these handlers use of the node."""
 
     @property
-    def producer_ids(self) -> ProducerIdSource: ...
+    def producer_ids(self) -> ProducerIds: ...
 
     @property
     def group_commit(self) -> Committing: ...

@@ -126,7 +126,7 @@ class ShareErrands:
                 found = await self._topics.ensure_internal(SHARE_GROUP_STATE)
             except CoordinatorError as refused:
                 return refused.error
-            self._share_state.shards.open(found.partitions)
+            self._share_state.shards.open(found.partitions.present())
         return ErrorCode.NONE
 
 

@@ -1,15 +1,18 @@
-"""The share coordinator in this node: its shards, and who asks them from inside (Kafka's `DefaultStatePersister`)."""
+"""The share coordinator in this node: its shards, and who asks them and those of other nodes from inside (Kafka's
+`DefaultStatePersister`)."""
 
+import asyncio
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig
+from broker.coordination.across_nodes.peer_share_state import PeerShareState, ShareStateAt
 from broker.coordination.coordinators import CoordinatorError, Shards
 from broker.coordination.topics import TopicDirectory
 from broker.partitions.partition import Partition
-from broker.partitions.topic import largest_batch
+from broker.partitions.topic import Topic, largest_batch
 from broker.process.environment import Environment
 from coordinator.machine import A, Outcome, Ticket
 from coordinator.share_state.answers import Summary, Verdict
@@ -20,6 +23,10 @@ from protocol.errors import ErrorCode
 from protocol.internal_topics import SHARE_GROUP_STATE
 
 ShareShards = Shards[ShareCoordinator]
+
+PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Between questions, where who keeps a share partition comes into its place, or moves."""
+PASSING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,7 @@ def make_share_shards(
         load_bytes=lambda: config.get_int("share.coordinator.load.buffer.size"),
         exists=lambda: topics.by_name(SHARE_GROUP_STATE) is not None,
         publish=publish,
+        led=lambda index: topics.leads(SHARE_GROUP_STATE, index),
         compacted=False,
     )
 
@@ -85,10 +93,17 @@ def names_share_partition(key: str) -> bool:
 
 class ShareStateKeeper:
     """Keeps the state of share partitions: `Persister` for who serves them, and more for the group coordinator. Answers
-    errors, NOT_COORDINATOR while there is no topic; raises nothing."""
+    errors, NOT_COORDINATOR while there is no topic; raises nothing. `peers` is the way to what other nodes keep; None
+    where this one is alone."""
 
-    def __init__(self, shards: ShareShards) -> None:
+    def __init__(self, shards: ShareShards, peers: PeerShareState | None = None) -> None:
         self.shards = shards
+        self._peers = peers
+
+    @property
+    def here(self) -> "ShareStateKeeper":
+        """For who asks this node for what it keeps itself: another is not asked in turn."""
+        return self if self._peers is None else ShareStateKeeper(self.shards)
 
     async def read_state(
         self, group_id: str, topic_id: bytes, partition: int, leader_epoch: int
@@ -116,17 +131,20 @@ class ShareStateKeeper:
 
     async def initialize(self, key: ShareKey, *, state_epoch: int, start_offset: int) -> Verdict:
         """Begin anew with a share partition."""
-        return await self._ask(
+        return await self._patiently(
             key,
             lambda machine, ticket, now_ms: machine.initialize(
                 key, ticket, now_ms, state_epoch=state_epoch, start_offset=start_offset
             ),
+            lambda there: there.initialize(key, state_epoch=state_epoch, start_offset=start_offset),
         )
 
     async def read(self, key: ShareKey, leader_epoch: int) -> PartitionState | Verdict:
         """All that is kept of a share partition."""
         return await self._ask(
-            key, lambda machine, ticket, now_ms: machine.read(key, ticket, now_ms, leader_epoch=leader_epoch)
+            key,
+            lambda machine, ticket, now_ms: machine.read(key, ticket, now_ms, leader_epoch=leader_epoch),
+            lambda there: there.read(key, leader_epoch),
         )
 
     async def write(self, key: ShareKey, state_epoch: int, change: Write) -> Verdict:
@@ -134,20 +152,58 @@ class ShareStateKeeper:
         return await self._ask(
             key,
             lambda machine, ticket, now_ms: machine.write(key, ticket, now_ms, state_epoch=state_epoch, write=change),
+            lambda there: there.write(key, state_epoch, change),
         )
 
     async def summarize(self, key: ShareKey) -> Summary | Verdict:
         """How far a share partition is."""
-        return await self._ask(key, lambda machine, ticket, now_ms: machine.summarize(key, ticket, now_ms))
+        return await self._patiently(
+            key,
+            lambda machine, ticket, now_ms: machine.summarize(key, ticket, now_ms),
+            lambda there: there.summarize(key),
+        )
 
     async def delete(self, key: ShareKey) -> Verdict:
         """Keep nothing of a share partition any more."""
-        return await self._ask(key, lambda machine, ticket, now_ms: machine.delete(key, ticket, now_ms))
+        return await self._patiently(
+            key,
+            lambda machine, ticket, now_ms: machine.delete(key, ticket, now_ms),
+            lambda there: there.delete(key),
+        )
+
+    async def end_of(self, topic: Topic, index: int) -> int | None:
+        """Where a partition that another node leads ends; None where nobody can say it."""
+        return None if self._peers is None else await self._peers.end_of(topic, index)
+
+    async def _patiently(
+        self,
+        key: ShareKey,
+        operation: Callable[[ShareCoordinator, Ticket[A], int], Outcome[A]],
+        elsewhere: Callable[[ShareStateAt], Awaitable[A | Verdict]],
+    ) -> A | Verdict:
+        """As `_ask`, for who does not ask again by itself: a topic that was just made is not known to all nodes yet,
+        and who keeps a share partition may move."""
+        for pause_s in () if self._peers is None else PAUSES_S:
+            answer = await self._ask(key, operation, elsewhere)
+            if not isinstance(answer, Verdict) or answer.error not in PASSING:
+                return answer
+            await asyncio.sleep(pause_s)
+        return await self._ask(key, operation, elsewhere)
 
     async def _ask(
-        self, key: ShareKey, operation: Callable[[ShareCoordinator, Ticket[A], int], Outcome[A]]
+        self,
+        key: ShareKey,
+        operation: Callable[[ShareCoordinator, Ticket[A], int], Outcome[A]],
+        elsewhere: Callable[[ShareStateAt], Awaitable[A | Verdict]],
     ) -> A | Verdict:
+        """In the shard that has the key, here or `elsewhere`."""
+        name, peers = coordinator_key(key), self._peers
+        there = None if peers is None else peers.at(self.shards.partition_for(name))
+        if there is not None:
+            return await elsewhere(there)
         try:
-            return await self.shards.ask(coordinator_key(key), operation)
+            return await self.shards.ask(name, operation)
         except CoordinatorError as refused:
+            if refused.error is ErrorCode.NOT_COORDINATOR and peers is not None and peers.has_begun:
+                return Verdict(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # it moves away
             return Verdict(refused.error)

@@ -45,7 +45,9 @@ HELD = Metric("tallystick_held_partitions", Kind.GAUGE, "Partitions with an open
 PRODUCERS = Metric("tallystick_producer_states", Kind.GAUGE, "Producers that partitions remember, counted in each.")
 NOT_TOLD = Metric("tallystick_partitions_not_told", Kind.GAUGE, "Partitions that have no lines of their own here.")
 PARTITIONS = Metric("kafka_server_replicamanager_partitioncount", Kind.GAUGE, "Partitions that are open.")
-LEADERS = Metric("kafka_server_replicamanager_leadercount", Kind.GAUGE, "The same: one node leads all it has.")
+LEADERS = Metric(
+    "kafka_server_replicamanager_leadercount", Kind.GAUGE, "The same: a node has none but those that it leads."
+)
 OFFLINE_REPLICAS = Metric(
     "kafka_server_replicamanager_offlinereplicacount", Kind.GAUGE, "Partitions whose log is damaged or not open yet."
 )

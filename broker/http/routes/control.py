@@ -15,7 +15,8 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from broker.control.commands import COMMANDS, Controlled, Refused
+from broker.control.commands import COMMANDS, Controlled
+from broker.control.several import Refused
 from broker.coordination.coordinators import CoordinatorError
 from broker.http.operation import Operation, Problem, Schema, read_object
 from broker.http.seen_broker import SeenBroker

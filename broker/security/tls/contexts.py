@@ -73,13 +73,53 @@ def load_tls(settings: TlsSettings) -> LoadedTls:
         raise BadTls(f"listener {settings.listener}: {problem}.") from None
     except ValueError:
         raise BadTls(f"listener {settings.listener}: its certificate cannot be read.") from None
-    except OSError as error:  # a file, or what OpenSSL does not take (`SSLError`)
-        reason = error.reason if isinstance(error, ssl.SSLError) else f"{error.filename}: {error.strerror}"
-        raise BadTls(f"listener {settings.listener}: {reason}.") from None
+    except OSError as error:
+        raise BadTls(f"listener {settings.listener}: {_reason(error)}.") from None
     return LoadedTls(settings, context, mapper, identity.chain[0], name, stamps)
 
 
 def _context(settings: TlsSettings, identity: Identity, trusted: Sequence[x509.Certificate]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _choose(context, settings)
+    # A client that begins a second handshake on its connection makes us work; tickets would be worth memory and let
+    # a certificate that has run out in again (TLS 1.3; those of 1.2 take none of our memory).
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    context.num_tickets = 0
+    context.verify_mode = VERIFY[settings.client_auth]
+    if context.verify_mode is not ssl.CERT_NONE:
+        if not trusted:
+            raise BadStore(
+                f"ssl.client.auth={settings.client_auth} needs a trust store: whom are clients vouched for by?"
+            )
+        _trust(context, trusted)
+    with key_files.as_file(identity.pem) as path:
+        context.load_cert_chain(path)
+    return context
+
+
+def context_towards_nodes(settings: TlsSettings, *, compares_names: bool) -> ssl.SSLContext:
+    """What this node connects to the same listener of another one with: its own key, and whom its trust store names.
+    Raises `BadTls`."""
+    try:
+        identity = own_identity(settings.keys)
+        trusted = trusted_certificates(settings.trust)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        _choose(context, settings)
+        context.check_hostname = compares_names
+        if not trusted:
+            raise BadStore("nodes that speak TLS among each other need a trust store: whom are they vouched for by?")
+        _trust(context, trusted)
+        with key_files.as_file(identity.pem) as path:
+            context.load_cert_chain(path)
+    except (BadStore, UnknownSuite) as problem:
+        raise BadTls(f"listener {settings.listener}: {problem}.") from None
+    except OSError as error:
+        raise BadTls(f"listener {settings.listener}: {_reason(error)}.") from None
+    return context
+
+
+def _choose(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Versions and cipher suites."""
     suites = read_suites(settings.suites)
     versions = [VERSIONS[one] for one in VERSIONS if one in settings.versions]
     if suites is not None:
@@ -87,26 +127,20 @@ def _context(settings: TlsSettings, identity: Identity, trusted: Sequence[x509.C
         versions = [one for one, keep in zip(VERSIONS.values(), wanted, strict=True) if keep and one in versions]
     if not versions:
         raise BadStore("ssl.enabled.protocols and ssl.cipher.suites leave no version of TLS")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
     if suites is not None and suites.below_1_3:
         context.set_ciphers(suites.below_1_3)
-    # A client that begins a second handshake on its connection makes us work; tickets would be worth memory and let
-    # a certificate that has run out in again (TLS 1.3; those of 1.2 take none of our memory).
-    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
-    context.num_tickets = 0
-    # Whatever is in a trust store is trusted, as in Java, also where nobody vouches for it.
+
+
+def _trust(context: ssl.SSLContext, trusted: Sequence[x509.Certificate]) -> None:
+    """Whatever is in a trust store is trusted, as in Java, also where nobody vouches for it."""
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.verify_mode = VERIFY[settings.client_auth]
-    if context.verify_mode is not ssl.CERT_NONE:
-        if not trusted:
-            raise BadStore(
-                f"ssl.client.auth={settings.client_auth} needs a trust store: whom are clients vouched for by?"
-            )
-        context.load_verify_locations(cadata=b"".join(one.public_bytes(Encoding.DER) for one in trusted))
-    with key_files.as_file(identity.pem) as path:
-        context.load_cert_chain(path)
-    return context
+    context.load_verify_locations(cadata=b"".join(one.public_bytes(Encoding.DER) for one in trusted))
+
+
+def _reason(error: OSError) -> str:
+    """Of a file, or of what OpenSSL does not take."""
+    return str(error.reason) if isinstance(error, ssl.SSLError) else f"{error.filename}: {error.strerror}"
 
 
 def _alternatives(certificate: x509.Certificate) -> frozenset[str]:

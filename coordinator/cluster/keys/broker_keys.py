@@ -67,7 +67,21 @@ NETWORK = (
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
         "Which security protocol each listener speaks, as NAME:PROTOCOL.",
     ),
-    fixed("inter.broker.listener.name", STRING, None, "The listener other brokers would use."),
+    fixed("inter.broker.listener.name", STRING, None, "The listener that nodes of one cluster use among each other."),
+    fixed(
+        "security.inter.broker.protocol",
+        STRING,
+        "PLAINTEXT",
+        "The same by what it speaks, where it is not named: the first such listener.",
+        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    ),
+    fixed(
+        "request.timeout.ms",
+        INT,
+        "30000",
+        "How long another node may take to answer, before the connection to it is given up.",
+        at_least(1),
+    ),
     fixed(
         "controller.listener.names", LIST, "", "Listeners of the controller quorum: there is none, they are not opened."
     ),

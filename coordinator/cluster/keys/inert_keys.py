@@ -99,7 +99,6 @@ _FAMILIES: tuple[tuple[str, tuple[tuple[str, ConfigType, Scope, str | None], ...
             ("log.cleaner.io.buffer.size", INT, DYNAMIC, "524288"),
             ("producer.purgatory.purge.interval.requests", INT, FIXED, "1000"),
             ("queued.max.requests", INT, FIXED, "500"),
-            ("request.timeout.ms", INT, FIXED, "30000"),
         ),
     ),
     (
@@ -123,13 +122,7 @@ _FAMILIES: tuple[tuple[str, tuple[tuple[str, ConfigType, Scope, str | None], ...
             ("metrics.num.samples", INT, FIXED, "2"),
             ("metrics.recording.level", STRING, FIXED, "INFO"),
             ("metrics.sample.window.ms", LONG, FIXED, "30000"),
-        ),
-    ),
-    (
-        "Concerns security; only PLAINTEXT without authorisation is supported.",
-        (
             ("principal.builder.class", CLASS, DYNAMIC, None),
-            ("security.inter.broker.protocol", STRING, FIXED, "PLAINTEXT"),
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """The table of keys that Kafka does not have. They begin with `tallystick.`."""
 
-from coordinator.cluster.keys.config_types import ConfigKey, ConfigType, at_least, one_of
+from coordinator.cluster.keys.config_types import ConfigKey, ConfigType, at_least, between, one_of
 from coordinator.cluster.keys.key_tables import BOOLEAN, INT, LIST, LONG, PASSWORD, STRING, dynamic, fixed
 
 OWN_KEYS = (
@@ -34,6 +34,14 @@ OWN_KEYS = (
         at_least(1 << 20),
     ),
     fixed("tallystick.in.memory", BOOLEAN, "false", "Keep everything in memory: nothing is left after the process."),
+    fixed(
+        "tallystick.nodes",
+        INT,
+        "1",
+        "How many nodes this process is, for tests of clients: with ids from `node.id` on, on neighbouring ports, and "
+        "with everything in memory.",
+        between(1, 16),
+    ),
     fixed(
         "tallystick.repair",
         LIST,

@@ -27,9 +27,16 @@ SASL = (
         ConfigType.PASSWORD,
         None,
         "The login module of a mechanism, as listener.name.LISTENER.MECHANISM.sasl.jaas.config; that of PLAIN holds "
-        "its users.",
+        "its users. `username` and `password` are those that this node says to others.",
         one_login_module,
         Scope.PER_BROKER,
+    ),
+    fixed(
+        "sasl.mechanism.inter.broker.protocol",
+        STRING,
+        "GSSAPI",
+        "By what this node says to others who it is: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. GSSAPI, Kafka's default, is "
+        "not spoken.",
     ),
     fixed(
         "sasl.server.max.receive.size",

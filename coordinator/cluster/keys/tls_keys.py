@@ -31,7 +31,9 @@ STORES = (
         "PEM, or one of JKS and PKCS12; which of the two a file is is seen from it.",
         one_of(*STORE_KINDS),
     ),
-    per_broker("ssl.truststore.location", STRING, None, "The file of the certificates that clients are trusted by."),
+    per_broker(
+        "ssl.truststore.location", STRING, None, "What clients and other nodes are trusted by: a file of certificates."
+    ),
     per_broker("ssl.truststore.password", PASSWORD, None, "Opens it; without one its integrity is not checked."),
     per_broker("ssl.truststore.certificates", PASSWORD, None, "The certificates themselves (PEM), without a file."),
 )
@@ -52,6 +54,12 @@ RULES = (
     ),
     per_broker(
         "ssl.cipher.suites", LIST, "", "Which cipher suites, by the names Java has for them; empty: OpenSSL's choice."
+    ),
+    per_broker(
+        "ssl.endpoint.identification.algorithm",
+        STRING,
+        "https",
+        "Whether the certificate of another node has to name the host that this node connects to; empty: it has not.",
     ),
     fixed(
         "ssl.principal.mapping.rules",
@@ -82,7 +90,6 @@ WITHOUT_EFFECT = tuple(
         ("ssl.keymanager.algorithm", STRING, "SunX509", "The provider is OpenSSL."),
         ("ssl.trustmanager.algorithm", STRING, "PKIX", "The provider is OpenSSL."),
         ("ssl.secure.random.implementation", STRING, None, "The provider is OpenSSL."),
-        ("ssl.endpoint.identification.algorithm", STRING, "https", "This broker connects to nobody."),
         ("ssl.engine.factory.class", CLASS, None, "The provider is OpenSSL."),
     )
 )

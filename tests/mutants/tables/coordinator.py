@@ -211,8 +211,8 @@ MUTANTS = (
         (
             Change(
                 f"{COORDINATION}.cluster:Cluster.__init__",
-                "max(log.latest_epoch(), known_epoch, self._begins.epoch) + 1",
-                "max(0, log.latest_epoch(), self._begins.epoch)",
+                "max(log.latest_epoch(), known_epoch, begin.epoch) + 1",
+                "max(0, log.latest_epoch(), begin.epoch)",
             ),
         ),
         ("unit/broker/test_restarts.py",),

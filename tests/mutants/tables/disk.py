@@ -125,7 +125,7 @@ MUTANTS = (
         "Redpanda #6018 for topics: found by an automatic defect",
         (
             Change(
-                "broker.coordination.topics:TopicDirectory._follow",
+                "broker.coordination.known_topics:KnownTopics._follow",
                 "if change.offset < durable]",
                 "if change.offset <= durable]",
             ),

@@ -53,7 +53,7 @@ MUTANTS = (
     _hogs(
         "all topics take over new settings of the broker in one turn",
         MANY_TOPICS,
-        _never("broker.coordination.topics:TopicDirectory._configure_on", "if turns.spent():"),
+        _never("broker.coordination.known_topics:KnownTopics._configure_on", "if turns.spent():"),
     ),
     _hogs(
         "responses are encoded in one turn",
@@ -153,8 +153,8 @@ MUTANTS = (
         MANY_TRANSACTIONS,
         Change(
             "broker.coordination.marker_writer:UncommittedMarkers._moved",
-            "self._releases.put(done, ErrorCode.NONE if committed else ErrorCode.UNKNOWN_TOPIC_ID)",
-            "done(ErrorCode.NONE if committed else ErrorCode.UNKNOWN_TOPIC_ID)",
+            "self._releases.put(done, ErrorCode.NONE if committed else _of_gone(partition))",
+            "done(ErrorCode.NONE if committed else _of_gone(partition))",
         ),
         imitates="ours, found by counting: thousands of transactions that time out at once",
     ),

@@ -23,6 +23,8 @@ from tests.simulation.plan_clients import CHURNED, COMPACTED, SCRATCH
 from tests.simulation.shape import ClientPlan
 from tests.simulation.world import World
 
+RETRIED = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
+"""What several nodes may answer where none of them is the controller for a while."""
 SETTINGS = (
     ("flush.messages", ("1", None)),
     ("segment.ms", ("60000", None)),
@@ -104,7 +106,7 @@ class Admin:
         answer = await self._session.ask(request, 1)
         code = answer.responses[0].error_code
         self._world.history.note("configured", name, value, code)
-        if code and not self._world.plan.has_points:
+        if code and not self._world.plan.has_points and not (self._world.ports and code in RETRIED):
             self._world.history.violation(f"{name}={value} was refused: {ErrorCode(code).name}")
         self._world.hit(f"admin.{name}")
 

@@ -62,7 +62,8 @@ class Reader:
         self.reading = Reading(session.name, committed_only)
         world.history.readings.append(self.reading)
         self._committed_only = committed_only
-        self._with_session = with_session
+        # One session is with one node; partitions of several have none.
+        self._with_session = with_session = with_session and (not world.ports or world.plan.partitions == 1)
         self._session_id, self._session_epoch = 0, (0 if with_session else -1)
         self._told: dict[Place, int] = {}
         self._reset: set[Place] = set()
@@ -124,6 +125,8 @@ class Reader:
 
     def _check_limits(self, request: FetchRequest, answer: FetchResponse, sent_at: int) -> None:
         history = self.world.history
+        if self.world.ports:
+            return  # an answer may be put together of those of several nodes
         # What is asked of a broker that is stopping already, it answers at once: all of its life counts.
         began = min(sent_at, history.serves[-1] if history.serves else 0)
         for sentence in self._limits.wrong(request, answer, history.ended_at > began):

@@ -13,8 +13,11 @@ from tallystick.client.errors import ConnectionLost
 from tests.harness.heard import HeardConnection
 from tests.simulation.broker_process import PORT
 from tests.simulation.clients.twins import HOST, PATIENCE_S, Twins
+from tests.simulation.nodes.router import Part, Router
 from tests.simulation.world import World
 
+BESIDE_OTHERS_S = 4.0
+"""How long a client waits for one of several nodes, at the longest: another may have its place by then."""
 Promised = Callable[[Any], None]
 """Called with the answer to the second of two deliveries."""
 
@@ -31,6 +34,9 @@ class Session:
         self.name = name
         self._connection: HeardConnection | None = None
         self._twins = Twins(world)
+        self._router = Router(world, name) if world.ports else None
+        self._port = PORT
+        """Where the last request went."""
         self._seconds: dict[asyncio.Future[Any], tuple[asyncio.Task[Any], Promised]] = {}
         """By the answer to the first delivery."""
 
@@ -48,16 +54,34 @@ class Session:
         `promised` it may be sent twice at once."""
         self.world.operations += 1
         try:
-            connection = await self._connected()
-            answer = connection.ask(request, version)
+            if self._router is None:
+                connection = await self._connected()
+                answer = connection.ask(request, version)
+            else:
+                parts = await self._router.parts(request)
+                if len(parts) > 1:
+                    return await self._joined(self._router, parts, version)
+                connection = await self._of_node(self._router, *(node for node, _ in parts))
+                answer = self._router.watched(parts[0][0], connection.ask(request, version))
         except (ConnectionLost, OSError) as error:
             raise NoAnswer(str(error)) from error
         if promised is not None and self._twins.draw(connection):
-            second = self._twins.ask(connection, answer, request, version, repeated)
+            second = self._twins.ask(connection, answer, request, version, repeated, self._port)
             self._seconds[answer] = self.world.loop.create_task(second), promised
         if again and self.world.random.random() < again:
             self._repeat(request, version, answer, repeated)
         return answer
+
+    async def _of_node(self, router: Router, node: int) -> HeardConnection:
+        self._connection, self._port = await router.connection(node), self.world.ports[node]
+        return self._connection
+
+    async def _joined(self, router: Router, parts: list[Part], version: int) -> "asyncio.Future[Any]":
+        answers = []
+        for node, part in parts:
+            connection = await self._of_node(router, node)
+            answers.append(router.watched(node, connection.ask(part, version)))
+        return router.joined(answers)
 
     @property
     def is_connected(self) -> bool:
@@ -75,7 +99,11 @@ class Session:
         """Send what is not answered. Raises `NoAnswer` where there is no connection."""
         self.world.operations += 1
         try:
-            (await self._connected()).tell(request, version)
+            if self._router is None:
+                connection = await self._connected()
+            else:
+                connection = await self._of_node(self._router, (await self._router.parts(request))[0][0])
+            connection.tell(request, version)
         except (ConnectionLost, OSError) as error:
             raise NoAnswer(str(error)) from error
 
@@ -97,6 +125,8 @@ class Session:
         return second if found is None else found
 
     async def _finish(self, answer: "asyncio.Future[Any]", patience_s: float) -> Any:
+        if self._router is not None:
+            patience_s = min(patience_s, BESIDE_OTHERS_S)
         patience = self.world.loop.call_later(patience_s, _give_up, answer)  # `wait_for` costs several times that
         try:
             return await answer
@@ -134,6 +164,8 @@ class Session:
         if self._connection is not None:
             self._connection.abort()
             self._connection = None
+        if self._router is not None:
+            self._router.drop()
         self._twins.drop()
 
     def _repeat(
@@ -141,19 +173,20 @@ class Session:
     ) -> None:
         """Behind the first delivery: what was sent after it must not be overtaken."""
         frame = b"".join(bytes(part) for part in request_parts(request, version, 0, self.name))
+        port = self._port
         delay = self.world.random.choice((0.001, 0.02, 0.2, 1.0)) * (0.5 + self.world.random.random())
         loop = self.world.loop
         answer.add_done_callback(
             lambda _: loop.call_later(
-                delay, lambda: loop.create_task(self._deliver_again(request, version, frame, repeated))
+                delay, lambda: loop.create_task(self._deliver_again(request, version, frame, repeated, port))
             )
         )
 
     async def _deliver_again(
-        self, request: object, version: int, frame: bytes, repeated: Callable[[bool], None]
+        self, request: object, version: int, frame: bytes, repeated: Callable[[bool], None], port: int
     ) -> None:
         try:
-            connection = await HeardConnection.hear(self.world.history.trace, HOST, PORT, client_id="late")
+            connection = await HeardConnection.hear(self.world.history.trace, HOST, port, client_id="late")
             connection.note(request, version)
             repeated(True)
             connection.send_bytes(frame)

@@ -26,6 +26,7 @@ class Twins:
     def __init__(self, world: World) -> None:
         self._world = world
         self._connection: Connection | None = None
+        self._port = PORT
 
     def draw(self, first: Connection) -> bool:
         """Whether the request that was sent last is to be sent twice. One that waits behind others is not: nobody
@@ -40,14 +41,19 @@ class Twins:
         request: object,
         version: int,
         repeated: Callable[[bool], None],
+        port: int = PORT,
     ) -> Any:
         """The answer to the second delivery, or None where there is none."""
         end = first._transport
         assert isinstance(end, End)
         try:
+            if self._port != port:
+                self.drop()
             if self._connection is None or self._connection.is_lost:
                 trace = self._world.history.trace
-                self._connection = await HeardConnection.hear(trace, HOST, PORT, client_id="twin")
+                self._connection = await HeardConnection.hear(trace, HOST, port, client_id="twin")
+                self._port = port
+            connection = self._connection  # another may be wanted meanwhile
             await asyncio.sleep(max(0.0, end.all_arrived_at - self._world.scheduler.now) + 1e-5)
             if end.is_closing():
                 return None  # the first may never arrive
@@ -55,7 +61,7 @@ class Twins:
                 self._world.hit("network.twice-at-once")
             repeated(True)
             try:
-                return await asyncio.wait_for(self._connection.ask(request, version), PATIENCE_S)
+                return await asyncio.wait_for(connection.ask(request, version), PATIENCE_S)
             finally:
                 repeated(False)
         except (ConnectionLost, OSError, TimeoutError):

@@ -10,6 +10,7 @@ from broker.api.fetch_session import Wanted
 from broker.api.fetched_partitions import diverging_from, epoch_error, has_nothing_new, refusal_of, take_note
 from broker.api.services import Services
 from broker.config.listeners import Endpoint
+from broker.coordination.across_nodes.nodes import OneNode
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, LeaderIdAndEpoch, NodeEndpoint
 from tests.unit.broker.test_fetch import LARGE, append
@@ -171,11 +172,12 @@ def test_who_leads_is_told_with_its_address(tmp_path: Path) -> None:
     async def story(node: Services) -> None:
         partition = partitions_of(node)[0]
         partition.leader_epoch = 5
-        node = replace(node, endpoints={"PLAINTEXT": Endpoint("PLAINTEXT", "broker.example", 4001)})
+        endpoints_here = {"PLAINTEXT": Endpoint("PLAINTEXT", "broker.example", 4001)}
+        node = replace(node, nodes=OneNode(node.node_id, 5, endpoints_here, None))
         here = NodeEndpoint(node_id=node.node_id, host="broker.example", port=4001)
         nobody = LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
         leader = LeaderIdAndEpoch(leader_id=node.node_id, leader_epoch=5)
-        for version, epoch, told, endpoints in ((15, 4, nobody, [here]), (16, 4, leader, [here]), (16, 6, nobody, [])):
+        for version, epoch, told, endpoints in ((15, 4, nobody, []), (16, 4, leader, [here]), (16, 6, nobody, [])):
             one = FetchPartition(partition=0, fetch_offset=0, current_leader_epoch=epoch, partition_max_bytes=LARGE)
             asked = FetchTopic(topic_id=partition.topic_id, partitions=[one])
             answer = await ask(

@@ -6,7 +6,7 @@ import pytest
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import BadListener, Endpoint, advertised, parse_listeners
-from broker.network.listeners import SocketSettings, bind
+from broker.network.listeners import SocketSettings, bind, bind_in_a_row
 
 
 def test_listeners_are_read_as_kafka_writes_them() -> None:
@@ -92,3 +92,34 @@ def test_the_advertised_address_is_the_configured_or_listening_one() -> None:
 def test_a_wildcard_address_is_never_advertised() -> None:
     endpoints = advertised([Endpoint("A", "0.0.0.0", 4000)], [])
     assert endpoints["A"].host not in ("", "0.0.0.0")
+
+
+def test_nodes_of_one_process_have_neighbouring_ports() -> None:
+    rows = bind_in_a_row([Endpoint("A", "127.0.0.1", 0), Endpoint("B", "127.0.0.1", 0)], SocketSettings(10), 3)
+    try:
+        assert [[bound.endpoint.listener for bound in row] for row in rows] == [["A", "B"]] * 3
+        for place in range(2):
+            first = rows[0][place].endpoint.port
+            assert [row[place].endpoint.port for row in rows] == [first, first + 1, first + 2]
+            assert [row[place].sockets[0].getsockname()[1] for row in rows] == [first, first + 1, first + 2]
+    finally:
+        for bound in (bound for row in rows for bound in row):
+            bound.close()
+
+
+def test_of_neighbouring_ports_of_which_one_is_taken_none_is_kept() -> None:
+    rows = bind_in_a_row([Endpoint("A", "127.0.0.1", 0)], SocketSettings(10), 3)
+    first, second, third = (row[0] for row in rows)
+    first.close()
+    third.close()
+    try:
+        with pytest.raises(BadListener, match=f"cannot listen on 127.0.0.1:{second.endpoint.port}"):
+            bind_in_a_row([first.endpoint], SocketSettings(10), 3)
+        bind_in_a_row([first.endpoint], SocketSettings(10), 1)[0][0].close()
+    finally:
+        second.close()
+
+
+def test_ports_end() -> None:
+    with pytest.raises(BadListener):
+        bind_in_a_row([Endpoint("A", "127.0.0.1", 65535)], SocketSettings(10), 2)

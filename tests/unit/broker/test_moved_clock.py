@@ -12,7 +12,7 @@ MINUTE_MS = 60_000
 def test_what_is_due_has_its_turn_before_the_answer() -> None:
     """A timer's, and that of a task which slept until then and goes on from there."""
     clock = MovedClock()
-    broker = Controlled(faults=cast("Any", None), clock=clock, services=cast("Any", None))
+    broker = Controlled(faults=cast("Any", None), clock=clock, living=list)
     loop = MovedLoop(clock)
     done: list[str] = []
 

@@ -15,7 +15,8 @@ from broker.disk.local_files import LocalFiles
 from broker.node import Node
 from broker.process.environment import RealEnvironment
 from coordinator.cluster.coordinator import ClusterCoordinator
-from coordinator.cluster.topics import Rules, plan_creation, plan_deletion, plan_growth
+from coordinator.cluster.topic_deletion import plan_deletion
+from coordinator.cluster.topics import Rules, plan_creation, plan_growth
 from coordinator.machine import Outcome, Ticket
 from coordinator.runtime import Shard
 from protocol.errors import ErrorCode

@@ -35,7 +35,7 @@ NAMES = ("a", "b", "c.d", "c_d")
 
 
 def register(rig: ClusterRig) -> int:
-    epoch = rig.machine.image.broker_epoch + 1
+    epoch = rig.machine.image.epoch + 1
     return int(
         rig.ask(
             lambda machine, ticket: machine.register(
@@ -211,6 +211,9 @@ def test_kafka_reads_the_log(tmp_path: Path) -> None:
         do(rig, step)
     rig.create(topic("b", 1))
     do(rig, ("delete", "b", 0))
+    named = [(rig.machine.image.topics["a"].topic_id, 1, 2)]
+    rig.ask(lambda machine, ticket: machine.elect(ticket, named))
+    rig.ask(lambda machine, ticket: machine.end_life(ticket, 1))
     folder = tmp_path / "__cluster_metadata-0"
     folder.mkdir()
     log = folder / "00000000000000000000.log"
@@ -223,7 +226,8 @@ def test_kafka_reads_the_log(tmp_path: Path) -> None:
         timeout=60,
         check=True,
     )
-    for kind in ("FEATURE_LEVEL", "REGISTER_BROKER", "TOPIC", "PARTITION", "CONFIG", "PRODUCER_IDS", "REMOVE_TOPIC"):
+    kinds = ("FEATURE_LEVEL", "REGISTER_BROKER", "TOPIC", "PARTITION", "CONFIG", "PRODUCER_IDS", "REMOVE_TOPIC")
+    for kind in (*kinds, "PARTITION_CHANGE", "BROKER_REGISTRATION_CHANGE"):
         assert f'"type":"{kind}_RECORD"' in done.stdout, kind
     assert "isvalid: false" not in done.stdout and "Could not" not in done.stdout + done.stderr
 

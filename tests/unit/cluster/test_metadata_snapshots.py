@@ -357,7 +357,8 @@ def test_many_partitions_are_written_down_in_slices(monkeypatch: pytest.MonkeyPa
     assert turns.waited - before > 300 / 30, "and after each record that is read"
 
 
-def test_kafka_reads_a_snapshot(tmp_path: Path) -> None:
+@pytest.mark.parametrize("single", [True, False])
+def test_kafka_reads_a_snapshot(tmp_path: Path, single: bool) -> None:
     """DumpLogSegments with its metadata decoder: header, every record, footer."""
     try:
         class_path = jars.class_path("kafka")
@@ -365,12 +366,12 @@ def test_kafka_reads_a_snapshot(tmp_path: Path) -> None:
         pytest.skip(f"needs Java and Kafka's jars: {reason}")
     rig = ClusterRig()
     steps = ("register", "", 0), ("create", "a", 2), ("alter", "a", 5), ("ids", "", 0), ("create", "b", 1)
-    for step in (*steps, ("allow", "a", 3)):
+    for step in (*steps, ("allow", "a", 3), ("delete", "b", 0)):
         do(rig, step)
-    do(rig, ("delete", "b", 0))
     one = SnapshotId(rig.machine.image.last_offset + 1, 3)
     path = tmp_path / one.file_name
-    path.write_bytes(b"".join(snapshot_batches(freeze(rig.machine.image, rig.machine.image.removed), 3)))
+    frozen = freeze(rig.machine.image, rig.machine.image.removed, single=single)
+    path.write_bytes(b"".join(snapshot_batches(frozen, 3)))
     command = [str(jars.java()), "-Xmx128m", "-cp", class_path, "org.apache.kafka.tools.DumpLogSegments"]
     done = subprocess.run(
         [*command, "--cluster-metadata-decoder", "--files", str(path)],

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from coordinator.cluster.topic_deletion import plan_deletion
 from coordinator.cluster.topic_rules import MOST_PARTITIONS_PER_REQUEST, Refused, check_name
-from coordinator.cluster.topics import plan_creation, plan_deletion, plan_growth
+from coordinator.cluster.topics import plan_creation, plan_growth
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatableTopic, CreatePartitionsAssignment, CreatePartitionsTopic, DeleteTopicState
 from tests.unit.cluster.cluster_rig import ClusterRig, topic

@@ -1,9 +1,12 @@
 """Creating, deleting and growing topics: codes and sentences as Apache Kafka 4.3.1 gave them."""
 
+from itertools import repeat
+
 import pytest
 
 from coordinator.cluster.mutations import partitions_added, partitions_deleted, partitions_made
-from coordinator.cluster.topics import partition_records, plan_creation, plan_deletion, plan_growth
+from coordinator.cluster.topic_deletion import plan_deletion
+from coordinator.cluster.topics import partition_records, plan_creation, plan_growth
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatePartitionsAssignment, CreatePartitionsTopic, DeleteTopicState
 from tests.unit.cluster.cluster_rig import ClusterRig, topic
@@ -241,7 +244,7 @@ def test_what_is_refused_counts_nothing_for_the_quota_of_mutations() -> None:
 
 def test_records_of_new_partitions_are_field_by_field_as_kafka_writes_them() -> None:
     rig = ClusterRig(leader_epoch=7, directory=b"d" * 16)
-    made = list(partition_records(b"i" * 16, range(3, 5), rig.rules))
+    made = list(partition_records(b"i" * 16, range(3, 5), repeat(1), 7, rig.rules))
     assert [one.partition_id for one in made] == [3, 4]
     for one in made:
         assert (one.topic_id, one.directories) == (b"i" * 16, [b"d" * 16])

@@ -51,7 +51,7 @@ class World:
         )
         partition = SimpleNamespace(log=log, end_offset=self.end_offset, committed=self._committed, high_watermark=77)
         self.shard = SimpleNamespace(state=ShardState.ACTIVE)
-        cluster = SimpleNamespace(image=self.image, partition=partition, shard=self.shard)
+        cluster = SimpleNamespace(leads=True, image=self.image, partition=partition, shard=self.shard)
         config = SimpleNamespace(get_int=self.settings.__getitem__)
         folder = SimpleNamespace(
             ids=lambda: list(self.ids),
@@ -60,7 +60,7 @@ class World:
             write=self._written,
             delete=self._deleted,
         )
-        parts: Any = cluster, None if in_memory else folder, config, self, lambda: ()
+        parts: Any = cluster, lambda: None if in_memory else folder, config, self, lambda: ()
         self.snapshots = MetadataSnapshots(*parts)
 
     def _cut(self, wall_ms: int, high_watermark: int) -> bool:

@@ -12,7 +12,16 @@ from broker.api.services import Services
 from broker.coordination.wide_requests import WideCreations, WideGrowths
 from broker.partitions.partition import Partition
 from coordinator.cluster.topic_rules import MOST_PARTITIONS_PER_REQUEST, Refused
-from coordinator.cluster.topics import Planned, decide_creation, decide_growth, partition_records, topic_records
+from coordinator.cluster.topics import (
+    Planned,
+    creation_leaders,
+    decide_creation,
+    decide_growth,
+    growth_leaders,
+    partition_records,
+    spread_of,
+    topic_records,
+)
 from coordinator.cluster.wide_topics import WIDE, WideBatch, building
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatePartitionsTopic, DeleteTopicState
@@ -21,16 +30,19 @@ from tests.unit.cluster.cluster_rig import ClusterRig, image_of, topic, with_nod
 
 
 def built(rig: ClusterRig, name: str, count: int) -> WideBatch:
+    spread = spread_of(rig.machine.image, rig.rules)
     if name in rig.machine.image.topics:
-        found = decide_growth(
-            rig.machine.image, CreatePartitionsTopic(name=name, count=count, assignments=None), rig.rules
-        )
+        wanted = CreatePartitionsTopic(name=name, count=count, assignments=None)
+        found = decide_growth(rig.machine.image, wanted, rig.rules)
+        leaders = growth_leaders(found, wanted, spread)
         topic_id, indexes, head = found.topic_id, range(found.partition_count, count), list[object]()
     else:
         made = topic(name, count, configs={"retention.ms": "5"})
         topic_id, indexes = rig.fresh_id(), range(count)
         head = topic_records(name, topic_id, decide_creation(rig.machine.image, made, rig.rules)[1])
-    steps = building(head, topic_id, partition_records(topic_id, indexes, rig.rules), indexes, 5 + count)
+        leaders = creation_leaders(made, spread)
+    records = partition_records(topic_id, indexes, leaders, spread.epoch, rig.rules)
+    steps = building(head, topic_id, records, indexes, 5 + count)
     while True:
         try:
             next(steps)

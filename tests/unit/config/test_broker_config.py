@@ -20,6 +20,15 @@ SEEN = tuple[str | None, ConfigSource]
             {"tallystick.store": "postgresql://h/d", "tallystick.repair": "t-0"},
             "tallystick.repair: what lies in a store",
         ),
+        ({"tallystick.nodes": "17"}, "Invalid value 17 for configuration tallystick.nodes"),
+        ({"tallystick.nodes": "3", "log.dirs": "data"}, "keep everything in memory, and have no data folder."),
+        ({"tallystick.nodes": "3", "log.dir": "data"}, "keep everything in memory, and have no data folder."),
+        (
+            {"tallystick.nodes": "3", "tallystick.store": "postgresql://h/d"},
+            "nodes over a store are processes of",
+        ),
+        ({"tallystick.nodes": "3", "tallystick.http": "127.0.0.1:0"}, "have neither an HTTP side nor a console"),
+        ({"tallystick.nodes": "3", "tallystick.console": "127.0.0.1:0"}, "have neither an HTTP side nor a console"),
         ({"listeners": "nonsense"}, "listeners: 'nonsense' is not a listener"),
         ({"listeners": "MINE://:9093"}, "listener.security.protocol.map says nothing of the listener MINE."),
         ({"advertised.listeners": "OTHER://h:1"}, "advertised.listeners: there is no listener called OTHER."),
@@ -138,3 +147,24 @@ def test_what_cannot_be_said_of_one_listener_is_passed_over_with_a_warning() -> 
     config = BrokerConfig({"listener.name.mine.log.dirs": "elsewhere", "listener.name.mine": "x"})
     assert config.data_folder == "./data" and config.settings_of_listeners() == []
     assert {warning.split()[0] for warning in config.warnings} == {"listener.name.mine.log.dirs", "listener.name.mine"}
+
+
+def test_several_nodes_have_the_next_ids_and_ports_and_are_not_found_out_by_their_silence() -> None:
+    told = {
+        "tallystick.nodes": "3",
+        "node.id": "7",
+        "listeners": "PLAINTEXT://127.0.0.1:9092,SSL://[::1]:0",
+        "advertised.listeners": "PLAINTEXT://kafka:19092",
+        "broker.session.timeout.ms": "50",
+    }
+    config = BrokerConfig(told)
+    assert config.in_memory and not config.has_files
+    of_nodes = [config.of_node(number) for number in range(3)]
+    assert [one.node_id for one in of_nodes] == [7, 8, 9]
+    assert [[(one.listener, one.host, one.port) for one in node.listeners] for node in of_nodes] == [
+        [("PLAINTEXT", "127.0.0.1", 9092 + number), ("SSL", "::1", 0)] for number in range(3)
+    ]
+    assert [[(one.host, one.port) for one in node.advertised_listeners] for node in of_nodes] == [
+        [("kafka", 19092 + number)] for number in range(3)
+    ]
+    assert {node.get_int("broker.session.timeout.ms") for node in of_nodes} == {(1 << 31) - 1}

@@ -254,10 +254,15 @@ def test_a_log_that_cannot_be_opened_is_offline_and_holds_no_file(
     if not opened:
         setattr(store, "open", fail)  # noqa: B010  it is a method
     opener = PartitionOpener(
-        3, BrokerConfig(), RealEnvironment(None), store, on_written=made.append, make_partition=fail
+        lambda topic_id, index: 3,
+        BrokerConfig(),
+        RealEnvironment(None),
+        store,
+        on_written=made.append,
+        make_partition=fail,
     )
     config = TopicConfig(max_message_bytes=77)
-    partition = opener(topic_of(1), 0, config, None)
+    partition = opener(topic_of(1), 0, 3, config, None)
     assert partition.offline is not None and len(made) == 1
     reason = "it could not be opened: broken"
     expected = error if isinstance(error, LogDamaged) else LogDamaged("t-0/", None, 0, reason)

@@ -12,7 +12,7 @@ import pytest
 from broker.config.broker_config import BrokerConfig
 from broker.process.environment import RealEnvironment
 from broker.security.tls import contexts, tls_listeners
-from broker.security.tls.contexts import LoadedTls, load_tls
+from broker.security.tls.contexts import LoadedTls, context_towards_nodes, load_tls
 from broker.security.tls.errors import BadTls, NoRuleMatches
 from broker.security.tls.settings import TlsSettings, tls_settings
 from broker.security.tls.tls_listeners import TlsListeners
@@ -161,6 +161,39 @@ def test_a_certificate_without_other_names_has_none_to_lose(certificates: Certif
     bare.check_successor(named)
     with pytest.raises(BadTls, match=r"do not match: DNSName:localhost, IPAddress:127\.0\.0\.1 would be gone"):
         named.check_successor(bare)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"ssl.truststore.location": None}, "nodes that speak TLS among each other need a trust store"),
+        ({"ssl.truststore.location": "/there/is/none.pem"}, "/there/is/none.pem: No such file or directory"),
+        ({"ssl.keystore.location": None}, "TLS needs a key"),
+        (
+            {"ssl.enabled.protocols": "TLSv1.3", "ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
+            "leave no",
+        ),
+        ({"ssl.cipher.suites": "TLS_NULL"}, "ssl.cipher.suites: TLS_NULL is not known here"),
+    ],
+)
+def test_what_nodes_cannot_connect_to_one_another_with_is_refused(
+    certificates: Certificates, changed: dict[str, str | None], sentence: str
+) -> None:
+    said = {name: value for name, value in (certificates.settings() | changed).items() if value is not None}
+    settings = tls_settings(BrokerConfig(LISTENERS | said), "SSL")
+    with pytest.raises(BadTls, match=sentence):
+        context_towards_nodes(settings, compares_names=True)
+
+
+def test_nodes_connect_to_one_another_as_their_listener_is_set_up(certificates: Certificates) -> None:
+    said = certificates.settings() | {"ssl.enabled.protocols": "TLSv1.3"}
+    settings = tls_settings(BrokerConfig(LISTENERS | said), "SSL")
+    context = context_towards_nodes(settings, compares_names=True)
+    assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
+    assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3)
+    assert len(context.get_ca_certs()) == 1, "nobody else's"
+    lax = context_towards_nodes(settings, compares_names=False)
+    assert (lax.check_hostname, lax.verify_mode) == (False, ssl.CERT_REQUIRED)
 
 
 def test_a_client_whose_certificate_cannot_be_read_is_nobody(certificates: Certificates) -> None:

@@ -92,6 +92,7 @@ class ShareNode:
 
     def __init__(self, node: Services, settings: ShareGroupSettings) -> None:
         self._node = node
+        self.nodes: Any = node.nodes
         self.settings = settings
         self.slots = 10
         self.persister = MemoryPersister()
@@ -177,7 +178,7 @@ class Member:
         self.epoch = 0
         self.connection = ConnectionInfo(connection_id, "PLAINTEXT", "127.0.0.1", 1)
 
-    def _context(self, key: int, version: int) -> RequestContext:
+    def context(self, key: int, version: int) -> RequestContext:
         return RequestContext(self.connection, key, version, 1, self.name)
 
     async def request(self, *acks: tuple[int, int, list[int]], version: int = 2, **fields: Any) -> Any:
@@ -193,7 +194,7 @@ class Member:
         )
         values.setdefault("topics", [topic] if acks or self.epoch == 0 else [])
         request = asked.ShareFetchRequest(group_id=self.group, member_id=self.name, **values)
-        answer = await share_fetch(self.node, self._context(78, version), request)
+        answer = await share_fetch(self.node, self.context(78, version), request)
         if answer.error_code == ErrorCode.NONE:
             self.epoch = request.share_session_epoch + 1
         return answer
@@ -217,7 +218,7 @@ class Member:
         topic = said.AcknowledgeTopic(topic_id=self.node.partition.topic_id, partitions=[partition])
         values: dict[str, Any] = {"share_session_epoch": self.epoch, "topics": [topic] if acks else []} | fields
         request = said.ShareAcknowledgeRequest(group_id=self.group, member_id=self.name, **values)
-        answer = await share_acknowledge(self.node, self._context(79, 2), request)
+        answer = await share_acknowledge(self.node, self.context(79, 2), request)
         if answer.error_code:
             return ErrorCode(answer.error_code)
         self.epoch += 1

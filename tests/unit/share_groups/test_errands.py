@@ -80,7 +80,7 @@ class World:
         assert name == SHARE_GROUP_STATE
         if self.topic_refusal is not None:
             raise CoordinatorError(self.topic_refusal)
-        return SimpleNamespace(partitions=["first", "second"])
+        return SimpleNamespace(partitions=SimpleNamespace(present=lambda: ["first", "second"]))
 
     # -- the group coordinator
 

@@ -19,14 +19,14 @@ from storage.producers.producer_state import ProducerState
 from storage.segments.stamping import Placed
 from storage.shared.beside import Beside
 from storage.shared.kept_files import KeptFiles, KeptUnreadable
+from storage.shared.memory_store import StoreInMemory
 from storage.shared.parts import Part, due_parts, from_bytes, to_bytes
 from storage.shared.read_memory import ReadMemory
 from storage.shared.replacement import Replacement, runs_of
 from storage.shared.shared_log import SharedLog
-from storage.shared.store import Incarnation, Run, moved
+from storage.shared.store import Run, moved
 from storage.steps import Steps
 from storage.stretch import stretch_of
-from tests.shared_store.model_store import ModelStore
 from tests.unit.storage.batches import batch
 
 T = TypeVar("T")
@@ -68,13 +68,11 @@ class Arrived:
 class Owner:
     """A node that owns one log in a store, and commits when it is told to."""
 
-    def __init__(self, store: ModelStore, memory_bytes: int = 1 << 20) -> None:
+    def __init__(self, store: StoreInMemory, memory_bytes: int = 1 << 20) -> None:
         self.store = store
-        who = at_once(store.register(1, silent_ms=0))
-        assert isinstance(who, Incarnation)
-        self.who = who
+        self.who = at_once(store.join(1, b""))
         self.commits = 0
-        owned = at_once(store.claim(who, TOPIC, 0, None))
+        owned = at_once(store.claim(self.who, TOPIC, 0, None))
         beside = Beside(KeptFiles.from_bytes(owned.kept), owned.first_offset, 0)
         tail = at_once(tail_of(store, owned, beside.needed_from, "t-0"))
         self.memory = ReadMemory(memory_bytes, 1 << 30)
@@ -118,7 +116,7 @@ class TwoLogs(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.store = ModelStore(lambda: 0)
+        self.store = StoreInMemory(lambda: 0)
         self.memory = MemoryLog(CONFIG)
         self.owner = Owner(self.store)
         self.epoch = 0
@@ -311,7 +309,7 @@ def test_what_is_damaged_in_the_store_is_no_batch() -> None:
 
 
 def test_a_log_that_waits_for_too_much_takes_no_writes() -> None:
-    owner = Owner(ModelStore(lambda: 0))
+    owner = Owner(StoreInMemory(lambda: 0))
     owner.memory._pending_limit_bytes = 100
     assert owner.log.takes_writes
     owner.log.append(batch(1, value=b"v" * 100), leader_epoch=0)
@@ -322,7 +320,7 @@ def test_a_log_that_waits_for_too_much_takes_no_writes() -> None:
 
 
 def test_a_replay_of_what_is_not_in_memory_is_refused() -> None:
-    store = ModelStore(lambda: 0)
+    store = StoreInMemory(lambda: 0)
     owner = Owner(store, memory_bytes=1)
     for _ in range(3):
         owner.log.append(batch(1), leader_epoch=0)
@@ -330,3 +328,18 @@ def test_a_replay_of_what_is_not_in_memory_is_refused() -> None:
     assert list(owner.log.replay(2))
     with pytest.raises(LogDamaged):
         owner.log.replay(0)
+
+
+def test_what_was_committed_after_a_look_is_not_of_it() -> None:
+    """Who follows a log would take it twice: with this look, and with the next one."""
+    store = StoreInMemory(lambda: 0)
+    owner = Owner(store)
+    for count in (2, 1):
+        owner.log.append(batch(*range(count)), leader_epoch=0)
+        owner.commit()
+    found = at_once(store.look(owner.who, TOPIC, 0))
+    assert found is not None and found.log.next_offset == 3
+    owner.log.append(batch(1), leader_epoch=0)
+    owner.commit()
+    tail = at_once(tail_of(store, found.log, 0, "t-0"))
+    assert [placed.last_offset for placed in tail.placed] == [1, 2]

@@ -31,6 +31,7 @@ class Asked(TransactionShards):
             opened=lambda index, shard: None,
             exists=lambda: True,
             publish=lambda partition: None,
+            led=lambda index: True,
         )
         self._shards = dict(enumerate(shards))
         self.answers = list(answers)

@@ -5,8 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from broker.coordination.coordinators import Shards
+from broker.coordination.coordinators import CoordinatorError, Shards
 from coordinator.loading import Entry
+from coordinator.machine import Outcome
+from protocol.errors import ErrorCode
 from protocol.records.record import NewRecord, build_batch
 from tests.unit.partition.rig import NOW_MS, Rig
 from tests.unit.transactions.test_loading import Environment, Machine
@@ -106,3 +108,49 @@ def test_a_shard_that_is_there_is_not_opened_again() -> None:
         await made.wait_until_loaded()
 
     asyncio.run(story())
+
+
+def test_what_is_given_up_is_told() -> None:
+    """What was counted for a shard is to be given back with it."""
+
+    async def story() -> None:
+        gone: list[int] = []
+        made = Shards(
+            topic="t",
+            partition_count=lambda: 2,
+            make=lambda index: Replaying(),
+            environment=cast(Any, Environment()),
+            exists=lambda: True,
+            given_up=gone.append,
+        )
+        made.open([partition(0), partition(1)])
+        await made.wait_until_loaded()
+        made.give_up(1)
+        made.give_up(1)
+        assert gone == [1] and made.indexes() == [0, 1] and [index for index, _ in made.indexed()] == [0]
+
+    Replaying.seen = []
+    asyncio.run(story())
+
+
+def test_nothing_is_answered_while_another_node_may_have_the_partition() -> None:
+    async def story() -> None:
+        made = shards()
+        held: Any = Rig().partition
+        made.open([held])
+        await made.wait_until_loaded()
+        assert await made.ask_partition(0, _answer) == "here"
+        held.refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for asked in (made.ask_partition(0, _answer), made.wait_until_ready(0)):
+            with pytest.raises(CoordinatorError) as refused:
+                await asked
+            assert refused.value.error is ErrorCode.NOT_COORDINATOR
+        held.refusal = ErrorCode.NONE
+        assert await made.ask_partition(0, _answer) == "here"
+
+    Replaying.seen = []
+    asyncio.run(story())
+
+
+def _answer(machine: Replaying, ticket: Any, now_ms: int) -> Outcome[str]:
+    return Outcome(answers=[(ticket, "here")])

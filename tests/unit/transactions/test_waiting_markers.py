@@ -82,7 +82,7 @@ class Place:
     """As much of a partition as a wait for its high watermark sees."""
 
     def __init__(self) -> None:
-        self.high_watermark, self.discarded = 5, False
+        self.high_watermark, self.discarded, self.gone = 5, False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self.watchers: list[Any] = []
 
     def watch(self, watcher: Any) -> None:
@@ -123,12 +123,20 @@ def test_a_marker_waits_for_all_below_its_end() -> None:
     assert told[5:] == [(10, ErrorCode.NONE)]
 
 
-def test_of_a_deleted_topic_nothing_more_is_waited_for() -> None:
+@pytest.mark.parametrize(
+    ("gone", "told_of_it"),
+    [
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_of_what_is_gone_nothing_more_is_waited_for(gone: ErrorCode, told_of_it: ErrorCode) -> None:
+    """Of a deleted topic there is nobody left to tell; of what another node leads by now, it is to be told."""
     place = Place()
     _, told = waiting(place, 6, 7)
-    place.discarded = True
+    place.discarded, place.gone = True, gone
     place.moved(6)
-    assert told == [(6, ErrorCode.NONE), (7, ErrorCode.UNKNOWN_TOPIC_ID)]
+    assert told == [(6, ErrorCode.NONE), (7, told_of_it)]
     assert place.watchers == []
 
 

@@ -35,6 +35,9 @@ from protocol.messages.quorum import (
 )
 
 NOT_HOSTED = "This server does not host this topic-partition."
+NOT_LEADER = (
+    "For requests intended only for the leader, this error indicates that the broker is not the current leader."
+)
 NO_DIRECTORY = bytes(16)
 
 
@@ -68,6 +71,10 @@ async def describe_quorum(
 
 
 def _described(services: QuorumServices, context: RequestContext) -> DescribeQuorumResponse:
+    if not services.cluster.leads:
+        refused = _refused(0, ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_LEADER)
+        topics = [DescribeQuorumResponseTopicData(topic_name=CLUSTER_METADATA, partitions=[refused])]
+        return DescribeQuorumResponse(error_message="", topics=topics)
     log, now_ms = services.cluster.partition, services.environment.wall_ms()
     voter = ReplicaState(
         replica_id=services.node_id,
@@ -94,10 +101,14 @@ def _described(services: QuorumServices, context: RequestContext) -> DescribeQuo
 
 
 def _not_hosted(one: DescribeQuorumRequestPartitionData) -> DescribeQuorumResponsePartitionData:
+    return _refused(one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED)
+
+
+def _refused(index: int, error: ErrorCode, message: str) -> DescribeQuorumResponsePartitionData:
     return DescribeQuorumResponsePartitionData(
-        partition_index=one.partition_index,
-        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        error_message=NOT_HOSTED,
+        partition_index=index,
+        error_code=error,
+        error_message=message,
         leader_id=0,
         leader_epoch=0,
         high_watermark=0,

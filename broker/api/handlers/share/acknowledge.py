@@ -8,6 +8,7 @@ from broker.api.handlers.share.acknowledging import (
     PartitionFinder,
     ShareServices,
     are_ids,
+    reached_leaders,
 )
 from broker.api.permissions.share.of_records import SHARE_ACKNOWLEDGE
 from broker.api.share_sessions import FINAL_EPOCH, FIRST_EPOCH, ShareSession, ShareSessionRefused, ShareSessions
@@ -53,17 +54,22 @@ async def share_acknowledge(
         acquisition_lock_timeout_ms=services.share_partitions.settings_of(group_id).record_lock_duration_ms
     )
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    leaders: list[int] = []
     time_slice = services.environment.time_slice()
     for (topic_id, index), outcome in outcomes.items():
         data = PartitionData(partition_index=index, error_code=outcome.error, error_message=outcome.message)
         if outcome.error in MOVED:
-            data.current_leader = LeaderIdAndEpoch(leader_id=services.node_id, leader_epoch=services.epoch)
-            endpoint = services.endpoints[context.connection.listener]
-            response.node_endpoints = [NodeEndpoint(node_id=services.node_id, host=endpoint.host, port=endpoint.port)]
+            leader, epoch = services.nodes.leader(topic_id, index)
+            data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+            leaders.append(leader)
         topic_response = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=[]))
         topic_response.partitions.append(data)
         await time_slice.give_way()
     response.responses = list(topics.values())
+    response.node_endpoints = [
+        NodeEndpoint(node_id=leader, host=endpoint.host, port=endpoint.port)
+        for leader, endpoint in reached_leaders(services, context, leaders).items()
+    ]
     return response
 
 

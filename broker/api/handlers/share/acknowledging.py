@@ -7,8 +7,9 @@ from typing import Protocol
 from broker.api.context import RequestContext
 from broker.api.permissions.need import WithAuthorizer, permissions_of
 from broker.api.permissions.of_records import Readable
-from broker.api.services import WithConfig, WithEndpoints, WithEnvironment, WithEpoch, WithTopics
+from broker.api.services import WithConfig, WithEnvironment, WithNodes, WithTopics
 from broker.api.share_sessions import PartitionKey, ShareSessions
+from broker.config.listeners import Endpoint
 from broker.partitions.partition import Partition
 from broker.partitions.share.acknowledging import Acknowledgement
 from broker.partitions.share.share_partitions import SharePartitions
@@ -25,7 +26,7 @@ MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """With these a client is told who leads."""
 
 
-class ShareServices(WithAuthorizer, WithConfig, WithEndpoints, WithEnvironment, WithEpoch, WithTopics, Protocol):
+class ShareServices(WithAuthorizer, WithConfig, WithEnvironment, WithNodes, WithTopics, Protocol):
     """What these handlers use of the node."""
 
     @property
@@ -46,6 +47,13 @@ class Batch(Protocol):
 def are_ids(group_id: str | None, member_id: str | None) -> bool:
     """Whether a request has the ids it needs."""
     return group_id is not None and bool(member_id) and len(member_id or "") <= MEMBER_ID_MAX
+
+
+def reached_leaders(services: ShareServices, context: RequestContext, leaders: Iterable[int]) -> dict[int, Endpoint]:
+    """Where the client finds the nodes that are named to it as leaders."""
+    listener = context.connection.listener
+    reached = ((leader, services.nodes.reach(leader, listener)) for leader in dict.fromkeys(leaders))
+    return {leader: endpoint for leader, endpoint in reached if endpoint is not None}
 
 
 class PartitionFinder:

@@ -9,6 +9,7 @@ from broker.api.handlers.share.acknowledging import (
     Acknowledging,
     PartitionFinder,
     are_ids,
+    reached_leaders,
 )
 from broker.api.handlers.share.delivering import ACQUIRE_MODES, Delivered, Delivering, FetchingServices
 from broker.api.permissions.share.of_records import SHARE_FETCH
@@ -110,11 +111,11 @@ async def _response(
     told = await _told_first(session, delivered, time_slice)
     told |= dict.fromkeys((*delivered.errors, *delivered.deliveries, *outcomes))
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
-    moved: list[PartitionData] = []
+    moved: list[tuple[bytes, PartitionData]] = []
     for key in told:
         data = _told(key, delivered, outcomes.get(key))
         if data.error_code in MOVED:
-            moved.append(data)
+            moved.append((key[0], data))
         response = topics.setdefault(key[0], ShareFetchableTopicResponse(topic_id=key[0], partitions=[]))
         response.partitions.append(data)
         await time_slice.give_way()
@@ -158,12 +159,13 @@ def _told(key: PartitionKey, delivered: Delivered, outcome: Verdict | None) -> P
 
 
 def _endpoints(
-    services: FetchingServices, context: RequestContext, moved: Sequence[PartitionData]
+    services: FetchingServices, context: RequestContext, moved: Sequence[tuple[bytes, PartitionData]]
 ) -> list[NodeEndpoint]:
     """KIP-951: who leads, where a member asked somebody else."""
-    if not moved:
-        return []
-    for data in moved:
-        data.current_leader = LeaderIdAndEpoch(leader_id=services.node_id, leader_epoch=services.epoch)
-    endpoint = services.endpoints[context.connection.listener]
-    return [NodeEndpoint(node_id=services.node_id, host=endpoint.host, port=endpoint.port)]
+    for topic_id, data in moved:
+        leader, epoch = services.nodes.leader(topic_id, data.partition_index)
+        data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+    reached = reached_leaders(services, context, (data.current_leader.leader_id for _, data in moved))
+    return [
+        NodeEndpoint(node_id=leader, host=endpoint.host, port=endpoint.port) for leader, endpoint in reached.items()
+    ]

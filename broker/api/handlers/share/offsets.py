@@ -16,13 +16,13 @@ from broker.api.services import (
     WithCluster,
     WithEnvironment,
     WithGroups,
+    WithNodes,
     WithShareErrands,
     WithShareState,
     WithTopics,
 )
 from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.share_groups.errands import is_gone
-from broker.partitions.partition import Partition
 from broker.partitions.topic import Topic
 from broker.process.time_slice import TimeSlice
 from coordinator.cluster.features import SHARE_VERSION
@@ -58,7 +58,7 @@ UNKNOWN_LAG = -1
 
 
 class ShareOffsetServices(
-    WithCluster, WithEnvironment, WithGroups, WithShareErrands, WithShareState, WithTopics, Protocol
+    WithCluster, WithEnvironment, WithGroups, WithNodes, WithShareErrands, WithShareState, WithTopics, Protocol
 ):
     """What these handlers use of the node."""
 
@@ -143,24 +143,29 @@ async def _describe_topic(
     for index in wanted.partitions:
         partition = services.topics.partition(wanted.topic_name, index)
         summary: Summary | Verdict = UNKNOWN_PARTITION
+        end: int | None = None
         if topic is not None and partition is not None:
             summary = await services.share_state.summarize(ShareKey(group_id, topic.topic_id, index))
-        described.partitions.append(_described(index, partition, summary))
+            end = partition.high_watermark
+            if services.nodes.leader(topic.topic_id, index)[0] != services.nodes.node_id:
+                end = await services.share_state.end_of(topic, index)
+        described.partitions.append(_described(index, end, summary))
         await time_slice.give_way()
     return described
 
 
-def _described(index: int, partition: Partition | None, summary: Summary | Verdict) -> DescribedOffsetsPartition:
+def _described(index: int, end: int | None, summary: Summary | Verdict) -> DescribedOffsetsPartition:
+    """`end` of the partition, where somebody can say it."""
     if isinstance(summary, Verdict) and summary.error is ErrorCode.NOT_COORDINATOR:
         # There is no topic yet: nobody has begun anywhere.
         return DescribedOffsetsPartition(partition_index=index)
-    if isinstance(summary, Verdict) or partition is None:
-        error = summary.error if isinstance(summary, Verdict) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if isinstance(summary, Verdict):
+        error = summary.error
         message = NOT_HOSTED if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else None
         return DescribedOffsetsPartition(partition_index=index, error_code=error, error_message=message)
     start, complete, lag = summary.start_offset, summary.delivery_complete_count, UNKNOWN_LAG
-    if start != NO_START_OFFSET and complete != UNKNOWN_COUNT:
-        lag = partition.high_watermark - start - complete
+    if start != NO_START_OFFSET and complete != UNKNOWN_COUNT and end is not None:
+        lag = end - start - complete
     return DescribedOffsetsPartition(
         partition_index=index, start_offset=start, leader_epoch=summary.leader_epoch, lag=lag
     )

@@ -1,7 +1,8 @@
 """InitializeShareGroupState (83) to ReadShareGroupStateSummary (87): what is kept of share partitions (KIP-932).
 
-In Kafka leaders and group coordinators on other brokers ask these. Here both are in this node and ask without them;
-what asks is an operator's program, or a test. Each partition has an error of its own.
+Leaders and group coordinators in other nodes ask these; those in this node ask without them. Who asks gets what this
+node keeps itself, and NOT_COORDINATOR of what another does: nothing is passed on. Each partition has an error of its
+own.
 """
 
 import asyncio
@@ -140,7 +141,9 @@ async def initialize_share_group_state(
     durable."""
 
     async def initialize(key: ShareKey, one: InitializePartitionData) -> InitializePartitionResult:
-        verdict = await services.share_state.initialize(key, state_epoch=one.state_epoch, start_offset=one.start_offset)
+        verdict = await services.share_state.here.initialize(
+            key, state_epoch=one.state_epoch, start_offset=one.start_offset
+        )
         return InitializePartitionResult(partition=one.partition, **_said(verdict))
 
     return InitializeShareGroupStateResponse(results=await _each(services, request, InitializeStateResult, initialize))
@@ -161,7 +164,7 @@ async def read_share_group_state(
     time_slice = services.environment.time_slice()
 
     async def read(key: ShareKey, one: ReadPartitionData) -> ReadPartitionResult:
-        state = await services.share_state.read(key, one.leader_epoch)
+        state = await services.share_state.here.read(key, one.leader_epoch)
         if isinstance(state, Verdict):
             return ReadPartitionResult(partition=one.partition, **_said(state))
         return ReadPartitionResult(
@@ -193,7 +196,7 @@ async def write_share_group_state(
     async def write(key: ShareKey, one: WritePartitionData) -> WritePartitionResult:
         batches = await time_slice.each(_heard, one.state_batches)
         change = Write(one.leader_epoch, one.start_offset, one.delivery_complete_count, tuple(batches))
-        verdict = await services.share_state.write(key, one.state_epoch, change)
+        verdict = await services.share_state.here.write(key, one.state_epoch, change)
         return WritePartitionResult(partition=one.partition, **_said(verdict))
 
     return WriteShareGroupStateResponse(results=await _each(services, request, WriteStateResult, write))
@@ -211,7 +214,7 @@ async def delete_share_group_state(
     """Keep nothing of share partitions any more. Answered when that is durable."""
 
     async def delete(key: ShareKey, one: DeletePartitionData) -> DeletePartitionResult:
-        return DeletePartitionResult(partition=one.partition, **_said(await services.share_state.delete(key)))
+        return DeletePartitionResult(partition=one.partition, **_said(await services.share_state.here.delete(key)))
 
     return DeleteShareGroupStateResponse(results=await _each(services, request, DeleteStateResult, delete))
 
@@ -229,7 +232,7 @@ async def read_share_group_state_summary(
     complete (KIP-1226)."""
 
     async def summarize(key: ShareKey, one: SummaryPartitionData) -> SummaryPartitionResult:
-        summary = await services.share_state.summarize(key)
+        summary = await services.share_state.here.summarize(key)
         if isinstance(summary, Verdict):
             return SummaryPartitionResult(partition=one.partition, **_said(summary))
         return SummaryPartitionResult(

@@ -36,6 +36,6 @@ def follow_quotas(
             elif (address := names[IP]) is None or (address := canonical_address(address)):
                 rates.set(address, values.get(CONNECTION_CREATION_RATE))
 
-    cluster.shard.on_durable(follow)
+    cluster.on_durable(follow)
     follow()
     return quotas, rates

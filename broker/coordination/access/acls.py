@@ -27,7 +27,7 @@ class FollowedAcls:
         for acl in list(table.by_id.values()):
             self.authorizer.add(acl)
             await time_slice.give_way()
-        self._cluster.shard.on_durable(self._follow)
+        self._cluster.on_durable(self._follow)
 
     async def wait_until_in_force(self) -> None:
         """Until what is durable now is what the authorizer goes by."""

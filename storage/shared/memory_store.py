@@ -1,17 +1,22 @@
-"""What a shared store does, in memory: the executable specification that the engines are compared with.
+"""A shared store in memory: that of several nodes in one process, and the executable specification that the other
+engines are compared with.
 
 Every method happens in one moment of the loop. It is handed between the nodes of one process, and outlives each.
 """
 
+import asyncio
 import itertools
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from protocol.schema import Buffer
 from storage.shared.store import (
     Fenced,
+    FoundLog,
     Incarnation,
     LogChange,
+    Member,
     NotOwned,
     ObjectMissing,
     OwnedLog,
@@ -32,6 +37,11 @@ class _Log:
     kept: bytes = b""
     runs: list[StoredRun] = field(default_factory=list[StoredRun])
 
+    def found(self) -> OwnedLog:
+        return OwnedLog(
+            self.log_id, self.owner_epoch, self.first_offset, self.start_offset, self.next_offset, self.kept
+        )
+
 
 @dataclass(slots=True)
 class _Object:
@@ -41,7 +51,7 @@ class _Object:
     dead_since_ms: int | None = None
 
 
-class ModelStore:
+class StoreInMemory:
     """See `storage.shared.store.SharedStore` for the contract of every method."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
@@ -50,12 +60,17 @@ class ModelStore:
         self._last_number = 0
         self._living: dict[int, Incarnation] = {}
         """By node."""
+        self._begun: dict[int, Incarnation] = {}
+        """All that ever were, by number."""
         self._heard_ms: dict[int, int] = {}
+        self._about: dict[int, bytes] = {}
         self._logs: dict[tuple[bytes, int], _Log] = {}
         self._by_id: dict[int, _Log] = {}
         self._last_log_id = 0
         self._objects: dict[int, _Object | None] = {}
         """None: its commit was given up, and can never be made."""
+        self._waiting: list[asyncio.Future[None]] = []
+        """To be told something."""
 
     async def open(self) -> None:
         """There is nothing to connect to."""
@@ -72,17 +87,46 @@ class ModelStore:
 
     # -- nodes -----------------------------------------------------------------------------------------------
 
-    async def register(self, node_id: int, *, silent_ms: int) -> Incarnation | int:
-        now_ms = self._now_ms()
-        for other in self._living:
-            if other != node_id and now_ms - self._heard_ms[other] < silent_ms:
-                return other
-        self._living.clear()
+    async def join(self, node_id: int, about: bytes) -> Incarnation:
+        self._living.pop(node_id, None)
         self._last_number += 1
         who = Incarnation(node_id, self._last_number)
-        self._living[node_id] = who
-        self._heard_ms[node_id] = now_ms
+        self._living[node_id] = self._begun[who.number] = who
+        self._heard_ms[node_id] = self._now_ms()
+        self._about[node_id] = about
         return who
+
+    async def tell(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+    async def wait_until_told(self, wait_s: float) -> None:
+        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(told)
+        try:
+            await asyncio.wait([told], timeout=wait_s)
+        finally:
+            if told in self._waiting:
+                self._waiting.remove(told)
+
+    async def members(self) -> list[Member]:
+        now_ms = self._now_ms()
+        return [
+            Member(who, now_ms - self._heard_ms[node_id], self._about[node_id])
+            for node_id, who in sorted(self._living.items())
+        ]
+
+    async def fence(self, who: Incarnation, other: Incarnation, silent_ms: int) -> bool:
+        assert who != other, "who ends its own life leaves"
+        self._check_lives(who)
+        if self._living.get(other.node_id) != other:
+            return self._begun.get(other.number) == other
+        if self._now_ms() - self._heard_ms[other.node_id] < silent_ms:
+            return False
+        del self._living[other.node_id]
+        return True
 
     async def heartbeat(self, who: Incarnation) -> None:
         self._check_lives(who)
@@ -111,7 +155,12 @@ class ModelStore:
             log.owner, log.owner_epoch = who.number, epoch
         elif (log.owner, log.owner_epoch) != (who.number, epoch):
             raise NotOwned(f"log {log.log_id} has epoch {log.owner_epoch}, not {epoch}")
-        return OwnedLog(log.log_id, log.owner_epoch, log.first_offset, log.start_offset, log.next_offset, log.kept)
+        return log.found()
+
+    async def look(self, who: Incarnation, topic_id: bytes, index: int) -> FoundLog | None:
+        self._check_lives(who)
+        log = self._logs.get((topic_id, index))
+        return None if log is None else FoundLog(self._begun[log.owner], log.found())
 
     async def commit(
         self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]
@@ -190,7 +239,10 @@ class ModelStore:
 
     async def runs(self, log_id: int, offset: int, limit: int) -> list[StoredRun]:
         log = self._by_id.get(log_id)
-        return [] if log is None else [one for one in log.runs if one.run.last_offset >= offset][:limit]
+        if log is None:
+            return []
+        begin = bisect_left(log.runs, offset, key=lambda one: one.run.last_offset)
+        return log.runs[begin : begin + limit]
 
     async def read(self, runs: Sequence[StoredRun]) -> list[bytes]:
         found: list[bytes] = []

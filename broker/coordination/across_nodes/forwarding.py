@@ -1,0 +1,97 @@
+"""Changes of the metadata that this node was asked for, and another one decides: they are asked of the controller.
+
+A node that takes over as the controller is waited for a moment. What was answered is known here when the answer goes
+out: whoever asks this node next finds what it was told.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from broker.coordination.across_nodes.nodes import SharedNodes
+from broker.coordination.coordinators import CoordinatorError
+from broker.peers.port import Peers, PeerUnreachable
+from broker.process.environment import Environment
+from coordinator.cluster.leaders import NOBODY
+from protocol.errors import ErrorCode
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+R = TypeVar("R")
+
+PATIENCE_MS = 15_000
+"""How long a change waits for a controller: a little longer than it takes until one that died is replaced."""
+PAUSE_S = 0.1
+TIMEOUT_MS = 30_000
+CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 7, 6, 3
+"""Versions that nodes speak among each other."""
+
+
+class Controller:
+    """The controller as seen by a node that is not it."""
+
+    def __init__(self, nodes: SharedNodes, peers: Peers, environment: Environment) -> None:
+        self._nodes = nodes
+        self._peers = peers
+        self._environment = environment
+
+    async def ask(
+        self, request: object, version: int, response: type[R], refused: Callable[[R], bool] = lambda _: False
+    ) -> R:
+        """What the controller answers; asked again where it is none any more (`refused`). Raises `CoordinatorError`."""
+        deadline_ms = self._environment.monotonic_ms() + PATIENCE_MS
+        while True:
+            controller_id = self._nodes.controller_id
+            if controller_id not in (NOBODY, self._nodes.node_id):
+                try:
+                    answer = await self._peers.ask(controller_id, request, version, response)
+                except PeerUnreachable:
+                    pass
+                else:
+                    if not refused(answer):
+                        await self._nodes.caught_up()
+                        return answer
+            if self._environment.monotonic_ms() >= deadline_ms or controller_id == self._nodes.node_id:
+                raise CoordinatorError(ErrorCode.NOT_CONTROLLER)
+            await asyncio.sleep(PAUSE_S)
+
+    async def create(self, topics: Sequence[CreatableTopic], *, validate_only: bool) -> list[CreatableTopicResult]:
+        """See `TopicDirectory.create`."""
+        request = CreateTopicsRequest(topics=list(topics), timeout_ms=TIMEOUT_MS, validate_only=validate_only)
+        answer = await self.ask(request, CREATE_TOPICS, CreateTopicsResponse, lambda one: _is_refused(one.topics))
+        return answer.topics
+
+    async def delete(self, topics: Sequence[DeleteTopicState]) -> list[DeletableTopicResult]:
+        """See `TopicDirectory.delete`."""
+        request = DeleteTopicsRequest(topics=list(topics), topic_names=[], timeout_ms=TIMEOUT_MS)
+        answer = await self.ask(request, DELETE_TOPICS, DeleteTopicsResponse, lambda one: _is_refused(one.responses))
+        return answer.responses
+
+    async def grow(
+        self, topics: Sequence[CreatePartitionsTopic], *, validate_only: bool
+    ) -> list[CreatePartitionsTopicResult]:
+        """See `TopicDirectory.grow`."""
+        request = CreatePartitionsRequest(topics=list(topics), timeout_ms=TIMEOUT_MS, validate_only=validate_only)
+        answer = await self.ask(
+            request, CREATE_PARTITIONS, CreatePartitionsResponse, lambda one: _is_refused(one.results)
+        )
+        return answer.results
+
+
+def _is_refused(
+    results: Sequence[CreatableTopicResult] | Sequence[DeletableTopicResult] | Sequence[CreatePartitionsTopicResult],
+) -> bool:
+    """Whether who was asked is not the controller (any more): then nothing of it was done."""
+    return bool(results) and all(one.error_code == ErrorCode.NOT_CONTROLLER for one in results)

@@ -1,0 +1,192 @@
+"""The nodes of the cluster as this one knows them: who leads which partition, where each is reached, who controls.
+
+A node over a data folder, or in memory, is alone: it leads everything, under the epoch of its start. Over a store that
+several reach, the metadata log says it, as far as that is durable.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker.config.listeners import Endpoint
+from broker.coordination.cluster import Cluster
+from coordinator.cluster.leaders import NOBODY, Leaders
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedNode:
+    """A node that serves, as clients of one listener reach it."""
+
+    node_id: int
+    endpoint: Endpoint
+    rack: str | None
+
+
+class Nodes(Protocol):
+    """See the head of this file."""
+
+    @property
+    def node_id(self) -> int:
+        """This one's."""
+
+    @property
+    def own_epoch(self) -> int:
+        """That of this start."""
+
+    @property
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """Where clients of each listener reach this one."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other node can ever serve beside this one."""
+
+    @property
+    def controller_id(self) -> int:
+        """Who takes changes of the metadata; -1 where nobody is known to."""
+
+    @property
+    def revision(self) -> int:
+        """Grows when leaders change."""
+
+    @property
+    def living(self) -> tuple[int, ...]:
+        """Those that partitions may be given to; none where there is but one node."""
+
+    def leader(self, topic_id: bytes, index: int) -> tuple[int, int]:
+        """(node, leader epoch) of a partition; -1 for the node where nobody leads it."""
+
+    def epoch(self, topic_id: bytes, index: int) -> int:
+        """The leader epoch of a partition."""
+
+    def leads(self, topic_id: bytes, index: int) -> bool:
+        """Whether this node does."""
+
+    def reached(self, listener: str) -> list[ReachedNode]:
+        """Those that serve, by node id; this one always among them."""
+
+    def reach(self, node_id: int, listener: str) -> Endpoint | None:
+        """Where one that serves is reached."""
+
+
+class OneNode:
+    """The only one there is."""
+
+    is_alone = True
+    revision = 0
+    living: tuple[int, ...] = ()
+
+    def __init__(self, node_id: int, epoch: int, endpoints: Mapping[str, Endpoint], rack: str | None) -> None:
+        self.node_id = node_id
+        self.controller_id = node_id
+        self.own_epoch = epoch
+        self.endpoints = endpoints
+        self._rack = rack
+
+    def leader(self, topic_id: bytes, index: int) -> tuple[int, int]:
+        return self.node_id, self.own_epoch
+
+    def epoch(self, topic_id: bytes, index: int) -> int:
+        return self.own_epoch
+
+    def leads(self, topic_id: bytes, index: int) -> bool:
+        return True
+
+    def reached(self, listener: str) -> list[ReachedNode]:
+        return [ReachedNode(self.node_id, self.endpoints[listener], self._rack)]
+
+    def reach(self, node_id: int, listener: str) -> Endpoint | None:
+        return self.endpoints.get(listener) if node_id == self.node_id else None
+
+
+class SharedNodes:
+    """Those of a cluster over one store. `controller` says who controls, `caught_up` waits until this node knows all
+    that is durable by now."""
+
+    is_alone = False
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        node_id: int,
+        endpoints: Mapping[str, Endpoint],
+        *,
+        controller: Callable[[], int],
+        caught_up: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.node_id = node_id
+        self._cluster = cluster
+        self.endpoints = endpoints
+        self._controller = controller
+        self._leaders: dict[bytes, Leaders] = {}
+        """As far as they are durable: an epoch that is not may be given to somebody else again."""
+        self.revision = 0
+        """Counts what has changed of leaders."""
+        self.on_moved: Callable[[dict[bytes, list[int]]], None] = lambda moved: None
+        """Called with the partitions, by the ids of their topics, whose leaders have changed."""
+        self.caught_up = caught_up
+        cluster.on_durable(self._follow)
+        self._follow()
+
+    @property
+    def controller_id(self) -> int:
+        return self._controller()
+
+    @property
+    def living(self) -> tuple[int, ...]:
+        return tuple(sorted(node_id for node_id, one in self._cluster.image.brokers.items() if not one.fenced))
+
+    def _follow(self) -> None:
+        changes, durable = self._cluster.image.leader_changes, self._cluster.durable_offset
+        assert changes is not None, "they are kept where several nodes lead"
+        moved: dict[bytes, list[int]] = {}
+        while changes and changes[0].offset < durable:
+            change = changes.popleft()
+            if change.index < 0:
+                self._leaders.pop(change.topic_id, None)
+                continue
+            leaders = self._leaders.setdefault(change.topic_id, Leaders())
+            if change.index == len(leaders):
+                leaders.append(change.leader, change.epoch)
+            else:
+                leaders.put(change.index, change.leader, change.epoch)
+            moved.setdefault(change.topic_id, []).append(change.index)
+        if moved:
+            self.revision += 1
+            self.on_moved(moved)
+
+    def leader(self, topic_id: bytes, index: int) -> tuple[int, int]:
+        leaders = self._leaders.get(topic_id)
+        if leaders is None or index >= len(leaders):
+            return NOBODY, NOBODY
+        return leaders.leader(index), leaders.epoch(index)
+
+    @property
+    def own_epoch(self) -> int:
+        return self._cluster.image.brokers[self.node_id].registration.broker_epoch
+
+    def epoch(self, topic_id: bytes, index: int) -> int:
+        return self.leader(topic_id, index)[1]
+
+    def leads(self, topic_id: bytes, index: int) -> bool:
+        return self.leader(topic_id, index)[0] == self.node_id
+
+    def reached(self, listener: str) -> list[ReachedNode]:
+        found: list[ReachedNode] = []
+        for node_id in sorted({*self._cluster.image.brokers, self.node_id}):
+            endpoint = self.reach(node_id, listener)
+            if endpoint is not None:
+                broker = self._cluster.image.brokers.get(node_id)
+                found.append(ReachedNode(node_id, endpoint, None if broker is None else broker.registration.rack))
+        return found
+
+    def reach(self, node_id: int, listener: str) -> Endpoint | None:
+        if node_id == self.node_id:
+            return self.endpoints.get(listener)
+        broker = self._cluster.image.brokers.get(node_id)
+        if broker is None or broker.fenced:
+            return None
+        for one in broker.registration.end_points:
+            if one.name == listener:
+                return Endpoint(listener, one.host, one.port)
+        return None

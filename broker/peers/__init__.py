@@ -1,0 +1,1 @@
+"""peers: how this node asks others, over ordinary connections: one to each node, requests one behind the other."""

@@ -1,0 +1,71 @@
+"""The connections of this node to others: one to each, wherever the cluster says that it is."""
+
+import asyncio
+from collections.abc import Callable
+
+from broker.config.broker_config import BrokerConfig
+from broker.config.listeners import Endpoint
+from broker.peers.connection import PeerConnection
+from broker.peers.peer import Peer
+from broker.peers.port import Peers, PeerUnreachable, R
+from broker.peers.way import Way
+from broker.process.environment import Environment
+
+
+class PeerConnections(Peers):
+    """`address_of` is asked each time: a node that has another address is asked there, and who waits at the old one
+    gets `PeerUnreachable`. Raises `ConfigError`."""
+
+    def __init__(
+        self, address_of: Callable[[int], Endpoint | None], config: BrokerConfig, environment: Environment
+    ) -> None:
+        self._way = Way(config, environment)
+        self._address_of = address_of
+        self._environment = environment
+        self._client_id = f"node-{config.node_id}"
+        self._patience_s = config.get_int("request.timeout.ms") / 1000
+        self._peers: dict[int, Peer] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def ask(self, node_id: int, request: object, version: int, response: type[R]) -> R:
+        connection = await self._peer(node_id).connection()
+        return await connection.ask(request, version, response)
+
+    def addresses_changed(self) -> None:
+        for node_id in list(self._peers):
+            self._known(node_id)
+
+    async def close(self) -> None:
+        self._closed = True
+        for node_id in list(self._peers):
+            self._drop(node_id, "is not asked any more: this node ends")
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _peer(self, node_id: int) -> Peer:
+        """Raises `PeerUnreachable`."""
+        if self._closed:
+            raise PeerUnreachable(f"node {node_id} is not asked any more: this node ends")
+        address, peer = self._known(node_id)
+        if address is None:
+            raise PeerUnreachable(f"nobody knows where node {node_id} is")
+        if peer is None:
+            peer = self._peers[node_id] = Peer(node_id, address, self._way, self._environment, self._make)
+        return peer
+
+    def _known(self, node_id: int) -> tuple[Endpoint | None, Peer | None]:
+        """Where it is, and who is asked there already."""
+        address, peer = self._address_of(node_id), self._peers.get(node_id)
+        if peer is None or peer.address == address:
+            return address, peer
+        self._drop(node_id, "has another address now" if address else "has no address any more")
+        return address, None
+
+    def _drop(self, node_id: int, reason: str) -> None:
+        closing = asyncio.get_running_loop().create_task(self._peers.pop(node_id).close(reason))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    def _make(self, name: str, on_end: Callable[[str], None]) -> PeerConnection:
+        return PeerConnection(name, self._client_id, self._patience_s, on_end)

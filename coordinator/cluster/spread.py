@@ -1,0 +1,146 @@
+"""Which node is to lead which partition. Pure: all of it follows from what is there, ties from the ids of nodes.
+
+Rule 1. New partitions are spread topic by topic: no node gets a second one of a topic before every other has one. Of
+        nodes that have as many, the one that leads fewer partitions in all comes first.
+Rule 2. What has lost its leader gets one, and nothing else moves unless the totals of two nodes differ by more than
+        one. Then as few move as can be, and none twice: who is to have how many is known before the first one moves.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heapreplace
+from itertools import repeat
+
+from coordinator.cluster.image import ClusterImage, TopicImage
+from coordinator.cluster.leaders import NOBODY, Leaders
+
+_NEVER = 1 << 62
+_NOTHING: Mapping[int, int] = {}
+Move = tuple[TopicImage, int, int]
+"""A partition of a topic, and the node that is to lead it."""
+
+
+class Spread:
+    """Of the new partitions of one batch, whose leaders have `epoch`. `led` says how many partitions each node leads
+    already, and is not changed."""
+
+    def __init__(self, living: Sequence[int], led: Mapping[int, int], epoch: int) -> None:
+        assert living, "somebody leads"
+        self.epoch = epoch
+        self._totals = {node: led.get(node, 0) for node in living}
+
+    def choose(self, so_far: Leaders) -> Iterator[int]:
+        """The leaders of the next partitions of a topic, without end. `so_far` are those of its partitions before."""
+        totals = self._totals
+        if len(totals) == 1:
+            yield from repeat(*totals)
+        have = so_far.count_by_node()
+        order = [(have[node], total, node) for node, total in totals.items()]
+        heapify(order)
+        while True:
+            count, _, node = order[0]
+            totals[node] += 1
+            yield node
+            heapreplace(order, (count + 1, totals[node], node))
+
+    def assigned(self, replicas: Iterable[Sequence[int]]) -> Iterator[int]:
+        """The leaders of partitions for which a request names nodes: of each the first that lives."""
+        for nodes in replicas:
+            node = next(node for node in nodes if node in self._totals)
+            self._totals[node] += 1
+            yield node
+
+
+def moves(image: ClusterImage, living: Sequence[int]) -> Iterator[Move]:
+    """What is to be led by another node, or anew by the same one: its epoch is of an earlier start. For as long as the
+    image stays as it is; whoever takes only some of them asks again afterwards."""
+    return _Moves(image, living).all() if living else iter(())
+
+
+class _Moves:
+    """Until all of them are taken, `surplus` is how many each node is to give away, `lack` how many it is to get."""
+
+    def __init__(self, image: ClusterImage, living: Sequence[int]) -> None:
+        self._topics = list(image.topics.values())
+        self._since = {
+            node: image.brokers[node].registration.broker_epoch if node in image.brokers else -1 for node in living
+        }
+        """The epochs of their starts: what they lead under an earlier one was given to a process that is gone."""
+        totals = {node: image.led[node] for node in sorted(living)}
+        share, over = divmod(sum(image.led.values()), len(totals))
+        self._surplus: dict[int, int] = {}
+        self._lack: dict[int, int] = {}
+        for place, node in enumerate(sorted(totals, key=lambda node: -totals[node])):
+            target = share + (place < over)
+            if totals[node] > target:
+                self._surplus[node] = totals[node] - target
+            elif totals[node] < target:
+                self._lack[node] = target - totals[node]
+        self._moved: dict[bytes, dict[int, int]] = {}
+        """By topic and partition, what was said so far."""
+
+    def all(self) -> Iterator[Move]:
+        since = self._since
+        for topic in self._topics:
+            lost = [index for index, (node, epoch) in enumerate(topic.leaders) if epoch < since.get(node, _NEVER)]
+            if lost:
+                yield from self._led_anew(topic, lost)
+        # Topics that are spread unevenly first; in all others a move leaves the spread as even as it was.
+        for difference in (2, 1):
+            for topic in self._topics if self._surplus else ():
+                if len(topic.leaders) >= difference:
+                    yield from self._too_many(topic, difference)
+        assert not self._surplus, "a node that leads more in all leads more of some topic"
+
+    def _led_anew(self, topic: TopicImage, lost: Sequence[int]) -> Iterator[Move]:
+        nodes = list(topic.leaders.nodes())
+        for index in lost:
+            if nodes[index] not in self._since:
+                nodes[index] = NOBODY
+        have = Counter(nodes)
+        for index in lost:
+            node = nodes[index]
+            if node == NOBODY or node in self._surplus:
+                if node != NOBODY:
+                    have[node] -= 1
+                    self._take(self._surplus, node)
+                nodes[index] = self._receiver(have)
+                have[nodes[index]] += 1
+                self._take(self._lack, nodes[index])
+            yield topic, index, nodes[index]
+        self._moved[topic.topic_id] = {index: nodes[index] for index in lost}
+
+    def _too_many(self, topic: TopicImage, difference: int) -> Iterator[Move]:
+        """Partitions of a topic of which one node leads so many more than another, as long as there are such two."""
+        nodes = list(topic.leaders.nodes())
+        for index, node in self._moved.get(topic.topic_id, _NOTHING).items():
+            nodes[index] = node
+        if self._surplus.keys().isdisjoint(nodes):
+            return
+        have, looked_at = Counter(nodes), dict.fromkeys(self._surplus, 0)
+        while self._surplus:
+            giver = min(self._surplus, key=lambda node: (-have[node], -self._surplus[node], node))
+            if have[giver] < difference:
+                return
+            receiver = self._receiver(have)
+            if have[giver] - have[receiver] < difference:
+                return
+            index = nodes.index(giver, looked_at[giver])
+            looked_at[giver] = index + 1
+            nodes[index] = receiver
+            self._moved.setdefault(topic.topic_id, {})[index] = receiver
+            have[giver] -= 1
+            have[receiver] += 1
+            self._take(self._surplus, giver)
+            self._take(self._lack, receiver)
+            yield topic, index, receiver
+
+    def _receiver(self, have: Counter[int]) -> int:
+        """Of the nodes that lack some, the one with the fewest of this topic."""
+        return min(self._lack, key=lambda node: (have[node], -self._lack[node], node))
+
+    @staticmethod
+    def _take(counts: dict[int, int], node: int) -> None:
+        counts[node] -= 1
+        if not counts[node]:
+            del counts[node]

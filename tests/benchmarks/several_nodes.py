@@ -1,0 +1,140 @@
+"""`make bench-cluster`: one broker over its data folder, and one, two and three nodes over PostgreSQL, in one run; then
+for how long a partition takes no writes when the node that leads it stops, or dies.
+
+All of it shares one machine, the database and the client included: what more nodes cost is seen here, not what more
+machines bring. It is skipped, with a sentence, where there is no PostgreSQL.
+"""
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from rich.console import Console
+from rich.table import Table
+
+from tallystick.process import BrokerProcess
+from tests.shared_store.postgresql_server import PostgresqlServer, why_not
+
+SESSION_MS = 3000
+PATIENCE_S = 60.0
+STEADY = 100
+"""Records that are acknowledged before a node ends."""
+PARTITIONS = 12
+
+
+def _node(stack: ExitStack, folder: Path, number: int, url: str) -> BrokerProcess:
+    settings = {"node.id": number, "broker.session.timeout.ms": SESSION_MS, "broker.heartbeat.interval.ms": 500}
+    options = ["--store", url, *(part for key, value in settings.items() for part in ("--set", f"{key}={value}"))]
+    node = BrokerProcess(folder / f"node-{number}", options=options, start_seconds=PATIENCE_S)
+    stack.callback(node.close)
+    return node.start()
+
+
+@contextmanager
+def _nodes(server: PostgresqlServer, count: int, name: str) -> Iterator[list[BrokerProcess]]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        yield [_node(stack, folder, number, server.url(name)) for number in range(1, count + 1)]
+
+
+def _bench(bootstrap: str) -> dict[str, Any]:
+    """The second of two runs: the first one makes topics and warms."""
+    command = [sys.executable, "-P", "-m", "tallystick", "bench", "--json", "--bootstrap-server", bootstrap]
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+class _Gap:
+    """One record after the other to one partition, each when the one before was acknowledged."""
+
+    def __init__(self, bootstrap: str, partition: int) -> None:
+        settings = {"bootstrap.servers": bootstrap, "linger.ms": 0, "reconnect.backoff.max.ms": 100}
+        self._producer = Producer(settings | {"retry.backoff.ms": 20, "topic.metadata.refresh.interval.ms": 500})
+        self._partition = partition
+
+    def acknowledged(self) -> float:
+        """When the next record was."""
+        self._producer.produce("gap", b"x", partition=self._partition)
+        if self._producer.flush(PATIENCE_S):
+            raise SystemExit("a record was not acknowledged")
+        return time.perf_counter()
+
+
+def _gap_ms(nodes: list[BrokerProcess], end: Callable[[BrokerProcess], object]) -> float:
+    """The longest time between two acknowledgements around the end of the node that leads a partition."""
+    bootstrap = ",".join(node.bootstrap for node in nodes)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("gap", PARTITIONS)])["gap"].result(PATIENCE_S)
+    victim = nodes[-1]
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        topic = admin.list_topics("gap", timeout=PATIENCE_S).topics["gap"]
+        led = [index for index, one in topic.partitions.items() if one.leader == len(nodes)]
+        if led:
+            break
+        if time.monotonic() > deadline:
+            raise SystemExit("the node leads nothing")
+    writer = _Gap(bootstrap, led[0])
+    before = [writer.acknowledged() for _ in range(STEADY)][-1]
+    end(victim)
+    longest = 0.0
+    for _ in range(STEADY):
+        now = writer.acknowledged()
+        before, longest = now, max(longest, now - before)
+    return longest * 1000
+
+
+def _measured(server: PostgresqlServer, rounds: int) -> None:
+    console = Console(width=110)
+    rows: dict[str, dict[str, Any]] = {}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        local = BrokerProcess(folder, start_seconds=PATIENCE_S)
+        stack.callback(local.close)
+        rows["a data folder"] = _bench(local.start().bootstrap)
+    for count in (1, 2, 3):
+        with _nodes(server, count, f"bench_{count}") as nodes:
+            rows[f"{count} over PostgreSQL"] = _bench(",".join(node.bootstrap for node in nodes))
+    console.print_json(json.dumps(rows))
+    gaps: dict[str, list[float]] = {"stops in order": [], "is killed": []}
+    for number in range(rounds):
+        for what, end in (("stops in order", BrokerProcess.stop), ("is killed", BrokerProcess.kill)):
+            with _nodes(server, 3, f"gap_{number}_{what[:2]}") as nodes:
+                gaps[what].append(_gap_ms(nodes, end))
+    table = Table(title=f"a partition takes no writes, ms; session {SESSION_MS} ms")
+    for column in ("its node", "least", "median", "most"):
+        table.add_column(column)
+    for what, found in gaps.items():
+        ordered = sorted(found)
+        table.add_row(what, f"{ordered[0]:.0f}", f"{ordered[len(ordered) // 2]:.0f}", f"{ordered[-1]:.0f}")
+    console.print(table)
+
+
+async def _main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="of each end of a node")
+    options = parser.parse_args()
+    if (reason := why_not()) is not None:
+        raise SystemExit(f"not measured: {reason}")
+    server = PostgresqlServer()
+    await server.start()
+    try:
+        await asyncio.get_running_loop().run_in_executor(None, _measured, server, options.rounds)
+    finally:
+        server.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())

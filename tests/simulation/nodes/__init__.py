@@ -1,0 +1,1 @@
+"""Several nodes over one store: what they need beside what one does."""

@@ -1,0 +1,182 @@
+"""The faults of several nodes, as they strike, and what starts each node again."""
+
+import asyncio
+import traceback
+from functools import partial
+
+from storage.log import StorageFailed
+from tests.simulation.books import check_books
+from tests.simulation.broker_process import BrokerProcess
+from tests.simulation.nodes.plan import FREEZE, KILL, NO_NODES, NO_STORE, STOP
+from tests.simulation.shape import FaultPlan
+from tests.simulation.world import World
+
+LOOK_S = 0.02
+OUSTED = ("is over", "is another node's", "begins at")
+"""What a node ends with whose place another has, or that was away for so long that it cannot follow any more."""
+
+
+class OneNode:
+    """A node, as it ends and comes back."""
+
+    def __init__(self, world: World, broker: BrokerProcess) -> None:
+        self.broker = broker
+        self.serves = True
+        self.stopping = False
+        self.down_s = 0.1
+        self.no_store_until_s = 0.0
+        self._world = world
+        self._ended = asyncio.Event()
+        broker.on_end = self._has_ended
+
+    def is_cut(self) -> bool:
+        """Whether the store cannot be reached."""
+        return self._world.scheduler.now < self.no_store_until_s
+
+    def die(self, down_s: float) -> None:
+        if self.broker.alive:
+            self.down_s = down_s
+            self.broker.cut_power()
+
+    def freeze(self, seconds: float) -> bool:
+        """Whether it stands still from now on."""
+        loop = self.broker.loop
+        if loop is None or not loop.awake:
+            return False
+        loop.stand_still(seconds)
+        return True
+
+    async def stop(self) -> None:
+        """An orderly end; a fault may still strike in the middle of it."""
+        loop = self.broker.loop
+        assert loop is not None
+        self.stopping = True
+        done = asyncio.Event()
+        self._world.history.ended_at = self._world.history.note("stopping", self.broker.name)
+
+        async def stop() -> None:
+            try:
+                await self.broker.stop()
+            except Exception as error:
+                text = "".join(traceback.format_exception(error))
+                self._world.history.violation(f"an orderly stop failed: {text}")
+                self.broker.kill()
+            else:
+                self.broker.stopped()
+            done.set()
+
+        loop.call_soon(lambda: loop.create_task(stop()))
+        while loop.alive and not done.is_set():
+            await asyncio.sleep(0.01)
+
+    def _has_ended(self, how: str) -> None:
+        history, failure = self._world.history, self.broker.node.failure if self.broker.node else None
+        time = history.note("broker ended", self.broker.name, how, str(failure))
+        history.ends.append(time)
+        history.ended_at = time
+        if how != "stop":
+            history.crashes.append(time)
+            history.losses.append(time)
+        if failure is not None:
+            is_ousted = isinstance(failure, StorageFailed) and any(text in str(failure) for text in OUSTED)
+            self._world.hit("nodes.ousted")
+            if not is_ousted:
+                history.violation(f"{self.broker.name} ended by itself: {failure!r}")
+        self.serves = self.stopping = False
+        self._ended.set()
+
+    async def start_for_ever(self) -> None:
+        while True:
+            await self._ended.wait()
+            self._ended.clear()
+            await asyncio.sleep(self.down_s)
+            serving = self.broker.start()
+            ended = self._world.loop.create_task(self._ended.wait())
+            await asyncio.wait((serving, ended), return_when=asyncio.FIRST_COMPLETED)
+            if serving.done() and not self._ended.is_set():
+                self._world.history.serves.append(self._world.history.note("broker serves", self.broker.name))
+                self._world.hit("broker.restarted")
+                self.serves = True
+            ended.cancel()
+
+
+class NodeFaults:
+    """See the head of this file."""
+
+    def __init__(self, world: World, nodes: list[OneNode]) -> None:
+        self._world = world
+        self._nodes = nodes
+        self._over = False
+
+    def begin(self) -> None:
+        """Plan everything, and watch over the nodes."""
+        loop = self._world.loop
+        for fault in self._world.plan.faults:
+            loop.call_later(fault.at_s, partial(self._strike, fault))
+        for node in self._nodes:
+            loop.create_task(node.start_for_ever())
+
+    async def end(self) -> None:
+        """No fault strikes any more, and what stood still goes on."""
+        self._over = True
+        self._world.network.severed.clear()
+        for node in self._nodes:
+            node.no_store_until_s = 0.0
+        while any(node.broker.alive and not node.broker.loop.awake for node in self._nodes if node.broker.loop):
+            await asyncio.sleep(LOOK_S)
+
+    async def wait_until_serving(self) -> None:
+        while not all(node.serves for node in self._nodes):
+            await asyncio.sleep(LOOK_S)
+
+    async def finally_end(self, how: str) -> None:
+        """End all nodes once more, together or one after the other, and let them come back."""
+        for node in self._nodes:
+            if how == "stop":
+                await node.stop()
+                await self.wait_until_serving()
+            else:
+                node.die(0.1)
+        await asyncio.sleep(0)
+        await self.wait_until_serving()
+
+    # -- striking --------------------------------------------------------------------------------------------
+
+    def _strike(self, fault: FaultPlan) -> None:
+        if self._over:
+            return
+        world = self._world
+        for one in self._nodes:
+            check_books(world, one.broker)
+        if fault.kind == "cut":
+            for _ in range(fault.count):
+                world.network.cut_one()
+            return
+        node = self._nodes[fault.count]
+        until_s = world.scheduler.now + fault.amount
+        world.hit(f"fault.{fault.kind}")
+        world.history.note("fault", fault.kind, node.broker.name, fault.amount, fault.operation)
+        if fault.kind == KILL:
+            node.die(fault.down_s)
+        elif fault.kind == STOP and node.broker.alive and node.serves and not node.stopping:
+            node.down_s = fault.down_s
+            world.loop.create_task(node.stop())
+        elif fault.kind == FREEZE and node.freeze(fault.amount):
+            world.hit("nodes.stood-still")
+        elif fault.kind == NO_STORE:
+            node.no_store_until_s = until_s
+        elif fault.kind == NO_NODES:
+            self._sever(node, fault.operation, until_s)
+        elif fault.kind == "drift":
+            node.broker.clock.drift(fault.amount)
+        elif fault.kind == "clock":
+            node.broker.clock.step(int(fault.amount * 1000))
+
+    def _sever(self, node: OneNode, way: str, until_s: float) -> None:
+        severed, name = self._world.network.severed, node.broker.name
+        for other in self._nodes:
+            if other is not node:
+                if way in ("both", "out"):
+                    severed[name, other.broker.name] = until_s
+                if way in ("both", "in"):
+                    severed[other.broker.name, name] = until_s

@@ -1,0 +1,65 @@
+"""What a seed means for several nodes: the plan of one node over a store, longer, and with other faults."""
+
+from dataclasses import replace
+from random import Random
+
+from tests.simulation.shape import ClientPlan, FaultPlan, Plan
+from tests.simulation.stored import draw_stored
+
+KILL, STOP, FREEZE, NO_STORE, NO_NODES = "power", "stop", "freeze", "no store", "no nodes"
+"""A node ends at once, or in order; stands still; cannot reach the store; is cut off from others, one way or both."""
+SESSION_MS = 1000
+"""How long a node may be silent."""
+LEFT_OUT = ("producer.id.expiration.ms",)
+"""Settings. A question of one node to another may take longer than a producer is remembered, whose client is told to
+come again then, as if it were ending a transaction."""
+MORE_S = (1.0, 2.0, 4.0)
+WAYS = ("both", "out", "in")
+
+
+def draw_several(seed: int, nodes: int) -> Plan:
+    """The plan of a seed. Of a fault `count` says which node it is about, from 0 on."""
+    plan = draw_stored(seed)
+    random = Random(f"nodes {seed}")
+    duration_s = plan.duration_s + random.choice(MORE_S)
+    faults = [replace(one, count=random.randrange(nodes)) for one in plan.faults if one.kind in ("clock", "drift")]
+    faults += [one for one in plan.faults if one.kind == "cut"]
+    faults += [FaultPlan("drift", 0.0, count=node, amount=random.choice((1.0, 0.99, 3.0))) for node in range(1, nodes)]
+    for _ in range(random.choice((0, 1, 2, 3, 4, 6))):
+        faults.append(_drawn(random, nodes, duration_s))
+    return replace(
+        plan,
+        settings=tuple(one for one in plan.settings if not one[0].startswith(LEFT_OUT)),
+        duration_s=duration_s,
+        internal_partitions=random.choice((1, 2, 3, 5)),
+        partitions=max(plan.partitions, random.choice((1, 2, 3))),
+        clients=tuple(_later(random, _with_chores(one), duration_s) for one in plan.clients if one.kind != "sharer"),
+        faults=tuple(sorted(faults, key=lambda one: one.at_s)),
+        silence=None,
+    )
+
+
+def _with_chores(client: ClientPlan) -> ClientPlan:
+    """Without the operator's aborts: of several nodes the one that writes a marker does not know whose transaction that
+    ends, and does as Kafka."""
+    chores = [one for one in str(client.option("chores", "")).split() if one != "abort"]
+    if client.kind != "admin":
+        return client
+    return replace(client, options=(*client.options, ("chores", " ".join(chores) or "trim")))
+
+
+def _later(random: Random, client: ClientPlan, duration_s: float) -> ClientPlan:
+    return replace(client, start_s=client.start_s if random.random() < 0.5 else random.random() * duration_s * 0.7)
+
+
+def _drawn(random: Random, nodes: int, duration_s: float) -> FaultPlan:
+    kind = random.choice((KILL, KILL, STOP, FREEZE, FREEZE, NO_STORE, NO_NODES))
+    seconds = SESSION_MS / 1000 * random.choice((0.3, 1.2, 2.5))
+    return FaultPlan(
+        kind,
+        random.random() * duration_s,
+        random.choice(WAYS) if kind == NO_NODES else "",
+        random.randrange(nodes),
+        amount=seconds,
+        down_s=random.choice((0.01, 0.1, 0.5, 2.0)),
+    )

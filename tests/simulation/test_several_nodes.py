@@ -1,0 +1,127 @@
+"""A fixed range of seeds of several nodes over one store, and defects of what lies between nodes, each of which some
+seed notices."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from broker.coordination.across_nodes.peer_gate import PeerGate
+from broker.coordination.across_nodes.peer_markers import SharedMarkerWriter
+from broker.coordination.coordinators import Shards
+from broker.membership.life import SharedLife
+from broker.shared.commits import SharedCommits
+from coordinator.cluster.topic_rules import METADATA_TOPIC_ID
+from coordinator.transactions.states import TopicPartitions
+from protocol.errors import ErrorCode
+from storage.log import StorageFailed
+from storage.shared.memory_store import StoreInMemory
+from tests.simulation.nodes.plan import draw_several
+from tests.simulation.nodes.run import run_several
+from tests.simulation.run import run_nodes
+
+SEEDS = 50
+AT_ONCE = 10
+NODES = 3
+
+Planted = AbstractContextManager[Any]
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
+def test_nothing_is_wrong_with(first: int) -> None:
+    for seed in range(first, first + AT_ONCE):
+        (result,) = run_nodes(NODES, [seed])
+        assert result.violations == [], f"seed {seed}"
+
+
+def test_a_seed_is_one_run() -> None:
+    assert run_several(7, NODES).digest == run_several(7, NODES).digest
+    assert draw_several(7, NODES) == draw_several(7, NODES)
+
+
+def _who_is_over_commits() -> Planted:
+    """Under the owner's epoch, behind the owner's records."""
+
+    def is_taken(self: StoreInMemory, who: Any, change: Any) -> bool:
+        log = self._by_id.get(change.log_id)
+        return log is not None and log.next_offset == change.base_offset
+
+    return mock.patch.multiple(StoreInMemory, _is_taken=is_taken, _check_lives=lambda self, who: None)
+
+
+def _acknowledged_from_memory() -> Planted:
+    async def commit_surely(self: SharedCommits, batches: Any, changes: Any) -> frozenset[int]:
+        with suppress(StorageFailed):
+            await true(self, batches, changes)
+        return frozenset()
+
+    true = SharedCommits._commit_surely
+    return mock.patch.object(SharedCommits, "_commit_surely", commit_surely)
+
+
+def _not_the_leader_passes_for_written() -> Planted:
+    async def ask(self: SharedMarkerWriter, leader: int, together: Any) -> None:
+        def told(error: ErrorCode, done: Any) -> None:
+            done(ErrorCode.NONE if error is ErrorCode.NOT_LEADER_OR_FOLLOWER else error)
+
+        await true(self, leader, [(*one[:3], lambda error, done=one[3]: told(error, done)) for one in together])
+
+    true = SharedMarkerWriter._ask
+    return mock.patch.object(SharedMarkerWriter, "_ask", ask)
+
+
+def _nobody_is_asked_elsewhere() -> Planted:
+    async def ask(
+        self: PeerGate,
+        leader: int,
+        transactional_id: str,
+        producer: Any,
+        partitions: list[TopicPartitions],
+        *,
+        adds: bool,
+    ) -> dict[tuple[str, int], ErrorCode]:
+        return {(one.topic, index): ErrorCode.NONE for one in partitions for index in one.partitions}
+
+    return mock.patch.object(PeerGate, "ask", ask)
+
+
+def _claims_of_another_life_are_good() -> Planted:
+    """Under the same epoch; not of the metadata, for which nodes race."""
+
+    async def claim(self: StoreInMemory, who: Any, topic_id: bytes, index: int, epoch: int | None) -> Any:
+        log = self._logs.get((topic_id, index))
+        if log is not None and epoch == log.owner_epoch and topic_id != METADATA_TOPIC_ID:
+            log.owner = who.number
+        return await true(self, who, topic_id, index, epoch)
+
+    true = StoreInMemory.claim
+    return mock.patch.object(StoreInMemory, "claim", claim)
+
+
+def _replaced_nodes_go_on_reading() -> Planted:
+    return mock.patch.object(SharedLife, "_may_be_behind", lambda self: False)
+
+
+def _replaced_coordinators_go_on_answering() -> Planted:
+    return mock.patch.object(Shards, "_check_is_ours", lambda self, index: None)
+
+
+DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
+    "who is over commits": (_who_is_over_commits, (15, 1)),
+    "what was refused by the store is acknowledged from memory": (_acknowledged_from_memory, (1, 14)),
+    "a marker that was refused passes for written": (_not_the_leader_passes_for_written, (4, 1)),
+    "a batch passes without the coordinator": (_nobody_is_asked_elsewhere, (3, 4)),
+    "a claim under the epoch of another life is good": (_claims_of_another_life_are_good, (10,)),
+    "who was replaced goes on reading": (_replaced_nodes_go_on_reading, (23,)),
+    "a coordinator that was replaced goes on answering": (_replaced_coordinators_go_on_answering, (79,)),
+}
+"""Each with seeds that notice it."""
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_planted_defect_is_noticed(name: str) -> None:
+    plant, seeds = DEFECTS[name]
+    with plant():
+        assert any(run_several(seed, NODES).violations for seed in seeds), "nobody noticed"

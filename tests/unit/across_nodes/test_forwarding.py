@@ -1,0 +1,105 @@
+"""Changes of the metadata that another node decides."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.coordination.across_nodes import forwarding
+from broker.coordination.across_nodes.forwarding import PATIENCE_MS, Controller
+from broker.coordination.coordinators import CoordinatorError
+from coordinator.cluster.leaders import NOBODY
+from protocol.errors import ErrorCode
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from tests.unit.across_nodes.rig import ME, OTHER, THIRD, FakePeers
+
+TOPIC = CreatableTopic(name="t", num_partitions=3, replication_factor=1, assignments=[], configs=[])
+
+
+class World:
+    """`controllers` are who controls, each time that is looked at; the last one stays."""
+
+    def __init__(self, controllers: list[int], answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(forwarding, "PAUSE_S", 0.0)
+        self._controllers = controllers
+        self.now_ms = 0
+        self.times_caught_up = 0
+        self.peers = FakePeers(answer)
+        environment: Any = SimpleNamespace(monotonic_ms=self._time)
+        self.controller = Controller(self, self.peers, environment)  # type: ignore[arg-type]
+
+    node_id = ME
+
+    @property
+    def controller_id(self) -> int:
+        return self._controllers.pop(0) if len(self._controllers) > 1 else self._controllers[0]
+
+    async def caught_up(self) -> None:
+        self.times_caught_up += 1
+
+    def _time(self) -> int:
+        self.now_ms += 100
+        return self.now_ms
+
+    def create(self) -> Any:
+        return asyncio.run(self.controller.create([TOPIC], validate_only=False))
+
+
+def made(error: ErrorCode = ErrorCode.NONE) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[CreatableTopicResult(name="t", error_code=error, error_message=None, configs=[])]
+    )
+
+
+def test_the_controller_is_asked_and_what_it_made_is_known_here_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World([OTHER], lambda node, request: made(), monkeypatch)
+    assert world.create() == made().topics
+    ((node, request, version),) = world.peers.asked
+    assert (node, request.topics, request.validate_only, version) == (OTHER, [TOPIC], False, 7)
+    assert world.times_caught_up == 1
+
+
+def test_one_that_takes_over_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {OTHER: None, THIRD: made()}
+    world = World([NOBODY, OTHER, NOBODY, THIRD], lambda node, request: answers[node], monkeypatch)
+    assert world.create() == made().topics
+    assert [node for node, _, _ in world.peers.asked] == [OTHER, THIRD]
+
+
+def test_who_is_the_controller_no_more_has_done_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {OTHER: made(ErrorCode.NOT_CONTROLLER), THIRD: made(ErrorCode.TOPIC_ALREADY_EXISTS)}
+    world = World([OTHER, THIRD], lambda node, request: answers[node], monkeypatch)
+    assert world.create() == made(ErrorCode.TOPIC_ALREADY_EXISTS).topics
+    assert world.times_caught_up == 1
+
+
+def test_it_is_not_waited_for_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World([NOBODY], lambda node, request: made(), monkeypatch)
+    with pytest.raises(CoordinatorError) as refused:
+        world.create()
+    assert refused.value.error is ErrorCode.NOT_CONTROLLER
+    assert world.now_ms >= PATIENCE_MS and world.peers.asked == []
+
+
+def test_who_becomes_it_has_the_client_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World([ME], lambda node, request: made(), monkeypatch)
+    with pytest.raises(CoordinatorError) as refused:
+        world.create()
+    assert refused.value.error is ErrorCode.NOT_CONTROLLER and world.peers.asked == []
+
+
+def test_topics_are_deleted_by_name_and_by_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = DeleteTopicsResponse(responses=[DeletableTopicResult(name="t", topic_id=b"t" * 16)])
+    world = World([OTHER], lambda node, request: gone, monkeypatch)
+    wanted = [DeleteTopicState(name=None, topic_id=b"t" * 16)]
+    assert asyncio.run(world.controller.delete(wanted)) == gone.responses
+    ((_, request, version),) = world.peers.asked
+    assert (request.topics, version) == (wanted, 6)

@@ -1,0 +1,94 @@
+"""Asking the coordinator of a transactional id in another node."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.coordination.across_nodes.peer_gate import PeerGate
+from broker.coordination.coordinators import CoordinatorError
+from coordinator.cluster.leaders import NOBODY
+from coordinator.transactions.fencing import Producer
+from coordinator.transactions.states import TopicPartitions
+from protocol.errors import ErrorCode
+from protocol.messages.transactions import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from tests.unit.across_nodes.rig import ME, OTHER, FakePeers
+
+WANTED = [TopicPartitions("a", b"a" * 16, (0, 1)), TopicPartitions("b", b"b" * 16, (2,))]
+
+
+def answered(node: int, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    """The second partition of each topic is not in the transaction."""
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(
+                transactional_id=one.transactional_id,
+                topic_results=[
+                    AddPartitionsToTxnTopicResult(
+                        name=topic.name,
+                        results_by_partition=[
+                            AddPartitionsToTxnPartitionResult(
+                                partition_index=index,
+                                partition_error_code=ErrorCode.TRANSACTION_ABORTABLE if number else ErrorCode.NONE,
+                            )
+                            for number, index in enumerate(topic.partitions)
+                        ],
+                    )
+                    for topic in one.topics
+                ],
+            )
+            for one in request.transactions
+        ]
+    )
+
+
+def ask(answer: Any, leader: int = OTHER, *, adds: bool = False) -> tuple[FakePeers, Any]:
+    async def story() -> tuple[FakePeers, Any]:
+        peers = FakePeers(answer)
+        nodes: Any = SimpleNamespace(node_id=ME)
+        found = await PeerGate(nodes, peers).ask(leader, "tx", Producer(7, 3), WANTED, adds=adds)
+        return peers, found
+
+    return asyncio.run(story())
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_each_partition_has_its_answer(adds: bool) -> None:
+    peers, found = ask(answered, adds=adds)
+    assert found == {
+        ("a", 0): ErrorCode.NONE,
+        ("a", 1): ErrorCode.TRANSACTION_ABORTABLE,
+        ("b", 2): ErrorCode.NONE,
+    }
+    ((node, request, version),) = peers.asked
+    (sent,) = request.transactions
+    assert (node, version, sent.transactional_id, sent.verify_only) == (OTHER, 5, "tx", not adds)
+    assert (sent.producer_id, sent.producer_epoch) == (7, 3)
+    assert [(topic.name, topic.partitions) for topic in sent.topics] == [("a", [0, 1]), ("b", [2])]
+
+
+@pytest.mark.parametrize("leader", [NOBODY, ME])
+def test_where_no_other_node_has_it_nobody_is_asked(leader: int) -> None:
+    """This one may hear of it any moment: it is no coordinator before that."""
+    with pytest.raises(CoordinatorError) as refused:
+        ask(answered, leader)
+    assert refused.value.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_who_cannot_be_reached_may_be_asked_again() -> None:
+    with pytest.raises(CoordinatorError) as refused:
+        ask(lambda node, request: None)
+    assert refused.value.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_refusal_of_all_is_one() -> None:
+    with pytest.raises(CoordinatorError) as refused:
+        ask(lambda node, request: AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    assert refused.value.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
