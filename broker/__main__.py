@@ -28,7 +28,7 @@ from broker.process.logging import LEVELS, EventLog, set_up_logging
 from broker.process.stall_monitor import StallMonitor
 from broker.security.tls.errors import BadTls
 from broker.shared.engines import store_of
-from broker.starting import started, stop_unless_hurried, tls_of
+from broker.starting import reached_store, started, stop_unless_hurried, tls_of
 from broker.together.serving import serve_together
 from broker.upkeep.long_lived import LongLived
 from storage.checkpoints import UnreadableDataFolder
@@ -203,7 +203,8 @@ async def _serve(
     traced = None if traces is None else traces.waiting.take
     store = store_of(config)
     node = Node(config, environment, on_failure=lambda _: stop.set(), faults=faults, traced=traced, store=store)
-    await _serve_as(node, environment, ready_file, control, (stop, hurry), traces)
+    if await reached_store(node, stop):
+        await _serve_as(node, environment, ready_file, control, (stop, hurry), traces)
     return node.failure
 
 

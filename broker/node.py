@@ -96,11 +96,10 @@ class Node:
         if journal is None and budget_bytes and is_read:  # Else it would be for nobody.
             journal = Journal(environment.wall_ms, budget_bytes)
         self.journal = journal
-        if journal is not None:
-            journal.on_ended = traced
         catalogue = served(config) if store is None else with_forwarding(served(config))
-        handlers = catalogue if self.journal is None else around_handlers(self.journal, catalogue)
-        self.catalogue = handlers if faults is None else faults.around_handlers(handlers)
+        if journal is not None:
+            journal.on_ended, catalogue = traced, around_handlers(journal, catalogue)
+        self.catalogue = catalogue if faults is None else faults.around_handlers(catalogue)
         self.decode_metrics = decoder() if config.get_bool(RECEIVE) else None
         self.failure: BaseException | None = None
         self.data_folder: DataFolder | None = None
@@ -118,6 +117,11 @@ class Node:
         self._running: _Running | None = None
 
     # ------------------------------------------------------------------ life
+
+    async def wait_until_store_is_reached(self) -> None:
+        """Before anybody is let in: a shared store may be away for long. Raises `StorageFailed`."""
+        if self._others is not None:
+            await self._others.life.open()
 
     async def start(self, endpoints: Mapping[str, Endpoint] | None = None) -> Services:
         """Everything a client may ask for is there when this returns; coordinators may still be loading.
@@ -179,9 +183,8 @@ class Node:
         return services
 
     def _credential_of(self, mechanism: ScramMechanism, name: str) -> ScramCredential | None:
-        if self._running is None:
-            return None
-        return self._running.services.cluster.image.scram_users.kept.get((name, mechanism))
+        kept = {} if self._running is None else self._running.services.cluster.image.scram_users.kept
+        return kept.get((name, mechanism))
 
     async def _open_cluster(
         self, store: PartitionStore, identity: MetaProperties, endpoints: Mapping[str, Endpoint]
@@ -232,8 +235,7 @@ class Node:
         return store, identity
 
     def _topic_created(self, services: Services, topic: Topic) -> None:
-        shards = services.shards_by_topic().get(topic.name)
-        if shards is not None:
+        if (shards := services.shards_by_topic().get(topic.name)) is not None:
             self._opening.append(self.own(self._open_shards(services, shards, topic)))
 
     async def _open_shards(self, services: Services, shards: Shards[Any], topic: Topic) -> None:
@@ -289,8 +291,7 @@ class Node:
 
     async def _give_up_what_is_left(self) -> None:
         """No request may write into a log that is being closed."""
-        left = list(self._tasks)
-        for task in left:
+        for task in (left := list(self._tasks)):
             task.cancel()
         if left:
             await asyncio.wait(left, timeout=FINISH_WORK_S)

@@ -14,6 +14,20 @@ if TYPE_CHECKING:
     from broker.security.tls.tls_listeners import TlsListeners
 
 
+async def reached_store(node: Node, stop: asyncio.Event) -> bool:
+    """Wait until the node may begin, without a port that takes connections which nobody serves; false where it is
+    stopped before. Raises `StorageFailed`."""
+    waiting = asyncio.create_task(node.wait_until_store_is_reached())
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait((waiting, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if not waiting.done():
+        waiting.cancel()
+        return False
+    waiting.result()
+    return True
+
+
 async def started(start: Coroutine[Any, Any, Services], node: Node, stop: asyncio.Event) -> Services | None:
     """What a start comes to. One whose storage fails meanwhile may wait for ever for what will not be written, and one
     over a store for a server that is down: None where it is to stop before that. Raises `StorageFailed`."""

@@ -61,6 +61,8 @@ class SharedLife:
         self._own = own
         self._fail = fail
         self.commits = SharedCommits(store, environment, on_failure=fail)
+        self._cluster_is = ""
+        """Its id, once the store was reached."""
         self._who: Incarnation | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._looking: asyncio.Task[None] | None = None
@@ -84,6 +86,15 @@ class SharedLife:
         assert self._membership is not None, "its life has not begun"
         return self._membership
 
+    async def open(self) -> None:
+        """Until the store is reached, for the first time. Raises `StorageFailed`."""
+        patience = Patience("the start waits")
+        try:
+            await patience.until_reached(self._store.open)
+            self._cluster_is = await self._cluster_id(patience)
+        except StoreRefused as refused:
+            raise StorageFailed(str(refused)) from refused
+
     async def begin(self, endpoints: Mapping[str, Endpoint]) -> MetaProperties:
         """Live beside the others from now on. Returns who this node is. Raises `StorageFailed`."""
         config, patience = self._config, Patience("the start waits")
@@ -94,9 +105,9 @@ class SharedLife:
             config.rack,
             directory_of(directory),
         )
+        if not self._cluster_is:
+            await self.open()
         try:
-            await patience.until_reached(self._store.open)
-            cluster_id = await self._cluster_id(patience)
             asked_ms = self._environment.monotonic_ms()
             who = await patience.until_reached(lambda: self._store.join(config.node_id, about.to_bytes()))
         except StoreRefused as refused:
@@ -109,7 +120,7 @@ class SharedLife:
         self._partitions = SharedPartitions(self._store, who, self._environment, memory, own=self._own)
         self._begin(self._beat(who))
         _log.info("this node lives", node=who.node_id, incarnation=who.number)
-        return MetaProperties(cluster_id, config.node_id, directory)
+        return MetaProperties(self._cluster_is, config.node_id, directory)
 
     async def wait_until_registered(self, cluster: Cluster, on_lead: Callable[[], Awaitable[None]]) -> None:
         """Follow the metadata, or lead it, until it knows of this life; `on_lead` is awaited where this node becomes

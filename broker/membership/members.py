@@ -90,7 +90,8 @@ class Membership:
     async def wait_until_registered(self) -> None:
         """Until the metadata, as far as it is durable, knows of this life. Raises `StorageFailed`."""
         while not self._is_registered():
-            await self.look()
+            with contextlib.suppress(CoordinatorError):  # What was not written is tried again.
+                await self.look()
             if not self._is_registered():
                 await asyncio.sleep(LOOK_S)
 

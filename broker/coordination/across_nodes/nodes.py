@@ -157,7 +157,7 @@ class SharedNodes:
 
     def leader(self, topic_id: bytes, index: int) -> tuple[int, int]:
         leaders = self._leaders.get(topic_id)
-        if leaders is None or index >= len(leaders):
+        if leaders is None or not 0 <= index < len(leaders):
             return NOBODY, NOBODY
         return leaders.leader(index), leaders.epoch(index)
 

@@ -4,7 +4,7 @@ partitions. Here one has and leads all of them, so what is asked for is there al
 Sentences as a running Kafka 4.3 gives them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Protocol
 
 from broker.api.catalogue import handles
@@ -16,7 +16,7 @@ from broker.api.permissions.of_administration import (
     elections_refused,
     reassignments_refused,
 )
-from broker.api.services import WithEnvironment, WithNodeId, WithTopics
+from broker.api.services import WithEnvironment, WithNodes, WithTopics
 from protocol.errors import ErrorCode
 from protocol.messages.placement import (
     AlterPartitionReassignmentsRequest,
@@ -37,7 +37,7 @@ ELECTION_TYPES = (0, 1)
 NOT_NEEDED = "Leader election not needed for topic partition."
 
 
-class PlacementServices(WithEnvironment, WithNodeId, WithTopics, Protocol):
+class PlacementServices(WithEnvironment, WithNodes, WithTopics, Protocol):
     """What these handlers use of the node."""
 
 
@@ -103,15 +103,18 @@ async def alter_partition_reassignments(
     time_slice = services.environment.time_slice()
     if request.timeout_ms <= 0:
         return await reassignments_refused(request, ErrorCode.REQUEST_TIMED_OUT, None, time_slice)
+    known = {node.node_id for node in services.nodes.reached(context.connection.listener)}
     topics: list[ReassignableTopicResponse] = []
     for one in request.topics:
         found = services.topics.by_name(one.name)
         count = None if found is None else len(found.partitions)
+        topic_id = bytes(16) if found is None else found.topic_id
 
         def result_of(
-            wanted: ReassignablePartition, name: str = one.name, count: int | None = count
+            wanted: ReassignablePartition, name: str = one.name, count: int | None = count, topic_id: bytes = topic_id
         ) -> ReassignablePartitionResponse:
-            error, message = _reassigned(wanted, name, count, services.node_id)
+            leader = services.nodes.leader(topic_id, wanted.partition_index)[0]
+            error, message = _reassigned(wanted, name, count, leader, known)
             return ReassignablePartitionResponse(
                 partition_index=wanted.partition_index, error_code=error, error_message=message
             )
@@ -124,9 +127,9 @@ async def alter_partition_reassignments(
 
 
 def _reassigned(
-    wanted: ReassignablePartition, name: str, count: int | None, node_id: int
+    wanted: ReassignablePartition, name: str, count: int | None, leader: int, known: Set[int]
 ) -> tuple[ErrorCode, str | None]:
-    """What comes of one. `count` partitions has the topic, None where there is none."""
+    """What comes of one. `count` partitions has the topic, None where there is none; `known` are the nodes."""
     index = wanted.partition_index
     if count is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}."
@@ -134,21 +137,23 @@ def _reassigned(
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}."
     if wanted.replicas is None:
         return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
-    problem = _problem(wanted.replicas, node_id)
+    problem = _problem(wanted.replicas, leader, known)
     return (ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem) if problem else (ErrorCode.NONE, None)
 
 
-def _problem(replicas: Sequence[int], node_id: int) -> str:
+def _problem(replicas: Sequence[int], leader: int, known: Set[int]) -> str:
     """Why a partition cannot have these replicas; empty where it can."""
     if not replicas:
         return "The manual partition assignment includes an empty replica list."
     ordered = sorted(replicas)
-    if ordered[0] == node_id and ordered.count(node_id) > 1:
-        return f"The manual partition assignment includes the broker {node_id} more than once."
-    strange = next((replica for replica in ordered if replica != node_id), None)
-    if strange is None:
-        return ""
-    return f"The manual partition assignment includes broker {strange}, but no such broker is registered."
+    if ordered[0] in known and ordered.count(ordered[0]) > 1:
+        return f"The manual partition assignment includes the broker {ordered[0]} more than once."
+    strange = next((replica for replica in ordered if replica not in known), None)
+    if strange is not None:
+        return f"The manual partition assignment includes broker {strange}, but no such broker is registered."
+    return (
+        "" if ordered == [leader] else f"A partition has the node that leads it, here {leader}, and no other replica."
+    )
 
 
 @handles(

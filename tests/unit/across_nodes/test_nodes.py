@@ -1,0 +1,119 @@
+"""What a node knows of the others: as far as it is durable, and nothing of partitions that there are not."""
+
+from collections import deque
+from typing import Any
+
+from broker.config.listeners import Endpoint
+from broker.coordination.across_nodes.nodes import SharedNodes
+from coordinator.cluster.image import BrokerImage, ClusterImage
+from coordinator.cluster.records import (
+    BrokerEndpoint,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from protocol.codec import metadata_frame
+from tests.unit.across_nodes.rig import ME, OTHER, THIRD
+
+ID = b"t" * 16
+HERE = {"PLAINTEXT": Endpoint("PLAINTEXT", "here", 1)}
+
+
+class World:
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+        self.image.leader_changes = deque()
+        self.durable_offset = 0
+        self.listeners: list[Any] = []
+        cluster: Any = self
+        caught_up: Any = None
+        self.nodes = SharedNodes(cluster, ME, HERE, controller=lambda: OTHER, caught_up=caught_up)
+        self.moved: list[dict[bytes, list[int]]] = []
+        self.nodes.on_moved = self.moved.append
+
+    def on_durable(self, listener: Any) -> None:
+        self.listeners.append(listener)
+
+    def write(self, *records: object) -> None:
+        for record in records:
+            version = 0 if isinstance(record, TopicRecord | RemoveTopicRecord) else 1
+            self.image.replay(self.image.last_offset + 1, metadata_frame(record, version))
+
+    def commit(self) -> None:
+        self.durable_offset = self.image.last_offset + 1
+        for listener in self.listeners:
+            listener()
+
+
+def partition(index: int, leader: int, epoch: int) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=ID,
+        replicas=[leader],
+        isr=[leader],
+        removing_replicas=[],
+        adding_replicas=[],
+        leader=leader,
+        leader_epoch=epoch,
+        partition_epoch=0,
+    )
+
+
+def moved(index: int, leader: int, epoch: int) -> PartitionChangeRecord:
+    return PartitionChangeRecord(partition_id=index, topic_id=ID, leader=leader, leader_epoch=epoch)
+
+
+def test_only_what_is_durable_is_known() -> None:
+    """An epoch that is not may be given to somebody else again."""
+    world = World()
+    world.write(TopicRecord(name="t", topic_id=ID), partition(0, ME, 3), partition(1, OTHER, 3))
+    assert world.nodes.leader(ID, 0) == (-1, -1) and not world.nodes.leads(ID, 0)
+    world.commit()
+    assert [world.nodes.leader(ID, index) for index in (0, 1)] == [(ME, 3), (OTHER, 3)]
+    world.write(moved(0, THIRD, 4))
+    assert (world.nodes.leader(ID, 0), world.nodes.epoch(ID, 0), world.nodes.leads(ID, 0)) == ((ME, 3), 3, True)
+    world.commit()
+    assert world.nodes.leader(ID, 0) == (THIRD, 4)
+    assert world.moved == [{ID: [0, 1]}, {ID: [0]}] and world.nodes.revision == 2
+
+
+def test_nobody_leads_what_is_not_there() -> None:
+    world = World()
+    world.write(TopicRecord(name="t", topic_id=ID), partition(0, ME, 3))
+    world.commit()
+    assert [world.nodes.leader(ID, index) for index in (-1, 1)] == [(-1, -1)] * 2
+    assert world.nodes.leader(b"u" * 16, 0) == (-1, -1)
+    world.write(RemoveTopicRecord(topic_id=ID))
+    world.commit()
+    assert world.nodes.leader(ID, 0) == (-1, -1)
+
+
+def test_who_is_reached_and_where() -> None:
+    world = World()
+
+    def registered(node_id: int, listener: str) -> RegisterBrokerRecord:
+        end_point = BrokerEndpoint(name=listener, host=f"host{node_id}", port=9, security_protocol=0)
+        return RegisterBrokerRecord(
+            broker_id=node_id,
+            incarnation_id=bytes(16),
+            broker_epoch=node_id,
+            end_points=[end_point],
+            features=[],
+            rack="r",
+        )
+
+    world.image.brokers = {
+        OTHER: BrokerImage(registered(OTHER, "PLAINTEXT"), fenced=False),
+        THIRD: BrokerImage(registered(THIRD, "PLAINTEXT"), fenced=True),
+        4: BrokerImage(registered(4, "INTERNAL"), fenced=False),
+    }
+    assert [(one.node_id, one.endpoint.host, one.rack) for one in world.nodes.reached("PLAINTEXT")] == [
+        (ME, "here", None),
+        (OTHER, "host2", "r"),
+    ]
+    assert world.nodes.reach(THIRD, "PLAINTEXT") is None and world.nodes.reach(9, "PLAINTEXT") is None
+    assert world.nodes.reach(4, "INTERNAL") == Endpoint("INTERNAL", "host4", 9)
+    assert (world.nodes.living, world.nodes.controller_id) == ((OTHER, 4), OTHER)
+    assert not world.nodes.is_alone
