@@ -5,8 +5,6 @@ use, for the mechanism that `sasl.mechanism.inter.broker.protocol` names. They a
 a password can be changed while a node runs.
 """
 
-import base64
-import hmac
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -21,28 +19,12 @@ from protocol.messages.sasl import (
     SaslHandshakeResponse,
 )
 from protocol.sasl.jaas import read_jaas
-from protocol.sasl.scram import (
-    MAX_ITERATIONS,
-    MIN_ITERATIONS,
-    SCRAM_BY_LABEL,
-    MalformedScram,
-    ScramMechanism,
-    client_final,
-    client_final_without_proof,
-    client_first,
-    client_proof,
-    conversation_of,
-    credential,
-    read_server_first,
-    salted_password,
-    server_final,
-    server_signature,
-)
+from protocol.sasl.scram import SCRAM_BY_LABEL, MalformedScram, ScramMechanism
+from protocol.sasl.scram_client import NONCE_BYTES, ScramClient
 
 MECHANISM_KEY = "sasl.mechanism.inter.broker.protocol"
 PLAIN = "PLAIN"
 SPOKEN = (PLAIN, *SCRAM_BY_LABEL)
-NONCE_BYTES = 18
 
 R = TypeVar("R")
 
@@ -99,21 +81,14 @@ async def log_in(connection: Asks, who: Login, environment: Environment) -> int:
 
 
 async def _scram(connection: Asks, mechanism: ScramMechanism, who: Login, environment: Environment) -> int:
-    drawn = base64.b64encode(environment.random_bytes(NONCE_BYTES)).decode("ascii")
-    bare = client_first(who.name, drawn)
-    challenge = (await _say(connection, b"n,," + bare)).auth_bytes
+    exchange = ScramClient(mechanism, who.name, who.password, environment.random_bytes(NONCE_BYTES))
+    challenge = (await _say(connection, exchange.first)).auth_bytes
     try:
-        nonce, salt, iterations = read_server_first(challenge)
+        final = await environment.run_beside(lambda: exchange.final(challenge))
     except MalformedScram as problem:
         raise NotLetIn(f"does not speak {who.mechanism}: {problem}") from None
-    if not nonce.startswith(drawn) or not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
-        raise NotLetIn("sends a challenge that is not to be trusted")
-    salted = await environment.run_beside(lambda: salted_password(mechanism, who.password, salt, iterations))
-    without_proof = client_final_without_proof(nonce)
-    conversation = conversation_of(bare, challenge, without_proof)
-    answer = await _say(connection, client_final(without_proof, client_proof(mechanism, salted, conversation)))
-    kept = credential(mechanism, salted, salt, iterations)
-    if not hmac.compare_digest(answer.auth_bytes, server_final(server_signature(mechanism, kept, conversation))):
+    answer = await _say(connection, final)
+    if not exchange.believes(answer.auth_bytes):
         raise NotLetIn("does not know the password itself")
     return answer.session_lifetime_ms
 

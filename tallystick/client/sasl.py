@@ -4,8 +4,6 @@ The conversation is a generator of requests that is sent their responses: connec
 the same.
 """
 
-import base64
-import hmac
 import os
 from collections.abc import Awaitable, Generator
 from typing import Any, Protocol
@@ -18,23 +16,14 @@ from protocol.messages.sasl import (
     SaslHandshakeResponse,
 )
 from protocol.sasl.scram import (
-    MIN_ITERATIONS,
     SALT_DRAWN_BYTES,
     SCRAM_BY_LABEL,
     MalformedScram,
     ScramMechanism,
-    client_final,
-    client_final_without_proof,
-    client_first,
-    client_proof,
-    conversation_of,
-    credential,
-    read_server_first,
     salted_password,
-    server_final,
-    server_signature,
     written_salt,
 )
+from protocol.sasl.scram_client import NONCE_BYTES, ScramClient
 from tallystick.client.errors import KafkaError, NotAuthenticated, check
 from tallystick.client.security import Credentials
 
@@ -100,21 +89,21 @@ def conversation(who: Credentials, token: str | None = None) -> Conversation:
 
 
 def _scram(mechanism: ScramMechanism, who: Credentials) -> Conversation:
-    drawn = base64.b64encode(os.urandom(18)).decode("ascii")
-    bare = client_first(who.name, drawn, by_token=who.by_token)
-    challenge = (yield from _say(b"n,," + bare)).auth_bytes
+    exchange = ScramClient(
+        mechanism,
+        who.name,
+        who.password,
+        os.urandom(NONCE_BYTES),
+        by_token=who.by_token,
+        most_iterations=MOST_ITERATIONS,
+    )
+    challenge = (yield from _say(exchange.first)).auth_bytes
     try:
-        nonce, salt, iterations = read_server_first(challenge)
+        final = exchange.final(challenge)
     except MalformedScram as problem:
         raise NotAuthenticated(f"the broker does not speak {who.mechanism}: {problem}") from None
-    if not nonce.startswith(drawn) or not MIN_ITERATIONS <= iterations <= MOST_ITERATIONS:
-        raise NotAuthenticated("the broker's challenge is not to be trusted")
-    salted = salted_password(mechanism, who.password, salt, iterations)
-    without_proof = client_final_without_proof(nonce)
-    said = conversation_of(bare, challenge, without_proof)
-    answer = yield from _say(client_final(without_proof, client_proof(mechanism, salted, said)))
-    kept = credential(mechanism, salted, salt, iterations)
-    if not hmac.compare_digest(answer.auth_bytes, server_final(server_signature(mechanism, kept, said))):
+    answer = yield from _say(final)
+    if not exchange.believes(answer.auth_bytes):
         raise NotAuthenticated("the broker does not know the password itself")
     return answer.session_lifetime_ms
 

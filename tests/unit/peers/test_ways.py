@@ -165,9 +165,9 @@ def challenge(iterations: int) -> SaslAuthenticateResponse:
         (GUARDED, Guarded(takes=ErrorCode.UNSUPPORTED_SASL_MECHANISM), "does not take PLAIN"),
         (GUARDED, Guarded(REFUSED), "does not let this node in: no, not you"),
         (SCRAM, Guarded(SaslAuthenticateResponse(auth_bytes=b"?")), "does not speak SCRAM-SHA-256"),
-        (SCRAM, Guarded(FIRST), "sends a challenge that is not to be trusted"),
-        (SCRAM, Guarded(challenge(1)), "sends a challenge that is not to be trusted"),
-        (SCRAM, Guarded(challenge(1_000_000)), "sends a challenge that is not to be trusted"),
+        (SCRAM, Guarded(FIRST), "its challenge is not to be trusted"),
+        (SCRAM, Guarded(challenge(1)), "its challenge is not to be trusted"),
+        (SCRAM, Guarded(challenge(1_000_000)), "its challenge is not to be trusted"),
         (SCRAM, Guarded(challenge(4096), REFUSED), "does not let this node in: no, not you"),
         (
             SCRAM,
