@@ -1,4 +1,7 @@
-"""One server process for the stories of bad input; a test that harms it fails here, for all share it."""
+"""One server process for the stories of bad input; a test that harms it fails here, for all share it.
+
+Three nodes in one process for the stories of one file; they are healed after each test.
+"""
 
 from collections.abc import Iterator
 
@@ -15,3 +18,18 @@ def broker() -> Iterator[Broker]:
         yield running
         assert running.process.running, running.process.log_end()
         assert "Traceback" not in running.process.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def nodes_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with Broker(folder=tmp_path_factory.mktemp("several"), nodes=3, control=True) as running:
+        yield running
+
+
+@pytest.fixture
+def nodes(nodes_of_module: Broker) -> Iterator[Broker]:
+    """Three of them, all alive, with nothing in them."""
+    yield nodes_of_module
+    nodes_of_module.clear_faults()
+    nodes_of_module.start_nodes()
+    nodes_of_module.wipe()

@@ -1,7 +1,5 @@
 """A fault ends one of three nodes at a step of a transaction: the others go on, and what was decided stays decided."""
 
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
@@ -32,18 +30,9 @@ POINTS = (
 )
 
 
-@pytest.fixture(scope="module")
-def of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tallystick.Broker]:
-    with tallystick.Broker(folder=tmp_path_factory.mktemp("several"), nodes=3, control=True) as broker:
-        yield broker
-
-
 @pytest.fixture
-def broker(of_module: tallystick.Broker) -> Iterator[tallystick.Broker]:
-    yield of_module
-    of_module.clear_faults()
-    of_module.start_nodes()
-    of_module.wipe()
+def broker(nodes: tallystick.Broker) -> tallystick.Broker:
+    return nodes
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -3,7 +3,6 @@ back, and clients lose nothing and double nothing.
 """
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,17 +24,9 @@ from tests.harness.confluent import (
 )
 
 
-@pytest.fixture(scope="module")
-def of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tallystick.Broker]:
-    with tallystick.Broker(folder=tmp_path_factory.mktemp("several"), nodes=3, control=True) as broker:
-        yield broker
-
-
 @pytest.fixture
-def broker(of_module: tallystick.Broker) -> Iterator[tallystick.Broker]:
-    yield of_module
-    of_module.start_nodes()
-    of_module.wipe()
+def broker(nodes: tallystick.Broker) -> tallystick.Broker:
+    return nodes
 
 
 def leaders(broker: tallystick.Broker, topic: str) -> dict[int, int]:

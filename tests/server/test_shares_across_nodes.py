@@ -4,7 +4,7 @@ killed, and whoever leads a partition next goes on from what is kept.
 
 import asyncio
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -35,17 +35,9 @@ Place = tuple[int, int]
 """(partition, offset)"""
 
 
-@pytest.fixture(scope="module")
-def of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tallystick.Broker]:
-    with tallystick.Broker(folder=tmp_path_factory.mktemp("several"), nodes=3, control=True) as broker:
-        yield broker
-
-
 @pytest.fixture
-def broker(of_module: tallystick.Broker) -> Iterator[tallystick.Broker]:
-    yield of_module
-    of_module.start_nodes()
-    of_module.wipe()
+def broker(nodes: tallystick.Broker) -> tallystick.Broker:
+    return nodes
 
 
 class Member:
