@@ -74,12 +74,14 @@ class Fault:
             self._strike(step, flag, transaction)
 
     def _is_chosen(self) -> bool:
-        """Whether this task is the one that is lost, and it is time."""
+        """Whether this task is the one that meets the fault, and it is time. Of tasks that come at the same moment it
+        is one: two that wait would take all the cores of a session, and nothing else would run in it.
+        """
+        try:
+            Path(f"{self.flag}.chosen").touch(exist_ok=False)
+        except FileExistsError:
+            return False
         if self.others == "done":
-            try:
-                Path(f"{self.flag}.chosen").touch(exist_ok=False)
-            except FileExistsError:
-                return False
             self._until("done")
         return True
 

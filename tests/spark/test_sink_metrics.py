@@ -1,6 +1,7 @@
 """What the sink's batches came to, told to the driver's program in time for Spark's listeners."""
 
 import threading
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ from tests.spark.queries import SECONDS, finished
 
 
 class Listening(StreamingQueryListener):
-    """Keeps the metrics of each progress, looked up while Spark tells of it."""
+    """Keeps the metrics of each progress, looked up while Spark tells of it. A session's listener hears of every query,
+    also of the last words of one that has ended: by query.
+    """
 
     def __init__(self) -> None:
-        self.seen: dict[int, Any] = {}
+        self.seen: dict[str, dict[int, Any]] = defaultdict(dict)
         self.lock = threading.Lock()
 
     def onQueryStarted(self, event: Any) -> None:
@@ -29,7 +32,7 @@ class Listening(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:
         told = with_sink_metrics(event.progress)
         with self.lock:
-            self.seen[told["batchId"]] = told["sink"].get("metrics")
+            self.seen[str(event.progress.id)][told["batchId"]] = told["sink"].get("metrics")
 
     def onQueryIdle(self, event: Any) -> None:
         pass
@@ -45,7 +48,7 @@ def test_each_batch_has_its_transaction_bytes_and_times(spark: Any, bootstrap: s
     try:
         query = run_eos(spark, bootstrap, name, checkpoint)
         batches = RECORDS // BATCH
-        wait_until(lambda: len(listening.seen) >= batches, "Spark's listener", seconds=SECONDS)
+        wait_until(lambda: len(listening.seen[query.id]) >= batches, "Spark's listener", seconds=SECONDS)
     finally:
         spark.streams.removeListener(listening)
     assert output_of(bootstrap, name) == wanted
@@ -53,7 +56,7 @@ def test_each_batch_has_its_transaction_bytes_and_times(spark: Any, bootstrap: s
     assert [(one.batch, one.records, one.is_replay) for one in found] == [(n, BATCH, False) for n in range(batches)]
     assert {one.transactional_id for one in found} == {f"spark-{query.id}"}
     assert all(one.size_bytes > BATCH * len(wanted[0]) and one.commit_ms >= 0 and one.retries >= 0 for one in found)
-    assert listening.seen == {one.batch: one.as_spark() for one in found}
+    assert listening.seen[query.id] == {one.batch: one.as_spark() for one in found}
 
 
 def test_a_batch_that_was_there_already_is_told_as_a_replay(
