@@ -34,8 +34,11 @@ class Following:
         self._begun = False
 
     async def look(self) -> FoundLog | None:
-        """The metadata log and its owner; None where nobody ever had it. Raises `Fenced`, `StoreRefused`."""
-        return await self._patience.until_reached(lambda: self._store.look(self._who, METADATA_TOPIC_ID, 0))
+        """The metadata log and its owner; None where nobody ever had it. Its snapshots, which are many and large, are
+        brought until there is something to begin with. Raises `Fenced`, `StoreRefused`."""
+        return await self._patience.until_reached(
+            lambda: self._store.look(self._who, METADATA_TOPIC_ID, 0, with_kept=not self._begun)
+        )
 
     async def begin_anew(self) -> None:
         """There is no metadata yet."""

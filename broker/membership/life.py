@@ -6,7 +6,7 @@ ended by the others (`membership`).
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,7 +35,7 @@ FORGOTTEN_AFTER_MS = 60_000
 """How long an object of which no log holds anything stays, for readers that hold on."""
 FORGOTTEN_AT_ONCE = 1000
 COLLECT_EACH = 10
-"""Heartbeats."""
+"""Heartbeat intervals."""
 
 REFUSING = ("append", "append_marker", "needs_verification", "begin_verification")
 """What a partition refuses by what it knows of producers."""
@@ -118,7 +118,8 @@ class SharedLife:
             config.get_int("tallystick.store.memory.bytes"), config.get_int("tallystick.store.pending.bytes")
         )
         self._partitions = SharedPartitions(self._store, who, self._environment, memory, own=self._own)
-        self._begin(self._beat(who))
+        self._begin(self._while_it_lasts(self._beat(who)))
+        self._begin(self._while_it_lasts(self._collect()))
         _log.info("this node lives", node=who.node_id, incarnation=who.number)
         return MetaProperties(self._cluster_is, config.node_id, directory)
 
@@ -185,18 +186,37 @@ class SharedLife:
         self._tasks.append(task)
         return task
 
+    async def _while_it_lasts(self, work: Coroutine[Any, Any, None]) -> None:
+        """`work` never ends by itself: where it fails, the life is over, and the node ends."""
+        try:
+            await work
+        except (Fenced, StoreRefused) as over:
+            self._fail(StorageFailed(str(over)))
+        except Exception as error:  # noqa: BLE001  others would take this node for dead, and nobody would know why
+            _log.bug("the life of this node cannot go on", error)
+            self._fail(error)
+
     async def _beat(self, who: Incarnation) -> None:
-        patience, count = Patience("nobody is told that this node lives"), 0
+        """Nothing stands before a heartbeat: who is late with them is taken for dead."""
+        patience = Patience("nobody is told that this node lives")
         while True:
-            await asyncio.sleep(self._config.get_int("broker.heartbeat.interval.ms") / 1000)
-            try:
-                await patience.until_reached(lambda: self._heard(who))
-                count += 1
-                if count % COLLECT_EACH == 0:
-                    await patience.until_reached(lambda: self._store.collect(FORGOTTEN_AFTER_MS, FORGOTTEN_AT_ONCE))
-            except (Fenced, StoreRefused) as over:
-                self._fail(StorageFailed(str(over)))
-                return
+            await asyncio.sleep(self._heartbeat_s)
+            await patience.until_reached(lambda: self._heard(who))
+
+    async def _collect(self) -> None:
+        patience = Patience("nothing is removed of what no log holds any more")
+        while True:
+            await asyncio.sleep(COLLECT_EACH * self._heartbeat_s)
+            removed = FORGOTTEN_AT_ONCE
+            while removed == FORGOTTEN_AT_ONCE:
+                removed = await patience.until_reached(
+                    lambda: self._store.collect(FORGOTTEN_AFTER_MS, FORGOTTEN_AT_ONCE)
+                )
+                await asyncio.sleep(0)
+
+    @property
+    def _heartbeat_s(self) -> float:
+        return self._config.get_int("broker.heartbeat.interval.ms") / 1000
 
     async def _heard(self, who: Incarnation) -> None:
         sent_ms = self._environment.monotonic_ms()

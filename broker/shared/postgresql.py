@@ -140,9 +140,9 @@ class PostgresqlStore:
             raise NotOwned(f"log {row['log_id']} has epoch {row['owner_epoch']}, not {epoch}")
         return _owned_log(row)
 
-    async def look(self, who: Incarnation, topic_id: bytes, index: int) -> FoundLog | None:
-        query = "SELECT owner_node, (held).* FROM look_at_log($1, $2, $3, $4)"
-        row = await self._row(query, who.number, who.node_id, topic_id, index)
+    async def look(self, who: Incarnation, topic_id: bytes, index: int, *, with_kept: bool) -> FoundLog | None:
+        query = "SELECT * FROM look_at_log($1, $2, $3, $4, $5)"
+        row = await self._row(query, who.number, who.node_id, topic_id, index, with_kept)
         _check_lives(who, row is not None)
         assert row is not None
         if row["log_id"] is None:

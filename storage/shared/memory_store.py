@@ -8,7 +8,7 @@ import asyncio
 import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from protocol.schema import Buffer
 from storage.shared.store import (
@@ -157,10 +157,13 @@ class StoreInMemory:
             raise NotOwned(f"log {log.log_id} has epoch {log.owner_epoch}, not {epoch}")
         return log.found()
 
-    async def look(self, who: Incarnation, topic_id: bytes, index: int) -> FoundLog | None:
+    async def look(self, who: Incarnation, topic_id: bytes, index: int, *, with_kept: bool) -> FoundLog | None:
         self._check_lives(who)
         log = self._logs.get((topic_id, index))
-        return None if log is None else FoundLog(self._begun[log.owner], log.found())
+        if log is None:
+            return None
+        found = log.found()
+        return FoundLog(self._begun[log.owner], found if with_kept else replace(found, kept=b""))
 
     async def commit(
         self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]

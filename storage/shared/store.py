@@ -178,9 +178,10 @@ class SharedStore(Protocol):
         (None). To claim again what one owns under the same epoch changes nothing. Raises `NotOwned` where it has a
         later epoch, or another owner under the same; `Fenced`."""
 
-    async def look(self, who: Incarnation, topic_id: bytes, index: int) -> FoundLog | None:
+    async def look(self, who: Incarnation, topic_id: bytes, index: int, *, with_kept: bool) -> FoundLog | None:
         """A log as it is, whoever owns it; None where there is none. It waits for no commit under way. What is found
-        outlives a failover of the store. Raises `Fenced`."""
+        outlives a failover of the store. What was written down beside it is brought `with_kept` alone, else nothing
+        stands for it. Raises `Fenced`."""
 
     async def commit(
         self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]

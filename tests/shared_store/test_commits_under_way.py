@@ -119,12 +119,12 @@ def test_a_life_is_over_when_its_commits_are(postgresql: PostgresqlServer, schem
                 other.fence(heir, held.who, 0) if who_ends_it == "fence" else other.join(held.who.node_id, b"")
             )
             await held.wait_until_waiting(who_ends_it)
-            looked = await other.look(heir, TOPIC, 0)
+            looked = await other.look(heir, TOPIC, 0, with_kept=True)
             assert looked is not None and looked.log.next_offset == 1, "it waits for no commit"
             await held.go_on()
             assert await ending in (True, Incarnation(held.who.node_id, heir.number + 1))
             assert await held.commit == frozenset()
-            looked = await other.look(heir, TOPIC, 0)
+            looked = await other.look(heir, TOPIC, 0, with_kept=True)
             assert looked is not None and looked.log.next_offset == 3
             assert (await other.claim(heir, TOPIC, 0, None)).next_offset == 3
             with pytest.raises(Fenced):

@@ -1,6 +1,7 @@
 """Every sentence of the port to a shared store, told to the model and to each engine: nodes, hints, claims, commits."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -197,7 +198,7 @@ async def test_who_is_over_fences_nobody_and_looks_at_nothing(shared: Shared) ->
             await shared.store.fence(first, other, 0)
     for index in (0, 1):
         with pytest.raises(Fenced, match="incarnation 1 of node 1 is over"):
-            await shared.store.look(first, TOPIC, index)
+            await shared.store.look(first, TOPIC, index, with_kept=True)
     await shared.store.heartbeat(second)
 
 
@@ -217,21 +218,26 @@ async def test_who_never_began_is_not_over(shared: Shared) -> None:
 @told
 async def test_whoever_lives_looks_at_any_log(shared: Shared) -> None:
     first, second = await shared.store.join(1, b""), await shared.store.join(2, b"")
-    assert await shared.store.look(second, TOPIC, 0) is None
+    assert await shared.store.look(second, TOPIC, 0, with_kept=True) is None
     log = await shared.store.claim(first, TOPIC, 0, 3)
-    assert await shared.store.look(second, TOPIC, 0) == FoundLog(first, log)
+    assert await shared.store.look(second, TOPIC, 0, with_kept=True) == FoundLog(first, log)
     change = LogChange(log.log_id, 3, 0, (stretch(0, 5),), start_offset=3, first_offset=2, kept=b"kept")
     assert await shared.store.commit(first, object_of(first, 1), [b"0123456789"], [change]) == frozenset()
     found = FoundLog(first, OwnedLog(log.log_id, 3, 2, 3, 5, b"kept"))
-    assert await shared.store.look(second, TOPIC, 0) == found
-    assert await shared.store.look(first, TOPIC, 0) == found
-    assert await shared.store.look(first, TOPIC, 1) is None
+    assert await shared.store.look(second, TOPIC, 0, with_kept=True) == found
+    assert await shared.store.look(first, TOPIC, 0, with_kept=True) == found
+    bare = FoundLog(first, replace(found.log, kept=b""))
+    assert await shared.store.look(second, TOPIC, 0, with_kept=False) == bare
+    assert await shared.store.look(second, TOPIC, 1, with_kept=False) is None
+    assert await shared.store.look(first, TOPIC, 1, with_kept=True) is None
     await shared.store.fence(second, first, 0)
-    assert await shared.store.look(second, TOPIC, 0) == found, "its owner is over, and owns it until another claims it"
+    assert await shared.store.look(second, TOPIC, 0, with_kept=True) == found, (
+        "its owner is over, and owns it until another claims it"
+    )
     taken = await shared.store.claim(second, TOPIC, 0, None)
-    assert await shared.store.look(second, TOPIC, 0) == FoundLog(second, taken)
+    assert await shared.store.look(second, TOPIC, 0, with_kept=True) == FoundLog(second, taken)
     await shared.store.forget(second, TOPIC)
-    assert await shared.store.look(second, TOPIC, 0) is None
+    assert await shared.store.look(second, TOPIC, 0, with_kept=True) is None
 
 
 @told

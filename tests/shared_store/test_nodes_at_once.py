@@ -192,7 +192,7 @@ async def live(store: PostgresqlStore, node_id: int, over: set[Incarnation], see
                     await store.heartbeat(who)
                     assert not was_over, f"{who} was over, and was told that it lives"
                 case "look":
-                    await store.look(who, TOPIC, 0)
+                    await store.look(who, TOPIC, 0, with_kept=True)
                 case "leave":
                     await store.leave(who)
         except Fenced:

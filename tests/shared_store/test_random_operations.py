@@ -63,12 +63,12 @@ class Comparison:
     def _truth(self) -> StoreInMemory:
         return self._model.store
 
-    async def _same(self, operation: str, *arguments: object) -> object:
+    async def _same(self, operation: str, *arguments: object, **named: object) -> object:
         """What both answer."""
         both = []
         for store in (self._model.store, self._engine.store):
-            both.append(await answer(getattr(store, operation)(*arguments)))
-        assert both[0] == both[1], f"{operation}{arguments}: the model says {both[0]}, the engine {both[1]}"
+            both.append(await answer(getattr(store, operation)(*arguments, **named)))
+        assert both[0] == both[1], f"{operation}{arguments}{named}: the model says {both[0]}, the engine {both[1]}"
         kind, found = both[0]
         self.answered[f"{operation} {kind}"] = self.answered.get(f"{operation} {kind}", 0) + 1
         return found if kind == "answered" else None
@@ -116,7 +116,8 @@ class Comparison:
         await self._same("fence", self._who(), self._who(), silent_ms)
 
     async def _look(self) -> None:
-        await self._same("look", self._who(), self._random.choice(TOPICS), self._random.randrange(4))
+        topic, index = self._random.choice(TOPICS), self._random.randrange(4)
+        await self._same("look", self._who(), topic, index, with_kept=self._random.random() < 0.5)
 
     async def _heartbeat(self) -> None:
         await self._same("heartbeat", self._who())
@@ -252,7 +253,7 @@ class Comparison:
         self._lives.append(who)
         for topic in TOPICS:
             for index in range(3):
-                await self._same("look", who, topic, index)
+                await self._same("look", who, topic, index, with_kept=True)
                 await self._same("claim", who, topic, index, None)
 
 

@@ -84,7 +84,7 @@ def test_who_asks_for_a_log_waits_until_the_standby_has_what_it_is_told(function
         await primary.sql("SELECT pg_terminate_backend($1)", pid)
         with pytest.raises(CommitUnknown):
             await commit
-        asked = store.claim(who, TOPIC, 0, 0) if function == "claim_log" else store.look(who, TOPIC, 0)
+        asked = store.claim(who, TOPIC, 0, 0) if function == "claim_log" else store.look(who, TOPIC, 0, with_kept=True)
         asking: asyncio.Task[OwnedLog | FoundLog | None] = asyncio.ensure_future(asked)
         await primary.wait_until(SYNC_WAIT, f"%{function}(%")
         assert not asking.done()

@@ -132,8 +132,8 @@ class DistantStore:
     async def claim(self, who: Incarnation, topic_id: bytes, index: int, epoch: int | None) -> OwnedLog:
         return await self._asked(lambda: self._model.claim(who, topic_id, index, epoch))
 
-    async def look(self, who: Incarnation, topic_id: bytes, index: int) -> FoundLog | None:
-        return await self._asked(lambda: self._model.look(who, topic_id, index))
+    async def look(self, who: Incarnation, topic_id: bytes, index: int, *, with_kept: bool) -> FoundLog | None:
+        return await self._asked(lambda: self._model.look(who, topic_id, index, with_kept=with_kept))
 
     async def commit(
         self, who: Incarnation, object_id: int, data: Sequence[Buffer], changes: Sequence[LogChange]

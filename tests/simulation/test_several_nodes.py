@@ -109,8 +109,8 @@ def _replaced_coordinators_go_on_answering() -> Planted:
 
 
 DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
-    "who is over commits": (_who_is_over_commits, (15, 1)),
-    "what was refused by the store is acknowledged from memory": (_acknowledged_from_memory, (1, 14)),
+    "who is over commits": (_who_is_over_commits, (6, 17)),
+    "what was refused by the store is acknowledged from memory": (_acknowledged_from_memory, (6, 25)),
     "a marker that was refused passes for written": (_not_the_leader_passes_for_written, (4, 1)),
     "a batch passes without the coordinator": (_nobody_is_asked_elsewhere, (3, 4)),
     "a claim under the epoch of another life is good": (_claims_of_another_life_are_good, (10,)),

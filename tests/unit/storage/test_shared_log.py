@@ -337,7 +337,7 @@ def test_what_was_committed_after_a_look_is_not_of_it() -> None:
     for count in (2, 1):
         owner.log.append(batch(*range(count)), leader_epoch=0)
         owner.commit()
-    found = at_once(store.look(owner.who, TOPIC, 0))
+    found = at_once(store.look(owner.who, TOPIC, 0, with_kept=True))
     assert found is not None and found.log.next_offset == 3
     owner.log.append(batch(1), leader_epoch=0)
     owner.commit()

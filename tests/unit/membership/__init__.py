@@ -1,0 +1,1 @@
+"""How a node lives beside others over one store."""
