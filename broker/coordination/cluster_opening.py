@@ -47,7 +47,6 @@ async def open_cluster(
 ) -> Cluster:
     """The metadata, loaded, with the epoch of this start in it. `made` gets its partition before anything is written.
     Raises `UnreadableDataFolder` where it is damaged or cannot be read; the data folder is left as it was found."""
-    owned_epoch = await store.wait_until_prepared(CLUSTER_METADATA, METADATA_TOPIC_ID, 0, None)
     known_epoch = store.epoch_before_repair(CLUSTER_METADATA, 0)
     folder = store.metadata_snapshots(CLUSTER_METADATA, 0)
     try:
@@ -58,7 +57,7 @@ async def open_cluster(
             environment,
             on_written=on_written,
             make_partition=make_partition,
-            known_epoch=max(-1 if known_epoch is None else known_epoch, owned_epoch - 1),
+            known_epoch=-1 if known_epoch is None else known_epoch,
             begins=_beginning(folder, found, log),
         )
         made(cluster.partition)

@@ -261,10 +261,13 @@ class KnownTopics:
 
     def _remove(self, image: TopicImage) -> None:
         topic = self._by_id.pop(image.topic_id, None)
+        if not self._nodes.is_alone:  # Nothing bears its name in a store: it has no folders.
+            self._cluster.image.removed.pop(image.topic_id, None)
         if topic is None:
             return
         del self._by_name[topic.name]
         self.revision += 1
+        self.led.forget(topic)
         opened = topic.partitions.opened()
         for partition in opened:
             partition.discarded = True

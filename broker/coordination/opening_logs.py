@@ -5,7 +5,7 @@ Rule 1. Nobody sees a partition before it is open. Until then one stands in its 
 Rule 2. A log is opened once: later requests for it wait for the same opening, or get the same failure.
 Rule 3. Meanwhile its topic may be deleted or configured anew: that is asked again before a partition is published.
 Rule 4. An orderly stop opens no more. It waits a moment for logs that are being opened, and gives up those that take
-        longer: they are as a crash would leave them.
+        longer, as long as another machine is asked for them, too: they are as a crash would leave them.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ from storage.files import FilesBeside, GivenUp
 from storage.log import StorageFailed
 from storage.shared.store import NotOwned
 
-AT_A_TIME = 2
 MOMENT_S = 1.0
 """How long a request waits for a log, which is opened next. Most are open by then, and no client need come back; far
 below any client's request.timeout.ms."""
@@ -33,13 +32,16 @@ class LogsToOpen:
     """See the head of this file. `stands` says whether a topic is still there."""
 
     def __init__(self, open_one: PartitionOpener, environment: Environment, *, stands: Callable[[Topic], bool]) -> None:
+        self.at_a_time = open_one.at_a_time
         self._open_one = open_one
         self._environment = environment
         self._stands = stands
-        self._few = asyncio.Semaphore(AT_A_TIME)
+        self._few = asyncio.Semaphore(self.at_a_time)
         self._topics: dict[bytes, Topic] = {}
         """Those that have closed partitions."""
         self._under_way: dict[tuple[bytes, int], asyncio.Task[None]] = {}
+        self._begun: set[tuple[bytes, int]] = set()
+        """Those of them whose turn has come."""
         self._files: dict[tuple[bytes, int], FilesBeside] = {}
         """What those on other threads use."""
         self._stopping = False
@@ -47,8 +49,8 @@ class LogsToOpen:
         """Whether a log was given up while it was being opened."""
         self.on_opened: list[Callable[[Topic, Partition], None]] = []
         """Each is called for each log that is open now, or turned out to be damaged."""
-        self.on_lost: Callable[[Topic, int], None] = lambda topic, index: None
-        """Called where one that was to be opened is another node's."""
+        self.on_lost: Callable[[Topic, int, int], None] = lambda topic, index, epoch: None
+        """Called where one that was to be opened under an epoch is another node's."""
 
     @property
     def any_left(self) -> bool:
@@ -70,6 +72,11 @@ class LogsToOpen:
                 await asyncio.shield(self._begin(topic, index))
                 if time_slice.spent():
                     await time_slice.wait_for_turn()
+
+    async def wait_until_one_is_open(self, topic: Topic, index: int) -> None:
+        """The same, of one log; also where it is given to another node meanwhile."""
+        while self._goes_on(topic) and topic.partitions.is_closed(index):
+            await asyncio.shield(self._begin(topic, index))
 
     async def wait_a_moment(self, wanted: Iterable[tuple[Topic | None, int]]) -> None:
         """Until these partitions are open, as far as they exist, but not for long. Raises `StorageFailed`."""
@@ -95,9 +102,10 @@ class LogsToOpen:
     async def wait_until_left(self, topic: Topic) -> None:
         """The topic was deleted: until its logs are no longer in use."""
         self._topics.pop(topic.topic_id, None)
-        places = [place for place in self._files if place[0] == topic.topic_id]
+        places = [place for place in self._begun if place[0] == topic.topic_id]
         for place in places:
-            self._files[place].give_up()
+            if place in self._files:
+                self._files[place].give_up()
         if places:
             await asyncio.wait([self._under_way[place] for place in places])
 
@@ -117,8 +125,11 @@ class LogsToOpen:
     def give_up(self) -> None:
         """Open no more, and end soon what is being opened."""
         self.stop()
-        for files in self._files.values():
-            files.give_up()
+        for place, opening in self._under_way.items():
+            if place in self._files:
+                self._files[place].give_up()
+            else:
+                opening.cancel()
 
     def _goes_on(self, topic: Topic) -> bool:
         return not self._stopping and self._stands(topic)
@@ -135,16 +146,26 @@ class LogsToOpen:
         """What fails stays in `_under_way`: nobody may take a second look at what a sync has not brought to the disk.
         The first to wait for it ends the process."""
         place = (topic.topic_id, index)
-        async with self._few:
-            if self._goes_on(topic) and topic.partitions.is_closed(index):
-                try:
-                    epoch = await self._open_one.wait_until_prepared(topic, index)
-                except NotOwned:
-                    self.on_lost(topic, index)
-                else:
-                    await self._open_prepared(topic, index, epoch)
+        try:
+            async with self._few:
+                if self._goes_on(topic) and topic.partitions.is_closed(index):
+                    self._begun.add(place)
+                    await self._open_in_turn(topic, index)
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+        self._begun.discard(place)
         self._files.pop(place, None)
         del self._under_way[place]
+
+    async def _open_in_turn(self, topic: Topic, index: int) -> None:
+        epoch = self._open_one.epoch_of(topic.topic_id, index)
+        try:
+            await self._open_one.wait_until_prepared(topic, index, epoch)
+        except NotOwned:
+            self.on_lost(topic, index, epoch)
+        else:
+            await self._open_prepared(topic, index, epoch)
 
     async def _open_prepared(self, topic: Topic, index: int, epoch: int) -> None:
         if not self._goes_on(topic) or not self._open_one.is_led(topic, index, epoch):

@@ -35,7 +35,7 @@ class TopicDirectory(KnownTopics):
         return Rules(
             node_id=config.node_id,
             leader_epoch=self._cluster.epoch,
-            living=self._nodes.living,
+            is_alone=self._nodes.is_alone,
             layers=config.layers,
             num_partitions=config.get_int("num.partitions"),
             longest_name=self._store.longest_topic_name(),

@@ -1,8 +1,8 @@
 """Who lives, who leads the metadata, and what of it this node knows: looked at some times a second.
 
 Rule 1. Who was silent for `broker.session.timeout.ms`, by the store's clock, is fenced by whoever sees it first. Safety
-        does not rest on it: the store refuses what a fenced node commits. Who comes back to a store that it did not
-        reach gives the others as long again: nobody could say that it lives.
+        does not rest on it: the store refuses what a fenced node commits. Who starts, or comes back to a store that it
+        did not reach, gives the others as long again: perhaps nobody could say that it lives.
 Rule 2. The owner of the metadata log is the controller. Where it does not live any more, any node claims the log under
         the next epoch; one of them does. It has followed to the end of the log then, and writes on.
 Rule 3. The controller writes down who lives (registrations), and gives partitions to who lives. A node that has begun
@@ -156,7 +156,7 @@ class Membership:
     def _may_judge(self) -> bool:
         """Whether the others could be heard all the time. Called when the members have been seen."""
         now_ms, silent_ms = self._environment.monotonic_ms(), self._silent_ms()
-        if self._looked_ms is not None and now_ms - self._looked_ms > silent_ms // 2:
+        if self._looked_ms is None or now_ms - self._looked_ms > silent_ms // 2:
             self._judges_ms = now_ms + silent_ms
         self._looked_ms = now_ms
         return now_ms >= self._judges_ms
@@ -219,13 +219,13 @@ class Membership:
         lives = {one.who.node_id: one for one in living}
         for node_id in [node_id for node_id, one in brokers.items() if not one.fenced and node_id not in lives]:
             _log.info("a node has left", left=node_id)
-            await cluster.ask(lambda machine, ticket: machine.end_life(ticket, node_id))  # noqa: B023
             self._is_settled = False
+            await cluster.ask(lambda machine, ticket: machine.end_life(ticket, node_id))  # noqa: B023
         for node_id, member in lives.items():
             known = brokers.get(node_id)
             if known is None or known.fenced or known.registration.incarnation_id != incarnation_id(member.who):
-                await self._register(member)
                 self._is_settled = False
+                await self._register(member)
         while not self._is_settled:
             moved = await cluster.ask(
                 lambda machine, ticket: machine.move_leaders(ticket, sorted(lives), MOVED_AT_ONCE)

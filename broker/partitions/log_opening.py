@@ -33,10 +33,11 @@ class PartitionOpener:
         on_written: Callable[[Partition], None],
         make_partition: Callable[..., Partition],
     ) -> None:
-        self._epoch_of = epoch_of
+        self.epoch_of = epoch_of
         self._config = config
         self._environment = environment
         self._store = store
+        self.at_a_time = store.opened_at_a_time
         self._on_written = on_written
         self._make_partition = make_partition
         # One for all partitions: there are thousands.
@@ -46,16 +47,14 @@ class PartitionOpener:
         """What to open a log with on another thread; None where that takes no time, and is done on the loop."""
         return self._store.beside()
 
-    async def wait_until_prepared(self, topic: Topic, index: int) -> int:
-        """Until nothing but the call is needed to open it; returns the leader epoch to open it with. Raises
-        `StorageFailed`; `NotOwned` where a later epoch is another node's."""
-        epoch = self._epoch_of(topic.topic_id, index)
+    async def wait_until_prepared(self, topic: Topic, index: int, epoch: int) -> None:
+        """Until nothing but the call is needed to open it under this leader epoch. Raises `StorageFailed`; `NotOwned`
+        where a later epoch is another node's."""
         await self._store.wait_until_prepared(topic.name, topic.topic_id, index, epoch)
-        return epoch
 
     def is_led(self, topic: Topic, index: int, epoch: int) -> bool:
         """Whether it is still this node's, under the same epoch."""
-        return topic.partitions.is_closed(index) and self._epoch_of(topic.topic_id, index) == epoch
+        return topic.partitions.is_closed(index) and self.epoch_of(topic.topic_id, index) == epoch
 
     def let_go(self, topic: Topic, index: int) -> None:
         """It was prepared, and is not to be opened."""
@@ -69,7 +68,7 @@ class PartitionOpener:
             topic=topic,
             topic_id=topic_id,
             index=index,
-            leader_epoch=self._epoch_of(topic_id, index),
+            leader_epoch=self.epoch_of(topic_id, index),
             config=config,
             now_ms=self._environment.wall_ms,
             damaged=damaged,

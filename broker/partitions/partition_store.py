@@ -43,13 +43,15 @@ BEHIND = 1 + 32 + len(DELETED) + 15
 class PartitionStore(Protocol):
     """Makes, opens and removes logs."""
 
+    opened_at_a_time: int
+    """How many are opened at once."""
+
     def beside(self) -> FilesBeside | None:
         """What a log may be opened with on another thread; None where opening one takes no time."""
 
-    async def wait_until_prepared(self, topic: str, topic_id: bytes, index: int, epoch: int | None) -> int:
-        """Bring what opening the log needs from another machine, where it is this node's from now on, under this epoch
-        or the next one (None). Returns the epoch; -1 where nobody else can reach it. Raises `StorageFailed`; `NotOwned`
-        where a later epoch is another node's."""
+    async def wait_until_prepared(self, topic: str, topic_id: bytes, index: int, epoch: int) -> None:
+        """Bring what opening the log needs from another machine, where it is this node's from now on, under this epoch.
+        Raises `StorageFailed`; `NotOwned` where a later epoch is another node's."""
 
     def let_go(self, topic_id: bytes, index: int) -> None:
         """A log was prepared, and is not to be opened."""
@@ -94,8 +96,10 @@ class PartitionStore(Protocol):
 class _OwnMachine:
     """What is so of logs that nobody else can reach."""
 
-    async def wait_until_prepared(self, topic: str, topic_id: bytes, index: int, epoch: int | None) -> int:
-        return -1
+    opened_at_a_time = 2
+
+    async def wait_until_prepared(self, topic: str, topic_id: bytes, index: int, epoch: int) -> None:
+        return
 
     def let_go(self, topic_id: bytes, index: int) -> None:
         return

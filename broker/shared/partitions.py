@@ -28,6 +28,8 @@ _log = EventLog("store")
 class SharedPartitions(PartitionStore):
     """See the head of this file. `own` runs work in a task of the node's."""
 
+    opened_at_a_time = 8
+
     def __init__(
         self, store: SharedStore, who: Incarnation, environment: Environment, memory: ReadMemory, *, own: Own
     ) -> None:
@@ -43,7 +45,7 @@ class SharedPartitions(PartitionStore):
     def beside(self) -> None:
         return None
 
-    async def wait_until_prepared(self, topic: str, topic_id: bytes, index: int, epoch: int | None) -> int:
+    async def wait_until_prepared(self, topic: str, topic_id: bytes, index: int, epoch: int) -> None:
         name = f"{topic}-{index}"
         patience = Patience("logs wait to be opened")
         try:
@@ -66,7 +68,6 @@ class SharedPartitions(PartitionStore):
         except (Fenced, StoreRefused) as error:
             raise StorageFailed(f"{name}: {error}") from error
         self._prepared[topic_id, index] = log
-        return owned.owner_epoch
 
     def let_go(self, topic_id: bytes, index: int) -> None:
         prepared = self._prepared.pop((topic_id, index), None)

@@ -166,7 +166,7 @@ def _topic_configs(image: ClusterImage, name: str) -> Mapping[str, str]:
 
 def _broker_configs(image: ClusterImage, name: str, rules: Rules) -> Mapping[str, str]:
     # Of several nodes the one that a client has asked has sent it on to the controller.
-    if not (rules.living and name in map(str, image.brokers)):
+    if rules.is_alone or name not in map(str, image.brokers):
         check_broker_name(name, rules.node_id)
     return image.broker_configs.get(name, {})
 

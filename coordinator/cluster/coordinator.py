@@ -218,7 +218,9 @@ class ClusterCoordinator:
         return Outcome(block=self._block(wide), answers=[(ticket, result)], reason="grow a topic widely")
 
     def _is_next(self, wide: WideBatch, rules: Rules) -> bool:
-        """Whether the epoch of its leaders is still the one that new partitions have."""
+        """Whether the epoch of its leaders is still the one that new partitions have, and they live."""
+        if not (rules.is_alone or wide.leaders.count_by_node().keys() <= set(self.image.living)):
+            return False
         return wide.leaders.highest_epoch() == spread_of(self.image, rules).epoch
 
     def _block(self, wide: WideBatch) -> Block:

@@ -76,7 +76,8 @@ class Change:
 
     offset: int
     topic: TopicImage | None = None
-    """Created, grown, configured or led anew; None where broker settings changed, or brokers."""
+    """Created, grown or configured; None where broker settings changed, or brokers. Who leads what is told apart
+    (`LeaderChange`)."""
     partition_count: int = 0
     """How many partitions the topic has as of this record; the image may be ahead of what is durable."""
     removed: bool = False
@@ -152,6 +153,11 @@ class ClusterImage:
         """A topic whose name differs from `name` only by `.` against `_`."""
         return next(iter(self._canonical.get(name.replace(".", "_"), ())), None)
 
+    @property
+    def living(self) -> tuple[int, ...]:
+        """The nodes that partitions may be given to."""
+        return tuple(sorted(node_id for node_id, one in self.brokers.items() if not one.fenced))
+
     def replay(self, offset: int, frame: bytes, timestamp_ms: int = 0) -> None:
         """Take in one record."""
         api_key, version, position = read_metadata_frame(frame)
@@ -222,7 +228,6 @@ class ClusterImage:
         topic.leaders.put(index, record.leader, epoch)
         self._led(offset, topic, index)
         self.epoch = max(self.epoch, epoch)
-        self._tell(offset, topic)
 
     def _led(self, offset: int, topic: TopicImage, index: int) -> None:
         if self.leader_changes is not None:

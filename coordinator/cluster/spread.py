@@ -21,11 +21,10 @@ Move = tuple[TopicImage, int, int]
 
 
 class Spread:
-    """Of the new partitions of one batch, whose leaders have `epoch`. `led` says how many partitions each node leads
-    already, and is not changed."""
+    """Of the new partitions of one batch, over `living` nodes, whose leaders have `epoch`. `led` says how many
+    partitions each node leads already, and is not changed."""
 
     def __init__(self, living: Sequence[int], led: Mapping[int, int], epoch: int) -> None:
-        assert living, "somebody leads"
         self.epoch = epoch
         self._totals = {node: led.get(node, 0) for node in living}
 

@@ -67,8 +67,8 @@ class Rules:
     num_partitions: int = 1
     longest_name: int = LONGEST_NAME
     strict: bool = False
-    living: tuple[int, ...] = ()
-    """The nodes that new partitions are spread over; none where this node is alone and leads all of them."""
+    is_alone: bool = True
+    """Whether this node leads all partitions; else new ones are spread over those that live when it is decided."""
     deletion_enabled: bool = True
     internal_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     """What internal topics are made with, by name; a request may add to it, but cannot change it."""
@@ -205,6 +205,7 @@ def _partition_count(image: ClusterImage, topic: CreatableTopic, rules: Rules) -
         if topic.num_partitions == 0 or topic.num_partitions < -1:
             message = "Number of partitions was set to an invalid non-positive value."
             raise Refused(ErrorCode.INVALID_PARTITIONS, message)
+        _check_somebody_lives(image, rules)
         return rules.num_partitions if topic.num_partitions == -1 else topic.num_partitions
     for value, what in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):
         if value != -1:
@@ -253,9 +254,15 @@ def _described(configs: Mapping[str, str], layers: Layers) -> list[CreatableTopi
 
 def spread_of(image: ClusterImage, rules: Rules) -> Spread:
     """How the new partitions of one batch are spread, and under which epoch."""
-    if rules.living:
-        return Spread(rules.living, image.led, max(image.epoch, 0))
-    return Spread((rules.node_id,), {}, rules.leader_epoch)
+    if rules.is_alone:
+        return Spread((rules.node_id,), {}, rules.leader_epoch)
+    return Spread(image.living, image.led, max(image.epoch, 0))
+
+
+def _check_somebody_lives(image: ClusterImage, rules: Rules) -> None:
+    if not (rules.is_alone or image.living):
+        message = "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
 
 def creation_leaders(topic: CreatableTopic, spread: Spread) -> Iterable[int]:
@@ -282,12 +289,13 @@ def partition_records(
 
 
 def _check_assigned(image: ClusterImage, by_index: Mapping[int, Sequence[int]], rules: Rules) -> None:
-    if not rules.living:
+    if rules.is_alone:
         check_replicas(list(by_index.values()), {rules.node_id}, strict=rules.strict)
         return
     check_replicas(list(by_index.values()), image.brokers.keys(), strict=True)
+    living = image.living
     for index, replicas in by_index.items():
-        if not set(replicas).intersection(rules.living):
+        if not set(replicas).intersection(living):
             message = (
                 f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
                 "controlled shutdown."
@@ -364,4 +372,6 @@ def decide_growth(image: ClusterImage, wanted: CreatePartitionsTopic, rules: Rul
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         by_index = {have + number: one.broker_ids for number, one in enumerate(wanted.assignments)}
         _check_assigned(image, by_index, rules)
+    else:
+        _check_somebody_lives(image, rules)
     return topic

@@ -8,6 +8,7 @@ Rule 2. Who finds out from the store that a log is another's, by a claim or a co
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
@@ -19,7 +20,8 @@ from broker.partitions.topic import Topic
 from broker.process.logging import EventLog
 from protocol.errors import ErrorCode
 
-RELEASE_RETRY_S = 0.002
+FIRST_RELEASE_S, LONGEST_RELEASE_S = 0.002, 1.0
+"""How long a log that is being committed is left alone before it is looked at again."""
 
 Own = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
@@ -44,9 +46,11 @@ class LedPartitions:
         self._own = own
         self._lost: dict[tuple[bytes, int], int] = {}
         """The epoch under which one was another node's in the store."""
-        self._opening: set[bytes] = set()
+        self._to_come: deque[tuple[bytes, int]] = deque()
+        """What opens in the background, in order: what requests wait for is opened between them."""
+        self._openers = 0
         self.on_given_up: list[Callable[[Topic, int], None]] = []
-        """Each is called for each partition that is not open here any more."""
+        """Each is called for each partition that is not open here any more, or was damaged."""
         to_open.on_lost = self._refused
         if isinstance(nodes, SharedNodes):
             nodes.on_moved = self._moved
@@ -73,19 +77,31 @@ class LedPartitions:
             if is_mine:
                 self._lost.pop((topic.topic_id, index), None)
                 partitions.come(index)
-        if partitions.first_closed() is not None and topic.topic_id not in self._opening:
-            self._opening.add(topic.topic_id)
-            self._own(self._open(topic))
+                self._to_come.append((topic.topic_id, index))
+        for _ in range(min(len(self._to_come), self._to_open.at_a_time - self._openers)):
+            self._openers += 1
+            self._own(self._open())
 
-    async def _open(self, topic: Topic) -> None:
+    async def _open(self) -> None:
         try:
-            await self._to_open.wait_until_open([topic])
+            while self._to_come:
+                topic_id, index = self._to_come.popleft()
+                topic = self._find(topic_id)
+                if topic is not None:
+                    await self._to_open.wait_until_one_is_open(topic, index)
         finally:
-            self._opening.discard(topic.topic_id)
+            self._openers -= 1
 
-    def _refused(self, topic: Topic, index: int) -> None:
-        """The store has it for another node's."""
-        epoch = self._nodes.leader(topic.topic_id, index)[1]
+    def forget(self, topic: Topic) -> None:
+        """It is deleted."""
+        for index in range(len(topic.partitions)):
+            self._lost.pop((topic.topic_id, index), None)
+
+    def _refused(self, topic: Topic, index: int, epoch: int) -> None:
+        """The store has it for another node's, under a later epoch than this. It is claimed again if it was given to
+        this node under a later one meanwhile."""
+        if self._nodes.leader(topic.topic_id, index) != (self._nodes.node_id, epoch):
+            return
         _log.info("a log is another node's already", topic=topic.name, partition=index, epoch=epoch)
         self._lost[topic.topic_id, index] = epoch
         topic.partitions.leave(index)
@@ -102,15 +118,18 @@ class LedPartitions:
     def _give_up(self, topic: Topic, index: int) -> None:
         partition = topic.partitions.leave(index)
         self._to_open.add(topic)
-        if partition is None or partition.offline is not None:
+        if partition is None:
             return
         partition.gone = ErrorCode.NOT_LEADER_OR_FOLLOWER
         partition.discarded = True
         for follower in self.on_given_up:
             follower(topic, index)
-        partition.discard()
-        self._own(self._release(partition))
+        if partition.offline is None:
+            partition.discard()
+            self._own(self._release(partition))
 
     async def _release(self, partition: Partition) -> None:
+        pause_s = FIRST_RELEASE_S
         while not self._store.release(partition.log):
-            await asyncio.sleep(RELEASE_RETRY_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_RELEASE_S)

@@ -49,10 +49,6 @@ class Nodes(Protocol):
     def revision(self) -> int:
         """Grows when leaders change."""
 
-    @property
-    def living(self) -> tuple[int, ...]:
-        """Those that partitions may be given to; none where there is but one node."""
-
     def leader(self, topic_id: bytes, index: int) -> tuple[int, int]:
         """(node, leader epoch) of a partition; -1 for the node where nobody leads it."""
 
@@ -74,7 +70,6 @@ class OneNode:
 
     is_alone = True
     revision = 0
-    living: tuple[int, ...] = ()
 
     def __init__(self, node_id: int, epoch: int, endpoints: Mapping[str, Endpoint], rack: str | None) -> None:
         self.node_id = node_id
@@ -131,10 +126,6 @@ class SharedNodes:
     @property
     def controller_id(self) -> int:
         return self._controller()
-
-    @property
-    def living(self) -> tuple[int, ...]:
-        return tuple(sorted(node_id for node_id, one in self._cluster.image.brokers.items() if not one.fenced))
 
     def _follow(self) -> None:
         changes, durable = self._cluster.image.leader_changes, self._cluster.durable_offset

@@ -17,10 +17,17 @@ class World:
     def __init__(self, *, is_alone: bool = False) -> None:
         self.leaders: dict[int, tuple[int, int]] = {}
         self.topic = Topic("t", ID, TopicConfig(), lambda index: cast(Any, f"closed {index}"))
-        self.to_open = SimpleNamespace(on_lost=None, add=lambda topic: None, wait_until_open=self._open)
+        self.to_open = SimpleNamespace(
+            on_lost=None, add=lambda topic: None, wait_until_one_is_open=self._open, at_a_time=2
+        )
         self.opened: list[tuple[int, int]] = []
         self.given_up: list[int] = []
         self.busy = 0
+        self.damaged: set[int] = set()
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.under_way: set[int] = set()
+        self.most_under_way = 0
         nodes: Any = SimpleNamespace(node_id=ME, is_alone=is_alone, leader=lambda topic_id, index: self.leaders[index])
         store: Any = SimpleNamespace(release=self._release)
         self.led = LedPartitions(
@@ -36,15 +43,19 @@ class World:
         self.busy -= 1
         return self.busy < 0
 
-    async def _open(self, topics: Any) -> None:
-        partitions = self.topic.partitions
-        while (index := partitions.first_closed()) is not None:
-            epoch = self.leaders[index][1]
-            self.opened.append((index, epoch))
-            partitions.put(index, cast(Any, self._partition(index, epoch)))
+    async def _open(self, topic: Any, index: int) -> None:
+        self.most_under_way = max(self.most_under_way, len(self.under_way) + 1)
+        self.under_way.add(index)
+        await self.gate.wait()
+        await asyncio.sleep(0)
+        self.under_way.remove(index)
+        epoch = self.leaders[index][1]
+        self.opened.append((index, epoch))
+        self.topic.partitions.put(index, cast(Any, self._partition(index, epoch)))
 
     def _partition(self, index: int, epoch: int) -> SimpleNamespace:
-        one = SimpleNamespace(topic="t", topic_id=ID, index=index, leader_epoch=epoch, offline=None, discarded=False)
+        one = SimpleNamespace(topic="t", topic_id=ID, index=index, leader_epoch=epoch, discarded=False)
+        one.offline = "damaged" if index in self.damaged else None
         one.gone, one.log, one.thrown_away = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, object(), 0
 
         def discard() -> None:
@@ -116,9 +127,73 @@ def test_what_the_store_has_for_anothers_is_taken_under_a_later_epoch_only() -> 
         assert world.here() == {1: 4}
         on_lost: Any = world.to_open.on_lost
         world.topic.partitions.leave(1)
-        on_lost(world.topic, 1)
+        on_lost(world.topic, 1, 4)
         await world.assign({0: (ME, 5), 1: (ME, 4)})
         assert world.here() == {0: 5}
+
+    asyncio.run(story())
+
+
+def test_a_claim_that_was_refused_under_an_earlier_epoch_says_nothing_of_the_later_one() -> None:
+    async def story() -> None:
+        world = World()
+        world.gate.clear()
+        await world.assign({0: (ME, 4)})
+        await world.assign({0: (ME, 6)})  # Given to this node again, while it was still claimed under the old epoch.
+        on_lost: Any = world.to_open.on_lost
+        on_lost(world.topic, 0, 4)
+        assert world.topic.partitions.is_closed(0), "it is to be opened here"
+        world.gate.set()
+        await turns()
+        assert world.here() == {0: 6}
+
+    asyncio.run(story())
+
+
+def test_what_follows_a_damaged_partition_hears_that_it_is_given_up() -> None:
+    """Who coordinates over it has to begin anew where it comes back whole."""
+
+    async def story() -> None:
+        world = World()
+        world.damaged = {0}
+        await world.assign({0: (ME, 4)})
+        offline: Any = world.topic.partitions.present()[0]
+        await world.assign({0: (ME, 5)})
+        assert world.given_up == [0]
+        assert (offline.gone, offline.thrown_away) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0), "it has no log to leave"
+
+    asyncio.run(story())
+
+
+def test_as_many_open_in_the_background_as_the_store_allows_and_in_order() -> None:
+    """So that one that a request waits for has its turn behind these few."""
+
+    async def story() -> None:
+        world = World()
+        world.gate.clear()
+        await world.assign(dict.fromkeys(range(20), (ME, 4)))
+        assert world.under_way == {0, 1}
+        world.gate.set()
+        await turns()
+        assert [index for index, _ in world.opened] == list(range(20))
+        assert world.most_under_way == 2
+        await world.assign({0: (ME, 5)})
+        assert world.here()[0] == 5, "and again"
+
+    asyncio.run(story())
+
+
+def test_what_was_lost_of_a_deleted_topic_is_forgotten() -> None:
+    async def story() -> None:
+        world = World()
+        await world.assign({0: (ME, 4), 1: (ME, 4)})
+        for index in (0, 1):
+            world.led.lost(cast(Any, world.topic.partitions.here(index)))
+        await world.assign({0: (ME, 4)})
+        assert world.here() == {}
+        world.led.forget(world.topic)
+        await world.assign({0: (ME, 4)})
+        assert world.here() == {0: 4}
 
     asyncio.run(story())
 

@@ -115,5 +115,5 @@ def test_who_is_reached_and_where() -> None:
     ]
     assert world.nodes.reach(THIRD, "PLAINTEXT") is None and world.nodes.reach(9, "PLAINTEXT") is None
     assert world.nodes.reach(4, "INTERNAL") == Endpoint("INTERNAL", "host4", 9)
-    assert (world.nodes.living, world.nodes.controller_id) == ((OTHER, 4), OTHER)
+    assert (world.image.living, world.nodes.controller_id) == ((OTHER, 4), OTHER)
     assert not world.nodes.is_alone

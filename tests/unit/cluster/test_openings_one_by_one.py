@@ -9,18 +9,22 @@ from typing import Any, cast
 import pytest
 
 from broker.config.topic_config import TopicConfig
-from broker.coordination.opening_logs import AT_A_TIME, LogsToOpen
+from broker.coordination.opening_logs import LogsToOpen
 from broker.partitions.topic import Topic
 from broker.process.time_slice import TimeSlice
 from storage.files import GivenUp
 from storage.log import StorageFailed
+from storage.shared.store import NotOwned
 from tests.harness.work_clock import WorkClock
 
 CONFIG = TopicConfig()
+AT_A_TIME = 2
 
 
 class World:
     """A node with topics, whose logs open when they are let. What happens to a log is noted with its place."""
+
+    at_a_time = AT_A_TIME
 
     def __init__(self, *, in_memory: bool = False, **topics: int) -> None:
         self.noted: list[tuple[str, str]] = []
@@ -34,6 +38,9 @@ class World:
         self.published = 0
         self.preparing: asyncio.Event | None = None
         """Until when logs are prepared, where that takes time."""
+        self.epoch = 0
+        self.owned_elsewhere = -1
+        """Up to which epoch another node has them."""
         self._in_memory = in_memory
         environment = SimpleNamespace(run_beside=self._beside, time_slice=lambda: TimeSlice(WorkClock().now))
         self.logs = LogsToOpen(
@@ -56,13 +63,17 @@ class World:
 
     # -- opening
 
-    async def wait_until_prepared(self, topic: Topic, index: int) -> int:
+    def epoch_of(self, topic_id: bytes, index: int) -> int:
+        return self.epoch
+
+    async def wait_until_prepared(self, topic: Topic, index: int, epoch: int) -> None:
         if self.preparing is not None:
             await self.preparing.wait()
-        return 0
+        if epoch <= self.owned_elsewhere:
+            raise NotOwned
 
     def is_led(self, topic: Topic, index: int, epoch: int) -> bool:
-        return True
+        return epoch == self.epoch
 
     def let_go(self, topic: Topic, index: int) -> None:
         self.noted.append((f"{topic.name}{index}", "let go"))
@@ -330,5 +341,59 @@ def test_a_log_whose_topic_goes_while_it_is_prepared_is_not_opened() -> None:
         world.preparing.set()
         await waiting
         assert world.noted == [("t0", "let go")] and world.published == 0
+
+    in_a(story, in_memory=True, t=1)
+
+
+def test_a_stop_waits_no_longer_for_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.coordination.opening_logs.LAST_MOMENT_S", 0.0)
+
+    async def story(world: World) -> None:
+        world.preparing = asyncio.Event()
+        (t,) = world.topics.values()
+        waiting = [asyncio.ensure_future(world.logs.wait_until_one_is_open(t, index)) for index in range(4)]
+        await turns()
+        world.logs.stop()
+        await world.logs.wait_until_stopped()
+        await asyncio.gather(*waiting)
+        assert world.noted == [] and world.published == 0
+
+    in_a(story, in_memory=True, t=4)
+
+
+def test_a_deleted_topic_is_not_left_while_another_machine_is_asked_for_a_log() -> None:
+    """What is claimed late would be there again."""
+
+    async def story(world: World) -> None:
+        world.preparing = asyncio.Event()
+        (t,) = world.topics.values()
+        waiting = asyncio.gather(*(world.logs.wait_until_one_is_open(t, index) for index in range(3)))
+        await turns()
+        world.standing.clear()
+        left = asyncio.ensure_future(world.logs.wait_until_left(t))
+        await turns()
+        assert not left.done()
+        world.preparing.set()
+        await left
+        await waiting
+        assert world.noted == [("t0", "let go"), ("t1", "let go")], "the third one's turn has not come"
+
+    in_a(story, in_memory=True, t=3)
+
+
+def test_a_refused_claim_is_told_with_its_epoch() -> None:
+    async def story(world: World) -> None:
+        told: list[tuple[str, int, int]] = []
+        world.logs.on_lost = lambda topic, index, epoch: told.append((topic.name, index, epoch))
+        world.owned_elsewhere = 4
+        world.epoch = 3
+        world.preparing = asyncio.Event()
+        (t,) = world.topics.values()
+        waiting = asyncio.ensure_future(world.logs.wait_until_open([t]))
+        await turns()
+        world.epoch = 5
+        world.preparing.set()
+        await waiting
+        assert told == [("t", 0, 3)] and world.open_now() == {"t": 1}, "it was claimed again, under the later one"
 
     in_a(story, in_memory=True, t=1)

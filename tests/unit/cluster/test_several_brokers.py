@@ -2,7 +2,7 @@
 
 import asyncio
 import copy
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from broker.coordination.cluster import Beginning
 from coordinator.cluster.configs import Alteration, AlteredResource
 from coordinator.cluster.coordinator import ClusterCoordinator, Registration
 from coordinator.cluster.framing import framed
-from coordinator.cluster.image import ClusterImage
+from coordinator.cluster.image import ClusterImage, LeaderChange
 from coordinator.cluster.records import (
     BrokerRegistrationChangeRecord,
     NoOpRecord,
@@ -40,7 +40,7 @@ def register(rig: ClusterRig, node: int) -> int:
 
 
 def cluster(living: tuple[int, ...] = LIVING, **rules: Any) -> ClusterRig:
-    rig = ClusterRig(living=living, **rules)
+    rig = ClusterRig(is_alone=False, **rules)
     for node in living:
         register(rig, node)
     return rig
@@ -118,17 +118,20 @@ def test_what_becomes_of_brokers_is_told() -> None:
     assert [one.offset for one in told] == [5, 6, 7, 8], "behind the features of a new cluster"
 
 
-def test_other_leaders_are_told_as_a_change_of_the_topic() -> None:
+def test_other_leaders_are_told_apart() -> None:
+    """Nothing else of the topic has changed: who follows topics need not look at their settings anew."""
     rig = cluster()
     rig.create(topic("t", 3), topic("u", 1))
     image = rig.machine.image
     image.changes.clear()
+    image.leader_changes = deque()
     found = image.topics["t"]
     assert elect(rig, (found.topic_id, 1, 3), (found.topic_id, 0, 2)) == 2
-    assert [(one.topic, one.partition_count, one.offset) for one in image.changes] == [
-        (found, 3, image.last_offset - 1),
-        (found, 3, image.last_offset),
+    assert list(image.leader_changes) == [
+        LeaderChange(image.last_offset - 1, found.topic_id, 1, 3, 3),
+        LeaderChange(image.last_offset, found.topic_id, 0, 2, 3),
     ]
+    assert not image.changes
     assert leaders(image)["t"] == [(2, 3), (3, 3), (3, 2)]
     assert image.epoch == 3
 
@@ -276,7 +279,7 @@ def test_a_node_that_is_alone_leads_with_the_epoch_of_its_start() -> None:
 
 def test_of_brokers_that_are_named_the_first_that_lives_leads() -> None:
     rig = cluster((1, 2, 3))
-    rig.rules = ClusterRig(living=(1, 3)).rules
+    end_life(rig, 2)
     assert rig.errors(topic("t", assignments=[(1, [2, 3]), (0, [3, 1]), (2, [1, 3])]))["t"] == (0, None)
     assert [node for node, _ in leaders(rig.machine.image)["t"]] == [3, 3, 1]
     wanted = [CreatePartitionsAssignment(broker_ids=ids) for ids in ([2, 1], [3, 2])]
@@ -287,7 +290,7 @@ def test_of_brokers_that_are_named_the_first_that_lives_leads() -> None:
 
 def test_brokers_that_are_named_are_known_and_one_of_them_lives() -> None:
     rig = cluster((1, 2, 3))
-    rig.rules = ClusterRig(living=(1, 3)).rules
+    end_life(rig, 2)
     unknown = (
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         "The manual partition assignment includes broker 9, but no such broker is registered.",
@@ -325,3 +328,27 @@ def test_a_wide_topic_is_decided_anew_where_its_epoch_was_taken_meanwhile() -> N
     register(rig, 2)
     assert grow(rig, "t", 140, wider) is None
     assert grow(rig, "t", 140, built(rig, "t", 140))
+
+
+def test_what_was_built_for_a_node_that_ended_meanwhile_is_not_taken() -> None:
+    rig = cluster()
+    rig.create(topic("grown", 2))
+    made, grown = built(rig, "made", 70), built(rig, "grown", 70)
+    end_life(rig, 3)
+    assert create(rig, "made", 70, made) is None and grow(rig, "grown", 70, grown) is None
+    move(rig, (1, 2))
+    rig.create(topic("t", 4))
+    assert create(rig, "made", 70, built(rig, "made", 70)) and grow(rig, "grown", 70, built(rig, "grown", 70))
+    assert rig.machine.image.led[3] == 0
+
+
+def test_nothing_is_made_where_nobody_lives() -> None:
+    rig = cluster((1,))
+    rig.create(topic("t", 1))
+    wide = built(rig, "wide", 70)
+    end_life(rig, 1)
+    nobody = "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+    assert rig.errors(topic("u", 1))["u"] == (ErrorCode.INVALID_REPLICATION_FACTOR, nobody)
+    (grown,) = rig.grow(CreatePartitionsTopic(name="t", count=2, assignments=None))
+    assert (grown.error_code, grown.error_message) == (ErrorCode.INVALID_REPLICATION_FACTOR, nobody)
+    assert create(rig, "wide", 70, wide) is None

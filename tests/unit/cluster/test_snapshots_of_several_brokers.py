@@ -58,7 +58,7 @@ def do(rig: ClusterRig, what: str, number: int, name: str) -> None:
     image = rig.machine.image
     living = tuple(node for node, one in image.brokers.items() if not one.fenced)
     if living:
-        rig.rules = ClusterRig(living=living).rules
+        rig.rules = ClusterRig(is_alone=False).rules
     if what == "start":
         register(rig, number)
     elif what == "end" and living != (number,):

@@ -1,0 +1,133 @@
+"""Whom a node judges when it looks at the others, and what a controller goes on with that was not done."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from broker.coordination.coordinators import CoordinatorError
+from broker.membership.about import About
+from broker.membership.members import Membership
+from protocol.errors import ErrorCode
+from storage.shared.memory_store import StoreInMemory
+from storage.shared.store import Fenced, Incarnation
+from tests.unit.cluster.cluster_rig import ClusterRig, topic
+
+SILENT_MS = 9_000
+AWAY_MS = 60_000
+ABOUT = About((), None, bytes(16)).to_bytes()
+
+
+class Controlling:
+    """The cluster of a controller. With `loses` the answer to the next change is lost, not the change."""
+
+    leads = True
+    loses = False
+
+    def __init__(self) -> None:
+        self.rig = ClusterRig(is_alone=False)
+        self.image = self.rig.machine.image
+
+    def on_durable(self, tell: Callable[[], None]) -> None:
+        """Nobody listens."""
+
+    async def ask(self, operation: Any) -> Any:
+        answer = self.rig.ask(operation)
+        if self.loses:
+            self.loses = False
+            raise CoordinatorError(ErrorCode.NOT_CONTROLLER)
+        return answer
+
+
+class World:
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.store = StoreInMemory(lambda: self.now_ms)
+        self.cluster = Controlling()
+
+    async def join(self, node_id: int) -> Incarnation:
+        return await self.store.join(node_id, ABOUT)
+
+    def membership(self, who: Incarnation) -> Membership:
+        environment = SimpleNamespace(monotonic_ms=lambda: self.now_ms)
+        never = cast(Any, None)
+        return Membership(
+            self.store,
+            who,
+            cast(Any, self.cluster),
+            never,
+            cast(Any, environment),
+            silent_ms=lambda: SILENT_MS,
+            own=never,
+            on_lead=never,
+            fail=never,
+        )
+
+    def living(self) -> tuple[int, ...]:
+        return self.cluster.image.living
+
+    def leaders(self) -> set[int]:
+        return {node for one in self.cluster.image.topics.values() for node in one.leaders.nodes()}
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+def test_who_starts_right_after_the_store_was_away_judges_nobody_who_can_be_heard_again() -> None:
+    async def story() -> None:
+        world = World()
+        healthy, dead = await world.join(1), await world.join(2)
+        world.now_ms = AWAY_MS  # The store was away, and nobody could say that it lives.
+        membership = world.membership(await world.join(3))
+        await membership.look()
+        assert world.living() == (1, 2, 3)
+        for _ in range(10):
+            world.now_ms += SILENT_MS // 10
+            await world.store.heartbeat(healthy)
+            await membership.look()
+        assert world.living() == (1, 3)
+        with pytest.raises(Fenced):
+            await world.store.heartbeat(dead)
+
+    run(story())
+
+
+def test_partitions_of_a_node_that_has_left_are_led_by_others_though_an_answer_was_lost() -> None:
+    async def story() -> None:
+        world = World()
+        first, second = await world.join(1), await world.join(2)
+        membership = world.membership(first)
+        await membership.look()
+        world.cluster.rig.create(topic("t", 4))
+        assert world.leaders() == {1, 2}
+        await world.store.leave(second)
+        world.cluster.loses = True
+        with pytest.raises(CoordinatorError):
+            await membership.look()
+        assert world.living() == (1,) and world.leaders() == {1, 2}
+        await membership.look()
+        assert world.leaders() == {1}
+
+    run(story())
+
+
+def test_partitions_of_a_node_that_has_come_again_are_led_anew_though_an_answer_was_lost() -> None:
+    async def story() -> None:
+        world = World()
+        membership = world.membership(await world.join(1))
+        await world.join(2)
+        await membership.look()
+        world.cluster.rig.create(topic("t", 4))
+        await world.join(2)
+        world.cluster.loses = True
+        with pytest.raises(CoordinatorError):
+            await membership.look()
+        await membership.look()
+        image = world.cluster.image
+        epoch = image.brokers[2].registration.broker_epoch
+        assert {held for node, held in image.topics["t"].leaders if node == 2} == {epoch}
+
+    run(story())
