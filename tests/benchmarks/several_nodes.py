@@ -1,5 +1,5 @@
 """`make bench-cluster`: one broker over its data folder, and one, two and three nodes over PostgreSQL, in one run; then
-for how long a partition takes no writes when the node that leads it stops, or dies.
+for how long partitions take no writes when the node that leads them stops, or dies.
 
 All of it shares one machine, the database and the client included: what more nodes cost is seen here, not what more
 machines bring. It is skipped, with a sentence, where there is no PostgreSQL.
@@ -29,7 +29,6 @@ SESSION_MS = 3000
 PATIENCE_S = 60.0
 STEADY = 100
 """Records that are acknowledged before a node ends."""
-PARTITIONS = 12
 
 
 def _node(stack: ExitStack, folder: Path, number: int, url: str) -> BrokerProcess:
@@ -57,36 +56,37 @@ def _bench(bootstrap: str) -> dict[str, Any]:
 
 
 class _Gap:
-    """One record after the other to one partition, each when the one before was acknowledged."""
+    """One record after the other to each of some partitions, all when those before were acknowledged."""
 
-    def __init__(self, bootstrap: str, partition: int) -> None:
+    def __init__(self, bootstrap: str, partitions: list[int]) -> None:
         settings = {"bootstrap.servers": bootstrap, "linger.ms": 0, "reconnect.backoff.max.ms": 100}
         self._producer = Producer(settings | {"retry.backoff.ms": 20, "topic.metadata.refresh.interval.ms": 500})
-        self._partition = partition
+        self._partitions = partitions
 
     def acknowledged(self) -> float:
-        """When the next record was."""
-        self._producer.produce("gap", b"x", partition=self._partition)
+        """When the next ones were, all of them."""
+        for partition in self._partitions:
+            self._producer.produce("gap", b"x", partition=partition)
         if self._producer.flush(PATIENCE_S):
             raise SystemExit("a record was not acknowledged")
         return time.perf_counter()
 
 
-def _gap_ms(nodes: list[BrokerProcess], end: Callable[[BrokerProcess], object]) -> float:
-    """The longest time between two acknowledgements around the end of the node that leads a partition."""
+def _gap_ms(nodes: list[BrokerProcess], end: Callable[[BrokerProcess], object], partitions: int) -> float:
+    """The longest time between two acknowledgements around the end of a node, by all partitions that it leads."""
     bootstrap = ",".join(node.bootstrap for node in nodes)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic("gap", PARTITIONS)])["gap"].result(PATIENCE_S)
+    admin.create_topics([NewTopic("gap", partitions)])["gap"].result(PATIENCE_S)
     victim = nodes[-1]
     deadline = time.monotonic() + PATIENCE_S
     while True:
         topic = admin.list_topics("gap", timeout=PATIENCE_S).topics["gap"]
         led = [index for index, one in topic.partitions.items() if one.leader == len(nodes)]
-        if led:
+        if len(led) >= partitions // len(nodes):
             break
         if time.monotonic() > deadline:
             raise SystemExit("the node leads nothing")
-    writer = _Gap(bootstrap, led[0])
+    writer = _Gap(bootstrap, led)
     before = [writer.acknowledged() for _ in range(STEADY)][-1]
     end(victim)
     longest = 0.0
@@ -96,8 +96,15 @@ def _gap_ms(nodes: list[BrokerProcess], end: Callable[[BrokerProcess], object]) 
     return longest * 1000
 
 
-def _measured(server: PostgresqlServer, rounds: int) -> None:
+def _measured(server: PostgresqlServer, rounds: int, partitions: list[int], *, only_gaps: bool) -> None:
     console = Console(width=110)
+    if not only_gaps:
+        _measure_rows(server, console)
+    for count in partitions:
+        _measure_gaps(server, console, rounds, count)
+
+
+def _measure_rows(server: PostgresqlServer, console: Console) -> None:
     rows: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -108,12 +115,15 @@ def _measured(server: PostgresqlServer, rounds: int) -> None:
         with _nodes(server, count, f"bench_{count}") as nodes:
             rows[f"{count} over PostgreSQL"] = _bench(",".join(node.bootstrap for node in nodes))
     console.print_json(json.dumps(rows))
+
+
+def _measure_gaps(server: PostgresqlServer, console: Console, rounds: int, partitions: int) -> None:
     gaps: dict[str, list[float]] = {"stops in order": [], "is killed": []}
     for number in range(rounds):
         for what, end in (("stops in order", BrokerProcess.stop), ("is killed", BrokerProcess.kill)):
-            with _nodes(server, 3, f"gap_{number}_{what[:2]}") as nodes:
-                gaps[what].append(_gap_ms(nodes, end))
-    table = Table(title=f"a partition takes no writes, ms; session {SESSION_MS} ms")
+            with _nodes(server, 3, f"gap_{partitions}_{number}_{what[:2]}") as nodes:
+                gaps[what].append(_gap_ms(nodes, end, partitions))
+    table = Table(title=f"partitions of a node take no writes, ms; {partitions} on three; session {SESSION_MS} ms")
     for column in ("its node", "least", "median", "most"):
         table.add_column(column)
     for what, found in gaps.items():
@@ -125,13 +135,19 @@ def _measured(server: PostgresqlServer, rounds: int) -> None:
 async def _main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="of each end of a node")
+    parser.add_argument("--partitions", type=int, nargs="+", default=[12, 1000])
+    parser.add_argument(
+        "--only-gaps", action="store_true", help="leave out what one node, two and three do in a second"
+    )
     options = parser.parse_args()
     if (reason := why_not()) is not None:
         raise SystemExit(f"not measured: {reason}")
     server = PostgresqlServer()
     await server.start()
     try:
-        await asyncio.get_running_loop().run_in_executor(None, _measured, server, options.rounds)
+        await asyncio.get_running_loop().run_in_executor(
+            None, lambda: _measured(server, options.rounds, options.partitions, only_gaps=options.only_gaps)
+        )
     finally:
         server.close()
 

@@ -110,11 +110,11 @@ def _replaced_coordinators_go_on_answering() -> Planted:
 
 DEFECTS: dict[str, tuple[Callable[[], Planted], tuple[int, ...]]] = {
     "who is over commits": (_who_is_over_commits, (6, 17)),
-    "what was refused by the store is acknowledged from memory": (_acknowledged_from_memory, (6, 25)),
+    "what was refused by the store is acknowledged from memory": (_acknowledged_from_memory, (6, 1)),
     "a marker that was refused passes for written": (_not_the_leader_passes_for_written, (4, 1)),
     "a batch passes without the coordinator": (_nobody_is_asked_elsewhere, (3, 4)),
-    "a claim under the epoch of another life is good": (_claims_of_another_life_are_good, (10,)),
-    "who was replaced goes on reading": (_replaced_nodes_go_on_reading, (23,)),
+    "a claim under the epoch of another life is good": (_claims_of_another_life_are_good, (16, 46)),
+    "who was replaced goes on reading": (_replaced_nodes_go_on_reading, (23, 79)),
     "a coordinator that was replaced goes on answering": (_replaced_coordinators_go_on_answering, (79,)),
 }
 """Each with seeds that notice it."""
