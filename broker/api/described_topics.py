@@ -6,6 +6,7 @@ What is in a response is not changed any more. The partitions of all topics that
 written once for each version: of ten thousand partitions a response takes what copying them takes.
 """
 
+from collections.abc import Set
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from broker.coordination.across_nodes.nodes import Nodes
@@ -22,33 +23,37 @@ AT_ONCE = 50
 
 class DescribedTopics:
     """Those of one node, in one start. Where it is alone it leads all partitions, in one epoch; else what is kept is
-    that of one revision of the leaders."""
+    that of one revision of the leaders, and of the nodes that are reached."""
 
     def __init__(self) -> None:
         self._partitions: list[MetadataResponsePartition] = []
         """By index: those of all topics are alike."""
         self._arrays: WeakValueDictionary[int, WrittenOnce[MetadataResponsePartition]] = WeakValueDictionary()
         """The first so many of them, as long as a topic has as many."""
-        self._topics: dict[int, WeakKeyDictionary[Topic, MetadataResponseTopic]] = {}
-        """By the operations that are allowed on a topic, as far as they were asked for."""
+        self._topics: dict[tuple[int, Set[int]], WeakKeyDictionary[Topic, MetadataResponseTopic]] = {}
+        """By the operations that are allowed on a topic, as far as they were asked for, and who is reached."""
         self._revision = 0
 
-    async def of(self, topic: Topic, *, nodes: Nodes, operations: int, time_slice: TimeSlice) -> MetadataResponseTopic:
-        """A topic with the partitions it has now."""
+    async def of(
+        self, topic: Topic, *, nodes: Nodes, reached: Set[int], operations: int, time_slice: TimeSlice
+    ) -> MetadataResponseTopic:
+        """A topic with the partitions it has now. A leader that is not among the nodes that are `reached`, of which the
+        same response tells, is none, as in Kafka: clients do not expect one that they cannot find."""
         if nodes.revision != self._revision:
             self._revision = nodes.revision
             self._topics.clear()
-        known = self._topics.get(operations)
+        key = (operations, reached)
+        known = self._topics.get(key)
         if known is None:
-            known = self._topics[operations] = WeakKeyDictionary()
+            known = self._topics[key] = WeakKeyDictionary()
         found, count = known.get(topic), len(topic.partitions)
         if found is None or len(found.partitions) != count:
             if nodes.is_alone:
-                await self._describe(self._partitions, topic, count, nodes, time_slice)
+                await self._describe(self._partitions, topic, count, nodes, reached, time_slice)
                 partitions = self._first(count)
             else:
                 own: list[MetadataResponsePartition] = []
-                await self._describe(own, topic, count, nodes, time_slice)
+                await self._describe(own, topic, count, nodes, reached, time_slice)
                 partitions = WrittenOnce(own)
             found = MetadataResponseTopic(
                 name=topic.name,
@@ -58,7 +63,7 @@ class DescribedTopics:
                 topic_authorized_operations=operations,
             )
             if nodes.revision == self._revision:
-                self._topics.setdefault(operations, known)[topic] = found
+                self._topics.setdefault(key, known)[topic] = found
         return found
 
     async def _describe(
@@ -67,24 +72,27 @@ class DescribedTopics:
         topic: Topic,
         count: int,
         nodes: Nodes,
+        reached: Set[int],
         time_slice: TimeSlice,
     ) -> None:
         """Those that are missing up to `count`."""
         lists: dict[int, list[int]] = {NOBODY: []}  # of all: three lists each would be most of what is kept
+        nobody = lists[NOBODY]
         while len(described) < count:
             begin = len(described)
             for index in range(begin, min(begin + AT_ONCE, count)):
                 leader, epoch = nodes.leader(topic.topic_id, index)
                 replicas = lists.setdefault(leader, [leader])
+                is_reached = leader in reached
                 described.append(
                     MetadataResponsePartition(
-                        error_code=ErrorCode.NONE if leader != NOBODY else ErrorCode.LEADER_NOT_AVAILABLE,
+                        error_code=ErrorCode.NONE if is_reached else ErrorCode.LEADER_NOT_AVAILABLE,
                         partition_index=index,
-                        leader_id=leader,
+                        leader_id=leader if is_reached else NOBODY,
                         leader_epoch=epoch,
                         replica_nodes=replicas,
                         isr_nodes=replicas,
-                        offline_replicas=lists[NOBODY],
+                        offline_replicas=nobody if is_reached else replicas,
                     )
                 )
             await time_slice.give_way()

@@ -117,7 +117,7 @@ class Chaos:
         self,
         folder: Path,
         *,
-        durability: str,
+        durability: str = "fsync",
         seed: int,
         settings: Mapping[str, str] = SETTINGS,
         topics: Mapping[str, Mapping[str, str]] = TOPICS,
@@ -139,6 +139,8 @@ class Chaos:
         """Which worker fills which place of the crew now."""
         self.asleep: subprocess.Popen[bytes] | None = None
         self.zombies = 0
+        self.killed: set[str] = set()
+        """Workers that a run has ended itself."""
         self.violations: list[str] = []
 
     def run(self, seconds: float, members: list[dict[str, str]], nemesis: Trouble | None = None) -> Report:
@@ -222,7 +224,7 @@ class Chaos:
         self._all_well()
         self._wake()
         for place, member in enumerate(members):
-            if self.workers[self.at_work[place]].poll() is not None:
+            if self._is_over(self.at_work[place]):
                 self._hire(place, member)
         if self.random.random() < ZOMBIES:
             place = self.random.choice([place for place, one in enumerate(members) if one["kind"] == "transactional"])
@@ -231,6 +233,10 @@ class Chaos:
             self._hire(place, members[place])
             self.zombies += 1
 
+    def _is_over(self, worker: str) -> bool:
+        """Whether another one is to take its place."""
+        return self.workers[worker].poll() is not None
+
     def _wake(self) -> None:
         if self.asleep is not None:
             self.asleep.send_signal(signal.SIGCONT)
@@ -238,21 +244,27 @@ class Chaos:
 
     def _all_well(self) -> None:
         for name, worker in self.workers.items():
-            if worker.poll() not in (None, 0):
+            if worker.poll() not in (None, 0) and name not in self.killed:
                 raise AssertionError(f"worker {name} failed:\n{(self.folder / f'{name}.log').read_text()[-3000:]}")
 
     def _dismiss(self) -> None:
         """All workers finish what they are at; one that does not is stuck, and that is a finding."""
         self._wake()
+        for name in self._stuck():
+            self.violations.append(f"worker {name} is stuck though everything healed")
+        self._all_well_but_killed()
+
+    def _stuck(self) -> list[str]:
+        """Ask all to come to an end; those that do not are killed."""
         (self.history_folder / "stop").touch()
-        deadline = time.monotonic() + FINISH_S
+        deadline, stuck = time.monotonic() + FINISH_S, []
         for name, worker in self.workers.items():
             try:
                 worker.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self.violations.append(f"worker {name} is stuck though everything healed")
+                stuck.append(name)
                 worker.kill()
-        self._all_well_but_killed()
+        return stuck
 
     def _all_well_but_killed(self) -> None:
         for name, worker in self.workers.items():

@@ -1,7 +1,7 @@
 """Metadata (3), ApiVersions (18), DescribeCluster (60): which versions we speak, which brokers and topics there are."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from broker.api.catalogue import handles
@@ -10,6 +10,7 @@ from broker.api.described_topics import DescribedTopics
 from broker.api.permissions.of_cluster import API_VERSIONS, DESCRIBE_CLUSTER
 from broker.api.permissions.of_topics import METADATA
 from broker.api.services import WithCluster, WithConfig, WithEndpoints, WithEnvironment, WithEpoch, WithTopics
+from broker.coordination.across_nodes.nodes import ReachedNode
 from broker.partitions.topic import Topic
 from broker.process.time_slice import TimeSlice
 from coordinator.cluster.features import SUPPORTED_FEATURES
@@ -106,10 +107,11 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
     time_slice = services.environment.time_slice()
     topics: list[MetadataResponseTopic] = []
     if request.topics is None or (context.api_version == 0 and not request.topics):
+        reached = services.nodes.reached(context.connection.listener)
         for topic in services.topics.all():
-            topics.append(await _described(services, topic, request, time_slice))
+            topics.append(await _described(services, topic, request, reached, time_slice))
             await time_slice.give_way()
-        return _answer(services, context, request, topics)
+        return _answer(services, request, reached, topics)
     named: dict[tuple[bytes, str | None], MetadataRequestTopic] = {}
     by_id = nameless = False
     for one in request.topics:
@@ -124,11 +126,12 @@ async def metadata(services: MetadataServices, context: RequestContext, request:
     wanted = [one for one in named.values() if one.topic_id != NO_ID or not by_id]
     missing = await _missing(services, context, request, wanted, time_slice)
     errors = await services.topics.auto_create_all(missing) if missing else {}
+    reached = services.nodes.reached(context.connection.listener)
     for one in wanted:
-        topics.append(await _look_up(services, context, request, one, errors, time_slice))
+        topics.append(await _look_up(services, request, one, errors, reached, time_slice))
         if time_slice.spent():
             await time_slice.wait_for_turn()
-    return _answer(services, context, request, topics)
+    return _answer(services, request, reached, topics)
 
 
 async def _missing(
@@ -162,10 +165,10 @@ def _may_make(services: MetadataServices, context: RequestContext) -> bool:
 
 async def _look_up(
     services: MetadataServices,
-    context: RequestContext,
     request: MetadataRequest,
     wanted: MetadataRequestTopic,
     errors: Mapping[str, ErrorCode],
+    reached: Sequence[ReachedNode],
     time_slice: TimeSlice,
 ) -> MetadataResponseTopic:
     name = wanted.name
@@ -175,12 +178,12 @@ async def _look_up(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id, partitions=[]
             )
-        return await _described(services, topic_of_id, request, time_slice)
+        return await _described(services, topic_of_id, request, reached, time_slice)
     if name is None:
         return _refused_whole(wanted)
     topic = services.topics.by_name(name)
     if topic is not None:
-        return await _described(services, topic, request, time_slice)
+        return await _described(services, topic, request, reached, time_slice)
     error = _name_error(name) or errors.get(name, ErrorCode.NONE)
     if error in (ErrorCode.NONE, ErrorCode.POLICY_VIOLATION):  # too many at once: they are as unknown as before
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -213,11 +216,16 @@ def _name_error(name: str) -> ErrorCode:
 
 
 async def _described(
-    services: MetadataServices, topic: Topic, request: MetadataRequest, time_slice: TimeSlice
+    services: MetadataServices,
+    topic: Topic,
+    request: MetadataRequest,
+    reached: Sequence[ReachedNode],
+    time_slice: TimeSlice,
 ) -> MetadataResponseTopic:
     return await services.described_topics.of(
         topic,
         nodes=services.nodes,
+        reached=frozenset([node.node_id for node in reached]),
         operations=_topic_operations(request),
         time_slice=time_slice,
     )
@@ -228,11 +236,14 @@ def _topic_operations(request: MetadataRequest) -> int:
 
 
 def _answer(
-    services: MetadataServices, context: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]
+    services: MetadataServices,
+    request: MetadataRequest,
+    reached: Sequence[ReachedNode],
+    topics: list[MetadataResponseTopic],
 ) -> MetadataResponse:
     brokers = [
         MetadataResponseBroker(node_id=node.node_id, host=node.endpoint.host, port=node.endpoint.port, rack=node.rack)
-        for node in services.nodes.reached(context.connection.listener)
+        for node in reached
     ]
     with_operations = request.include_cluster_authorized_operations
     return MetadataResponse(

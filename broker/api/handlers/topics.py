@@ -14,6 +14,7 @@ from broker.api.permissions.of_topics import CREATE_PARTITIONS, CREATE_TOPICS, D
 from broker.coordination.coordinators import CoordinatorError
 from broker.partitions.topic import Topic
 from broker.process.time_slice import TimeSlice
+from coordinator.cluster.leaders import NOBODY
 from coordinator.cluster.topic_rules import Refused, check_name
 from protocol.errors import ErrorCode
 from protocol.internal_topics import INTERNAL_TOPICS
@@ -135,7 +136,7 @@ async def describe_topic_partitions(
     wanted = await _in_order(names or [topic.name for topic in services.topics.all()], first, time_slice)
     start = 0 if cursor is None else cursor.partition_index
     limit = min(request.response_partition_limit, services.config.get_int("max.request.partition.size.limit"))
-    return await _page(services, wanted, first, start, max(limit, 1))
+    return await _page(services, context.connection.listener, wanted, first, start, max(limit, 1))
 
 
 async def _in_order(names: Sequence[str], first: str, time_slice: TimeSlice) -> Iterable[str]:
@@ -148,7 +149,7 @@ async def _in_order(names: Sequence[str], first: str, time_slice: TimeSlice) -> 
 
 
 async def _page(
-    services: MetadataServices, wanted: Iterable[str], first: str, start: int, room: int
+    services: MetadataServices, listener: str, wanted: Iterable[str], first: str, start: int, room: int
 ) -> DescribeTopicPartitionsResponse:
     answer = DescribeTopicPartitionsResponse(topics=[])
     time_slice = services.environment.time_slice()
@@ -167,7 +168,7 @@ async def _page(
         room -= len(indexes)
         described = _undescribed(name, ErrorCode.NONE)
         described.topic_id = topic.topic_id
-        described.partitions = [_partition(services, topic, index) for index in indexes]
+        described.partitions = [_partition(services, listener, topic, index) for index in indexes]
         answer.topics.append(described)
         if indexes and indexes[-1] + 1 < count:
             answer.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=indexes[-1] + 1)
@@ -175,18 +176,21 @@ async def _page(
     return answer
 
 
-def _partition(services: MetadataServices, topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
+def _partition(
+    services: MetadataServices, listener: str, topic: Topic, index: int
+) -> DescribeTopicPartitionsResponsePartition:
     leader, epoch = services.nodes.leader(topic.topic_id, index)
+    is_reached = services.nodes.reach(leader, listener) is not None
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
-        error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
-        leader_id=leader,
+        error_code=ErrorCode.NONE if is_reached else ErrorCode.LEADER_NOT_AVAILABLE,
+        leader_id=leader if is_reached else NOBODY,
         leader_epoch=epoch,
         replica_nodes=[leader] if leader >= 0 else [],
         isr_nodes=[leader] if leader >= 0 else [],
         eligible_leader_replicas=[],
         last_known_elr=[],
-        offline_replicas=[],
+        offline_replicas=[] if is_reached or leader == NOBODY else [leader],
     )
 
 

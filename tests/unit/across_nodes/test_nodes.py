@@ -1,10 +1,15 @@
 """What a node knows of the others: as far as it is durable, and nothing of partitions that there are not."""
 
+import asyncio
 from collections import deque
-from typing import Any
+from typing import Any, cast
 
+from broker.api.described_topics import DescribedTopics
 from broker.config.listeners import Endpoint
+from broker.config.topic_config import TopicConfig
 from broker.coordination.across_nodes.nodes import SharedNodes
+from broker.partitions.topic import Topic
+from broker.process.time_slice import TimeSlice
 from coordinator.cluster.image import BrokerImage, ClusterImage
 from coordinator.cluster.records import (
     BrokerEndpoint,
@@ -15,6 +20,8 @@ from coordinator.cluster.records import (
     TopicRecord,
 )
 from protocol.codec import metadata_frame
+from protocol.errors import ErrorCode
+from tests.harness.work_clock import WorkClock
 from tests.unit.across_nodes.rig import ME, OTHER, THIRD
 
 ID = b"t" * 16
@@ -117,3 +124,38 @@ def test_who_is_reached_and_where() -> None:
     assert world.nodes.reach(4, "INTERNAL") == Endpoint("INTERNAL", "host4", 9)
     assert (world.image.living, world.nodes.controller_id) == ((OTHER, 4), OTHER)
     assert not world.nodes.is_alone
+
+
+def test_a_leader_that_is_not_reached_is_none() -> None:
+    """It has left, and nobody leads its partitions yet. kafka-python never recovers from a leader that is not among the
+    nodes of the same response."""
+
+    async def story() -> None:
+        world = World()
+        world.write(TopicRecord(name="t", topic_id=ID), *(partition(index, 1 + index, 4) for index in range(3)))
+        world.commit()
+        config = TopicConfig()
+        topic = Topic("t", ID, config, lambda index: cast(Any, None))
+        topic.partitions.grow(3)
+        described = DescribedTopics()
+        never_spent = TimeSlice(WorkClock().now)
+
+        async def told(*reached: int) -> list[tuple[int, int, list[int], list[int], int]]:
+            found = await described.of(
+                topic, nodes=world.nodes, reached=frozenset(reached), operations=0, time_slice=never_spent
+            )
+            return [
+                (one.leader_id, one.leader_epoch, one.isr_nodes, one.offline_replicas, one.error_code)
+                for one in found.partitions
+            ]
+
+        absent = ErrorCode.LEADER_NOT_AVAILABLE
+        assert await told(ME, THIRD) == [
+            (ME, 4, [ME], [], 0),
+            (-1, 4, [OTHER], [OTHER], absent),
+            (THIRD, 4, [3], [], 0),
+        ]
+        assert [one[0] for one in await told(ME, OTHER, THIRD)] == [ME, OTHER, THIRD]
+        assert [one[0] for one in await told(ME)] == [ME, -1, -1]
+
+    asyncio.run(story())

@@ -1,0 +1,40 @@
+"""`python -m tests.chaos.cluster --minutes 10 [--seed N] [--keep]`: one run, as long as that."""
+
+import argparse
+import secrets
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.chaos.cluster.run import ClusterChaos
+from tests.chaos.run import crew, usable_clients
+from tests.shared_store.postgresql_server import why_not
+
+
+def main() -> int:
+    """Exit status 1 where anything was wrong, or PostgreSQL cannot be had."""
+    parser = argparse.ArgumentParser(prog="make cluster-chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
+    parser.add_argument("--keep", action="store_true", help="keep logs and histories")
+    options = parser.parse_args()
+    if (reason := why_not()) is not None:
+        print(reason, file=sys.stderr)
+        return 1
+    folder = Path(tempfile.mkdtemp(prefix="tallystick-chaos-cluster-"))
+    clients = usable_clients()
+    print(f"three nodes, seed {options.seed}, clients {', '.join(clients)}", flush=True)
+    report = ClusterChaos(folder, seed=options.seed).befall(
+        options.minutes * 60, crew(clients, ("librdkafka", clients[1]))
+    )
+    print(report, flush=True)
+    if report.violations or options.keep:
+        print(f"everything about it is in {folder}", flush=True)
+    else:
+        shutil.rmtree(folder)
+    return int(bool(report.violations))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

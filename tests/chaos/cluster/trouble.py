@@ -1,0 +1,195 @@
+"""What befalls several nodes and their database.
+
+Nodes are killed, stopped, crashed by armed faults, frozen, cut off from everybody or from the database. The database
+loses connections, stands still, crashes, and fails over.
+"""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from broker.faults.points import POINTS
+from tallystick.process import BrokerFailed
+from tests.chaos.cluster.brokers import SESSION_MS, Brokers, Node
+from tests.chaos.forked_broker import is_frozen
+from tests.chaos.nemesis import COMMON, LOSSES, PASSES, REFUSALS, struck_by
+
+SHORT_S, LONG_S = 0.3, SESSION_MS / 1000 + 1.5
+"""Far less, and more than a node may be silent."""
+LOOK_S = 0.02
+
+
+class Troubles:
+    """See the head of this file. One at a time; nodes that are down stay so for some of the others."""
+
+    def __init__(self, brokers: Brokers, seed: int) -> None:
+        self._brokers = brokers
+        self._draw = random.Random(seed)
+        self.done: Counter[str] = Counter()
+        self._whats: dict[Callable[[], None], float] = {
+            self._kill: 4,
+            self._stop: 2,
+            self._freeze: 3,
+            self._cut_off_from_all: 2,
+            self._cut_off_from_database: 3,
+            self._end_connections: 2,
+            self._database_stands_still: 1.5,
+            self._database_crashes: 1,
+            self._fail_over: 1,
+            self._kill_all: 0.5,
+        }
+
+    def rage(self, until: float, healthy: Callable[[], None]) -> None:
+        while time.monotonic() < until:
+            healthy()
+            self._start_some()
+            (what,) = self._draw.choices(list(self._whats), list(self._whats.values()))
+            what()
+            self._live(min(until, time.monotonic() + self._draw.uniform(0.2, 3.0)))
+
+    def heal(self) -> None:
+        for one in self._brokers.nodes:
+            one.mend()
+            one.process.kill()
+            one.process.environment.pop("TALLYSTICK_FAULTS", None)
+        self._brokers.start()
+
+    def struck(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for one in self._brokers.nodes:
+            if one.process.log.exists():
+                found += struck_by(one.process)
+        return found
+
+    # -- nodes -------------------------------------------------------------------------------------------------
+
+    @property
+    def _running(self) -> list[Node]:
+        return [one for one in self._brokers.nodes if one.process.running]
+
+    def _start_some(self) -> None:
+        for one in self._brokers.nodes:
+            if not one.process.running and (self._draw.random() < 0.7 or not self._running):
+                self._start(one)
+
+    def _start(self, one: Node) -> None:
+        one.process.environment["TALLYSTICK_FAULTS"] = ",".join(
+            fault for fault in (self._deadly(), self._harmless()) if fault
+        )
+        try:
+            one.start()
+        except BrokerFailed as failed:
+            if "a fault strikes" not in one.process.log_end():
+                raise AssertionError(f"node {one.node_id} does not start: {failed}") from failed
+            self.done["died while starting"] += 1
+
+    def _deadly(self) -> str:
+        drawn, passes = self._draw.random(), self._draw.choice(PASSES)
+        if drawn < 0.5:
+            return ""
+        points = COMMON if drawn < 0.85 else list(POINTS)
+        return f"{self._draw.choice(points)}=crash@{passes}"
+
+    def _harmless(self) -> str:
+        drawn, passes = self._draw.random(), self._draw.choice(PASSES)
+        if drawn < 0.5:
+            return ""
+        if drawn < 0.7:
+            return f"{self._draw.choice(('answer', 'answer', 'request'))}.{self._draw.choice(LOSSES)}=drop@{passes}"
+        if drawn < 0.85:
+            return f"marker.before=fail:{self._draw.choice(REFUSALS)}@{passes}x{self._draw.choice((1, 5))}"
+        return f"{self._draw.choice(COMMON)}=freeze@{passes}"
+
+    def _live(self, until: float) -> None:
+        """Whoever is frozen by a fault wakes up."""
+        while time.monotonic() < until:
+            for one in self._running:
+                if is_frozen(one.process.pid):
+                    self._thaw(one, "froze at a point")
+            time.sleep(LOOK_S)
+
+    def _thaw(self, one: Node, why: str) -> None:
+        self.done[why] += 1
+        time.sleep(self._draw.choice((0.05, SHORT_S, LONG_S)))
+        if self._draw.random() < 0.8:
+            one.process.thaw()
+        else:
+            one.process.kill()
+            self.done["SIGKILL while frozen"] += 1
+
+    def _one(self) -> Node | None:
+        return self._draw.choice(self._running) if self._running else None
+
+    def _kill(self) -> None:
+        if (one := self._one()) is not None:
+            one.process.kill()
+            self.done["SIGKILL"] += 1
+
+    def _kill_all(self) -> None:
+        for one in self._running:
+            one.process.kill()
+        self.done["SIGKILL of all"] += 1
+
+    def _stop(self) -> None:
+        """Who was fenced a moment ago, or meets a fault, does not end in order."""
+        if (one := self._one()) is None:
+            return
+        self.done["SIGTERM"] += 1
+        try:
+            one.process.stop()
+        except BrokerFailed:
+            if not is_frozen(one.process.pid) and "a fault strikes" not in one.process.log_end():
+                raise
+
+    def _freeze(self) -> None:
+        if (one := self._one()) is not None:
+            one.process.freeze()
+            self._thaw(one, "SIGSTOP")
+
+    # -- links -------------------------------------------------------------------------------------------------
+
+    def _cut_off_from_all(self) -> None:
+        """Clients and other nodes do not reach it; it reaches them, and the database."""
+        one = self._draw.choice(self._brokers.nodes)
+        if self._draw.random() < 0.5:
+            one.to_it.cut()
+        else:
+            towards = self._draw.random() < 0.7
+            one.to_it.stand_still(towards=towards, back=not towards or self._draw.random() < 0.5)
+        self._wait_and_mend(one, "cut off from clients and nodes")
+
+    def _cut_off_from_database(self) -> None:
+        """It is reached by clients and nodes all the time."""
+        one = self._draw.choice(self._brokers.nodes)
+        is_cut, towards = self._draw.random() < 0.5, self._draw.random() < 0.7
+        back = not towards or self._draw.random() < 0.5
+        for way in one.to_database:
+            if is_cut:
+                way.cut()
+            else:
+                way.stand_still(towards=towards, back=back)
+        self._wait_and_mend(one, "cut off from the database")
+
+    def _wait_and_mend(self, one: Node, what: str) -> None:
+        self.done[what] += 1
+        time.sleep(self._draw.choice((SHORT_S, 1.0, LONG_S)))
+        one.mend()
+
+    # -- the database ------------------------------------------------------------------------------------------
+
+    def _end_connections(self) -> None:
+        self.done["the database: connections ended"] += 1
+        self._brokers.database.end_some_connections(self._draw)
+
+    def _database_stands_still(self) -> None:
+        self.done["the database: stood still"] += 1
+        self._brokers.database.stand_still(self._draw.choice((SHORT_S, 1.0, LONG_S)))
+
+    def _database_crashes(self) -> None:
+        self.done["the database: crashed"] += 1
+        self._brokers.database.crash()
+
+    def _fail_over(self) -> None:
+        self.done["the database: failed over"] += 1
+        self._brokers.database.fail_over(self._draw.choice((0.0, SHORT_S, LONG_S)))
