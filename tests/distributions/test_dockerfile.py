@@ -1,8 +1,10 @@
 """What can be said of the image without building it: its Dockerfile, what it may copy, and the compose files."""
 
 import re
+import tomllib
 
 import pytest
+import yaml
 
 from tests.harness.source_tree import ROOT, names
 
@@ -52,10 +54,25 @@ def test_packages_are_pinned(file: str) -> None:
 
 
 def test_compose_files_take_rights_away() -> None:
+    """From what runs an image of ours; a database in a file is to be as it comes."""
     files = sorted(DOCKER.glob("compose*.yml"))
-    assert len(files) >= 2
+    assert len(files) >= 4
     for file in files:
-        text = file.read_text()
-        assert "    read_only: true\n" in text, file.name
-        assert "    cap_drop: [ALL]\n" in text, file.name
-        assert '    security_opt: ["no-new-privileges:true"]\n' in text, file.name
+        services = yaml.safe_load(file.read_text())["services"]
+        ours = {name: service for name, service in services.items() if service["image"].startswith("tallystick")}
+        assert set(services) - set(ours) <= {"postgresql"}, file.name
+        for name, service in ours.items():
+            taken = (service["read_only"], service["cap_drop"], service["security_opt"])
+            assert taken == (True, ["ALL"], ["no-new-privileges:true"]), f"{file.name}: {name}"
+
+
+def test_what_is_in_the_image_serves_over_a_store_too() -> None:
+    """Every extra of a server is in the lock that is installed there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    served = re.findall(r"^SERVED = (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[0]
+    extras = re.findall(r"--extra (\S+)", served)
+    assert {"postgresql", "security", "http", "traces"} <= set(extras)
+    wanted = [one for extra in extras for one in project["optional-dependencies"][extra]] + project["dependencies"]
+    locked = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements" / "runtime.txt").read_text(), re.MULTILINE))
+    assert {re.split("[^A-Za-z0-9-]", one)[0] for one in wanted} - locked == set()
+    assert any("requirements/runtime.txt" in line for line in of("RUN"))
