@@ -15,6 +15,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from distributions.image.buildah import Buildah
 from tests.harness.confluent import admin, consumer, make_topic, producer
 from tests.harness.image_runs import IMAGE, USER, VOLUME, Container
+from tests.shared_store.postgresql_server import PostgresqlServer
 
 FOLDER = os.environ.get("TALLYSTICK_IMAGES")
 SECONDS = 60.0
@@ -122,3 +123,21 @@ def test_a_setting_that_cannot_be_ends_it_with_a_sentence(container: Callable[..
     one = container(KAFKA_LOG_RETENTION_MS="tomorrow")
     with pytest.raises(AssertionError, match=r"log\.retention\.ms"), one.running():
         pass
+
+
+def test_it_serves_over_a_database_and_keeps_nothing(
+    container: Callable[..., Container], postgresql: PostgresqlServer
+) -> None:
+    """What loads the library that talks to it is in the image, and its volume stays empty."""
+    settings = {"KAFKA_NODE_ID": "7", "KAFKA_TALLYSTICK_STORE": postgresql.url("image")}
+    for number in range(2):
+        one = container(**settings)
+        with one.running(read_only=True) as running:
+            if number == 0:
+                make_topic(one.bootstrap, "orders")
+            commit(one.bootstrap, "orders", b"%d" % number)
+            found = values(one.bootstrap, "orders", number + 1)
+            assert found == [b"%d" % before for before in range(number + 1)]
+            assert [node.id for node in admin(one.bootstrap).describe_cluster().result(SECONDS).nodes] == [7]
+            running.broker().kill()
+        assert list(one.volume.iterdir()) == []

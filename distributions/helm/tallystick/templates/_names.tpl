@@ -14,6 +14,16 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{- define "tallystick.bootstrap" -}}
+{{ printf "%s.%s.svc:%v" (include "tallystick.name" .) .Release.Namespace .Values.listener.port }}
+{{- end }}
+
 {{- define "tallystick.advertised" -}}
-{{- .Values.listener.advertised | default (printf "%s.%s.svc:%v" (include "tallystick.name" .) .Release.Namespace .Values.listener.port) }}
+{{- $pod := printf "$(POD_NAME).%s-pods.%s.svc:%v" (include "tallystick.name" .) .Release.Namespace .Values.listener.port }}
+{{- .Values.listener.advertised | default (ternary $pod (include "tallystick.bootstrap" .) (gt (int .Values.nodes) 1)) }}
+{{- end }}
+
+{{- define "tallystick.login" -}}
+{{- $module := ternary "plain.PlainLoginModule" "scram.ScramLoginModule" (eq . "PLAIN") -}}
+org.apache.kafka.common.security.{{ $module }} required username="$(NODES_USERNAME)" password="$(NODES_PASSWORD)"{{ if eq . "PLAIN" }} user_$(NODES_USERNAME)="$(NODES_PASSWORD)"{{ end }};
 {{- end }}
