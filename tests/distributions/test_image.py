@@ -138,6 +138,7 @@ def test_it_serves_over_a_database_and_keeps_nothing(
             commit(one.bootstrap, "orders", b"%d" % number)
             found = values(one.bootstrap, "orders", number + 1)
             assert found == [b"%d" % before for before in range(number + 1)]
-            assert [node.id for node in admin(one.bootstrap).describe_cluster().result(SECONDS).nodes] == [7]
+            asked = admin(one.bootstrap)
+            assert [node.id for node in asked.describe_cluster().result(SECONDS).nodes] == [7]
             running.broker().kill()
         assert list(one.volume.iterdir()) == []
