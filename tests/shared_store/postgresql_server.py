@@ -24,13 +24,13 @@ import psutil
 PATIENCE_S = 60.0
 USERS = ("postgres", "nobody")
 ENOUGH_BYTES = 1 << 30
-PROGRAMS = ("initdb", "postgres", "pg_basebackup")
+PROGRAMS = ("initdb", "postgres", "pg_basebackup", "pg_dump", "psql")
 
 
 def why_not() -> str | None:
     """Why no server can run here, in a sentence; None where one can."""
     if _programs() is None:
-        return "there is no PostgreSQL: initdb, postgres and pg_basebackup are wanted (apt-get install postgresql)"
+        return f"there is no PostgreSQL: {', '.join(PROGRAMS)} are wanted (apt-get install postgresql)"
     if os.geteuid() == 0 and _user() is None:
         return "PostgreSQL does not run as root, and there is no user postgres or nobody"
     return None
@@ -93,16 +93,23 @@ class PostgresqlServer:
             place = f"host=127.0.0.1 port={of.port} user=postgres application_name=standby"
             self._run("pg_basebackup", "-D", str(self._data), "-d", place, "-c", "fast", "-R", "--no-sync")
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def _run(self, program: str, *arguments: str, told: str = "") -> str:
         folder = _programs()
         assert folder is not None
         command = [str(folder / program), *arguments]
-        done = subprocess.run(command, cwd="/", capture_output=True, text=True, env=_environment(), **_as_whom())
+        done = subprocess.run(
+            command, cwd="/", input=told, capture_output=True, text=True, env=_environment(), **_as_whom()
+        )
         assert done.returncode == 0, done.stderr
+        return done.stdout
 
     @property
     def host(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def _reached(self) -> list[str]:
+        return ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", "postgres"]
 
     def url(self, schema: str, *others: "PostgresqlServer") -> str:
         hosts = ",".join(server.host for server in (self, *others))
@@ -177,6 +184,15 @@ class PostgresqlServer:
         while not await self.sql(query, *arguments, schema=schema):
             assert time.monotonic() < deadline, f"it never came: {query}"
             await asyncio.sleep(0.01)
+
+    def dump(self, schema: str) -> str:
+        """What is in a schema at one moment, while it is in use."""
+        return self._run("pg_dump", *self._reached, "--schema", schema)
+
+    def restore(self, schema: str, dumped: str) -> None:
+        """The schema is what it was; nobody uses it now."""
+        asyncio.run(self.sql(f"DROP SCHEMA {schema} CASCADE"))
+        self._run("psql", *self._reached, "-v", "ON_ERROR_STOP=1", "-q", "-1", told=dumped)
 
     async def follow_with(self) -> "PostgresqlServer":
         """A synchronous standby, which runs."""
