@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
 from tests.clients.test_kafka_tools import Tools, rows
+from tests.harness.broker import NODE_COUNT, NODES
 from tests.harness.confluent import make_topic, write
 
 ONE_REPLICA = {"replicas": [1]}
@@ -179,16 +180,19 @@ def test_kafka_configs_changes_log_levels(bootstrap: str, tools: Tools) -> None:
 
 def test_kafka_python_describes_folders_and_the_quorum(bootstrap: str, name: str, admin: Any) -> None:
     make_topic(bootstrap, name, 1)
-    (broker,) = admin.describe_log_dirs()
-    (folder,) = broker["log_dirs"]
-    assert (broker["broker"], folder["error_code"], folder["is_cordoned"]) == (1, 0, False)
-    assert folder["total_bytes"] >= folder["usable_bytes"] > 0
-    (topic,) = [one for one in folder["topics"] if one["name"] == name]
+    folders = [(broker["broker"], *broker["log_dirs"]) for broker in admin.describe_log_dirs()]
+    assert [node for node, _ in folders] == list(range(1, 1 + NODE_COUNT))
+    for _, folder in folders:
+        assert (folder["error_code"], folder["is_cordoned"]) == (0, False)
+        assert NODES or folder["total_bytes"] >= folder["usable_bytes"] > 0
+    (topic,) = [one for _, folder in folders for one in folder["topics"] if one["name"] == name]
     assert topic["partitions"] == [{"partition_index": 0, "partition_size": 0, "offset_lag": 0, "is_future_key": False}]
     (log,) = admin.describe_metadata_quorum()["topics"]
     (partition,) = log["partitions"]
     (voter,) = partition["current_voters"]
-    assert (log["topic_name"], partition["leader_id"], voter["replica_id"]) == ("__cluster_metadata", 1, 1)
+    leads = partition["leader_id"]
+    assert (log["topic_name"], voter["replica_id"]) == ("__cluster_metadata", leads)
+    assert 1 <= leads <= NODE_COUNT
     assert partition["high_watermark"] > 0
     assert admin.list_partition_reassignments() == {}
 

@@ -77,7 +77,8 @@ def test_what_is_planted_is_found(lax: BrokerProcess) -> None:
                 topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])],
                 coordinator_epoch=0,
             )
-            answer = await client.ask(WriteTxnMarkersRequest(markers=[marker]))
+            leader = await client.leader(topic, partition)
+            answer = await leader.ask(WriteTxnMarkersRequest(markers=[marker]))
             assert answer.markers[0].topics[0].partitions[0].error_code == 0
 
     run(lax.bootstrap, story)

@@ -22,8 +22,9 @@ def tell(bootstrap: str, name: str) -> Callable[[Story], None]:
         async def run() -> None:
             host, port = bootstrap.rsplit(":", 1)
             connection = await Connection.connect(host, int(port))
-            await story(await Shared(connection, name, f"group-{name}").begin())
-            connection.abort()
+            shared = await Shared(connection, name, f"group-{name}").begin()
+            await story(shared)
+            shared.abort()
 
         asyncio.run(asyncio.wait_for(run(), 60))
 

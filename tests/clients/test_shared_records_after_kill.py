@@ -35,7 +35,7 @@ def test_nothing_acknowledged_comes_back_and_nothing_is_lost(own_broker: Callabl
             kind = random.choice((1, 3))
             assert await member.say((offset, offset, [kind])) is ErrorCode.NONE
             settled.add(offset)
-        connection.abort()
+        shared.abort()
         return shared.topic_id
 
     topic_id = bytes(16)

@@ -21,7 +21,7 @@ from tallystick.client import client, connection
 from tallystick.client.client import Client
 from tallystick.client.errors import ConnectionLost
 from tallystick.client.security import PLAINTEXT, Security
-from tests.harness.broker import server
+from tests.harness.broker import NODE_COUNT, server
 from tests.harness.confluent import make_topic
 
 SOON_S = 0.2
@@ -75,7 +75,7 @@ def test_a_broker_that_stands_still_loses_its_connections(tmp_path: Path, monkey
 
 def test_the_next_bootstrap_server_is_asked(silent: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_GREETING_S", 2.0)
-    assert asyncio.run(answered(f"{silent},{bootstrap}")) == 1
+    assert asyncio.run(answered(f"{silent},{bootstrap}")) == NODE_COUNT
 
 
 def test_a_query_waits_for_as_long_as_its_option_says(silent: str) -> None:

@@ -40,12 +40,12 @@ def test_a_topic_is_made_described_grown_and_deleted(bootstrap: str, name: str) 
     assert (found["topic"], found["partitionCount"], found["replicationFactor"]) == (name, 2, 1)
     assert found["configs"]["cleanup.policy"] == "compact" and "retention.ms" not in found["configs"]
     assert [one["partition"] for one in found["partitions"]] == [0, 1] and len(found["topicId"]) == 22
-    leader = found["partitions"][0]["leader"]
-    assert found["partitions"][0]["replicas"] == found["partitions"][0]["isr"] == [leader]
+    leaders = [one["leader"] for one in found["partitions"]]
+    assert found["partitions"][0]["replicas"] == found["partitions"][0]["isr"] == [leaders[0]]
     head, columns, *rows = said(topics, bootstrap, "describe", name).splitlines()
     assert head.startswith(f"Topic: {name}  TopicId: {found['topicId']}  PartitionCount: 2  ReplicationFactor: 1  Conf")
     assert columns.split() == ["Partition", "Leader", "Replicas", "Isr"]
-    assert [row.split() for row in rows] == [[str(at), *[str(leader)] * 3] for at in range(2)]
+    assert [row.split() for row in rows] == [[str(at), *[str(leader)] * 3] for at, leader in enumerate(leaders)]
     assert "5 partitions" in said(topics, bootstrap, "alter", "--topic", name, "--partitions", "5")
     assert described(bootstrap, name)["partitionCount"] == 5
     assert name in json.loads(said(topics, bootstrap, "list", "--json"))
@@ -115,15 +115,16 @@ def test_configs_of_a_topic(bootstrap: str, name: str) -> None:
 
 
 def test_configs_of_brokers_and_groups(bootstrap: str, name: str) -> None:
-    (broker,) = admin(bootstrap).list_topics(timeout=60).brokers
-    for which in (("--entity-name", str(broker)), ("--entity-default",)):
+    brokers = [str(one) for one in admin(bootstrap).list_topics(timeout=60).brokers]
+    broker = brokers[-1]
+    for which in (("--entity-name", broker), ("--entity-default",)):
         where = ("--entity-type", "brokers", *which)
         said(configs, bootstrap, "alter", *where, "--add-config", "log.cleaner.threads=2")
         wait_until(partial(is_set, bootstrap, which, "2"), "it is set")
         said(configs, bootstrap, "alter", *where, "--delete-config", "log.cleaner.threads")
         wait_until(partial(is_set, bootstrap, which, None), "it is taken back")
     every = json.loads(said(configs, bootstrap, "describe", "--entity-type", "brokers", "--all", "--json"))
-    assert [one["entityName"] for one in every] == [str(broker), None]
+    assert [one["entityName"] for one in every] == [*brokers, None]
     assert "log.dirs" in {one["name"] for one in every[0]["configs"]}
     unknown = ("describe", "--entity-type", "brokers", "--entity-name", "77")
     assert "there is no broker '77'" in said(configs, bootstrap, *unknown, status=1)

@@ -1,12 +1,15 @@
 """The broker that client tests talk to.
 
 `TALLYSTICK_TEST_BROKER=apache-kafka` puts a real Apache Kafka in our place in every test, which proves that a test
-is a right test. `TALLYSTICK_TEST_BOOTSTRAP=host:port` points at a broker that runs already; tests that kill it or
-read its files skip then.
+is a right test. `TALLYSTICK_TEST_NODES=memory`, or `postgresql`, puts a node of three there (`node_of_three`), which
+proves that neither clients nor tests need to have all of a cluster behind one address.
+`TALLYSTICK_TEST_BOOTSTRAP=host:port` points at a broker that runs already; tests that kill it or read its files skip
+then.
 """
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +17,13 @@ import pytest
 
 from tallystick.process import BrokerProcess
 from tests.harness.apache_kafka import ApacheKafka
+from tests.harness.node_of_three import COUNT, NodeInMemory, NodeOverPostgresql
 from tests.harness.proxy import CuttingProxy, free_port
 
 EXTERNAL = os.environ.get("TALLYSTICK_TEST_BOOTSTRAP", "")
 KAFKA = os.environ.get("TALLYSTICK_TEST_BROKER", "") == "apache-kafka"
+NODES = os.environ.get("TALLYSTICK_TEST_NODES", "")
+NODE_COUNT = COUNT if NODES else 1
 
 TEST_SETTINGS = {
     "group.min.session.timeout.ms": "1000",
@@ -55,7 +61,17 @@ def server(
         return ApacheKafka(folder, settings=settings | forced | named, heap="512m")
     options = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     named_option = ["--advertised-listeners", advertised] if advertised_port else []
-    return BrokerProcess(folder, options=["--durability", durability, *options, *named_option])
+    if advertised_port and NODES:
+        pytest.skip("there is one proxy, and there are three nodes")
+    return own(folder, ["--durability", durability, *options, *named_option])
+
+
+def own(folder: Path, options: Sequence[str], *, listeners: str = "") -> BrokerProcess:
+    """Ours with these options, not started yet. Listeners have ports, behind which are those of further nodes."""
+    if NODES == "postgresql":
+        return NodeOverPostgresql(folder, options=options, listeners=listeners)
+    named = ["--listeners", listeners, *options] if listeners else options
+    return NodeInMemory(folder, options=named) if NODES else BrokerProcess(folder, options=named)
 
 
 def server_behind_proxy(folder: Path) -> tuple[BrokerProcess, CuttingProxy]:

@@ -32,6 +32,17 @@ def free_port() -> int:
     raise OSError(f"no port is free of {_PORTS}")
 
 
+def free_ports(count: int) -> int:
+    """The first of so many in a row that are free."""
+    for _ in range(1000):
+        first = free_port()
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first
+    raise OSError(f"no {count} ports in a row are free of {_PORTS}")
+
+
 class CuttingProxy:
     """Listens on `port`, forwards to `target_port()`; `cut` drops all connections, `lose_answers` swallows what
     the broker says.

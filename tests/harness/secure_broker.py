@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 
 from tallystick.process import BrokerProcess
 from tests.harness.apache_kafka import ApacheKafka
-from tests.harness.broker import EXTERNAL, KAFKA, TEST_SETTINGS
-from tests.harness.proxy import free_port
+from tests.harness.broker import EXTERNAL, KAFKA, NODE_COUNT, TEST_SETTINGS, own
+from tests.harness.proxy import free_port, free_ports
 
 MODULES = "org.apache.kafka.common.security"
 SCRAM = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
@@ -61,7 +61,7 @@ def secure_broker(
     """Started; the guarded listener is called SECURE."""
     if EXTERNAL:
         pytest.skip("needs a broker of its own, TALLYSTICK_TEST_BOOTSTRAP names another")
-    port, guarded = free_port(), free_port()
+    port, guarded = free_ports(NODE_COUNT), free_ports(NODE_COUNT)
     listeners = f"PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{guarded}"
     protocols = f"PLAINTEXT:PLAINTEXT,SECURE:{protocol}"
     settings = TEST_SETTINGS | dict(settings)
@@ -77,6 +77,7 @@ def secure_broker(
     else:
         settings |= {"listener.security.protocol.map": protocols}
         options = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-        process = BrokerProcess(folder, options=["--listeners", listeners, *options])
+        process = own(folder, options, listeners=listeners)
     process.start()
-    return SecureBroker(process, f"127.0.0.1:{guarded}", f"127.0.0.1:{port}")
+    last = NODE_COUNT - 1
+    return SecureBroker(process, f"127.0.0.1:{guarded + last}", f"127.0.0.1:{port + last}")

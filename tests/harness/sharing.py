@@ -2,11 +2,13 @@
 
 import asyncio
 from base64 import urlsafe_b64encode
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.groups import FindCoordinatorRequest
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.messages.share import acknowledge, fetch
 from protocol.messages.share.state import (
@@ -39,12 +41,15 @@ class ShareRefused(Exception):
 
 @dataclass
 class Shared:
-    """A topic of one partition that a group shares."""
+    """A topic of one partition that a group shares. `connection` is one to any node; those to the leader of the
+    partition and to the coordinator of its state are made when they are wanted."""
 
     connection: Connection
     topic: str
     group: str
     topic_id: bytes = bytes(16)
+    _leader: Connection | None = None
+    _coordinator: Connection | None = None
 
     async def begin(self, start_offset: int = 0) -> "Shared":
         """Make the topic, and have the group begin at an offset."""
@@ -54,25 +59,55 @@ class Shared:
         )
         assert made.topics[0].error_code == ErrorCode.NONE
         self.topic_id = made.topics[0].topic_id
-        key = f"{self.group}:{urlsafe_b64encode(self.topic_id).decode().rstrip('=')}:0"
         data = InitializePartitionData(partition=0, state_epoch=0, start_offset=start_offset)
         initialize = InitializeShareGroupStateRequest(
             group_id=self.group, topics=[InitializeStateData(topic_id=self.topic_id, partitions=[data])]
         )
 
-        async def found() -> ErrorCode:
-            answer = await self.connection.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6)
-            return ErrorCode(answer.coordinators[0].error_code)
-
         async def initialized() -> ErrorCode:
-            return ErrorCode((await self.connection.ask(initialize, 0)).results[0].partitions[0].error_code)
+            coordinator = await self.coordinator()
+            return ErrorCode((await coordinator.ask(initialize, 0)).results[0].partitions[0].error_code)
 
-        for step in (found, initialized):
-            async with asyncio.timeout(PATIENCE_S):
-                while (error := await step()) in PASSES_BY_ITSELF:
-                    await asyncio.sleep(0.05)
-            assert error is ErrorCode.NONE
+        await _until_it_is(initialized)
         return self
+
+    async def coordinator(self) -> Connection:
+        """Of what is kept of the partition."""
+        if self._coordinator is None:
+            key = f"{self.group}:{urlsafe_b64encode(self.topic_id).decode().rstrip('=')}:0"
+            answers: list[Any] = []
+
+            async def found() -> ErrorCode:
+                answer = await self.connection.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6)
+                answers[:] = answer.coordinators
+                return ErrorCode(answers[0].error_code)
+
+            await _until_it_is(found)
+            self._coordinator = await Connection.connect(answers[0].host, answers[0].port)
+        return self._coordinator
+
+    async def leader(self) -> Connection:
+        """Of the partition."""
+        if self._leader is None:
+            told: list[MetadataResponse] = []
+
+            async def led() -> ErrorCode:
+                topics = [MetadataRequestTopic(topic_id=self.topic_id, name=None)]
+                told[:] = [await self.connection.ask(MetadataRequest(topics=topics), 12)]
+                codes = (told[0].topics[0].error_code, *(one.error_code for one in told[0].topics[0].partitions))
+                return ErrorCode(next(filter(None, codes), 0))
+
+            await _until_it_is(led)
+            leads = told[0].topics[0].partitions[0].leader_id
+            (node,) = [one for one in told[0].brokers if one.node_id == leads]
+            self._leader = await Connection.connect(node.host, node.port)
+        return self._leader
+
+    def abort(self) -> None:
+        """End all of its connections."""
+        for one in (self.connection, self._leader, self._coordinator):
+            if one is not None:
+                one.abort()
 
     async def produce(self, *counts: int) -> None:
         """Batches of so many records."""
@@ -81,16 +116,16 @@ class Shared:
             data = TopicProduceData(
                 name=self.topic, partition_data=[PartitionProduceData(index=0, records=memoryview(records))]
             )
-            answer = await self.connection.ask(
-                ProduceRequest(transactional_id=None, acks=-1, timeout_ms=5_000, topic_data=[data]), 12
-            )
+            request = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=5_000, topic_data=[data])
+            answer = await (await self.leader()).ask(request, 12)
             told = answer.responses[0].partition_responses[0]
             assert told.error_code == ErrorCode.NONE
 
     async def kept(self) -> tuple[int, list[tuple[int, int, int, int]]]:
         """The start offset, and (first, last, state, deliveries) of what is kept behind it."""
         data = ReadStateData(topic_id=self.topic_id, partitions=[ReadPartitionData(partition=0, leader_epoch=-1)])
-        answer = await self.connection.ask(ReadShareGroupStateRequest(group_id=self.group, topics=[data]), 0)
+        coordinator = await self.coordinator()
+        answer = await coordinator.ask(ReadShareGroupStateRequest(group_id=self.group, topics=[data]), 0)
         found = answer.results[0].partitions[0]
         assert found.error_code == ErrorCode.NONE
         batches = [
@@ -123,7 +158,7 @@ class Member:
         topic = fetch.FetchTopic(topic_id=self.shared.topic_id, partitions=[partition])
         topics = [topic] if said or self.epoch == 0 else []
         request = fetch.ShareFetchRequest(group_id=self.shared.group, member_id=self.name, topics=topics, **values)
-        answer = await self.shared.connection.ask(request, 2)
+        answer = await (await self.shared.leader()).ask(request, 2)
         told = [one for topic in answer.responses for one in topic.partitions]
         codes = [answer.error_code, *(code for one in told for code in (one.error_code, one.acknowledge_error_code))]
         if not answer.error_code:
@@ -143,11 +178,19 @@ class Member:
         topic = acknowledge.AcknowledgeTopic(topic_id=self.shared.topic_id, partitions=[partition])
         values: dict[str, Any] = {"share_session_epoch": self.epoch, "topics": [topic] if said else []} | fields
         request = acknowledge.ShareAcknowledgeRequest(group_id=self.shared.group, member_id=self.name, **values)
-        answer = await self.shared.connection.ask(request, 2)
+        answer = await (await self.shared.leader()).ask(request, 2)
         if answer.error_code:
             return ErrorCode(answer.error_code)
         self.epoch += 1
         return ErrorCode(answer.responses[0].partitions[0].error_code) if answer.responses else ErrorCode.NONE
+
+
+async def _until_it_is(step: Callable[[], Awaitable[ErrorCode]]) -> None:
+    """Again while time may cure what comes in the way."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (error := await step()) in PASSES_BY_ITSELF:
+            await asyncio.sleep(0.05)
+    assert error is ErrorCode.NONE
 
 
 def _parts(records: Any) -> list[Any]:
