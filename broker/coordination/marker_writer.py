@@ -1,5 +1,6 @@
-"""The way of a marker to a partition that this node leads, which are all there are."""
+"""The way of a marker to a partition that this node leads: of a node that is alone, to all there are."""
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -190,8 +191,8 @@ class _MarkerTicket:
         self._done(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _NOT_NOW else error)
 
 
-async def write_marker(writer: LocalMarkerWriter, topic: str, partition: int, marker: Marker) -> ErrorCode:
-    """One marker, awaited: for callers other than a `MarkerDriver` (operators, start-up)."""
+def write_marker(writer: LocalMarkerWriter, topic: str, partition: int, marker: Marker) -> "asyncio.Future[ErrorCode]":
+    """One marker, to be awaited: for callers other than a `MarkerDriver` (other nodes, operators, start-up)."""
     ticket: FutureTicket[ErrorCode] = FutureTicket()
     writer.write(topic, partition, None, marker, ticket.release)
-    return await ticket.future
+    return ticket.future

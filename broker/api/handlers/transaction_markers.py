@@ -1,5 +1,7 @@
 """WriteTxnMarkers (27): a coordinator, or an operator, ends a transaction in given partitions."""
 
+import asyncio
+from collections.abc import Mapping
 from typing import Protocol
 
 from broker.api.catalogue import handles
@@ -10,6 +12,7 @@ from broker.coordination.coordinators import CoordinatorError
 from broker.coordination.marker_writer import LocalMarkerWriter, write_marker
 from broker.coordination.transactions import HOLD_MS
 from broker.partitions.partition import Partition
+from broker.process.time_slice import TimeSlice
 from coordinator.machine import Marker
 from coordinator.transactions.fencing import Producer
 from coordinator.transactions.states import NO_TOPIC_ID, Transaction, TransactionState, contains
@@ -23,8 +26,10 @@ from protocol.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 
-Results = dict[str, dict[int, ErrorCode]]
-"""Topic → partition → what became of its marker."""
+Written = ErrorCode | asyncio.Future[ErrorCode]
+"""What became of a marker, or will."""
+Results = dict[str, dict[int, Written]]
+"""By topic and partition."""
 
 
 class MarkerServices(WithEnvironment, WithNodes, WithTopics, WithTransactions, Protocol):
@@ -38,7 +43,8 @@ class MarkerServices(WithEnvironment, WithNodes, WithTopics, WithTransactions, P
 async def write_txn_markers(
     services: MarkerServices, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    """Append a marker to each partition; answered when all are durable. v2 the transaction version (KIP-1228).
+    """Append a marker to each partition; answered when all are durable, which one commit may make them. v2 the
+    transaction version (KIP-1228).
 
     Where the transaction is open at the coordinator of this node, an abort (`kafka-transactions --abort`) ends it
     there, in all its partitions; Kafka writes just the marker, and the client may go on and commit half a
@@ -56,38 +62,47 @@ async def write_txn_markers(
                 if through_owner is None:
                     owner = services.transactions.owner_of(marker.producer_id)
                 if services.nodes.is_alone and not services.transactions.all_loaded:
-                    error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    written: Written = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 elif owner is not None and contains(owner[1].partitions, topic.name, NO_TOPIC_ID, index):
                     if through_owner is None:
                         partition = services.topics.partition(topic.name, index)
                         through_owner = await _end_through_coordinator(services, owner[0], owner[1], marker, partition)
-                    error = through_owner
+                    written = through_owner
                 else:
-                    error = await _write(services, marker, topic.name, index)
-                by_topic.setdefault(topic.name, {})[index] = error
+                    written = _write(services, marker, topic.name, index)
+                by_topic.setdefault(topic.name, {})[index] = written
                 if time_slice.spent():
                     await time_slice.wait_for_turn()
             await time_slice.give_way()
         await time_slice.give_way()
-    return WriteTxnMarkersResponse(markers=await time_slice.each(_result, results.items()))
+    return await _answer(results, time_slice)
 
 
-def _result(of_producer: tuple[int, Results]) -> WritableTxnMarkerResult:
-    producer_id, by_topic = of_producer
-    topics = [
-        WritableTxnMarkerTopicResult(
-            name=name,
-            partitions=[
-                WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
-                for index, error in partitions.items()
-            ],
-        )
-        for name, partitions in by_topic.items()
-    ]
-    return WritableTxnMarkerResult(producer_id=producer_id, topics=topics)
+async def _answer(results: Mapping[int, Results], time_slice: TimeSlice) -> WriteTxnMarkersResponse:
+    response = WriteTxnMarkersResponse(markers=[])
+    for producer_id, by_topic in results.items():
+        result = WritableTxnMarkerResult(producer_id=producer_id, topics=[])
+        response.markers.append(result)
+        for name, partitions in by_topic.items():
+            told: list[WritableTxnMarkerPartitionResult] = []
+            result.topics.append(WritableTxnMarkerTopicResult(name=name, partitions=told))
+            for index, written in partitions.items():
+                told.append(await _told(index, written))
+                if time_slice.spent():
+                    await time_slice.wait_for_turn()
+            await time_slice.give_way()
+        await time_slice.give_way()
+    return response
 
 
-async def _write(services: MarkerServices, marker_request: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
+async def _told(index: int, written: Written) -> WritableTxnMarkerPartitionResult:
+    error = written if isinstance(written, ErrorCode) else await written
+    if error is ErrorCode.UNKNOWN_TOPIC_ID:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
+
+
+def _write(services: MarkerServices, marker_request: WritableTxnMarker, topic: str, index: int) -> Written:
     found = services.topics.by_name(topic)
     if found is None or not 0 <= index < len(found.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -98,8 +113,7 @@ async def _write(services: MarkerServices, marker_request: WritableTxnMarker, to
         coordinator_epoch=marker_request.coordinator_epoch,
         transaction_version=marker_request.transaction_version,
     )
-    error = await write_marker(services.operator_markers, topic, index, marker)
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is ErrorCode.UNKNOWN_TOPIC_ID else error
+    return write_marker(services.operator_markers, topic, index, marker)
 
 
 async def _end_through_coordinator(

@@ -1,5 +1,6 @@
 """Responses of the APIs of transactions, field by field, at the limits of what they take."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -312,6 +313,28 @@ def test_markers_by_an_operator(tmp_path: Any) -> None:
         partition = node.topics.partition("t", 1)
         assert partition is not None and partition.end_offset == 2
         assert partition.derived.producers.epoch(stranger + 1) == 5
+
+    in_a_node(story, tmp_path)
+
+
+def test_no_marker_waits_for_another_one(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coordinator in another node sends those of many transactions in one request: one commit is to do."""
+
+    async def story(node: Services) -> None:
+        begun: list[Any] = []
+        monkeypatch.setattr(node.operator_markers, "write", lambda *given: begun.append(given))
+        request = WriteTxnMarkersRequest(markers=[marker(7, 0, 1), marker(8, 0)])
+        asked = asyncio.create_task(ask(node, request, 2))
+        while not begun:
+            await asyncio.sleep(0)
+        assert [(given[:2], given[3].producer_id) for given in begun] == [
+            (("t", 0), 7),
+            (("t", 1), 7),
+            (("t", 0), 8),
+        ]
+        for given, error in zip(reversed(begun), (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID, 6), strict=True):
+            given[4](ErrorCode(error))
+        assert await asked == WriteTxnMarkersResponse(markers=[marked(7, t={0: 6, 1: 3}), marked(8, t={0: 0})])
 
     in_a_node(story, tmp_path)
 
