@@ -3,6 +3,7 @@
 What the client may do was looked at before, by the guard of the node it asked, which goes by the same ACLs.
 """
 
+import contextlib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -58,10 +59,10 @@ def with_forwarding(catalogue: Mapping[int, Entry]) -> dict[int, Entry]:
 def _forwarding(entry: Entry) -> Handler:
     async def handler(services: ForwardingServices, context: RequestContext, request: Any) -> Any:
         if services.controller is not None and not services.cluster.leads:
-            try:
-                return await services.controller.ask(request, context.api_version, entry.response)
-            except CoordinatorError:
-                pass  # What is asked here is refused in the form that the response has for that.
+            with contextlib.suppress(CoordinatorError):  # It is refused below, in the form that the response has.
+                told: object = await services.controller.ask(request, context.api_version, entry.response)
+                if told is not None:
+                    return told
         answer = entry.handler(services, context, request)
         return await answer if inspect.isawaitable(answer) else answer
 
@@ -74,14 +75,16 @@ async def altered_by_controller(
     asks: Sequence[Any],
     resources: Sequence[AlteredResource],
     response: type[AlterConfigsResponse] | type[IncrementalAlterConfigsResponse],
-) -> list[AlterationResult]:
-    """What the controller makes of some resources of a request; `asks` are the same as the request has them. Raises
-    `CoordinatorError`."""
+) -> list[AlterationResult] | None:
+    """What the controller makes of some resources of a request; `asks` are the same as the request has them. None where
+    this node controls by now. Raises `CoordinatorError`."""
     if not resources:
         return []
     kind = type(request)
     rest, version = kind(resources=list(asks), validate_only=request.validate_only), schema_of(kind).versions.stop - 1
     answer: Any = await controller.ask(rest, version, response, _is_refused)
+    if answer is None:
+        return None
     return [
         AlterationResult(resource, ErrorCode(one.error_code), one.error_message)
         for resource, one in zip(resources, answer.responses, strict=True)

@@ -51,7 +51,9 @@ class TopicDirectory(KnownTopics):
         """Make topics; returns one result for each name, when what was made can be used. Raises `CoordinatorError`."""
         _check_size(topics)
         if self._controller is not None and not self._cluster.leads:
-            return await self._controller.create(topics, validate_only=validate_only)
+            decided = await self._controller.create(topics, validate_only=validate_only)
+            if decided is not None:
+                return decided
         names = [topic.name for topic in topics]
         await self._leaving.wait_until_removed(names)
         rules = self.rules()
@@ -75,7 +77,9 @@ class TopicDirectory(KnownTopics):
         """Delete topics; returns one result for each entry, when the names are free. Raises `CoordinatorError`."""
         _check_size(topics)
         if self._controller is not None and not self._cluster.leads:
-            return await self._controller.delete(topics)
+            decided = await self._controller.delete(topics)
+            if decided is not None:
+                return decided
         rules = self.rules()
         results = await self._cluster.ask_in_slices(
             plan_deletion(self._cluster.image, topics),
@@ -90,7 +94,9 @@ class TopicDirectory(KnownTopics):
         """Add partitions; returns one result for each name, when they can be used. Raises `CoordinatorError`."""
         _check_size(topics)
         if self._controller is not None and not self._cluster.leads:
-            return await self._controller.grow(topics, validate_only=validate_only)
+            decided = await self._controller.grow(topics, validate_only=validate_only)
+            if decided is not None:
+                return decided
         rules = self.rules()
         results = await self._cluster.ask_in_slices(
             plan_growth(topics),

@@ -306,16 +306,17 @@ async def _alter(
             refused[place] = alter_loggers(one, services.node_id, validate_only=request.validate_only)
     left = [one for one in resources if (one.resource_type, one.name) not in refused]
     try:
-        if services.controller is None or services.cluster.leads:
+        results = None
+        if services.controller is not None and not services.cluster.leads:
+            asks = [one for one in requested if (one.resource_type, one.resource_name) not in refused]
+            results = await altered_by_controller(services.controller, request, asks, left, response)
+        if results is None:
             results = await services.cluster.ask_in_slices(
                 left,
                 lambda machine, ticket, rest, spent: machine.alter_configs(
                     ticket, rest, rules, times_named, validate_only=request.validate_only, spent=spent
                 ),
             )
-        else:
-            asks = [one for one in requested if (one.resource_type, one.resource_name) not in refused]
-            results = await altered_by_controller(services.controller, request, asks, left, response)
         await services.topics.wait_until_configured()
     except CoordinatorError as problem:
         return [AlterationResult(resource, problem.error) for resource in resources]

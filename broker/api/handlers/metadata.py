@@ -42,6 +42,8 @@ TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
 """Every operation on the cluster."""
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+NOT_MADE_NOW = (ErrorCode.POLICY_VIOLATION, ErrorCode.NOT_CONTROLLER)
+"""Why a missing topic is not made: there are too many at once, or no node controls. Clients know neither from here."""
 BROKERS, CONTROLLERS = 1, 2
 """Endpoint types of DescribeCluster."""
 
@@ -185,7 +187,7 @@ async def _look_up(
     if topic is not None:
         return await _described(services, topic, request, reached, time_slice)
     error = _name_error(name) or errors.get(name, ErrorCode.NONE)
-    if error in (ErrorCode.NONE, ErrorCode.POLICY_VIOLATION):  # too many at once: they are as unknown as before
+    if error in (ErrorCode.NONE, *NOT_MADE_NOW):  # as unknown as before
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return _refused(request, error, name)
 

@@ -1,7 +1,7 @@
 """Changes of the metadata that this node was asked for, and another one decides: they are asked of the controller.
 
-A node that takes over as the controller is waited for a moment. What was answered is known here when the answer goes
-out: whoever asks this node next finds what it was told.
+A node that takes over as the controller is waited for a moment; where that is this node, who asked does it here. What
+was answered is known here when the answer goes out: whoever asks this node next finds what it was told.
 """
 
 import asyncio
@@ -49,12 +49,15 @@ class Controller:
 
     async def ask(
         self, request: object, version: int, response: type[R], refused: Callable[[R], bool] = lambda _: False
-    ) -> R:
-        """What the controller answers; asked again where it is none any more (`refused`). Raises `CoordinatorError`."""
+    ) -> R | None:
+        """What the controller answers; asked again where it is none any more (`refused`). None where this node controls
+        by now. Raises `CoordinatorError`."""
         deadline_ms = self._environment.monotonic_ms() + PATIENCE_MS
         while True:
             controller_id = self._nodes.controller_id
-            if controller_id not in (NOBODY, self._nodes.node_id):
+            if controller_id == self._nodes.node_id:
+                return None
+            if controller_id != NOBODY:
                 try:
                     answer = await self._peers.ask(controller_id, request, version, response)
                 except PeerUnreachable:
@@ -63,31 +66,33 @@ class Controller:
                     if not refused(answer):
                         await self._nodes.caught_up()
                         return answer
-            if self._environment.monotonic_ms() >= deadline_ms or controller_id == self._nodes.node_id:
+            if self._environment.monotonic_ms() >= deadline_ms:
                 raise CoordinatorError(ErrorCode.NOT_CONTROLLER)
             await asyncio.sleep(PAUSE_S)
 
-    async def create(self, topics: Sequence[CreatableTopic], *, validate_only: bool) -> list[CreatableTopicResult]:
+    async def create(
+        self, topics: Sequence[CreatableTopic], *, validate_only: bool
+    ) -> list[CreatableTopicResult] | None:
         """See `TopicDirectory.create`."""
         request = CreateTopicsRequest(topics=list(topics), timeout_ms=TIMEOUT_MS, validate_only=validate_only)
         answer = await self.ask(request, CREATE_TOPICS, CreateTopicsResponse, lambda one: _is_refused(one.topics))
-        return answer.topics
+        return None if answer is None else answer.topics
 
-    async def delete(self, topics: Sequence[DeleteTopicState]) -> list[DeletableTopicResult]:
+    async def delete(self, topics: Sequence[DeleteTopicState]) -> list[DeletableTopicResult] | None:
         """See `TopicDirectory.delete`."""
         request = DeleteTopicsRequest(topics=list(topics), topic_names=[], timeout_ms=TIMEOUT_MS)
         answer = await self.ask(request, DELETE_TOPICS, DeleteTopicsResponse, lambda one: _is_refused(one.responses))
-        return answer.responses
+        return None if answer is None else answer.responses
 
     async def grow(
         self, topics: Sequence[CreatePartitionsTopic], *, validate_only: bool
-    ) -> list[CreatePartitionsTopicResult]:
+    ) -> list[CreatePartitionsTopicResult] | None:
         """See `TopicDirectory.grow`."""
         request = CreatePartitionsRequest(topics=list(topics), timeout_ms=TIMEOUT_MS, validate_only=validate_only)
         answer = await self.ask(
             request, CREATE_PARTITIONS, CreatePartitionsResponse, lambda one: _is_refused(one.results)
         )
-        return answer.results
+        return None if answer is None else answer.results
 
 
 def _is_refused(

@@ -1,6 +1,7 @@
 """What a node that is not the controller is asked for is done and known to all; what nodes tell together is all."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ from protocol.messages.configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from protocol.messages.metadata import DescribeClusterRequest
+from protocol.messages.metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from protocol.messages.topics import (
     CreatableTopic,
     CreatePartitionsRequest,
@@ -134,6 +135,30 @@ def test_settings_are_changed_at_any_node(cluster: SeveralNodes) -> None:
     assert config(cluster, asked, TOPIC, "t", "segment.ms") == "100000"
     assert config(cluster, asked, TOPIC, "t", "retention.ms") != "123456"
     cluster.stop_all()
+
+
+def test_who_is_asked_while_the_controller_is_away_may_become_it(cluster: SeveralNodes) -> None:
+    """One of the two that are asked does, while it has the request."""
+    killed = cluster.controller()
+    made(cluster, killed, "t")
+    asked = [node_id for node_id in cluster.by_id if node_id != killed]
+    for node_id in asked:
+        until(lambda: cluster.leaders("t", asked=node_id) != {}, "it is known")  # noqa: B023
+    cluster.kill(killed)
+    value = "123456"
+    with ThreadPoolExecutor() as pool:
+        topics = [pool.submit(made, cluster, node_id, f"made-{node_id}") for node_id in asked]
+        settings = [pool.submit(altered, cluster, node_id, TOPIC, "t", "retention.ms", value) for node_id in asked]
+        missing = [pool.submit(looked_for, cluster, node_id, f"missing-{node_id}") for node_id in asked]
+    assert [one.result() for one in topics] == [[ErrorCode.NONE]] * 2
+    assert [one.result() for one in settings + missing] == [ErrorCode.NONE] * 4
+    assert cluster.controller() in asked
+
+
+def looked_for(cluster: SeveralNodes, asked: int, name: str) -> int:
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
+    (told,) = cluster.ask(asked, wanted).topics
+    return int(told.error_code)
 
 
 def altered(cluster: SeveralNodes, asked: int, kind: int, name: str, key: str, value: str) -> int:

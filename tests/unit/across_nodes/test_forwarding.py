@@ -89,11 +89,10 @@ def test_it_is_not_waited_for_without_an_end(monkeypatch: pytest.MonkeyPatch) ->
     assert world.now_ms >= PATIENCE_MS and world.peers.asked == []
 
 
-def test_who_becomes_it_has_the_client_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World([ME], lambda node, request: made(), monkeypatch)
-    with pytest.raises(CoordinatorError) as refused:
-        world.create()
-    assert refused.value.error is ErrorCode.NOT_CONTROLLER and world.peers.asked == []
+def test_who_becomes_it_asks_nobody_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World([OTHER, NOBODY, ME], lambda node, request: None, monkeypatch)
+    assert world.create() is None
+    assert [node for node, _, _ in world.peers.asked] == [OTHER]
 
 
 def test_topics_are_deleted_by_name_and_by_id(monkeypatch: pytest.MonkeyPatch) -> None:
