@@ -1,1 +1,2 @@
-"""peers: how this node asks others, over ordinary connections: one to each node, requests one behind the other."""
+"""peers: how this node asks others, over ordinary connections: one for each matter to each node, requests one behind
+the other."""

@@ -1,4 +1,9 @@
-"""The connections of this node to others: one to each, wherever the cluster says that it is."""
+"""The connections of this node to others, wherever the cluster says that they are.
+
+Requests on one connection wait for one another (`broker.network.connection`), so each matter has its own, as in Kafka:
+a marker must not stand behind a change of the metadata that waits for a controller, nor behind an addition to a
+transaction that waits for markers.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -10,6 +15,28 @@ from broker.peers.peer import Peer
 from broker.peers.port import Peers, PeerUnreachable, R
 from broker.peers.way import Way
 from broker.process.environment import Environment
+from protocol.messages.offsets import ListOffsetsRequest
+from protocol.messages.share.state import (
+    DeleteShareGroupStateRequest,
+    InitializeShareGroupStateRequest,
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateSummaryRequest,
+    WriteShareGroupStateRequest,
+)
+from protocol.messages.transactions import AddPartitionsToTxnRequest, WriteTxnMarkersRequest
+
+CHANGES, MARKERS, TRANSACTIONS, SHARES = "changes", "markers", "transactions", "shares"
+MATTERS: dict[type, str] = {
+    WriteTxnMarkersRequest: MARKERS,
+    AddPartitionsToTxnRequest: TRANSACTIONS,
+    InitializeShareGroupStateRequest: SHARES,
+    ReadShareGroupStateRequest: SHARES,
+    WriteShareGroupStateRequest: SHARES,
+    DeleteShareGroupStateRequest: SHARES,
+    ReadShareGroupStateSummaryRequest: SHARES,
+    ListOffsetsRequest: SHARES,
+}
+"""All others are changes of the metadata."""
 
 
 class PeerConnections(Peers):
@@ -24,46 +51,48 @@ class PeerConnections(Peers):
         self._environment = environment
         self._client_id = f"node-{config.node_id}"
         self._patience_s = config.get_int("request.timeout.ms") / 1000
-        self._peers: dict[int, Peer] = {}
+        self._peers: dict[tuple[int, str], Peer] = {}
+        """By node and matter."""
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
 
     async def ask(self, node_id: int, request: object, version: int, response: type[R]) -> R:
-        connection = await self._peer(node_id).connection()
+        connection = await self._peer(node_id, MATTERS.get(type(request), CHANGES)).connection()
         return await connection.ask(request, version, response)
 
     def addresses_changed(self) -> None:
-        for node_id in list(self._peers):
-            self._known(node_id)
+        for node_id, matter in list(self._peers):
+            self._known(node_id, matter)
 
     async def close(self) -> None:
         self._closed = True
-        for node_id in list(self._peers):
-            self._drop(node_id, "is not asked any more: this node ends")
+        for node_id, matter in list(self._peers):
+            self._drop(node_id, matter, "is not asked any more: this node ends")
         if self._closing:
             await asyncio.wait(self._closing)
 
-    def _peer(self, node_id: int) -> Peer:
+    def _peer(self, node_id: int, matter: str) -> Peer:
         """Raises `PeerUnreachable`."""
         if self._closed:
             raise PeerUnreachable(f"node {node_id} is not asked any more: this node ends")
-        address, peer = self._known(node_id)
+        address, peer = self._known(node_id, matter)
         if address is None:
             raise PeerUnreachable(f"nobody knows where node {node_id} is")
         if peer is None:
-            peer = self._peers[node_id] = Peer(node_id, address, self._way, self._environment, self._make)
+            peer = Peer(node_id, address, self._way, self._environment, self._make)
+            self._peers[node_id, matter] = peer
         return peer
 
-    def _known(self, node_id: int) -> tuple[Endpoint | None, Peer | None]:
+    def _known(self, node_id: int, matter: str) -> tuple[Endpoint | None, Peer | None]:
         """Where it is, and who is asked there already."""
-        address, peer = self._address_of(node_id), self._peers.get(node_id)
+        address, peer = self._address_of(node_id), self._peers.get((node_id, matter))
         if peer is None or peer.address == address:
             return address, peer
-        self._drop(node_id, "has another address now" if address else "has no address any more")
+        self._drop(node_id, matter, "has another address now" if address else "has no address any more")
         return address, None
 
-    def _drop(self, node_id: int, reason: str) -> None:
-        closing = asyncio.get_running_loop().create_task(self._peers.pop(node_id).close(reason))
+    def _drop(self, node_id: int, matter: str, reason: str) -> None:
+        closing = asyncio.get_running_loop().create_task(self._peers.pop((node_id, matter)).close(reason))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
